@@ -1,0 +1,36 @@
+"""REINFORCE (Williams 1992): Monte-Carlo policy gradient, with a learned baseline or without one."""
+
+from types import SimpleNamespace
+
+from torch import Tensor
+
+from rlclinic.config import ReinforceConfig
+from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training.maths import losses, returns
+from rlclinic.training.nets import mlp
+from rlclinic.training.nets.layout import Params
+
+def advantages(
+    config: ReinforceConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: SimpleNamespace
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Rewards to go, less the baseline. Without a baseline only rows that saw their episode's end count."""
+    completed_by = next_value if config.baseline else None
+    target, counts = returns.rewards_to_go(reward, completed_by, rollout.terminated, rollout.truncated, hp.gamma)
+    if rollout.valid is not None:
+        counts = counts & rollout.valid
+    return (target - value if config.baseline else target), target, None if config.baseline and rollout.valid is None else counts
+
+
+def loss(
+    config: ReinforceConfig, policy: mlp.ActorCritic, params: Params, batch: Batch, hp: SimpleNamespace
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Score-function gradient; the baseline is a regression beside it and never touches the actor's estimate."""
+    dist, value = mlp.actor_critic(policy, params, batch.obs, batch.action_mask)
+    log_prob, entropy = policy.distribution.log_prob_entropy(dist, batch.action)
+    policy_loss = losses.policy_gradient(log_prob, batch.advantage, batch.weight)
+    value_loss = losses.value_error(value, batch.returns, batch.weight)
+    entropy = losses.mean(entropy, batch.weight)
+    total = policy_loss - hp.ent_coef * entropy
+    if config.baseline:
+        total = total + hp.vf_coef * value_loss
+    return total, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}

@@ -1,0 +1,135 @@
+"""Checkpoints of one member: written so that a kill leaves the previous one usable, read only if every byte is right.
+
+    checkpoints/<step>/policy.safetensors     weights and normalizers: all that acting needs
+                       optimizer.safetensors  moments and step count
+                       loop.safetensors       env state, position, episode statistics
+                       state.json             counters, schedule state, the byte offset in metrics.csv
+                       manifest.json          sha256 of the files above; written last
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from rlclinic.errors import CheckpointCorrupt
+from rlclinic.runs import disk
+
+FILES: Final = ("policy.safetensors", "optimizer.safetensors", "loop.safetensors", "state.json")
+MANIFEST: Final = "manifest.json"
+Tensors = dict[str, Tensor]
+
+
+@dataclass
+class Checkpoint:
+    """One member at one env step. Tensors have no member axis."""
+
+    policy: Tensors
+    optimizer: Tensors
+    loop: Tensors
+    state: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def env_steps(self) -> int:
+        return int(self.state["env_steps"])
+
+
+def write(run: Path, checkpoint: Checkpoint, *, best: bool) -> Path:
+    """Write a checkpoint, point @last (and @best) at it, and drop all but the best, the last and the one before."""
+    folder = run / "checkpoints"
+    target = folder / str(checkpoint.env_steps)
+    with disk.guarded(target):
+        folder.mkdir(exist_ok=True)
+        building = folder / f".{checkpoint.env_steps}.{os.getpid()}"
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir()
+        try:
+            _fill(building, checkpoint)
+            # A name appears only with everything in it; a resume that comes through here again replaces its twin.
+            shutil.rmtree(target, ignore_errors=True)
+            building.rename(target)
+        except OSError:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+    disk.point(folder / "@last", target.name)
+    if best:
+        disk.point(folder / "@best", target.name)
+    _prune(folder)
+    return target
+
+
+def _fill(folder: Path, checkpoint: Checkpoint) -> None:
+    contents = {
+        "policy.safetensors": save_tensors(_contiguous(checkpoint.policy)),
+        "optimizer.safetensors": save_tensors(_contiguous(checkpoint.optimizer)),
+        "loop.safetensors": save_tensors(_contiguous(checkpoint.loop)),
+        "state.json": json.dumps(checkpoint.state, indent=1).encode(),
+    }
+    manifest = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    for name, data in [*contents.items(), (MANIFEST, json.dumps(manifest, indent=1).encode())]:
+        with (folder / name).open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read(path: Path) -> Checkpoint:
+    """Read a checkpoint after checking every file against the manifest; CheckpointCorrupt says what is wrong."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        contents = {name: (path / name).read_bytes() for name in FILES}
+    except (OSError, ValueError) as error:
+        raise CheckpointCorrupt(_corrupt(path, f"it is incomplete ({error})")) from error
+    for name, data in contents.items():
+        if hashlib.sha256(data).hexdigest() != manifest.get(name):
+            raise CheckpointCorrupt(_corrupt(path, f"{name} is not what was written (its checksum differs)"))
+    try:
+        tensors = [load_tensors(contents[name]) for name in FILES[:3]]
+        return Checkpoint(*tensors, state=json.loads(contents["state.json"]))
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointCorrupt(_corrupt(path, str(error))) from error
+
+
+def steps(run: Path) -> list[int]:
+    """Env steps of all checkpoints of a run, rising; whole or not is for `read` to say."""
+    folder = run / "checkpoints"
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
+
+
+def newest(run: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole checkpoint, and a message for each newer one that had to be passed over."""
+    passed = []
+    for step in reversed(steps(run)):
+        try:
+            return read(run / "checkpoints" / str(step)), passed
+        except CheckpointCorrupt as error:
+            passed.append(str(error))
+    return None, passed
+
+
+def _contiguous(tensors: Tensors) -> Tensors:
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+
+
+def _prune(folder: Path) -> None:
+    kept = {os.readlink(folder / link) for link in ("@best", "@last") if (folder / link).is_symlink()}
+    numbered = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    for path in numbered[:-2]:
+        if path.name not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _corrupt(path: Path, what: str) -> str:
+    return (
+        f"checkpoint {path} cannot be used: {what}.\n"
+        f"  Training from it would go on from numbers that no run ever had.\n"
+        f"  An earlier one is used where there is one: rlclinic runs checkpoints {path.parent.parent.name}"
+    )

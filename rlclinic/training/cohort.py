@@ -1,0 +1,144 @@
+"""Members of a cohort: M runs of one shape that train as one program, each with its own numbers, folder and fate."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from rlclinic.config import Config, Schedule, kl_adapted, numbers, set_values, value_at
+from rlclinic.errors import ConfigError
+from rlclinic.runs.record import Run
+from rlclinic.runs.writer import RunWriter
+from rlclinic.training.nets.mlp import ActorCritic
+
+# A bound that one member sets and another does not is infinite for the other. All unset: the code for it is skipped.
+_UNBOUNDED: Final = ("target_kl", "max_grad_norm", "clip_range_vf")
+
+
+@dataclass
+class Member:
+    """One run's place in a cohort."""
+
+    run: Run
+    config: Config
+    writer: RunWriter
+    state: str = "running"
+    reason: str | None = None
+    adapted: dict[str, float] = field(default_factory=dict)
+    """Present values of KL-adaptive numbers: the one part of a schedule that is not a function of the step."""
+    best_eval: float | None = None
+    eval_mean: float | None = None
+    reached_at: int | None = None
+    interventions: list[dict[str, Any]] = field(default_factory=list)
+    """Changes of numbers that are still to come: those that a resume replays."""
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def active(self) -> bool:
+        return self.state == "running"
+
+    def end(self, state: str, reason: str | None, env_steps: int) -> None:
+        """Leave the cohort: finished, stopped or failed."""
+        self.state, self.reason = state, reason
+        self.writer.log(f"{state} at env step {env_steps}" + (f": {reason}" if reason else ""))
+
+    def intervene(self, env_steps: int, changes: dict[str, Any]) -> None:
+        """Change numbers from here on, and write it down first, so that a resume does the same at the same step."""
+        try:
+            changed = set_values(self.config, [f"{key}={_text(value)}" for key, value in changes.items()])
+            self._check_numbers(changed)
+        except ConfigError as error:
+            self.writer.log(f"a change of numbers was refused: {error}")
+            return
+        self.writer.intervention({"env_steps": env_steps, "set": changes})
+        self._apply(env_steps, changed, changes)
+
+    def replay(self, env_steps: int) -> None:
+        """Apply the recorded changes that took effect at this step."""
+        while self.interventions and self.interventions[0]["env_steps"] <= env_steps:
+            changes = self.interventions.pop(0)["set"]
+            self._apply(env_steps, set_values(self.config, [f"{key}={_text(value)}" for key, value in changes.items()]), changes)
+
+    def _apply(self, env_steps: int, config: Config, changes: dict[str, Any]) -> None:
+        self.config = config
+        for key in changes:
+            self.adapted.pop(key.rpartition(".")[2], None)
+        self.writer.log(f"from env step {env_steps}: " + ", ".join(f"{key} = {_text(value)}" for key, value in changes.items()))
+
+    def _check_numbers(self, config: Config) -> None:
+        """Only numbers may change while a run is running: a shape would need another program."""
+        for part in ("env", "net", "run", "spec"):
+            if getattr(config, part) != getattr(self.config, part):
+                raise ConfigError(
+                    f"{part}.* cannot change while a run is running: it is not a number of the algorithm.\n"
+                    f"  Fork the run instead: rlclinic train {self.run.id}@STEP --set …"
+                )
+        fixed = set(type(config.algo).model_fields) - set(numbers(config.algo))
+        for name in sorted(fixed):
+            if getattr(config.algo, name) != getattr(self.config.algo, name, None):
+                raise ConfigError(
+                    f"algo.{name} cannot change while a run is running: it decides the program's shape.\n"
+                    f"  Fork the run instead: rlclinic train {self.run.id}@STEP --set algo.{name}=…"
+                )
+
+
+def _text(value: Any) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def current_numbers(member: Member, env_steps: int) -> dict[str, float | None]:
+    """Every number of a member's algorithm as it stands at this step."""
+    budget = member.config.run.max_env_steps
+    found: dict[str, float | None] = {}
+    for name, number in numbers(member.config.algo).items():
+        if number is None:
+            found[name] = None
+        elif name in member.adapted and isinstance(number, Schedule) and value_at(number, env_steps, budget) == number.start:
+            found[name] = member.adapted[name]  # past its warm-up, a KL-adaptive number is what it has become
+        else:
+            found[name] = value_at(number, env_steps, budget)
+    return found
+
+
+def adapt(member: Member, kl: float) -> None:
+    """Let KL-adaptive numbers react to the update's KL."""
+    for name, number in numbers(member.config.algo).items():
+        if isinstance(number, Schedule) and number.schedule == "kl_adaptive":
+            member.adapted[name] = kl_adapted(number, member.adapted.get(name, number.start), kl)
+
+
+def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, device: torch.device) -> SimpleNamespace:
+    """All numbers as [M, 1] tensors, and `step_size`: the learning rate, per parameter where the critic has its own."""
+    per_member = [current_numbers(member, env_steps) for member in members]
+    hp = SimpleNamespace(target_kl=None, clip_range_vf=None, per_member=per_member)
+    for name in per_member[0]:
+        values = [numbers_of[name] for numbers_of in per_member]
+        if all(value is None for value in values):
+            setattr(hp, name, None)
+            continue
+        if name == "value_lr":
+            pairs = zip(values, per_member, strict=True)
+            values = [each["learning_rate"] if value is None else value for value, each in pairs]
+        elif name in _UNBOUNDED:
+            values = [float("inf") if value is None else value for value in values]
+        setattr(hp, name, torch.tensor(values, dtype=torch.float32, device=device).unsqueeze(1))
+    hp.step_size = hp.learning_rate
+    if hp.value_lr is not None:
+        hp.step_size = hp.learning_rate.repeat(1, policy.layout.width)
+        for name in policy.critic_names():
+            first, last = policy.layout.span(name)
+            hp.step_size[:, first:last] = hp.value_lr
+    return hp
+
+
+def active_mask(members: list[Member], device: torch.device) -> Tensor:
+    """[M, 1]: who still trains."""
+    return torch.tensor([[member.active] for member in members], device=device)

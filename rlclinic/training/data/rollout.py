@@ -1,0 +1,76 @@
+"""What the agents lived through in one iteration, and how it is cut into minibatches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlclinic.training import rng
+
+
+@dataclass
+class Rollout:
+    """T steps of N envs per member. Tensors are [M, T, N, ...].
+
+    obs is what was acted on, next_obs what the action led to (the final observation at an episode's end), following
+    what the next step acted on (the new episode's first observation there). Observations are as the env gave them;
+    `net_obs` and `net_next_obs` are what the networks saw. reward is raw too.
+    """
+
+    obs: Tensor
+    next_obs: Tensor
+    following: Tensor
+    action: Tensor
+    dist: Tensor
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    net_obs: Tensor
+    net_next_obs: Tensor
+    log_prob: Tensor
+    valid: Tensor | None = None
+    success: Tensor | None = None
+    action_mask: Tensor | None = None
+
+    @property
+    def end(self) -> Tensor:
+        """Where an episode ended, for whichever reason."""
+        return self.terminated | self.truncated
+
+
+class Batch(NamedTuple):
+    """Rows for one gradient step, [M, B, ...]. weight marks rows that count (None: all of them)."""
+
+    obs: Tensor
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    returns: Tensor
+    value: Tensor
+    weight: Tensor | None
+    action_mask: Tensor | None
+
+
+def rows(x: Tensor) -> Tensor:
+    """[M, T, N, ...] -> [M, T*N, ...]: a free view, because T and N lie side by side."""
+    return x.reshape(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])
+
+
+def minibatches(whole: Batch, batch_size: int, n_epochs: int, seed: Tensor, iteration: int) -> Iterator[tuple[int, Batch]]:
+    """(epoch, batch) over shuffled rows; each member has its own order. seed is [M, 1, 1]."""
+    members, total = whole.log_prob.shape
+    if batch_size == total:
+        # A minibatch that is the whole rollout has no order to shuffle.
+        for epoch in range(n_epochs):
+            yield epoch, whole
+        return
+    order = rng.permutation(seed, rng.PERMUTATION, iteration, n_epochs, total)
+    order = order + torch.arange(members, device=order.device).view(-1, 1, 1) * total
+    for epoch in range(n_epochs):
+        # One gather per epoch and field; the minibatches are slices of it.
+        index = order[:, epoch].reshape(-1)
+        shuffled = [None if field is None else field.flatten(0, 1)[index].view_as(field) for field in whole]
+        for start in range(0, total, batch_size):
+            yield epoch, Batch(*(None if field is None else field[:, start : start + batch_size] for field in shuffled))  # type: ignore[arg-type]

@@ -1,0 +1,180 @@
+"""Any Gymnasium environment as a VecEnv: arrays in, tensors out, seeds, failures. How envs are stepped is a backend's matter."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlclinic.errors import EnvironmentFailed
+from rlclinic.training import rng
+from rlclinic.training.envs.base import EVALUATION_SEED, Step
+from rlclinic.training.envs.spaces import Actions, Observations
+from rlclinic.training.envs.stepping import Lanes, Rows
+
+
+class Backend(Protocol):
+    """Steps M x N envs into given arrays. A member that fails is put into `failures` and left alone from then on."""
+
+    failures: dict[int, Exception]
+    skips: bool
+    """Whether steps can have rows that are no transition."""
+
+    def reset(self, seeds: list[list[int]], rows: Rows) -> None:
+        """Start all episodes from seeds [M][N]; observations go to rows.obs."""
+        ...
+
+    def step(self, action: np.ndarray, rows: Rows) -> bool:
+        """Step all envs; whether `rows.obs` holds rows that differ from `rows.next_obs`."""
+        ...
+
+    def render(self, member: int, env: int) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class GymnasiumEnv:
+    """A VecEnv over Gymnasium environments. Their inner state cannot be saved, so a resume starts new, newly seeded episodes."""
+
+    exact = False
+
+    def __init__(
+        self,
+        backend: Backend,
+        observations: Observations,
+        actions: Actions,
+        seeds: list[int],
+        n_envs: int,
+        *,
+        max_episode_steps: int | None,
+        device: str = "cpu",
+        masked: bool = False,
+        evaluation: bool = False,
+    ) -> None:
+        self.members, self.n_envs = len(seeds), n_envs
+        self.obs_shape, self.obs_low, self.obs_high = observations.shape, observations.low, observations.high
+        self.action, self.max_episode_steps = actions.spec, max_episode_steps
+        self.failures = backend.failures
+        self.action_mask: Tensor | None = None
+        self._backend, self._seeds, self._evaluation = backend, seeds, evaluation
+        self._device = torch.device(device)
+        self._resumes = torch.zeros(self.members, 1, dtype=torch.int64)
+        shape = (self.members, n_envs)
+        self._first = np.zeros((*shape, *self.obs_shape), np.float32)
+        self._mask = np.ones((*shape, sum(self.action.sizes)), np.bool_) if masked else None
+        self._silent = torch.full(shape, torch.nan, device=self._device)
+
+    def reset(self) -> Tensor:
+        return self._begin()
+
+    def _begin(self) -> Tensor:
+        rows = self._rows()
+        self._backend.reset(self._env_seeds(), rows)
+        self._keep_mask()
+        return self._tensor(self._first.copy())
+
+    def step(self, action: Tensor) -> Step:
+        rows = self._rows()
+        ended = self._backend.step(action.cpu().numpy(), rows)
+        next_obs = self._tensor(rows.next_obs)
+        obs, success = next_obs, self._silent
+        if ended:
+            over = rows.terminated | rows.truncated | ~rows.valid
+            fresh = over.reshape(over.shape + (1,) * len(self.obs_shape))
+            obs = self._tensor(np.where(fresh, rows.obs, rows.next_obs))
+            success = self._tensor(rows.success)
+        self._keep_mask()
+        return Step(
+            next_obs,
+            obs,
+            self._tensor(rows.reward),
+            self._tensor(rows.terminated),
+            self._tensor(rows.truncated),
+            self._tensor(rows.valid) if self._backend.skips else None,
+            success,
+            self.action_mask,
+        )
+
+    def _rows(self) -> Rows:
+        """New arrays for every step: what an earlier step returned is never written to again."""
+        shape = (self.members, self.n_envs)
+        flags = np.zeros((2, *shape), np.bool_)
+        return Rows(
+            next_obs=np.zeros((*shape, *self.obs_shape), np.float32),
+            obs=self._first,
+            reward=np.zeros(shape, np.float32),
+            terminated=flags[0],
+            truncated=flags[1],
+            success=np.full(shape, np.nan, np.float32),
+            valid=np.ones(shape, np.bool_),
+            mask=self._mask,
+        )
+
+    def _env_seeds(self) -> list[list[int]]:
+        if self._evaluation:
+            return [[EVALUATION_SEED + n for n in range(self.n_envs)]] * self.members
+        # Hashed, not seed + n: runs with neighbouring seeds would otherwise share most of their episodes.
+        env = torch.arange(self.n_envs).view(1, -1)
+        keys = rng.bits(torch.tensor(self._seeds).view(-1, 1), rng.RESET, env, self._resumes)
+        return (keys & 0x7FFFFFFF).tolist()
+
+    def _keep_mask(self) -> None:
+        if self._mask is not None:
+            self.action_mask = self._tensor(self._mask.copy())
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"resumes": self._resumes.clone()}
+
+    def load_state(self, state: dict[str, Tensor]) -> Tensor:
+        self._resumes = state["resumes"].cpu() + 1
+        return self._begin()
+
+    def render(self, member: int = 0, env: int = 0) -> Any:
+        """A picture of one env (it must have been made with kwargs render_mode)."""
+        return self._backend.render(member, env)
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+class Local:
+    """Members stepped one after another in this process."""
+
+    def __init__(self, lanes: list[Lanes], skips: bool) -> None:
+        self._lanes = lanes
+        self.skips = skips
+        self.failures: dict[int, Exception] = {}
+
+    def reset(self, seeds: list[list[int]], rows: Rows) -> None:
+        for member, lanes in enumerate(self._lanes):
+            if member not in self.failures:
+                try:
+                    lanes.reset(seeds[member], rows.of(member))
+                except EnvironmentFailed as reason:
+                    self._fail(member, rows, reason)
+
+    def step(self, action: np.ndarray, rows: Rows) -> bool:
+        ended = False
+        for member, lanes in enumerate(self._lanes):
+            if member not in self.failures:
+                try:
+                    ended |= lanes.step(action[member], rows.of(member))
+                except EnvironmentFailed as reason:
+                    self._fail(member, rows, reason)
+        return ended
+
+    def _fail(self, member: int, rows: Rows, reason: Exception) -> None:
+        self.failures[member] = reason
+        rows.of(member).clear()
+        self._lanes[member].close()
+
+    def render(self, member: int, env: int) -> Any:
+        return self._lanes[member].render(env)
+
+    def close(self) -> None:
+        for member, lanes in enumerate(self._lanes):
+            if member not in self.failures:
+                lanes.close()

@@ -1,0 +1,122 @@
+"""What training asks of an environment: M members x N envs, stepped together. Free of torch, so that env workers start fast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+EVALUATION_SEED = 10_000
+"""Evaluation env k starts from this seed plus k, in every run: evaluations differ by the policy, never by luck."""
+
+
+@dataclass(frozen=True)
+class ActionSpec:
+    """What an action is. `sizes` counts the choices of each component; for a box it is (number of dimensions,)."""
+
+    kind: Literal["discrete", "multi_discrete", "multi_binary", "box"]
+    sizes: tuple[int, ...]
+    low: np.ndarray | None = None
+    """Bounds of a box, flat float32 [dim], infinite where there are none; None for the other kinds."""
+    high: np.ndarray | None = None
+
+
+class Step(NamedTuple):
+    """What one step of all envs gave. Read-only: `obs` may share memory with `next_obs`, and both with the env's own state."""
+
+    next_obs: Tensor
+    """[M, N, *obs_shape]: what the action led to; at an episode's end its final observation (bootstrap from this one)."""
+    obs: Tensor
+    """[M, N, *obs_shape]: what to act on next; after an episode's end the next episode's first observation."""
+    reward: Tensor
+    """[M, N] float32."""
+    terminated: Tensor
+    """[M, N] bool: the task itself ended; there is no future to bootstrap from."""
+    truncated: Tensor
+    """[M, N] bool: a limit cut the episode; its future has a value. Both flags may be set in one step."""
+    valid: Tensor | None = None
+    """[M, N] bool or None (all valid). False rows are no transition: a NEXT_STEP vector env reset in them, or an
+    evaluation env had already played its episode."""
+    success: Tensor | None = None
+    """[M, N] float32 at the end of an episode: 1 reached the goal, 0 did not, nan not reported or not at the end."""
+    action_mask: Tensor | None = None
+    """[M, N, sum(sizes)] bool: the actions allowed in `obs`."""
+
+
+class VecEnv(Protocol):
+    """M members with N envs each. A member's numbers depend on its own seed and actions only, never on the neighbours."""
+
+    members: int
+    n_envs: int
+    obs_shape: tuple[int, ...]
+    obs_low: np.ndarray | None
+    obs_high: np.ndarray | None
+    action: ActionSpec
+    max_episode_steps: int | None
+    exact: bool
+    """True: state() and load_state() continue bit for bit. False: load_state() starts new episodes from new seeds."""
+    failures: dict[int, Exception]
+    """Members whose env raised or returned something that is not finite. Their rows are zero from then on."""
+    action_mask: Tensor | None
+    """Allowed actions in the observation returned last, by reset() too; None where nothing is masked."""
+
+    def reset(self) -> Tensor:
+        """Start all episodes anew and return the first observations [M, N, *obs_shape]. The same call gives the same starts."""
+        ...
+
+    def step(self, action: Tensor) -> Step:
+        """Take int64 [M, N] (discrete), int64 [M, N, K] (multi_discrete, multi_binary) or raw float32 [M, N, dim] (box).
+
+        Box actions are clipped to the bounds here, so that the caller keeps the action whose log-probability it knows.
+        """
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of everything that a later load_state() needs; every tensor has the leading axis M."""
+        ...
+
+    def load_state(self, state: dict[str, Tensor]) -> Tensor:
+        """Continue from state(); returns the observation to act on, [M, N, *obs_shape]."""
+        ...
+
+    def close(self) -> None:
+        """Free windows, processes and simulators. The env cannot be used afterwards."""
+        ...
+
+
+class Dynamics(Protocol):
+    """One native environment: pure functions of state [..., *S], for any leading shape."""
+
+    obs_shape: tuple[int, ...]
+    obs_low: np.ndarray | None
+    obs_high: np.ndarray | None
+    action: ActionSpec
+    noise: int
+    """How many uniform numbers a start state is made of."""
+    chance: bool
+    """Whether a step draws a uniform number per env."""
+
+    def start(self, uniform: Tensor) -> Tensor:
+        """Start states [..., *S] from uniform numbers [..., noise] in (0, 1)."""
+        ...
+
+    def observe(self, state: Tensor) -> Tensor:
+        """The observation of a state, [..., *obs_shape] float32."""
+        ...
+
+    def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(next state, reward, terminated). Returns new tensors: a state handed out before is never written to."""
+        ...
+
+    def success(self, state: Tensor) -> Tensor | None:
+        """1.0 where an episode that ends in this state reached its goal, 0.0 where not; None if the env reports none."""
+        ...
+
+    def mask(self, state: Tensor) -> Tensor | None:
+        """The allowed actions [..., n] bool; None if nothing is masked."""
+        ...
+
+

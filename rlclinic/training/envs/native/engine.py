@@ -1,0 +1,179 @@
+"""Steps any native environment as [M, N] tensors: time limits, auto-reset, counters. The physics is in the sibling modules."""
+
+import torch
+from torch import Tensor
+
+from rlclinic.training import rng
+from rlclinic.training.envs.base import EVALUATION_SEED, Dynamics, Step
+
+_AHEAD = 32  # episodes or steps whose randomness is drawn at once: about 60 small operations per draw, whatever its size
+_DRAW_LIMIT = 1 << 20
+
+
+class NativeEnv:
+    """A VecEnv whose state is a tensor. Start noise is a function of (seed, env, episode), chance of (seed, env, step)."""
+
+    exact = True
+
+    def __init__(
+        self,
+        dynamics: Dynamics,
+        seeds: list[int],
+        n_envs: int,
+        device: str = "cpu",
+        max_episode_steps: int | None = None,
+        evaluation: bool = False,
+    ) -> None:
+        self.members, self.n_envs = len(seeds), n_envs
+        self.obs_shape, self.obs_low, self.obs_high = dynamics.obs_shape, dynamics.obs_low, dynamics.obs_high
+        self.action, self.max_episode_steps = dynamics.action, max_episode_steps
+        self.failures: dict[int, Exception] = {}
+        self.action_mask: Tensor | None = None
+        self._dynamics = dynamics
+        shape = (self.members, n_envs)
+        self._device = torch.device(device)
+        # Reading a flag on the CPU is cheap, and most steps end no episode. On a GPU it would stall the queue.
+        self._looks = self._device.type == "cpu"
+        self._draws = _Draws(seeds, n_envs, self._device, evaluation)
+        self._starts = _Starts(self._draws, dynamics)
+        self._chances = _Chances(self._draws) if dynamics.chance else None
+        self._elapsed = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._episode = torch.zeros(shape, dtype=torch.int64, device=device)
+        # Constants as tensors: a Python number costs as much as the operation itself.
+        self._one = torch.ones((), dtype=torch.int64, device=device)
+        self._never = torch.zeros(shape, dtype=torch.bool, device=device)
+        self._limit = None
+        if max_episode_steps is not None:
+            self._limit = torch.full(shape, max_episode_steps, dtype=torch.int64, device=device)
+        self.reset()
+
+    def reset(self) -> Tensor:
+        self._elapsed.zero_()
+        self._episode.zero_()
+        self._starts.forget()
+        if self._chances is not None:
+            self._chances.rewind(torch.zeros((self.members, 1), dtype=torch.int64, device=self._device))
+        self._state = self._starts.at(self._episode)
+        self.action_mask = self._dynamics.mask(self._state)
+        return self._dynamics.observe(self._state)
+
+    def step(self, action: Tensor) -> Step:
+        dynamics = self._dynamics
+        chance = None if self._chances is None else self._chances.draw()
+        state, reward, terminated = dynamics.advance(self._state, action, chance)
+        next_obs = dynamics.observe(state)
+        self._elapsed.add_(self._one)
+        truncated = self._never.clone() if self._limit is None else self._elapsed >= self._limit
+        ended = terminated | truncated
+        success = dynamics.success(state)
+        if success is not None:
+            success = success.masked_fill(~ended, torch.nan)
+        obs = next_obs
+        if not self._looks or ended.any():
+            state = self._restart(state, ended)
+            obs = dynamics.observe(state)
+        self._state = state
+        self.action_mask = dynamics.mask(state)
+        return Step(next_obs, obs, reward, terminated, truncated, None, success, self.action_mask)
+
+    def _restart(self, state: Tensor, ended: Tensor) -> Tensor:
+        self._episode.add_(ended)
+        self._elapsed.masked_fill_(ended, 0)
+        start = self._starts.at(self._episode)
+        return torch.where(ended.unsqueeze(-1) if state.dim() > 2 else ended, start, state)
+
+    def state(self) -> dict[str, Tensor]:
+        state = {"state": self._state.clone(), "elapsed": self._elapsed.clone(), "episode": self._episode.clone()}
+        if self._chances is not None:
+            state["clock"] = self._chances.clock()
+        return state
+
+    def load_state(self, state: dict[str, Tensor]) -> Tensor:
+        self._state = state["state"].to(self._device, copy=True)
+        self._elapsed.copy_(state["elapsed"])
+        self._episode.copy_(state["episode"])
+        self._starts.forget()
+        if self._chances is not None:
+            self._chances.rewind(state["clock"].to(self._device))
+        self.action_mask = self._dynamics.mask(self._state)
+        return self._dynamics.observe(self._state)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+class _Draws:
+    """Where a member's and env's random numbers come from; an evaluation env's are the same for every member."""
+
+    def __init__(self, seeds: list[int], n_envs: int, device: torch.device, evaluation: bool) -> None:
+        env = torch.arange(n_envs, device=device).view(1, -1, 1)
+        self.shape, self.rows = (len(seeds), n_envs), len(seeds) * n_envs
+        self.ahead = max(2, min(_AHEAD, _DRAW_LIMIT // self.rows))
+        self.device = device
+        if evaluation:
+            self._seed, self._env = (EVALUATION_SEED + env).expand(len(seeds), -1, -1), torch.zeros_like(env)
+        else:
+            self._seed, self._env = torch.tensor(seeds, device=device).view(-1, 1, 1), env
+
+    def uniform(self, stream: int, index: Tensor, count: int) -> Tensor:
+        """Numbers [M, N, K, count] in (0, 1) for index [M, N or 1, K]."""
+        number = torch.arange(count, device=self.device)
+        return rng.uniform(self._seed[..., None], stream, self._env[..., None], index[..., None], number)
+
+
+class _Starts:
+    """Start states, a block of episodes ahead: most resets are then one gather instead of a hash."""
+
+    def __init__(self, draws: _Draws, dynamics: Dynamics) -> None:
+        self._draws, self._dynamics = draws, dynamics
+        self._ahead = draws.ahead
+        self._row = torch.arange(draws.rows, device=draws.device).view(draws.shape) * self._ahead
+        self._next = torch.arange(self._ahead, device=draws.device)
+        self._looks = draws.device.type == "cpu"
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over: the next call may ask for any episodes."""
+        self._calls = self._ahead
+        self._base: Tensor | None = None
+
+    def at(self, episode: Tensor) -> Tensor:
+        """The start state [M, N, *S] of each env's episode; an env's episode grows by at most one between calls."""
+        # No env can have used up more of its block than there were calls, so most calls need not look.
+        if self._calls >= self._ahead and self._spent(episode):
+            self._base = episode - self._row  # the row of an env's episode is then episode - base
+            uniform = self._draws.uniform(rng.RESET, episode[..., None] + self._next, self._dynamics.noise)
+            self._states = self._dynamics.start(uniform).flatten(0, 2)  # [M * N * K, *S]
+            self._calls = 0
+        self._calls += 1
+        return self._states[episode - self._base]
+
+    def _spent(self, episode: Tensor) -> bool:
+        if self._base is None or not self._looks:
+            return True
+        self._calls = int((episode - self._base - self._row).max())
+        return self._calls >= self._ahead
+
+
+class _Chances:
+    """One uniform number per env and step, a block of steps ahead."""
+
+    def __init__(self, draws: _Draws) -> None:
+        self._draws, self._ahead = draws, draws.ahead
+        self._next = torch.arange(self._ahead, device=draws.device)
+
+    def rewind(self, clock: Tensor) -> None:
+        """Continue at each member's own step count, [M, 1] int64."""
+        self._base, self._used = clock - self._ahead, self._ahead
+
+    def clock(self) -> Tensor:
+        return self._base + self._used
+
+    def draw(self) -> Tensor:
+        if self._used == self._ahead:
+            self._base = self._base + self._ahead
+            index = (self._base + self._next).unsqueeze(1)  # [M, 1, K]
+            self._block = self._draws.uniform(rng.ENVIRONMENT, index, 1).squeeze(-1).unbind(-1)
+            self._used = 0
+        self._used += 1
+        return self._block[self._used - 1]

@@ -1,0 +1,71 @@
+"""What is wrong with an environment, in words: which env, which step, which field, and what to type. Free of torch."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from rlclinic.errors import EnvironmentFailed
+
+
+class Reports:
+    """Turns what goes wrong in a member's envs into EnvironmentFailed; keeps the step, and the env that is being stepped."""
+
+    def __init__(self, name: str, first: int = 0) -> None:
+        self._name, self._first = name, first
+        self.steps = 0
+        self.at: int | None = None
+        """The env being stepped, counted from `first`; None where all are stepped at once."""
+
+    @contextmanager
+    def during(self, call: str) -> Iterator[None]:
+        """Whatever the user's environment raises in here becomes an EnvironmentFailed."""
+        try:
+            yield
+        except EnvironmentFailed:
+            raise
+        except Exception as reason:
+            raise self.raised(call, reason) from reason
+
+    def raised(self, call: str, reason: Exception) -> EnvironmentFailed:
+        """An exception of the environment's own."""
+        frames = traceback.extract_tb(reason.__traceback__)
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+        return EnvironmentFailed(
+            f"{self._subject(self.at)} raised {type(reason).__name__} in {call}() at step {self.steps}: {reason}{place}\n"
+            "  This run cannot go on without its environment; its training stops here.\n"
+            "  Try: gymnasium.utils.env_checker.check_env(env) on the environment alone"
+        )
+
+    def check(self, field: str, values: np.ndarray) -> None:
+        """Raise if any number of any env (rows) is nan or infinite."""
+        finite = np.isfinite(values)
+        if finite.all():
+            return
+        n = int(np.argmin(finite.reshape(len(values), -1).all(-1)))
+        raise self.not_finite(field, n, values[n])
+
+    def not_finite(self, field: str, n: int, values: np.ndarray) -> EnvironmentFailed:
+        """An observation or a reward of env n that is nan or infinite."""
+        flat = np.ravel(values)
+        at = int(np.argmin(np.isfinite(flat)))
+        where = f"{field}[{at}]" if flat.size > 1 else field
+        return EnvironmentFailed(
+            f"{self._subject(n)} gave {where} = {flat[at]} at step {self.steps}.\n"
+            "  One such number would make every weight of this run nan; its training stops here.\n"
+            "  Try: step the environment alone and print what that field is computed from"
+        )
+
+    def no_mask(self, n: int) -> EnvironmentFailed:
+        """env.action_mask is on, and the env told none."""
+        return EnvironmentFailed(
+            f'{self._subject(n)} has no info["action_mask"] at step {self.steps}, and env.action_mask is on.\n'
+            "  Without it a forbidden action could be chosen.\n"
+            "  Try: --set env.action_mask=false, or return the mask from reset() and step() alike"
+        )
+
+    def _subject(self, n: int | None) -> str:
+        return self._name if n is None else f"{self._name}: env {self._first + n}"

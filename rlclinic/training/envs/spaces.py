@@ -1,0 +1,148 @@
+"""Gymnasium's spaces as flat float32 observations and an ActionSpec. Free of torch, so that env workers start fast."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rlclinic.errors import ConfigError
+from rlclinic.training.envs.base import ActionSpec
+
+Write = Callable[[np.ndarray, Any], None]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """How one env's observation becomes a float32 array."""
+
+    shape: tuple[int, ...]
+    low: np.ndarray
+    high: np.ndarray
+    write: Write | None
+    """Writes an observation into its row; None where plain assignment does it."""
+
+
+@dataclass(frozen=True)
+class Actions:
+    """How a row of training's actions becomes what env.step() takes."""
+
+    spec: ActionSpec
+    decode: Callable[[np.ndarray], Iterable[Any]]
+    """[N] or [N, K] int64, or raw float32 [N, dim], to N actions of the env's own shape and type."""
+
+
+def observations(space: Space[Any], env_id: str) -> Observations:
+    """Boxes keep their shape; all else becomes a vector: one-hot Discrete, and Dict or Tuple one part after another."""
+    if isinstance(space, spaces.Box) and space.shape:
+        low, high = space.low.astype(np.float32), space.high.astype(np.float32)
+        return Observations(space.shape, low, high, None)
+    part = _part(space, env_id, "")
+    return Observations((part.size,), part.low, part.high, part.write)
+
+
+def actions(space: Space[Any], env_id: str) -> Actions:
+    """How to act in the space; Dict, Tuple and other nested action spaces are refused."""
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        shift = (lambda rows: rows) if first == 0 else (lambda rows: rows + first)
+        return Actions(ActionSpec("discrete", (int(space.n),)), shift)
+    if isinstance(space, spaces.MultiDiscrete):
+        return _multi_discrete(space)
+    if isinstance(space, spaces.MultiBinary):
+        shape = space.shape
+        spec = ActionSpec("multi_binary", (2,) * int(np.prod(shape)))
+        return Actions(spec, lambda rows: rows.astype(np.int8).reshape(-1, *shape))
+    if isinstance(space, spaces.Box):
+        return _box(space)
+    raise ConfigError(
+        f"{env_id} has the action space {space}, which training cannot act in.\n"
+        "  Policies here choose from Discrete, MultiDiscrete, MultiBinary and Box spaces.\n"
+        '  Try: a wrapper that flattens it, in env.wrappers: [{id: "module:Class"}]'
+    )
+
+
+def _multi_discrete(space: spaces.MultiDiscrete) -> Actions:
+    shape, dtype, first = space.nvec.shape, space.dtype, space.start.ravel()
+    spec = ActionSpec("multi_discrete", tuple(int(n) for n in space.nvec.ravel()))
+    return Actions(spec, lambda rows: (rows + first).astype(dtype).reshape(-1, *shape))
+
+
+def _box(space: spaces.Box) -> Actions:
+    shape, dtype = space.shape, space.dtype
+    low, high = space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel()
+    spec = ActionSpec("box", (int(np.prod(shape)),), low, high)
+    whole = np.issubdtype(dtype, np.integer)
+
+    def decode(rows: np.ndarray) -> np.ndarray:
+        rows = np.clip(rows, low, high)
+        return (np.rint(rows) if whole else rows).astype(dtype, copy=False).reshape(-1, *shape)
+
+    return Actions(spec, decode)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A piece of a flat observation: its width, bounds and how it is written."""
+
+    size: int
+    low: np.ndarray
+    high: np.ndarray
+    write: Write
+
+
+def _part(space: Space[Any], env_id: str, field: str) -> _Part:
+    if isinstance(space, spaces.Box):
+        return _Part(int(np.prod(space.shape)), _flat(space.low), _flat(space.high), _write_values)
+    if isinstance(space, spaces.MultiBinary):
+        size = int(np.prod(space.shape))
+        return _Part(size, np.zeros(size, np.float32), np.ones(size, np.float32), _write_values)
+    if isinstance(space, spaces.Discrete):
+        return _one_hot(np.array([space.n]), np.array([space.start]))
+    if isinstance(space, spaces.MultiDiscrete):
+        return _one_hot(space.nvec.ravel(), space.start.ravel())
+    if isinstance(space, spaces.Dict):
+        return _joined([(key, _part(sub, env_id, f"{field}.{key}")) for key, sub in space.spaces.items()])
+    if isinstance(space, spaces.Tuple):
+        return _joined([(index, _part(sub, env_id, f"{field}.{index}")) for index, sub in enumerate(space.spaces)])
+    where = f"field {field[1:]} of its observation" if field else "observation"
+    raise ConfigError(
+        f"{env_id} has a {type(space).__name__} space as {where}: {space}.\n"
+        "  It has no fixed number of values, so no network could take it.\n"
+        '  Try: a wrapper that turns it into a Box, in env.wrappers: [{id: "module:Class"}]'
+    )
+
+
+def _joined(named: list[tuple[Any, _Part]]) -> _Part:
+    """Parts one after another: what gymnasium.spaces.flatten gives, in the space's own order of keys."""
+    places, at = [], 0
+    for key, part in named:
+        places.append((key, slice(at, at + part.size), part.write))
+        at += part.size
+
+    def write(row: np.ndarray, value: Any) -> None:
+        for key, place, write_part in places:
+            write_part(row[place], value[key])
+
+    parts = [part for _, part in named]
+    return _Part(at, np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]), write)
+
+
+def _one_hot(sizes: np.ndarray, first: np.ndarray) -> _Part:
+    total = int(sizes.sum())
+    offset = np.concatenate(([0], np.cumsum(sizes)[:-1])) - first
+
+    def write(row: np.ndarray, value: Any) -> None:
+        row[...] = 0.0
+        row[np.ravel(value) + offset] = 1.0
+
+    return _Part(total, np.zeros(total, np.float32), np.ones(total, np.float32), write)
+
+
+def _write_values(row: np.ndarray, value: Any) -> None:
+    row[...] = np.ravel(value)
+
+
+def _flat(bound: np.ndarray) -> np.ndarray:
+    return np.asarray(bound, dtype=np.float32).ravel()

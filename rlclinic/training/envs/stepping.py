@@ -1,0 +1,160 @@
+"""Steps a member's Gymnasium environments one after another into arrays. Free of torch: workers run this too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from rlclinic.training.envs import making
+from rlclinic.training.envs.reports import Reports
+from rlclinic.training.envs.spaces import Actions, Observations
+
+
+@dataclass
+class Rows:
+    """Where a step's results go; every array has one row per env of one member (or [M, N] rows for all members)."""
+
+    next_obs: np.ndarray
+    obs: np.ndarray
+    """Written only where an episode ended: the next one's first observation."""
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    success: np.ndarray
+    """Written only where an episode ended."""
+    valid: np.ndarray
+    mask: np.ndarray | None
+
+    def blank(self) -> None:
+        """Ready for the next step: nothing ended, nothing reported."""
+        for array in (self.reward, self.terminated, self.truncated):
+            array[...] = 0
+        self.success[...] = np.nan
+        self.valid[...] = True
+
+    def clear(self) -> None:
+        """A failed member's rows: zeros, and every action allowed."""
+        self.blank()
+        self.next_obs[...] = 0
+        self.obs[...] = 0
+        if self.mask is not None:
+            self.mask[...] = True
+
+    def of(self, place: Any) -> Rows:
+        """The same arrays, one member's rows (views)."""
+        mask = None if self.mask is None else self.mask[place]
+        return Rows(
+            self.next_obs[place],
+            self.obs[place],
+            self.reward[place],
+            self.terminated[place],
+            self.truncated[place],
+            self.success[place],
+            self.valid[place],
+            mask,
+        )
+
+
+class Lanes:
+    """The envs of one member. Raises EnvironmentFailed, naming the env and its step; the caller then stops using it."""
+
+    def __init__(
+        self, envs: list[gym.Env[Any, Any]], name: str, observations: Observations, actions: Actions, masked: bool, once: bool, first: int = 0
+    ) -> None:
+        peeled = [making.peeled(env) for env in envs]
+        self._envs = envs
+        self._inner = [env for env, _ in peeled]
+        self._limits = [limit for _, limit in peeled]
+        self._report = Reports(name, first)
+        self._write = observations.write
+        self._decode = actions.decode
+        self._masked = masked
+        # Evaluation counts one episode per env: playing a second one would only take time.
+        self._once = once
+        self._elapsed = [0] * len(envs)
+        self._resting = [False] * len(envs)
+
+    def reset(self, seeds: list[int], rows: Rows) -> None:
+        """Start all episodes; observations go to rows.obs."""
+        self._report.steps = 0
+        with self._report.during("reset"):
+            for n, seed in enumerate(seeds):
+                self._report.at = n
+                self._restart(n, rows, seed)
+
+    def step(self, action: np.ndarray, rows: Rows) -> bool:
+        """One step of every env; whether rows.obs differs from rows.next_obs anywhere."""
+        self._report.steps += 1
+        with self._report.during("step"):
+            ended = self._step(action, rows)
+        self._report.check("observation", rows.next_obs)
+        self._report.check("reward", rows.reward)
+        return ended
+
+    def _step(self, action: np.ndarray, rows: Rows) -> bool:
+        next_obs, reward_rows, write, masked = rows.next_obs, rows.reward, self._write, self._masked
+        elapsed, limits, resting = self._elapsed, self._limits, self._resting
+        report, ended = self._report, False
+        for n, (env, act) in enumerate(zip(self._inner, self._decode(action), strict=True)):
+            if resting[n]:
+                next_obs[n] = rows.obs[n]
+                rows.valid[n] = False
+                continue
+            report.at = n
+            obs, reward, terminated, truncated, info = env.step(act)
+            if write is None:
+                next_obs[n] = obs
+            else:
+                write(next_obs[n], obs)
+            reward_rows[n] = reward
+            elapsed[n] += 1
+            limit = limits[n]
+            if limit is not None and elapsed[n] >= limit:
+                truncated = True
+            if terminated or truncated:
+                ended = True
+                rows.terminated[n], rows.truncated[n] = terminated, truncated
+                rows.success[n] = _success(info)
+                if self._once:
+                    resting[n] = True
+                    rows.obs[n] = next_obs[n]
+                else:
+                    self._restart(n, rows, None)
+            elif masked:
+                self._mask(n, rows, info)
+        return ended
+
+    def _restart(self, n: int, rows: Rows, seed: int | None) -> None:
+        obs, info = self._inner[n].reset(seed=seed)
+        self._elapsed[n], self._resting[n] = 0, False
+        if self._write is None:
+            rows.obs[n] = obs
+        else:
+            self._write(rows.obs[n], obs)
+        if not np.isfinite(rows.obs[n]).all():
+            raise self._report.not_finite("observation of reset()", n, rows.obs[n])
+        if self._masked:
+            self._mask(n, rows, info)
+
+    def _mask(self, n: int, rows: Rows, info: dict[str, Any]) -> None:
+        mask = info.get("action_mask")
+        if mask is None:
+            raise self._report.no_mask(n)
+        assert rows.mask is not None
+        rows.mask[n] = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple) else np.ravel(mask)
+
+    def render(self, n: int) -> Any:
+        """The picture of env n, if it was made with a render_mode."""
+        return self._envs[n].render()
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+
+def _success(info: dict[str, Any]) -> float:
+    value = info.get("is_success", info.get("success"))
+    return np.nan if value is None else float(value)

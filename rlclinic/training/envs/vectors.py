@@ -1,0 +1,132 @@
+"""A user's own gymnasium.vector.VectorEnv, one per member, in any of Gymnasium's three ways to reset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import iterate
+
+from rlclinic.errors import ConfigError
+from rlclinic.training.envs.reports import Reports
+from rlclinic.training.envs.spaces import Actions, Observations
+from rlclinic.training.envs.stepping import Rows
+
+
+class VectorLanes:
+    """One member's VectorEnv behind the interface of stepping.Lanes."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], name: str, observations: Observations, actions: Actions, masked: bool, once: bool) -> None:
+        self._env, self._name = env, name
+        self._mode = autoreset_mode(env, name)
+        self._write, self._decode = observations.write, actions.decode
+        self._masked, self._once = masked, once
+        self._resting = np.zeros(env.num_envs, np.bool_)
+        self._pending = np.zeros(env.num_envs, np.bool_)
+        self._report = Reports(name)
+
+    def reset(self, seeds: list[int], rows: Rows) -> None:
+        self._resting[:] = False
+        self._pending[:] = False
+        self._report.steps = 0
+        # Only Gymnasium's own two take one seed per env; a custom one promises no more than a single seed.
+        many = isinstance(self._env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        with self._report.during("reset"):
+            obs, info = self._env.reset(seed=seeds if many else seeds[0])
+            self._put(rows.obs, obs)
+            self._put_mask(rows, info)
+        self._report.check("observation of reset()", rows.obs)
+
+    def step(self, action: np.ndarray, rows: Rows) -> bool:
+        self._report.steps += 1
+        with self._report.during("step"):
+            obs, reward, terminated, truncated, info = self._env.step(self._decode(action))
+            rows.reward[:], rows.terminated[:], rows.truncated[:] = reward, terminated, truncated
+            self._put(rows.next_obs, obs)
+            self._put_mask(rows, info)
+            ended = rows.terminated | rows.truncated
+            if ended.any():
+                self._finish(ended, info, rows)
+        self._report.check("observation", rows.next_obs)
+        self._report.check("reward", rows.reward)
+        skipped = self._skip(ended, rows)
+        return bool(ended.any()) or skipped
+
+    def _finish(self, ended: np.ndarray, info: dict[str, Any], rows: Rows) -> None:
+        rows.obs[ended] = rows.next_obs[ended]
+        report = info
+        if self._mode is AutoresetMode.SAME_STEP:
+            for n in np.flatnonzero(ended):
+                self._put_one(rows.next_obs, n, info["final_obs"][n])
+            report = info.get("final_info", {})
+        elif self._mode is AutoresetMode.DISABLED and not self._once:
+            obs, fresh = self._env.reset(options={"reset_mask": ended.copy()})
+            first = np.empty_like(rows.obs)
+            self._put(first, obs)
+            rows.obs[ended] = first[ended]
+            self._put_mask(rows, fresh, ended)
+        self._put_success(ended, report, rows)
+
+    def _put_success(self, ended: np.ndarray, info: dict[str, Any], rows: Rows) -> None:
+        for key in ("is_success", "success"):
+            if key in info:
+                told = ended & np.asarray(info.get(f"_{key}", True))
+                rows.success[told] = np.asarray(info[key], np.float32)[told]
+                return
+
+    def _skip(self, ended: np.ndarray, rows: Rows) -> bool:
+        """Mark the rows that are no transition; whether there are any."""
+        idle = self._pending | self._resting
+        rows.valid[idle] = False
+        rows.reward[idle] = 0.0
+        rows.obs[idle] = rows.next_obs[idle]
+        for flags in (rows.terminated, rows.truncated):
+            flags[self._resting] = False
+        if self._mode is AutoresetMode.NEXT_STEP:
+            self._pending = ended & ~idle
+        if self._once:
+            self._resting |= ended
+        return bool(idle.any())
+
+    def _put(self, rows: np.ndarray, obs: Any) -> None:
+        if self._write is None:
+            rows[...] = obs
+        else:
+            for n, single in enumerate(iterate(self._env.observation_space, obs)):
+                self._write(rows[n], single)
+
+    def _put_one(self, rows: np.ndarray, n: int, obs: Any) -> None:
+        if self._write is None:
+            rows[n] = obs
+        else:
+            self._write(rows[n], obs)
+
+    def _put_mask(self, rows: Rows, info: dict[str, Any], told: np.ndarray | None = None) -> None:
+        if not self._masked:
+            return
+        assert rows.mask is not None
+        if "action_mask" not in info:
+            raise self._report.no_mask(0)
+        masks = np.asarray(info["action_mask"]).reshape(rows.mask.shape).astype(np.bool_)
+        where = slice(None) if told is None else told
+        rows.mask[where] = masks[where]
+
+    def render(self, n: int) -> Any:
+        frames = self._env.render()
+        return None if frames is None else frames[n]
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def autoreset_mode(env: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
+    """How the env says that it resets; guessing would mix episodes or learn from rows that are no transition."""
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
+        raise ConfigError(
+            f"{name} does not say in metadata[\"autoreset_mode\"] how it resets (it is {mode!r}).\n"
+            "  A wrong guess would join episodes, or learn from steps in which nothing happened.\n"
+            '  Try: metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP} (or SAME_STEP, DISABLED)'
+        )
+    return mode

@@ -1,0 +1,103 @@
+"""Adds to what the agent sees, for all envs at once: the last frames, and how much of the time limit has passed."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlclinic.errors import ConfigError
+from rlclinic.training.envs.base import Step, VecEnv
+
+
+class Augmented:
+    """A VecEnv whose observations are the last `frame_stack` ones, the newest last, and the share of the time limit elapsed.
+
+    Frames are joined along the first axis: (d,) becomes (k * d,), channels of images likewise. At an episode's start all
+    frames are its first observation.
+    """
+
+    def __init__(self, env: VecEnv, frame_stack: int = 1, time_in_obs: bool = False) -> None:
+        if time_in_obs:
+            _check_time(env)
+        self._env, self._frames, self._timed = env, frame_stack, time_in_obs
+        self.members, self.n_envs, self.exact = env.members, env.n_envs, env.exact
+        self.action, self.max_episode_steps, self.failures = env.action, env.max_episode_steps, env.failures
+        first, *rest = env.obs_shape
+        self.obs_shape = (first * frame_stack + time_in_obs, *rest)
+        self.obs_low = self._bound(env.obs_low, 0.0)
+        self.obs_high = self._bound(env.obs_high, 1.0)
+
+    def _bound(self, bound: np.ndarray | None, time: float) -> np.ndarray | None:
+        if bound is None:
+            return None
+        parts = [bound] * self._frames + ([np.array([time], np.float32)] if self._timed else [])
+        return np.concatenate(parts)
+
+    @property
+    def action_mask(self) -> Tensor | None:
+        return self._env.action_mask
+
+    def reset(self) -> Tensor:
+        return self._begin(self._env.reset())
+
+    def _begin(self, obs: Tensor) -> Tensor:
+        self._stack = self._repeated(obs)
+        self._elapsed = torch.zeros(obs.shape[:2], dtype=torch.int64, device=obs.device)
+        return self._shown(self._stack, self._elapsed)
+
+    def step(self, action: Tensor) -> Step:
+        step = self._env.step(action)
+        stack = torch.cat((self._stack[:, :, 1:], step.next_obs.unsqueeze(2)), 2)
+        elapsed = self._elapsed + 1
+        next_obs = self._shown(stack, elapsed)
+        # A NEXT_STEP env starts the new episode in its invalid row, any other one in the step that ended the old.
+        fresh = step.terminated | step.truncated if step.valid is None else ~step.valid
+        self._elapsed = elapsed.masked_fill(fresh, 0)
+        wide = fresh.view(fresh.shape + (1,) * (stack.dim() - 2))
+        self._stack = torch.where(wide, self._repeated(step.obs), stack)
+        return step._replace(next_obs=next_obs, obs=self._shown(self._stack, self._elapsed))
+
+    def _repeated(self, obs: Tensor) -> Tensor:
+        """[M, N, K, *obs_shape]."""
+        return obs.unsqueeze(2).repeat(1, 1, self._frames, *(1,) * (obs.dim() - 2))
+
+    def _shown(self, stack: Tensor, elapsed: Tensor) -> Tensor:
+        obs = stack.flatten(2, 3)
+        if not self._timed:
+            return obs
+        assert self.max_episode_steps is not None
+        return torch.cat((obs, (elapsed / self.max_episode_steps).unsqueeze(-1)), -1)
+
+    def state(self) -> dict[str, Tensor]:
+        return {**self._env.state(), "frames": self._stack.clone(), "frames_elapsed": self._elapsed.clone()}
+
+    def load_state(self, state: dict[str, Tensor]) -> Tensor:
+        inner = {key: value for key, value in state.items() if not key.startswith("frames")}
+        obs = self._begin(self._env.load_state(inner))
+        if self.exact:
+            self._stack = state["frames"].to(obs.device, copy=True)
+            self._elapsed = state["frames_elapsed"].to(obs.device, copy=True)
+        return self._shown(self._stack, self._elapsed)
+
+    def render(self, member: int = 0, env: int = 0) -> Any:
+        """A picture of one env, where the wrapped one can give it."""
+        return self._env.render(member, env)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def _check_time(env: VecEnv) -> None:
+    if env.max_episode_steps is None:
+        raise ConfigError(
+            "env.time_in_obs is on, but the environment has no time limit.\n"
+            "  There is no share of a limit to show.\n"
+            "  Try: --set env.max_episode_steps=1000, or --set env.time_in_obs=false"
+        )
+    if len(env.obs_shape) != 1:
+        raise ConfigError(
+            f"env.time_in_obs is on, but observations have the shape {env.obs_shape}.\n"
+            "  The time can be appended to a vector only.\n"
+            "  Try: --set env.time_in_obs=false"
+        )

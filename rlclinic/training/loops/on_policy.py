@@ -1,0 +1,216 @@
+"""Collect a rollout, estimate advantages, learn from it: one iteration of REINFORCE, A2C or PPO for every member."""
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlclinic.config import AlgoConfig, EnvConfig
+from rlclinic.training import optim
+from rlclinic.training.data import rollout as rollouts
+from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training.maths import losses, normalize
+from rlclinic.training.maths.normalize import Moments
+from rlclinic.training.nets import mlp
+from rlclinic.training.optim import Optimizer, OptimizerState
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What stays the same all run: the algorithm, the network's shape, the optimizer's rule."""
+
+    algo: ModuleType
+    config: AlgoConfig
+    env: EnvConfig
+    policy: mlp.ActorCritic
+    optimizer: Optimizer
+    n_epochs: int
+    batch_rows: int
+    rollout_size: int
+
+    @property
+    def scales_minibatches(self) -> bool:
+        """Whether advantages are scaled in each minibatch; one that is the whole rollout is scaled once, before."""
+        return self.config.normalize_advantage == "batch" and self.batch_rows < self.rollout_size
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What learning changes: weights [M, P], optimizer state, normalizers. Replaced as a whole, never edited."""
+
+    flat: Tensor
+    optimizer: OptimizerState
+    obs_stats: Moments | None = None
+    reward_stats: Moments | None = None
+    reward_carry: Tensor | None = None
+
+
+class Estimates(NamedTuple):
+    """Rows [M, T*N] that the update does not use but the sentinels want: unscaled advantages, rewards as trained on."""
+
+    advantage: Tensor
+    reward: Tensor
+
+
+@dataclass
+class Position:
+    """Where the agents stand in their environments: what they act on next."""
+
+    obs: Tensor
+    action_mask: Tensor | None = None
+
+
+@torch.no_grad()
+def collect(plan: Plan, learner: Learner, env: Any, position: Position, seed: Tensor, iteration: int, clock: dict[str, float]) -> Rollout:
+    """T steps in every env with the current policy; moves `position` on. seed is [M, 1, 1]."""
+    steps, policy = plan.config.n_steps, plan.policy
+    params = policy.layout.views(learner.flat)
+    step_index = torch.arange(steps, device=seed.device).view(1, -1, 1) + iteration * steps
+    env_index = torch.arange(env.n_envs, device=seed.device).view(1, 1, -1)
+    noise = policy.distribution.noise(seed, step_index, env_index).unbind(1)  # T times [M, N, K]
+    fields: dict[str, list[Tensor]] = {name: [] for name in ("obs", "net_obs", "action", "dist", "action_mask")}
+    taken = []
+    for t in range(steps):
+        net_obs = see(plan, learner, position.obs)
+        dist = mlp.actor(policy, params, net_obs, position.action_mask)
+        action = policy.distribution.sample(dist, noise[t])
+        before = perf_counter()
+        step = env.step(action)
+        clock["env"] += perf_counter() - before
+        for name, value in (("obs", position.obs), ("net_obs", net_obs), ("action", action), ("dist", dist)):
+            fields[name].append(value)
+        if position.action_mask is not None:
+            fields["action_mask"].append(position.action_mask)
+        taken.append(step)
+        position.obs, position.action_mask = step.obs, step.action_mask
+    return _stack(plan, learner, fields, taken)
+
+
+def see(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
+    """What the networks are shown: the observation, normalized if the config says so."""
+    if learner.obs_stats is None:
+        return obs
+    return normalize.observations(learner.obs_stats, obs, plan.env.clip_obs)
+
+
+def _stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: list[Any]) -> Rollout:
+    """Lists over time to tensors [M, T, N, ...]: one copy per field instead of one per step."""
+
+    def over_time(name: str) -> Tensor | None:
+        values = [getattr(step, name) for step in taken]
+        return None if values[0] is None else torch.stack(values, 1)
+
+    obs, action, dist = (torch.stack(fields[name], 1) for name in ("obs", "action", "dist"))
+    steps = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success")}
+    normalized = learner.obs_stats is not None
+    return Rollout(
+        obs=obs,
+        action=action,
+        dist=dist,
+        following=torch.cat([obs[:, 1:], taken[-1].obs.unsqueeze(1)], 1),
+        net_obs=torch.stack(fields["net_obs"], 1) if normalized else obs,
+        net_next_obs=see(plan, learner, steps["next_obs"]),  # type: ignore[arg-type]
+        # From the stored parameters: the log-probability under exactly the distribution that was sampled.
+        log_prob=plan.policy.distribution.log_prob(dist, action),
+        action_mask=torch.stack(fields["action_mask"], 1) if fields["action_mask"] else None,
+        **steps,  # type: ignore[arg-type]
+    )
+
+
+@torch.no_grad()
+def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace) -> tuple[Batch, Estimates]:
+    """The whole rollout as one batch with advantages and targets, and what they were before scaling."""
+    policy, params = plan.policy, plan.policy.layout.views(learner.flat)
+    both = torch.cat([rollouts.rows(rollout.net_obs), rollouts.rows(rollout.net_next_obs)], 1)
+    value, next_value = mlp.critic(policy, params, both).view(both.shape[0], 2, *rollout.reward.shape[1:]).unbind(1)
+    reward = rollout.reward
+    if learner.reward_stats is not None:
+        reward = normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
+    advantage, target, counts = plan.algo.advantages(plan.config, rollout, reward, value, next_value, hp)
+    rows = rollouts.rows
+    weight = None if counts is None else rows(counts).float()
+    raw = rows(advantage)
+    if plan.config.normalize_advantage != "off" and not plan.scales_minibatches:
+        advantage = normalize.standardize(raw, weight).view_as(advantage)
+    mask = None if rollout.action_mask is None else rows(rollout.action_mask)
+    shown = (rollout.net_obs, rollout.action, rollout.log_prob, advantage, target, value)
+    return Batch(*(rows(field) for field in shown), weight, mask), Estimates(raw, rows(reward))
+
+
+def learn(
+    plan: Plan, learner: Learner, whole: Batch, hp: SimpleNamespace, active: Tensor | None, seed: Tensor, iteration: int
+) -> tuple[Learner, dict[str, Tensor]]:
+    """All gradient steps of an iteration. Readings are [U, M], one row per gradient step."""
+    flat, state, going = learner.flat, learner.optimizer, active
+    readings: dict[str, list[Tensor]] = {}
+    epochs, applied = [], []
+    everyone = flat.new_ones(flat.shape[0], 1)
+    for epoch, batch in rollouts.minibatches(whole, plan.batch_rows, plan.n_epochs, seed, iteration):
+        if plan.scales_minibatches:
+            # Per member and minibatch: the step size must not depend on the reward scale, nor on the neighbours.
+            batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
+        flat, state, going, found = update_step(plan, flat, state, batch, hp, going)
+        for name, reading in found.items():
+            readings.setdefault(name, []).append(reading)
+        epochs.append(epoch)
+        applied.append(everyone if going is None else going.float())
+        if going is not None and going.device.type == "cpu" and not bool(going.any()):
+            break  # every member has reached its target_kl or is frozen
+    table = {name: torch.stack(each) for name, each in readings.items()}
+    table["applied"] = torch.stack(applied)
+    table["epoch"] = torch.tensor(epochs, device=flat.device).view(-1, 1, 1).expand_as(table["applied"]).float()
+    return replace(learner, flat=flat, optimizer=state), _reduce(table, hp)
+
+
+@torch.no_grad()
+def _reduce(table: dict[str, Tensor], hp: SimpleNamespace) -> dict[str, Tensor]:
+    """Numbers per gradient step [U, M] out of rows [U, M, B]: once per iteration instead of once per step."""
+    if "log_ratio" in table:
+        log_ratio = table.pop("log_ratio")
+        deviation = torch.expm1(log_ratio)
+        table["kl"] = losses.kl_k3(log_ratio)
+        table["clip_fraction"] = (deviation.abs() > hp.clip_range).float().mean(-1, keepdim=True)
+        table["ratio_deviation"] = deviation.abs().amax(-1, keepdim=True)
+    norms = table.pop("grad_squares").sqrt()
+    table |= {f"grad_norm/{name}": norms[..., i : i + 1] for i, name in enumerate(("trunk", "actor_head", "critic_head"))}
+    table["grad_norm/all"] = norms.square().sum(-1, keepdim=True).sqrt()
+    if hp.max_grad_norm is not None:
+        table["grad_clipped"] = (table["grad_norm/all"] > hp.max_grad_norm).float()
+    return {name: values.squeeze(-1) for name, values in table.items()}
+
+
+def update_step(
+    plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: SimpleNamespace, active: Tensor | None
+) -> tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]]:
+    """One gradient step: (weights, optimizer state, rows, numbers) -> the same, who goes on, and readings [M, 1] or [M, B]."""
+    leaf = flat.detach().requires_grad_()
+    loss, readings = plan.algo.loss(plan.config, plan.policy, plan.policy.layout.views(leaf), batch, hp)
+    # Members share no weight, so the gradient of the sum is every member's own gradient.
+    (grad,) = torch.autograd.grad(loss.sum(), leaf)
+    with torch.no_grad():
+        readings = {name: reading.detach() for name, reading in readings.items()}
+        squares = torch.cat([part.sum(1, keepdim=True) for part in (grad * grad).split(plan.policy.parts, 1)], 1)
+        if hp.target_kl is not None and "log_ratio" in readings:
+            # Checked before the step is applied: a policy that has moved too far stays where it is.
+            within = losses.kl_k3(readings["log_ratio"]) <= 1.5 * hp.target_kl
+            active = within if active is None else active & within
+        if hp.max_grad_norm is not None:
+            grad = optim.clip_by_norm(grad, squares.sum(1, keepdim=True).sqrt(), hp.max_grad_norm)
+        flat, state = optim.step(plan.optimizer, flat, grad, state, hp.step_size, active)
+    readings["grad_squares"] = squares
+    return flat, state, active, readings
+
+
+@torch.no_grad()
+def renormalize(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace, active: Tensor) -> Learner:
+    """The normalizers after an iteration: they now also cover what it has seen."""
+    if learner.obs_stats is not None:
+        learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, rollouts.rows(rollout.obs), active))
+    if learner.reward_stats is not None and learner.reward_carry is not None:
+        sums, carry = normalize.discounted_returns(rollout.reward, rollout.end, learner.reward_carry, hp.gamma)
+        stats = normalize.include(learner.reward_stats, rollouts.rows(sums).unsqueeze(-1), active)
+        learner = replace(learner, reward_stats=stats, reward_carry=carry)
+    return learner

@@ -1,0 +1,231 @@
+"""Action distributions as pure functions of one parameter tensor `dist` [..., K].
+
+Each kind offers the same verbs: sample, mode, log_prob, entropy, kl. Noise comes from outside (see rng), so that
+sampling is deterministic given its counters. Actions are *raw*: a box action is stored as it was drawn, with its own
+log-probability; the environment clips what it executes.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rlclinic.training import rng
+from rlclinic.training.envs.base import ActionSpec
+
+FORBIDDEN: Final = -1e8
+"""The logit of a masked action: its probability underflows to zero, its gradient too, and nothing becomes NaN."""
+LOG_2PI: Final = math.log(2 * math.pi)
+
+
+class Distribution(Protocol):
+    """What a kind of action space must offer. dist is [..., K]; log_prob, entropy and kl reduce the last axis."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def learns_std(self) -> bool: ...
+    @property
+    def max_entropy(self) -> float | None: ...
+    def outputs(self, state_dependent_std: bool) -> int: ...
+    def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor: ...
+    def sample(self, dist: Tensor, noise: Tensor) -> Tensor: ...
+    def mode(self, dist: Tensor) -> Tensor: ...
+    def log_prob(self, dist: Tensor, action: Tensor) -> Tensor: ...
+    def entropy(self, dist: Tensor) -> Tensor: ...
+    def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]: ...
+    def kl(self, old: Tensor, new: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One choice of n: dist holds n logits, an action is an integer."""
+
+    size: int
+    learns_std = False
+
+    @property
+    def max_entropy(self) -> float | None:
+        return math.log(self.size)
+
+    def outputs(self, state_dependent_std: bool) -> int:
+        return self.size
+
+    def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor:
+        component = torch.arange(self.size, device=seed.device)
+        return rng.gumbel(seed.unsqueeze(-1), rng.ACTION, *(_expand(i) for i in index), component)
+
+    def sample(self, dist: Tensor, noise: Tensor) -> Tensor:
+        return (dist + noise).argmax(-1)
+
+    def mode(self, dist: Tensor) -> Tensor:
+        return dist.argmax(-1)
+
+    def log_prob(self, dist: Tensor, action: Tensor) -> Tensor:
+        return functional.log_softmax(dist, -1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self, dist: Tensor) -> Tensor:
+        log_p = functional.log_softmax(dist, -1)
+        return -(log_p.exp() * log_p).sum(-1)
+
+    def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        log_p = functional.log_softmax(dist, -1)  # once for both: it is the largest part of either
+        return log_p.gather(-1, action.unsqueeze(-1)).squeeze(-1), -(log_p.exp() * log_p).sum(-1)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        log_old, log_new = functional.log_softmax(old, -1), functional.log_softmax(new, -1)
+        return (log_old.exp() * (log_old - log_new)).sum(-1)
+
+
+@dataclass(frozen=True)
+class MultiCategorical:
+    """Several independent choices: dist holds the logits of all, an action is a vector of integers."""
+
+    sizes: tuple[int, ...]
+    learns_std = False
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def parts(self) -> list[Categorical]:
+        return [Categorical(size) for size in self.sizes]
+
+    @property
+    def max_entropy(self) -> float | None:
+        return sum(math.log(size) for size in self.sizes)
+
+    def outputs(self, state_dependent_std: bool) -> int:
+        return self.size
+
+    def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor:
+        return Categorical(self.size).noise(seed, *index)
+
+    def sample(self, dist: Tensor, noise: Tensor) -> Tensor:
+        pairs = zip(dist.split(self.sizes, -1), noise.split(self.sizes, -1), strict=True)
+        return torch.stack([(logits + gumbel).argmax(-1) for logits, gumbel in pairs], -1)
+
+    def mode(self, dist: Tensor) -> Tensor:
+        return torch.stack([logits.argmax(-1) for logits in dist.split(self.sizes, -1)], -1)
+
+    def log_prob(self, dist: Tensor, action: Tensor) -> Tensor:
+        rows = zip(self.parts, dist.split(self.sizes, -1), action.unbind(-1), strict=True)
+        return torch.stack([part.log_prob(logits, choice) for part, logits, choice in rows], -1).sum(-1)
+
+    def entropy(self, dist: Tensor) -> Tensor:
+        rows = zip(self.parts, dist.split(self.sizes, -1), strict=True)
+        return torch.stack([part.entropy(logits) for part, logits in rows], -1).sum(-1)
+
+    def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        return self.log_prob(dist, action), self.entropy(dist)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        rows = zip(self.parts, old.split(self.sizes, -1), new.split(self.sizes, -1), strict=True)
+        return torch.stack([part.kl(before, after) for part, before, after in rows], -1).sum(-1)
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Independent yes/no choices: dist holds one logit each, an action is a vector of zeros and ones."""
+
+    size: int
+    learns_std = False
+
+    @property
+    def max_entropy(self) -> float | None:
+        return self.size * math.log(2)
+
+    def outputs(self, state_dependent_std: bool) -> int:
+        return self.size
+
+    def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor:
+        component = torch.arange(self.size, device=seed.device)
+        u = rng.uniform(seed.unsqueeze(-1), rng.ACTION, *(_expand(i) for i in index), component)
+        return torch.log(u) - torch.log1p(-u)  # logistic: logit + noise > 0 has probability sigmoid(logit)
+
+    def sample(self, dist: Tensor, noise: Tensor) -> Tensor:
+        return (dist + noise > 0).long()
+
+    def mode(self, dist: Tensor) -> Tensor:
+        return (dist > 0).long()
+
+    def log_prob(self, dist: Tensor, action: Tensor) -> Tensor:
+        return -functional.softplus(torch.where(action > 0, -dist, dist)).sum(-1)
+
+    def entropy(self, dist: Tensor) -> Tensor:
+        return (functional.softplus(dist) - dist * torch.sigmoid(dist)).sum(-1)
+
+    def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        return self.log_prob(dist, action), self.entropy(dist)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        p = torch.sigmoid(old)
+        return (p * (old - new) - functional.softplus(old) + functional.softplus(new)).sum(-1)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A diagonal normal: dist holds the means, then the log standard deviations; an action is a raw vector."""
+
+    size: int
+    volume: float | None = None
+    """Volume of the action box, where it is bounded: the uniform distribution over it has the highest useful entropy."""
+    learns_std = True
+
+    @property
+    def max_entropy(self) -> float | None:
+        return None if self.volume is None else math.log(self.volume)
+
+    def outputs(self, state_dependent_std: bool) -> int:
+        return self.size * (2 if state_dependent_std else 1)
+
+    def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor:
+        component = torch.arange(self.size, device=seed.device)
+        return rng.normal(seed.unsqueeze(-1), rng.ACTION, *(_expand(i) for i in index), component)
+
+    def sample(self, dist: Tensor, noise: Tensor) -> Tensor:
+        mean, log_std = dist.chunk(2, -1)
+        return mean + log_std.exp() * noise
+
+    def mode(self, dist: Tensor) -> Tensor:
+        return dist.chunk(2, -1)[0]
+
+    def log_prob(self, dist: Tensor, action: Tensor) -> Tensor:
+        mean, log_std = dist.chunk(2, -1)
+        scaled = (action - mean) * torch.exp(-log_std)
+        return (-0.5 * scaled.square() - log_std - 0.5 * LOG_2PI).sum(-1)
+
+    def entropy(self, dist: Tensor) -> Tensor:
+        return (dist.chunk(2, -1)[1] + 0.5 * (1.0 + LOG_2PI)).sum(-1)
+
+    def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        return self.log_prob(dist, action), self.entropy(dist)
+
+    def kl(self, old: Tensor, new: Tensor) -> Tensor:
+        (mean0, log_std0), (mean1, log_std1) = old.chunk(2, -1), new.chunk(2, -1)
+        spread = (2 * (log_std0 - log_std1)).exp() + ((mean0 - mean1) * torch.exp(-log_std1)).square()
+        return (log_std1 - log_std0 + 0.5 * (spread - 1.0)).sum(-1)
+
+
+def of(action: ActionSpec) -> Distribution:
+    """The distribution that fits an action space."""
+    if action.kind == "discrete":
+        return Categorical(action.sizes[0])
+    if action.kind == "multi_discrete":
+        return MultiCategorical(action.sizes)
+    if action.kind == "multi_binary":
+        return Bernoulli(sum(action.sizes))
+    volume = None
+    if action.low is not None and action.high is not None:
+        width = [float(high) - float(low) for low, high in zip(action.low.ravel(), action.high.ravel(), strict=True)]
+        volume = math.prod(width) if all(math.isfinite(w) for w in width) else None
+    return Gaussian(action.sizes[0], volume)
+
+
+def _expand(index: Tensor | int) -> Tensor | int:
+    """Room for the component axis behind a tensor index."""
+    return index.unsqueeze(-1) if isinstance(index, Tensor) else index

@@ -1,0 +1,78 @@
+"""Running statistics per member, and the two things they scale: observations and rewards.
+
+Statistics change once per iteration, after the update: within an iteration the behaviour policy and the policy that is
+updated must see the same numbers, or the ratio of their probabilities is wrong from the first minibatch on.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+EPSILON = 1e-8
+
+
+class Moments(NamedTuple):
+    """Count [M, 1], mean [M, D] and variance [M, D] of all rows seen so far."""
+
+    count: Tensor
+    mean: Tensor
+    var: Tensor
+
+
+def moments(members: int, size: int, device: torch.device) -> Moments:
+    """Statistics of nothing yet: scaling with them changes nothing."""
+    shape = (members, size)
+    # Double precision: the count grows to 1e8 and the mean must still move.
+    return Moments(
+        torch.zeros(members, 1, dtype=torch.float64, device=device),
+        torch.zeros(shape, dtype=torch.float64, device=device),
+        torch.ones(shape, dtype=torch.float64, device=device),
+    )
+
+
+def include(stats: Moments, rows: Tensor, active: Tensor) -> Moments:
+    """Statistics that also cover rows [M, B, D] (parallel-variance formula of Chan et al.); frozen members keep theirs."""
+    rows = rows.double()
+    count = rows.shape[1]
+    mean = rows.mean(1)
+    var = (rows - mean.unsqueeze(1)).square().mean(1)
+    total = stats.count + count
+    delta = mean - stats.mean
+    # The first batch replaces the placeholder variance of one: its weight is the count, which is zero.
+    new_var = (stats.var * stats.count + var * count + delta.square() * stats.count * count / total) / total
+    new = Moments(total, stats.mean + delta * count / total, new_var)
+    return Moments(*(torch.where(active, after, before) for after, before in zip(new, stats, strict=True)))
+
+
+def observations(stats: Moments, obs: Tensor, clip: float) -> Tensor:
+    """Observations [M, ..., D] with mean 0 and variance 1 per dimension, clipped to +-clip."""
+    shape = (obs.shape[0],) + (1,) * (obs.dim() - 2) + (obs.shape[-1],)
+    mean, scale = stats.mean.float().view(shape), torch.rsqrt(stats.var + EPSILON).float().view(shape)
+    return ((obs - mean) * scale).clamp(-clip, clip)
+
+
+def rewards(stats: Moments, reward: Tensor, clip: float) -> Tensor:
+    """Rewards [M, T, N] divided by the standard deviation of the discounted return; the mean stays: it is the task."""
+    scale = torch.rsqrt(stats.var + EPSILON).float().view(-1, 1, 1)
+    return (reward * scale).clamp(-clip, clip)
+
+
+def discounted_returns(reward: Tensor, end: Tensor, carry: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
+    """Forward-running discounted sums of reward [M, T, N], reset after an end; carry [M, N] goes to the next rollout."""
+    sums = []
+    for t in range(reward.shape[1]):
+        carry = carry * gamma + reward[:, t]
+        sums.append(carry)
+        carry = carry * ~end[:, t]
+    return torch.stack(sums, 1), carry
+
+
+def standardize(advantage: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Advantages [M, B] with mean 0 and deviation 1 per member; rows of weight 0 are left out of both."""
+    if weight is None:
+        return (advantage - advantage.mean(-1, keepdim=True)) / (advantage.std(-1, keepdim=True) + EPSILON)
+    count = weight.sum(-1, keepdim=True).clamp(min=2.0)
+    mean = (advantage * weight).sum(-1, keepdim=True) / count
+    var = ((advantage - mean).square() * weight).sum(-1, keepdim=True) / (count - 1)
+    return (advantage - mean) / (var.sqrt() + EPSILON)

@@ -1,0 +1,111 @@
+"""Optimizers as pure functions over flat buffers [M, P]: each member with its own rate, clip and step count.
+
+Every step takes `active` [M, 1], or None for everyone: members that are done, failed or past target_kl keep weights,
+moments and counts.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlclinic.training.nets.layout import Layout
+
+BETA1, BETA2 = 0.9, 0.999
+
+
+class OptimizerState(NamedTuple):
+    """First and second moment [M, P] and step count [M, 1] (zeros where a rule does not use one)."""
+
+    mean: Tensor
+    square: Tensor
+    steps: Tensor
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A rule and the settings that are equal in a cohort. Learning rates and clips come with each step."""
+
+    kind: str
+    eps: float
+    weight_decay: float
+    momentum: float
+    rms_decay: float
+    layout: Layout
+
+
+def start(flat: Tensor) -> OptimizerState:
+    """No history: zero moments, no steps."""
+    return OptimizerState(torch.zeros_like(flat), torch.zeros_like(flat), flat.new_zeros(flat.shape[0], 1))
+
+
+def clip_by_norm(grad: Tensor, norm: Tensor, max_grad_norm: Tensor) -> Tensor:
+    """Each member's gradient scaled down to its own bound; norm [M, 1] is the norm before."""
+    return grad * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+
+
+def step(
+    optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor, active: Tensor | None
+) -> tuple[Tensor, OptimizerState]:
+    """One step of every active member along its (already clipped) gradient."""
+    new, moments = RULES[optimizer.kind](optimizer, flat, grad, state, learning_rate)
+    if active is None:
+        return new, moments
+    kept = (torch.where(active, after, before) for after, before in zip(moments, state, strict=True))
+    return torch.where(active, new, flat), OptimizerState(*kept)
+
+
+def adam(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+    """Adam (arXiv:1412.6980), as torch.optim.Adam computes it."""
+    if optimizer.weight_decay:
+        grad = grad + optimizer.weight_decay * flat
+    direction, state = _adam_direction(optimizer, grad, state)
+    return flat - learning_rate * direction, state
+
+
+def adamw(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+    """Adam with decoupled weight decay (arXiv:1711.05101)."""
+    direction, state = _adam_direction(optimizer, grad, state)
+    return flat * (1 - learning_rate * optimizer.weight_decay) - learning_rate * direction, state
+
+
+def lamb(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+    """Adam's direction rescaled per layer to the layer's own norm (arXiv:1904.00962)."""
+    direction, state = _adam_direction(optimizer, grad, state)
+    direction = direction + optimizer.weight_decay * flat
+    pairs = zip(flat.split(optimizer.layout.sizes, 1), direction.split(optimizer.layout.sizes, 1), strict=True)
+    return flat - learning_rate * torch.cat([part * _trust(weight, part) for weight, part in pairs], 1), state
+
+
+def rmsprop(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+    """RMSprop with TensorFlow's placement of epsilon, inside the root: the one that A2C was tuned with."""
+    if optimizer.weight_decay:
+        grad = grad + optimizer.weight_decay * flat
+    square = state.square.lerp(grad * grad, 1 - optimizer.rms_decay)
+    return flat - learning_rate * grad * torch.rsqrt(square + optimizer.eps), OptimizerState(state.mean, square, state.steps + 1)
+
+
+def sgd(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+    """Gradient descent with momentum, as torch.optim.SGD computes it."""
+    if optimizer.weight_decay:
+        grad = grad + optimizer.weight_decay * flat
+    velocity = optimizer.momentum * state.mean + grad
+    return flat - learning_rate * velocity, OptimizerState(velocity, state.square, state.steps + 1)
+
+
+RULES = {"adam": adam, "adamw": adamw, "lamb": lamb, "rmsprop": rmsprop, "sgd": sgd}
+
+
+def _adam_direction(optimizer: Optimizer, grad: Tensor, state: OptimizerState) -> tuple[Tensor, OptimizerState]:
+    steps = state.steps + 1  # [M, 1]: each member counts its own, or a frozen one would wake with the wrong bias correction
+    mean = state.mean.lerp(grad, 1 - BETA1)
+    square = torch.addcmul(state.square * BETA2, grad, grad, value=1 - BETA2)
+    root = square.sqrt().div_((1 - BETA2**steps).sqrt()).add_(optimizer.eps)
+    return (mean / (1 - BETA1**steps)).div_(root), OptimizerState(mean, square, steps)
+
+
+def _trust(weight: Tensor, part: Tensor) -> Tensor:
+    """LAMB's ratio per member and layer; 1 where either norm is zero (biases at the start)."""
+    size, length = weight.norm(dim=1, keepdim=True), part.norm(dim=1, keepdim=True)
+    return torch.where((size > 0) & (length > 0), size / length.clamp(min=1e-12), torch.ones_like(size))

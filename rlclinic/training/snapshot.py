@@ -1,0 +1,108 @@
+"""Between a running cohort and checkpoints on disk: one member out, one member in."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlclinic.errors import CheckpointCorrupt, ConfigError
+from rlclinic.training import checkpoint as checkpoints
+from rlclinic.training.checkpoint import Checkpoint, Tensors
+from rlclinic.training.cohort import Member
+from rlclinic.training.data.episodes import Episodes
+from rlclinic.training.loops.on_policy import Learner, Position
+from rlclinic.training.maths.normalize import Moments
+from rlclinic.training.nets.mlp import ActorCritic
+from rlclinic.training.optim import OptimizerState
+
+
+def take(
+    policy: ActorCritic, learner: Learner, env: Any, position: Position, episodes: Episodes, member: Member, index: int, counters: dict[str, Any]
+) -> Checkpoint:
+    """A member as it stands between two iterations."""
+    params = {name: view[index] for name, view in policy.layout.views(learner.flat).items()}
+    moments = {
+        f"{part}.{name}": tensor[index]
+        for part in ("obs_stats", "reward_stats")
+        if (stats := getattr(learner, part)) is not None
+        for name, tensor in stats._asdict().items()
+    }
+    loop: Tensors = {f"env.{name}": tensor[index] for name, tensor in env.state().items()}
+    loop |= {f"episodes.{name}": tensor for name, tensor in episodes.state(index).items()}
+    loop["obs"] = position.obs[index]
+    if position.action_mask is not None:
+        loop["action_mask"] = position.action_mask[index]
+    if learner.reward_carry is not None:
+        loop["reward_carry"] = learner.reward_carry[index]
+    state = counters | {
+        "adapted": member.adapted,
+        "best_eval": member.best_eval,
+        "eval_mean": member.eval_mean,
+        "reached_at": member.reached_at,
+    }
+    optimizer = {name: tensor[index] for name, tensor in learner.optimizer._asdict().items()}
+    return Checkpoint(params | moments, optimizer, loop, state)
+
+
+def weights(policy: ActorCritic, found: list[Checkpoint], learner: Learner, *, optimizer: bool) -> Learner:
+    """A learner with the members' saved weights and normalizers, and with their optimizer state if wanted."""
+    device = learner.flat.device
+    rows = [torch.cat([_weight(policy, each, name).reshape(-1) for name in policy.layout.shapes]) for each in found]
+    learner = replace(learner, flat=torch.stack(rows).to(device))
+    if optimizer:
+        fields = (torch.stack([each.optimizer[name] for each in found]).to(device) for name in OptimizerState._fields)
+        learner = replace(learner, optimizer=OptimizerState(*fields))
+    for part in ("obs_stats", "reward_stats"):
+        if getattr(learner, part) is not None and all(f"{part}.count" in each.policy for each in found):
+            stats = Moments(*(torch.stack([each.policy[f"{part}.{name}"] for each in found]).to(device) for name in Moments._fields))
+            learner = replace(learner, **{part: stats})
+    return learner
+
+
+def _weight(policy: ActorCritic, found: Checkpoint, name: str) -> Tensor:
+    shape = policy.layout.shapes[name]
+    if name not in found.policy or tuple(found.policy[name].shape) != shape:
+        there = tuple(found.policy[name].shape) if name in found.policy else "missing"
+        raise ConfigError(
+            f"the saved network does not fit this config: {name} is {there}, the config needs {shape}.\n"
+            f"  Its weights would mean nothing in another shape.\n"
+            f"  Keep net.* and the environment as they were, or train from scratch."
+        )
+    return found.policy[name]
+
+
+def place(found: list[Checkpoint], learner: Learner, env: Any, episodes: Episodes) -> tuple[Learner, Position, bool]:
+    """Put envs and episode statistics where they were; the flag says whether the envs go on exactly."""
+    device = learner.flat.device
+    names = [name.removeprefix("env.") for name in found[0].loop if name.startswith("env.")]
+    obs = env.load_state({name: torch.stack([each.loop[f"env.{name}"] for each in found]).to(device) for name in names})
+    for index, each in enumerate(found):
+        saved = {name.removeprefix("episodes."): value for name, value in each.loop.items() if name.startswith("episodes.")}
+        episodes.load(index, saved)
+        if not env.exact:
+            episodes.restart(index)
+    if learner.reward_carry is not None and env.exact and "reward_carry" in found[0].loop:
+        learner = replace(learner, reward_carry=torch.stack([each.loop["reward_carry"] for each in found]).to(device))
+    return learner, Position(obs, env.action_mask), env.exact
+
+
+def fits(found: Checkpoint, env: Any) -> bool:
+    """Whether a saved env state has the shape of this env: a fork may have changed n_envs or the observation."""
+    saved = found.loop.get("obs")
+    return saved is not None and tuple(saved.shape) == (env.n_envs, *env.obs_shape)
+
+
+def of_run(run: Path, step: int | None) -> tuple[Checkpoint, list[str]]:
+    """The checkpoint at a step, or the newest whole one, with messages about those passed over."""
+    if step is not None:
+        return checkpoints.read(run / "checkpoints" / str(step)), []
+    found, passed = checkpoints.newest(run)
+    if found is None:
+        raise CheckpointCorrupt(
+            f"run {run.name} has no checkpoint that can be used" + ("".join("\n  " + text for text in passed)) + ".\n"
+            f"  There is nothing to go on from.\n"
+            f"  Train it anew: rlclinic train {run.name}"
+        )
+    return found, passed

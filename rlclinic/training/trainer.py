@@ -1,0 +1,279 @@
+"""The story of a run: collect, learn, look, write down; again, until the budget is used."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from rlclinic.errors import RunError
+from rlclinic.training import checkpoint as checkpoints
+from rlclinic.training import cohort as cohorts
+from rlclinic.training import evaluation, failures, rows, sentinels, snapshot
+from rlclinic.training.assembly import Cohort, provenance
+from rlclinic.training.cohort import Member
+from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training.evaluation import Evaluation
+from rlclinic.training.loops import on_policy
+
+EVALUATION_STREAM = 0x5EED
+"""Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
+COSTLY_SENTINELS = 50
+"""How often in a run the costly sentinels are computed."""
+
+
+@dataclass
+class Session:
+    """What the loop keeps beside the cohort: due dates, the clock, and readings that wait for a row."""
+
+    cohort: Cohort
+    callback: Callable[[dict[str, Any]], bool | None] | None = None
+    stop_requested: bool = False
+    clock: dict[str, float] = field(default_factory=lambda: dict.fromkeys(rows.PHASES, 0.0))
+    waiting: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    row_started: float = field(default_factory=time.perf_counter)
+    row_env_steps: int = 0
+
+
+def train(session: Session) -> None:
+    """Train every member to the end of its budget, or until it is stopped, done or broken."""
+    cohort = session.cohort
+    config = cohort.config
+    for member in cohort.members:
+        member.writer.annotate(**provenance(cohort))
+        member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
+    session.row_env_steps = cohort.env_steps
+    row_every = math.ceil(rows.ROW_ENV_STEPS / config.rollout_size)
+    while any(member.active for member in cohort.members):
+        obey(session)
+        final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
+        due = {what: final or crosses(session, every) for what, every in schedule(config).items()}
+        row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
+        found = iterate(session, row_due=row_due, costly=due["costly"])
+        evaluated = evaluate(session, final) if due["eval"] else None
+        if row_due:
+            write_rows(session, found, evaluated)
+        if due["checkpoint"]:
+            save(session, evaluated)
+        if row_due:
+            leave(session, final, saved=due["checkpoint"])
+
+
+def schedule(config: Any) -> dict[str, int | None]:
+    """How often things happen, in env steps; None: only at the end."""
+    run = config.run
+    tenth = math.ceil(run.max_env_steps / 10)
+    return {
+        "eval": run.eval_every_env_steps if run.eval_episodes else None,
+        "checkpoint": run.checkpoint_every_env_steps or run.eval_every_env_steps or tenth,
+        "costly": math.ceil(run.max_env_steps / COSTLY_SENTINELS),
+    }
+
+
+def crosses(session: Session, every: int | None) -> bool:
+    """Whether the iteration that comes passes a multiple of `every` env steps: a function of the step, not of the past."""
+    if every is None:
+        return False
+    before = session.cohort.env_steps
+    return (before + session.cohort.config.rollout_size) // every > before // every
+
+
+def iterate(session: Session, *, row_due: bool, costly: bool) -> dict[str, torch.Tensor]:
+    """One iteration of every member; returns sentinels if a row is due."""
+    cohort, clock = session.cohort, session.clock
+    plan, before = cohort.plan, cohort.learner
+    hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, plan.policy, cohort.device)
+    mask = cohorts.active_mask(cohort.members, cohort.device)
+    active = None if all(member.active for member in cohort.members) else mask
+
+    started, env_before = time.perf_counter(), clock["env"]
+    rollout = on_policy.collect(plan, before, cohort.env, cohort.position, cohort.seed, cohort.iteration, clock)
+    collected = time.perf_counter()
+    clock["act"] += collected - started - (clock["env"] - env_before)
+    whole, raw = on_policy.assess(plan, before, rollout, hp)
+    after, readings = on_policy.learn(plan, before, whole, hp, active, cohort.seed, cohort.iteration)
+    after = failures.keep_finite(cohort, before, after, rollout, whole, readings)
+    session.waiting.append(readings)
+    elapsed = cohort.episodes.add(rollout)
+    learned = time.perf_counter()
+    clock["learn"] += learned - collected
+    found = look(session, before, after, rollout, whole, raw, readings, elapsed, costly) if row_due else {}
+    clock["sentinels"] += time.perf_counter() - learned
+
+    cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
+    failures.environments(cohort)
+    if "kl" in readings:
+        for member, kl in zip(cohort.members, readings["kl"][-1].tolist(), strict=True):
+            cohorts.adapt(member, kl)
+    cohort.iteration += 1
+    cohort.env_steps += cohort.config.rollout_size
+    return found
+
+
+def look(
+    session: Session,
+    before: on_policy.Learner,
+    after: on_policy.Learner,
+    rollout: Rollout,
+    whole: Batch,
+    raw: on_policy.Estimates,
+    readings: dict[str, torch.Tensor],
+    elapsed: torch.Tensor,
+    costly: bool,
+) -> dict[str, torch.Tensor]:
+    """The sentinels of this row, and the explained variance that people expect beside them."""
+    cohort = session.cohort
+    found = sentinels.every_row(cohort.plan, before, after, rollout, whole, raw, readings, cohort.env)
+    found["train/metrics/explained_variance"] = sentinels.explained_variance(whole.value, whole.returns)
+    if costly:
+        hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, cohort.plan.policy, cohort.device)
+        found |= sentinels.now_and_then(cohort.plan, after, rollout, whole, hp, elapsed)
+    return found
+
+
+def evaluate(session: Session, final: bool) -> Evaluation | None:
+    """Evaluate all active members at once; remember bests and first crossings of the threshold."""
+    cohort = session.cohort
+    if cohort.eval_env is None:
+        return None
+    started = time.perf_counter()
+    wanted = [member.active for member in cohort.members]
+    seed = cohort.seed.squeeze(-1) + EVALUATION_STREAM
+    result = evaluation.evaluate(
+        cohort.plan, cohort.learner, cohort.eval_env, deterministic=cohort.config.run.eval_deterministic, seed=seed, wanted=wanted
+    )
+    for index, member in enumerate(cohort.members):
+        if member.active and index not in cohort.eval_env.failures:
+            member.eval_mean = float(result.returns[index].copy().mean())
+            threshold = member.config.spec.threshold
+            if threshold is not None and member.reached_at is None and member.eval_mean >= threshold:
+                member.reached_at = cohort.env_steps
+    session.clock["eval"] += time.perf_counter() - started
+    return result
+
+
+def write_rows(session: Session, found: dict[str, torch.Tensor], evaluated: Evaluation | None) -> None:
+    """One row for every active member."""
+    cohort, started = session.cohort, time.perf_counter()
+    readings = {name: torch.cat([each[name] for each in session.waiting]) for name in session.waiting[0]}
+    session.waiting.clear()
+    losses, looked = rows.summarize(readings), rows.per_member(found)
+    spent = time.perf_counter() - session.row_started
+    training = spent - session.clock["eval"] - session.clock["write"]
+    fps = (cohort.env_steps - session.row_env_steps) / max(training, 1e-9)
+    for index, member in enumerate(cohort.members):
+        if not member.active:
+            continue
+        numbers = cohorts.current_numbers(member, cohort.env_steps - cohort.config.rollout_size)
+        values = {
+            "time": time.time(),
+            "total_timesteps": cohort.env_steps,
+            "epoch": cohort.iteration,
+            **cohort.episodes.row(index),
+            **losses[index],
+            **looked[index],
+            **{f"train/hp/{name}": value for name, value in numbers.items()},
+            "time/fps": fps,
+            **{f"time/{phase}": seconds for phase, seconds in session.clock.items()},
+        }
+        if evaluated is not None:
+            values |= evaluated.row(index)
+        member.writer.row(values)
+        report(session, member, values)
+    session.clock = dict.fromkeys(rows.PHASES, 0.0)
+    session.clock["write"] = time.perf_counter() - started
+    session.row_started, session.row_env_steps = started, cohort.env_steps
+
+
+def report(session: Session, member: Member, values: dict[str, Any]) -> None:
+    """Tell status.json, and whoever called us from Python."""
+    member.writer.status(
+        "running",
+        session.cohort.env_steps,
+        return_mean=values.get("train/roll/ep_rew_mean"),
+        episodes=values["total_episodes"],
+        fps=values["time/fps"],
+        eval_mean=member.eval_mean,
+        best_eval=member.best_eval,
+        threshold_reached_at=member.reached_at,
+    )
+    if session.callback is not None and session.callback({"run": member.run, **values}) is False:
+        session.stop_requested = True
+
+
+def save(session: Session, evaluated: Evaluation | None) -> None:
+    """A checkpoint of every active member; the best evaluation so far is kept as @best."""
+    cohort, started = session.cohort, time.perf_counter()
+    for index, member in enumerate(cohort.members):
+        if member.active:
+            save_member(session, index, member, evaluated is not None)
+    session.clock["write"] += time.perf_counter() - started
+
+
+def save_member(session: Session, index: int, member: Member, evaluated: bool) -> None:
+    """Write one checkpoint; a disk that refuses ends this member and leaves the others."""
+    cohort = session.cohort
+    best = cohort.eval_env is None or (evaluated and member.eval_mean is not None and (member.best_eval is None or member.eval_mean >= member.best_eval))
+    if best and member.eval_mean is not None:
+        member.best_eval = member.eval_mean
+    try:
+        counters = {"env_steps": cohort.env_steps, "iteration": cohort.iteration, "metrics_offset": member.writer.flush(sync=True)}
+        taken = snapshot.take(cohort.plan.policy, cohort.learner, cohort.env, cohort.position, cohort.episodes, member, index, counters)
+        checkpoints.write(member.path, taken, best=best)
+    except RunError as error:
+        member.end("failed", str(error), cohort.env_steps)
+
+
+def leave(session: Session, final: bool, *, saved: bool) -> None:
+    """Members whose time has come: the budget is used, the threshold reached, or somebody asked them to stop."""
+    cohort = session.cohort
+    for index, member in enumerate(cohort.members):
+        if not member.active:
+            continue
+        reached = member.config.run.stop_at_threshold and member.reached_at is not None
+        if final or reached or session.stop_requested:
+            if not saved:
+                save_member(session, index, member, evaluated=False)
+            if member.active:
+                why = None if final else "threshold reached" if reached else "asked to stop"
+                member.end("finished" if final or reached else "stopped", why, cohort.env_steps)
+
+
+def obey(session: Session) -> None:
+    """Requests from outside (control.json), and recorded ones that a resume replays."""
+    cohort = session.cohort
+    for index, member in enumerate(cohort.members):
+        if not member.active:
+            continue
+        member.replay(cohort.env_steps)
+        request = member.writer.read_control()
+        if request is None:
+            continue
+        if request.get("set"):
+            member.intervene(cohort.env_steps, request["set"])
+        if (request.get("checkpoint") or request.get("stop")) and cohort.iteration:
+            save_member(session, index, member, evaluated=False)
+        if request.get("stop") and member.active:
+            member.end("stopped", "asked to stop", cohort.env_steps)
+
+
+def close(session: Session) -> None:
+    """Final words in every folder; always called, whatever happened."""
+    cohort = session.cohort
+    for env in (cohort.env, cohort.eval_env):
+        if env is not None:
+            env.close()
+    for member in cohort.members:
+        state = "failed" if member.active else member.state
+        member.writer.status(
+            state,
+            cohort.env_steps,
+            reason=member.reason,
+            eval_mean=member.eval_mean,
+            best_eval=member.best_eval,
+            threshold_reached_at=member.reached_at,
+        )
+        member.writer.close()
+
