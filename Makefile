@@ -1,0 +1,66 @@
+# On a machine with Python 3.11 or newer and nothing else: `make demo` or `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.rlclinic-installed
+EXTRAS := train,envs,tensorboard,dev
+# The peer that benchmarks/ compares with lives in an environment of its own.
+PEER   := build/sb3-venv
+
+# One thread per process: the tests and the benchmarks use processes, and two pools on one core slow each other down.
+export OMP_NUM_THREADS := 1
+
+.PHONY: help install test lint types layers pytest demo docs bench clean
+
+help:
+	@echo "make demo    install into $(VENV), train CartPole-v1 with 8 seeds, show the report"
+	@echo "make test    install, then ruff, mypy, import-linter and pytest"
+	@echo "make docs    write the generated pages of docs/"
+	@echo "make bench   install the peer into $(PEER), run every benchmark, write docs/benchmarks.md"
+	@echo "make clean   remove caches and build outputs (keeps $(VENV) and runs/)"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("rlclinic needs Python 3.11 or newer; $(PYTHON) is %d.%d. Try: make PYTHON=python3.11" % v[:2])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	touch $@
+
+test: lint types layers pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy
+
+layers: install
+	$(BIN)/lint-imports --no-cache --no-logo
+
+pytest: install
+	$(BIN)/pytest -q -n 2 --dist worksteal
+
+demo: install
+	$(BIN)/rlclinic demo
+
+docs: install
+	$(BIN)/python -m docs.generate
+	$(BIN)/python -m benchmarks.table
+
+$(PEER)/.installed: pyproject.toml constraints.txt
+	test -x $(PEER)/bin/python || $(PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(PEER)/bin/python -m pip install --quiet -c constraints.txt stable-baselines3==2.9.2 'gymnasium[box2d]'
+	touch $@
+
+bench: install $(PEER)/.installed
+	$(BIN)/python -m benchmarks.speed --sb3-python $(PEER)/bin/python
+	$(BIN)/python -m benchmarks.footprint
+	$(BIN)/python -m benchmarks.steps_to_threshold
+	$(BIN)/python -m benchmarks.table
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

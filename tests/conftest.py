@@ -1,0 +1,35 @@
+"""What every test can rely on: one thread per process, no display, no colours, repeatable property tests."""
+
+import os
+
+import hypothesis
+import pytest
+
+# Before torch and numpy are imported: pytest runs one process per core, and a thread pool in each would fight for them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+os.environ["MPLBACKEND"] = "Agg"
+os.environ["SDL_VIDEODRIVER"] = "dummy"
+os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
+# Help texts and tables are compared as plain text, whatever terminal the tests were started from.
+os.environ["NO_COLOR"] = "1"
+os.environ["TERM"] = "dumb"
+os.environ["COLUMNS"] = "120"
+for forced in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS"):
+    os.environ.pop(forced, None)
+
+# The same examples every time: a failure that comes and goes would be rerun, not read. Slow machines have no deadline.
+hypothesis.settings.register_profile("rlclinic", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("rlclinic")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked `cuda` where there is no CUDA device; torch is imported only if there is one to ask about."""
+    marked = [item for item in items if item.get_closest_marker("cuda")]
+    if not marked:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))

@@ -1,0 +1,251 @@
+"""The rules that keep the code readable: who may import whom, how large things get, what stays light, which names are public."""
+
+import ast
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "rlclinic"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+HEAVY = ("torch", "gymnasium", "matplotlib", "scipy", "tensorboard")
+MODULE_LINES, ALGORITHM_LINES, FUNCTION_LINES = 400, 250, 40
+FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def parsed() -> Iterator[tuple[str, ast.Module]]:
+    for path in MODULES:
+        yield name_of(path), ast.parse(path.read_text())
+
+
+# ── layers ──
+
+
+def check_layers(folder: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("layers")
+    shutil.copytree(PACKAGE, folder / "rlclinic", ignore=shutil.ignore_patterns("__pycache__", "*.yaml"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def test_imports_point_down_and_only_training_imports_torch() -> None:
+    outcome = check_layers(ROOT)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "line", "broken"),
+    [
+        ("runs", "import rlclinic.ops", "Imports point down only"),
+        ("launch", "import rlclinic.training", "Imports point down only"),
+        ("ops", "import torch", "Only rlclinic.training imports torch"),
+        ("config", "import gymnasium", "Reading runs needs"),
+        ("training", "import pickle", "No scipy .*, no pickle"),
+    ],
+)
+def test_a_forbidden_import_breaks_its_contract(copied: Path, package: str, line: str, broken: str) -> None:
+    planted = copied / "rlclinic" / package / "planted.py"
+    planted.write_text(f"{line}\n")
+    outcome = check_layers(copied)
+    planted.unlink()
+    assert outcome.returncode == 1
+    assert re.search(rf"{broken}.* BROKEN", outcome.stdout), outcome.stdout + outcome.stderr
+
+
+# ── light: reading runs needs none of the training packages ──
+
+BLOCK = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HEAVY!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+"""
+LOADED = f"""
+import json
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
+"""
+
+
+def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def cli(*arguments: str) -> str:
+    return f"""
+import sys
+sys.argv = ["rlclinic", *{arguments!r}]
+from rlclinic.serve.cli import main
+try:
+    status = main()
+except SystemExit as leaving:
+    status = leaving.code
+assert not status, status
+"""
+
+
+@pytest.fixture(scope="module")
+def folder_with_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from rlclinic.config import files
+    from rlclinic.runs.store import Store
+
+    folder = tmp_path_factory.mktemp("light")
+    config = files.load("CartPole-v1:ppo").config
+    Store(folder / "runs").create_group([config, config.model_copy(update={"seed": 1})])
+    return folder
+
+
+LIGHT = {
+    "import rlclinic": "import sys, rlclinic",
+    "--help": cli("--help"),
+    "runs list": cli("runs", "list"),
+    "runs show": cli("runs", "show", "@last"),
+    "envs": cli("envs"),
+    "config show": cli("config", "show", "CartPole-v1:ppo"),
+}
+
+
+@pytest.mark.parametrize("what", LIGHT)
+def test_it_works_where_torch_and_gymnasium_are_not_installed(what: str, folder_with_runs: Path) -> None:
+    outcome = run_python(BLOCK + LIGHT[what], folder_with_runs)
+    assert outcome.returncode == 0, outcome.stderr
+
+
+@pytest.mark.parametrize("what", LIGHT)
+def test_it_does_not_import_torch_even_where_it_is_installed(what: str, folder_with_runs: Path) -> None:
+    outcome = run_python(LIGHT[what] + LOADED, folder_with_runs)
+    assert outcome.returncode == 0, outcome.stderr
+    assert json.loads(outcome.stdout.splitlines()[-1]) == []
+
+
+def test_training_really_is_missing_where_torch_is_blocked(tmp_path: Path) -> None:
+    outcome = run_python(BLOCK + "import rlclinic.training.rng", tmp_path)
+    assert "No module named 'torch'" in outcome.stderr
+
+
+def test_runs_list_without_torch_shows_the_runs(folder_with_runs: Path) -> None:
+    ids = [path.name for path in (folder_with_runs / "runs").iterdir() if not path.name.startswith("@")]
+    shown = run_python(BLOCK + cli("runs", "list"), folder_with_runs).stdout
+    assert len(ids) == 2
+    assert all(run_id in shown for run_id in ids)
+
+
+# ── sizes and names ──
+
+
+def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+    limits = {name: ALGORITHM_LINES if "/training/algos/" in name else MODULE_LINES for name in lengths}
+    assert {name: length for name, length in lengths.items() if length > limits[name]} == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    """Its body, docstring included; a signature is a table of options, however long it is."""
+    long = {
+        f"{module}:{node.name}": length
+        for module, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.body[0].lineno + 1) > FUNCTION_LINES
+    }
+    assert long == {}
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [name_of(path) for path in MODULES if FORBIDDEN_NAMES & {path.stem, *path.relative_to(ROOT).parts}] == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name for name, tree in parsed() if tree.body and not ast.get_docstring(tree)] == []
+
+
+def test_inheritance_is_one_level_deep() -> None:
+    """Our classes may extend a library's class or one of ours that extends none of ours; the exception tree is the exception."""
+    bases = {
+        node.name: [base.id for base in node.bases if isinstance(base, ast.Name)]
+        for module, tree in parsed()
+        if module != "rlclinic/errors.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    chains = [
+        f"{name} < {base} < {grand}" for name in bases for base in bases[name] if base in bases for grand in bases[base] if grand in bases
+    ]
+    assert chains == []
+
+
+# ── what no code here does ──
+
+
+def test_no_exception_is_swallowed_without_naming_it() -> None:
+    found = [
+        f"{module}:{node.lineno}"
+        for module, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and node.type is None
+    ]
+    assert found == []
+
+
+def imported_roots(tree: ast.Module) -> set[str]:
+    roots = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            roots.add(node.module.partition(".")[0])
+    return roots
+
+
+def test_nothing_unpickles_a_file() -> None:
+    """torch.load and numpy's allow_pickle run code from the file just as pickle does."""
+    text = {name_of(path): path.read_text() for path in MODULES}
+    imports = [module for module, tree in parsed() if {"pickle", "cloudpickle", "dill", "joblib", "shelve"} & imported_roots(tree)]
+    calls = [module for module, source in text.items() if re.search(r"torch\.(load|save)\(|allow_pickle\s*=\s*True", source)]
+    assert imports + calls == []
+
+
+def test_no_unfinished_mark_is_left() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError")
+    assert [name_of(path) for path in MODULES if marks.search(path.read_text())] == []
+
+
+# ── names that others may rely on ──
+
+
+def test_every_exported_name_exists() -> None:
+    missing = []
+    for path in MODULES:
+        if path.name in ("__main__.py",):
+            continue
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+        missing += [f"{module.__name__}.{name}" for name in getattr(module, "__all__", []) if not hasattr(module, name)]
+    assert missing == []
+
+
+def test_the_public_api_is_what_the_package_exports() -> None:
+    import rlclinic
+
+    assert {"train", "load_run", "load_group"} <= set(rlclinic.__all__)
+    assert {name for name in dir(rlclinic) if not name.startswith("_")} >= set(rlclinic.__all__) - {"__version__"}
+    for name in rlclinic.__all__:
+        public = getattr(rlclinic, name)
+        assert name.startswith("__") or public.__doc__, f"rlclinic.{name} has no docstring"
