@@ -1,0 +1,39 @@
+"""What a run is asked to do: frozen, strict models, and the files and overrides that they are made from."""
+
+from rlclinic.config.algorithms import ALGORITHMS, A2CConfig, AlgoConfig, PPOConfig, ReinforceConfig, numbers, shape_key
+from rlclinic.config.environment import EnvConfig, Spec, Wrapper
+from rlclinic.config.experiment import Config, describe
+from rlclinic.config.files import Available, Loaded, available, load
+from rlclinic.config.network import NetConfig
+from rlclinic.config.overrides import set_values
+from rlclinic.config.records import from_record, to_record
+from rlclinic.config.run import RunConfig
+from rlclinic.config.schedule import Number, Schedule, kl_adapted, value_at
+
+__all__ = [
+    "ALGORITHMS",
+    "A2CConfig",
+    "AlgoConfig",
+    "Available",
+    "Config",
+    "EnvConfig",
+    "Loaded",
+    "NetConfig",
+    "Number",
+    "PPOConfig",
+    "ReinforceConfig",
+    "RunConfig",
+    "Schedule",
+    "Spec",
+    "Wrapper",
+    "available",
+    "describe",
+    "from_record",
+    "kl_adapted",
+    "load",
+    "numbers",
+    "set_values",
+    "shape_key",
+    "to_record",
+    "value_at",
+]

@@ -1,0 +1,290 @@
+"""The algorithms' settings: REINFORCE, A2C and PPO.
+
+Settings that several algorithms have are types here, so that a setting means the same everywhere and its
+documentation is written once; each algorithm chooses its default. Names are Stable-Baselines3's.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from rlclinic.config.schedule import Number, Schedule
+from rlclinic.config.schema import Kind, Real, Shape, Strict, flatten, kind_of, read_number
+
+if TYPE_CHECKING:
+    from rlclinic.config.experiment import Config
+
+__all__ = ["ALGORITHMS", "A2CConfig", "AlgoConfig", "PPOConfig", "ReinforceConfig", "numbers", "shape_key"]
+
+
+def _read_normalize(value: Any) -> Any:
+    """SB3 says true or false; YAML reads a bare `off` as false."""
+    if isinstance(value, bool):
+        return "batch" if value else "off"
+    return "off" if value is None else value
+
+
+def _read_batch(value: Any) -> Any:
+    """Whole numbers above 1 are rows, anything up to 1 is a fraction of the rollout."""
+    value = read_number(value)
+    if isinstance(value, float) and value >= 1:
+        if not value.is_integer():
+            raise ValueError("rows come in whole numbers; only up to 1 is it a fraction of the rollout")
+        return int(value)
+    return value
+
+
+Steps = Annotated[
+    Shape,
+    Field(
+        ge=1,
+        description=(
+            "Steps per environment between updates. More gives less biased advantages and better gradients, from "
+            "older data and with fewer updates. Usual: PPO 32-2048 (n_envs x n_steps 256-16,384), A2C 5-16, "
+            "REINFORCE at least one episode."
+        ),
+    ),
+]
+Gamma = Annotated[
+    Number,
+    Field(
+        ge=0,
+        le=1,
+        description=(
+            "Discount: how much a reward one step later is worth. Higher looks further ahead (about 1 / (1 - "
+            "gamma) steps) and makes values harder to learn. Usual: 0.95-0.999; 0.99."
+        ),
+    ),
+]
+GaeLambda = Annotated[
+    Number,
+    Field(
+        ge=0,
+        le=1,
+        description=(
+            "Mix of n-step advantages (GAE). Higher trusts the observed rewards: less bias, more noise; lower "
+            "trusts the value function. 1 is Monte Carlo. Usual: 0.8-0.98; 0.95."
+        ),
+    ),
+]
+LearningRate = Annotated[
+    Number,
+    Field(
+        gt=0,
+        description=(
+            "Size of an optimizer step. Higher learns faster until the policy jumps (KL, clip fraction rise; "
+            "returns collapse); lower is slow and safe. Usual: 1e-4 to 1e-3, falling linearly to 0."
+        ),
+    ),
+]
+ValueLearningRate = Annotated[
+    Annotated[Number, Field(gt=0)] | None,
+    Kind.NUMBER,
+    Field(
+        description=(
+            "The value function's own learning rate; none: learning_rate. Higher than the policy's helps where "
+            "explained variance stays low. Needs separate networks (net.shared=false). Usual: none, or 1-5 x "
+            "learning_rate."
+        ),
+    ),
+]
+EntropyCoefficient = Annotated[
+    Number,
+    Field(
+        ge=0,
+        description=(
+            "Weight of the entropy bonus. Higher keeps exploring; too high never commits. Raise it if entropy "
+            "collapses before the return rises. Usual: 0-0.01 (discrete), 0-0.001 (continuous)."
+        ),
+    ),
+]
+ValueCoefficient = Annotated[
+    Number,
+    Field(
+        ge=0,
+        description=(
+            "Weight of the value loss. With a shared trunk, higher lets the value shape the features; with "
+            "separate networks it scales the critic's gradient before clipping. Usual: 0.25-1; 0.5."
+        ),
+    ),
+]
+GradientNorm = Annotated[
+    Number,
+    Field(
+        gt=0,
+        description=(
+            "Gradients longer than this are scaled down to it. Lower is safer and slower; if nearly every step "
+            "is clipped, it acts as a second learning rate. Usual: 0.5; 0.3-5."
+        ),
+    ),
+]
+NormalizeAdvantage = Annotated[
+    Literal["batch", "rollout", "off"],
+    BeforeValidator(_read_normalize),
+    Kind.SHAPE,
+    Field(
+        description=(
+            "Scale advantages to mean 0 and deviation 1, over each minibatch or the whole rollout: the step then "
+            "does not depend on the reward's scale. `rollout` is steadier for small minibatches. true means "
+            "batch, false means off. Usual: batch for PPO, off for A2C."
+        ),
+    ),
+]
+Optimizer = Annotated[
+    Literal["adam", "adamw", "rmsprop", "sgd", "lamb"],
+    Kind.SHAPE,
+    Field(
+        description=(
+            "adam is the usual choice; adamw decays weights apart from the gradient; rmsprop is A2C's; sgd needs "
+            "a tuned rate; lamb scales steps by layer, for very large batches."
+        ),
+    ),
+]
+AdamEps = Annotated[
+    Real,
+    Field(
+        gt=0,
+        description=(
+            "Added to the denominator of adam, adamw, lamb and rmsprop. Higher damps steps where gradients are "
+            "tiny. Usual: 1e-8 to 1e-5; 1e-5 in RL."
+        ),
+    ),
+]
+WeightDecay = Annotated[
+    Real,
+    Field(
+        ge=0,
+        description=(
+            "Pull of the weights towards 0. Higher forgets more and keeps the network plastic in long runs. "
+            "Usual: 0; up to 1e-2 with adamw and lamb."
+        ),
+    ),
+]
+Momentum = Annotated[
+    Real,
+    Field(
+        ge=0,
+        lt=1,
+        description=("sgd only: share of the last step that is kept. Higher smooths and overshoots. Usual: 0 or 0.9."),
+    ),
+]
+RmsDecay = Annotated[
+    Real,
+    Field(
+        gt=0,
+        lt=1,
+        description=("rmsprop only: memory of the squared gradients. Higher averages longer. Usual: 0.99."),
+    ),
+]
+
+
+class PPOConfig(Strict):
+    """Clipped-objective policy gradient (Schulman et al. 2017, arXiv:1707.06347)."""
+
+    name: Literal["ppo"] = "ppo"
+    """The algorithm: ppo."""
+    n_steps: Steps = 256
+    batch_size: Annotated[int | float, BeforeValidator(_read_batch), Kind.SHAPE] = Field(256, gt=0)
+    """Rows of a minibatch; up to 1 it is a fraction of the rollout (0.25: four minibatches, 1: the whole rollout). Smaller makes
+    more and noisier steps per epoch. It must divide n_envs x n_steps. Usual: 64-512, or 1/4 to 1 of the rollout."""
+    n_epochs: Shape = Field(10, ge=1)
+    """Passes over each rollout. More squeezes more out of the data, until the policy has moved too far from it (watch KL and clip
+    fraction). Usual: 3-20."""
+    gamma: Gamma = 0.99
+    gae_lambda: GaeLambda = 0.95
+    learning_rate: LearningRate = 3e-4
+    value_lr: ValueLearningRate = None
+    clip_range: Number = Field(0.2, gt=0, lt=1)
+    """How far one update may move an action's probability; smaller is safer and slower. Usual: 0.1-0.3."""
+    clip_range_vf: Annotated[Annotated[Number, Field(gt=0)] | None, Kind.NUMBER] = None
+    """How far one update may move a value estimate, in units of the return; none: no limit. Small limits stall critics with
+    large returns. Usual: none; 0.2 with normalized rewards."""
+    target_kl: Annotated[Annotated[Number, Field(gt=0)] | None, Kind.NUMBER] = None
+    """End a rollout's epochs when the KL divergence passes 1.5 x this; none: never. Lower is safer and may waste data. Usual: none,
+    or 0.01-0.03."""
+    ent_coef: EntropyCoefficient = 0.0
+    vf_coef: ValueCoefficient = 0.5
+    max_grad_norm: GradientNorm = 0.5
+    normalize_advantage: NormalizeAdvantage = "batch"
+    optimizer: Optimizer = "adam"
+    adam_eps: AdamEps = 1e-5
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+
+
+class A2CConfig(Strict):
+    """Synchronous advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783): one step on each short rollout."""
+
+    name: Literal["a2c"] = "a2c"
+    """The algorithm: a2c."""
+    n_steps: Steps = 5
+    gamma: Gamma = 0.99
+    gae_lambda: GaeLambda = 1.0
+    learning_rate: LearningRate = 7e-4
+    value_lr: ValueLearningRate = None
+    ent_coef: EntropyCoefficient = 0.0
+    vf_coef: ValueCoefficient = 0.5
+    max_grad_norm: GradientNorm = 0.5
+    normalize_advantage: NormalizeAdvantage = "off"
+    optimizer: Optimizer = "rmsprop"
+    adam_eps: AdamEps = 1e-5
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+
+
+class ReinforceConfig(Strict):
+    """Monte Carlo policy gradient (Williams 1992), with or without a learned baseline."""
+
+    name: Literal["reinforce"] = "reinforce"
+    """The algorithm: reinforce."""
+    baseline: Annotated[bool, Kind.SHAPE] = True
+    """Subtract a learned value of the state from the return: far less noise at no bias. False is the textbook's plain form."""
+    n_steps: Steps = 512
+    gamma: Gamma = 0.99
+    gae_lambda: GaeLambda = 1.0
+    learning_rate: LearningRate = 1e-2
+    value_lr: ValueLearningRate = None
+    ent_coef: EntropyCoefficient = 0.01
+    vf_coef: ValueCoefficient = 0.5
+    max_grad_norm: GradientNorm = 0.5
+    normalize_advantage: NormalizeAdvantage = "rollout"
+    optimizer: Optimizer = "adam"
+    adam_eps: AdamEps = 1e-5
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+
+
+AlgoConfig = PPOConfig | A2CConfig | ReinforceConfig
+
+ALGORITHMS: Mapping[str, type[PPOConfig] | type[A2CConfig] | type[ReinforceConfig]] = {
+    "ppo": PPOConfig,
+    "a2c": A2CConfig,
+    "reinforce": ReinforceConfig,
+}
+
+
+def numbers(algo: AlgoConfig) -> dict[str, float | Schedule | None]:
+    """The settings that may differ between the members of a cohort and change while they run, by name."""
+    return {name: getattr(algo, name) for name, field in type(algo).model_fields.items() if kind_of(field) is Kind.NUMBER}
+
+
+def shape_key(config: "Config") -> tuple[tuple[str, str], ...]:
+    """What runs must have in common to train as one cohort: everything but numbers, seed, name and the task's description.
+
+    Whether an optional number (target_kl, clip_range_vf, value_lr) is set or not is no part of the key.
+    """
+    skipped = {"seed", "name", "spec.description", "spec.source"}
+    varying = tuple(f"algo.{name}" for name in numbers(config.algo))
+    leaves = flatten(config.model_dump(mode="json"))
+    if "algo.batch_size" in leaves:
+        leaves["algo.batch_size"] = config.batch_rows  # a quarter of 256 and 64 rows are the same program
+    return tuple(
+        (key, json.dumps(value, sort_keys=True))
+        for key, value in sorted(leaves.items())
+        if key not in skipped and not any(key == name or key.startswith(name + ".") for name in varying)
+    )

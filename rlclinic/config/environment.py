@@ -1,0 +1,123 @@
+"""Which task is trained on, how it is presented to the agent, and what counts as solving it."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_serializer, model_validator
+
+from rlclinic.config.schema import Count, Kind, Real, Shape, Strict, refusal
+
+__all__ = ["EnvConfig", "Spec", "Wrapper"]
+
+
+class Spec(Strict):
+    """What is known about the task itself; nothing here changes what the agent sees."""
+
+    description: str = ""
+    """What the task is, in a sentence."""
+    threshold: Real | None = None
+    """The mean evaluation return at which the task counts as solved; none: there is no such number, and verdicts say so."""
+    return_range: tuple[Real, Real] | None = None
+    """The lowest and the highest possible return of an episode, for plots and for telling how far a run got."""
+    max_episode_steps: Annotated[Count, Field(ge=1)] | None = None
+    """The task's usual time limit in steps, for information; `env.max_episode_steps` sets another one."""
+    source: str = ""
+    """Where the task is documented."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.return_range is not None:
+            low, high = self.return_range
+            if low >= high:
+                raise refusal(
+                    f"return_range=[{low:g}, {high:g}] does not rise.",
+                    "Gaps to the threshold and plots would be upside down.",
+                    f"spec: {{return_range: [{high:g}, {low:g}]}}",
+                )
+            if self.threshold is not None and not low <= self.threshold <= high:
+                raise refusal(
+                    f"threshold={self.threshold:g} lies outside return_range=[{low:g}, {high:g}].",
+                    "Either no run could reach it, or every run would.",
+                    f"--set spec.threshold={min(max(self.threshold, low), high):g}, or correct spec.return_range",
+                )
+        return self
+
+
+class Wrapper(Strict):
+    """One wrapper around the environment, e.g. `{id: RescaleAction, min_action: -1, max_action: 1}`."""
+
+    id: str = Field(min_length=1)
+    """`module:Class`, or the name of a class in gymnasium.wrappers."""
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Its arguments; they may also stand beside `id`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"id": value}
+        if isinstance(value, dict):
+            beside = {key: item for key, item in value.items() if key not in ("id", "kwargs")}
+            named = {key: item for key, item in value.items() if key in ("id", "kwargs")}
+            return {**named, "kwargs": {**named.get("kwargs", {}), **beside}} if beside else named
+        return value
+
+    @model_serializer
+    def _flat(self) -> dict[str, Any]:
+        clash = {"id", "kwargs"} & set(self.kwargs)
+        return {"id": self.id, "kwargs": self.kwargs} if clash else {"id": self.id, **self.kwargs}
+
+
+class EnvConfig(Strict):
+    """The environment as the agent meets it: how many copies, which wrappers, which normalization."""
+
+    id: str = Field(min_length=1)
+    """A Gymnasium id (`CartPole-v1`), `module:Id-v0` for one that a module registers, or `probe:1` to `probe:5`."""
+    n_envs: Shape = Field(8, ge=1)
+    """Copies stepped side by side. More gives less correlated data and faster steps, but longer between updates
+    at the same n_steps. Usual: 4-32."""
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Arguments for the environment's constructor, e.g. `{is_slippery: false}`."""
+    wrappers: tuple[Wrapper, ...] = ()
+    """Wrappers from the inside out. Rewards that a wrapper changes are also what the threshold is compared with."""
+    max_episode_steps: Annotated[Shape, Field(ge=1)] | None = None
+    """Another time limit than the registered one. Shorter gives more restarts and hides what happens later."""
+    frame_stack: Shape = Field(1, ge=1)
+    """Observations shown together, the newest last. More than 1 lets the agent see velocities. Usual: 1; 4 for images."""
+    time_in_obs: Annotated[bool, Kind.SHAPE] = False
+    """Append the share of the time limit that has passed. Helps where the best action or the value depends on the
+    time left (arXiv:1712.00378); needs a time limit."""
+    normalize_obs: Annotated[bool, Kind.SHAPE] = False
+    """Subtract the running mean of the observations and divide by their deviation. On when components differ in
+    scale by more than about 10; off when they are already near [-1, 1] or one-hot."""
+    normalize_reward: Annotated[bool, Kind.SHAPE] = False
+    """Divide rewards by the deviation of the discounted return. On when returns are far from 1-100: it keeps the value loss
+    from swamping the policy's gradient. Reported returns are always the raw ones."""
+    clip_obs: Real = Field(10.0, gt=0)
+    """Normalized observations are cut to plus and minus this. Lower guards against outliers. Usual: 5-10."""
+    clip_reward: Real = Field(10.0, gt=0)
+    """Normalized rewards are cut to plus and minus this. Lower hides rare large rewards. Usual: 5-10."""
+    action_mask: Annotated[bool, Kind.SHAPE] = False
+    """Read `info["action_mask"]` and never choose a masked action. On where the environment reports invalid actions."""
+    native: Literal["auto", "never", "always"] = "auto"
+    """Whether our batched torch version is stepped: `auto` where there is one for this id, kwargs and wrappers; `never` forces
+    Gymnasium's own; `always` refuses to start without one. Native steps all copies at once and resumes bit for bit."""
+    workers: Count = Field(0, ge=0)
+    """Processes that step Gymnasium environments; 0 steps them in the training process. More pays only where a step is slow,
+    as each costs a message there and back. At most n_envs. Usual: 0."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.workers > self.n_envs:
+            raise refusal(
+                f"workers={self.workers} is more than n_envs={self.n_envs}.",
+                "Some processes would have nothing to step.",
+                f"--set env.workers={self.n_envs}",
+            )
+        if self.native == "always" and (self.wrappers or self.workers):
+            extra = "wrappers" if self.wrappers else "workers"
+            raise refusal(
+                f"native=always cannot go with {extra}.",
+                "Only Gymnasium environments have them, so there would be no native version to step.",
+                "--set env.native=auto",
+            )
+        return self

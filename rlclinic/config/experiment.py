@@ -1,0 +1,175 @@
+"""The whole config of a run, and what its parts must agree on."""
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Annotated, Final, Self
+
+from pydantic import Field, model_validator
+
+from rlclinic.config.algorithms import AlgoConfig, PPOConfig, numbers
+from rlclinic.config.environment import EnvConfig, Spec
+from rlclinic.config.network import NetConfig
+from rlclinic.config.run import RunConfig
+from rlclinic.config.schedule import Schedule, position
+from rlclinic.config.schema import Count, Strict
+
+__all__ = ["Config", "describe"]
+
+# The learning rate is the one number whose effect the KL divergence measures.
+_KL_STEERED: Final = ("learning_rate", "value_lr")
+
+
+class Config(Strict):
+    """What a run is asked to do, complete: two runs with equal configs are the same run."""
+
+    name: str = Field("", max_length=200)
+    """What the config is called: `<environment>:<variant>` for one that was loaded from a file."""
+    spec: Spec = Spec()
+    """What is known about the task: threshold, range of returns."""
+    env: EnvConfig
+    """The environment as the agent meets it."""
+    algo: Annotated[AlgoConfig, Field(discriminator="name")] = PPOConfig()
+    """The algorithm and its settings."""
+    net: NetConfig = NetConfig()
+    """The networks."""
+    run: RunConfig = RunConfig()
+    """Budget, evaluation, checkpoints, machine."""
+    seed: Count = Field(0, ge=0, lt=2**63)
+    """Decides every random number of the run. `--seeds N` trains seed ... seed + N - 1. Any whole number from 0."""
+
+    @property
+    def rollout_size(self) -> int:
+        """Transitions collected between two updates: n_envs x n_steps."""
+        return self.env.n_envs * self.algo.n_steps
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of a minibatch, with a fractional batch_size resolved; A2C and REINFORCE take the whole rollout."""
+        if not isinstance(self.algo, PPOConfig):
+            return self.rollout_size
+        size = self.algo.batch_size
+        return max(1, round(size * self.rollout_size)) if size <= 1 else int(size)
+
+    @property
+    def iterations(self) -> int:
+        """Rollouts in the budget; the last one is finished, so a run may take a few env steps more than its budget."""
+        return ceil(self.run.max_env_steps / self.rollout_size)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problems = [*_batch_problems(self), *_budget_problems(self), *_schedule_problems(self), *_combination_problems(self)]
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+
+def _batch_problems(config: Config) -> Iterator[str]:
+    if not isinstance(config.algo, PPOConfig):
+        return
+    batch, rollout = config.batch_rows, config.rollout_size
+    size = f"the rollout of {rollout} transitions (n_envs={config.env.n_envs} x n_steps={config.algo.n_steps})"
+    if batch > rollout:
+        yield (
+            f"algo.batch_size={batch} is more than {size}.\n"
+            "  No minibatch could be filled.\n"
+            f"  Try: --set algo.batch_size={rollout}, or --set algo.n_steps={ceil(batch / config.env.n_envs)}"
+        )
+    elif rollout % batch:
+        given = f"{config.algo.batch_size}" + (f" ({batch} rows)" if config.algo.batch_size <= 1 else "")
+        yield (
+            f"algo.batch_size={given} does not divide {size}.\n"
+            f"  Each epoch would end on a minibatch of {rollout % batch} that takes a full-size step.\n"
+            f"  Try: --set algo.batch_size={_nearest_divisor(rollout, batch)}"
+        )
+    elif batch == 1 and config.algo.normalize_advantage == "batch":
+        yield (
+            "algo.batch_size gives minibatches of one row, with algo.normalize_advantage=batch.\n"
+            "  One advantage has no deviation to divide by: every update would be zero or not a number.\n"
+            "  Try: --set algo.normalize_advantage=rollout, or a larger batch_size"
+        )
+
+
+def _nearest_divisor(rollout: int, batch: int) -> int:
+    """The divisor of the rollout that is nearest to the wanted batch; of two as near, the larger one."""
+    return min((size for size in range(1, rollout + 1) if rollout % size == 0), key=lambda size: (abs(size - batch), -size))
+
+
+def _budget_problems(config: Config) -> Iterator[str]:
+    rollout, budget = config.rollout_size, config.run.max_env_steps
+    if rollout > budget:
+        product = f"n_envs={config.env.n_envs} x n_steps={config.algo.n_steps}"
+        yield (
+            f"run.max_env_steps={budget} is less than one rollout of {rollout} env steps ({product}).\n"
+            f"  The run would take {rollout} steps, and make its only update at the very end.\n"
+            f"  Try: --set run.max_env_steps={rollout * 10}, or a smaller algo.n_steps"
+        )
+    if config.run.stop_at_threshold and config.spec.threshold is None:
+        yield (
+            "run.stop_at_threshold=true, but spec.threshold is not known.\n"
+            "  There would be nothing to stop at.\n"
+            "  Try: --set spec.threshold=VALUE, or --set run.stop_at_threshold=false"
+        )
+
+
+def _schedule_problems(config: Config) -> Iterator[str]:
+    for name, number in numbers(config.algo).items():
+        if isinstance(number, Schedule):
+            key = f"algo.{name}"
+            if number.schedule == "kl_adaptive" and name not in _KL_STEERED:
+                yield (
+                    f"{key} cannot be kl_adaptive.\n"
+                    "  The KL divergence says how long a learning step was; it would steer this number by something else's effect.\n"
+                    f"  Try: --set {key}={number.start:g}, or another schedule"
+                )
+            yield from _window_problems(key, number, config.run.max_env_steps)
+
+
+def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[str]:
+    last_point = max((at for at, _ in schedule.points), default=0.0)
+    places = {"points": last_point, "from": schedule.from_, "to": schedule.to, "warmup": schedule.warmup}
+    late = {place: at for place, at in places.items() if position(at, budget) > budget}
+    for place, at in late.items():
+        inside = "[[0, VALUE], [1, VALUE]]" if place == "points" else {"from": 0, "to": 1, "warmup": 0}[place]
+        yield (
+            f"{key}.{place}={at:g} lies past the budget of {budget} env steps (run.max_env_steps).\n"
+            "  The run would end before the schedule does, at a value that nobody wrote down.\n"
+            f"  Try: --set {key}.{place}={inside}, or --set run.max_env_steps={ceil(at)}"
+        )
+    changes = schedule.schedule not in ("piecewise", "constant", "kl_adaptive")
+    top = position(schedule.from_, budget) + position(schedule.warmup, budget)
+    if changes and not late and top >= position(schedule.to, budget):
+        yield (
+            f"{key} leaves no time for the change: from={schedule.from_:g} and warmup={schedule.warmup:g} reach to={schedule.to:g}.\n"
+            f"  It would jump from {schedule.start:g} to {schedule.end:g}.\n"
+            f"  Try: --set {key}.warmup=0 --set {key}.from=0 --set {key}.to=1"
+        )
+
+
+def _combination_problems(config: Config) -> Iterator[str]:
+    if config.net.shared and config.algo.value_lr is not None:
+        yield (
+            "algo.value_lr is set, but net.shared=true.\n"
+            "  A shared trunk has one optimizer and one learning rate, so value_lr would be ignored.\n"
+            "  Try: --set algo.value_lr=none, or --set net.shared=false"
+        )
+
+
+def describe(config: Config) -> dict[str, int | float]:
+    """Numbers that follow from the config and that people compute by hand before they trust it."""
+    algo, run = config.algo, config.run
+    epochs = algo.n_epochs if isinstance(algo, PPOConfig) else 1
+    minibatches = config.rollout_size // config.batch_rows
+    gamma = algo.gamma.start if isinstance(algo.gamma, Schedule) else algo.gamma
+    evaluations = ceil(run.max_env_steps / run.eval_every_env_steps) if run.eval_every_env_steps else 1
+    derived = {
+        "rollout_size": config.rollout_size,
+        "batch_rows": config.batch_rows,
+        "minibatches_per_epoch": minibatches,
+        "gradient_steps_per_rollout": minibatches * epochs,
+        "iterations": config.iterations,
+        "gradient_steps": config.iterations * minibatches * epochs,
+        "env_steps": config.iterations * config.rollout_size,
+        "evaluations": evaluations if run.eval_episodes else 0,
+    }
+    # Without discount the agent looks ahead for ever, which is no number.
+    return derived | ({"horizon_steps": 1 / (1 - gamma)} if gamma < 1 else {})

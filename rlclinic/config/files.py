@@ -1,0 +1,331 @@
+"""Configs from files: `CartPole-v1:ppo`, `mine.yaml:fast`, or any Gymnasium id, with the origin of every setting.
+
+A file holds `spec:` (the task), variants (`ppo:`, `ppo_fast:`), `_name:` sections for anchors, and settings that all variants
+inherit: `_base:` and bare top-level ones. A user's ./config/environments comes before the files that are shipped.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from rlclinic.config import gymnasium_solver, located, registry
+from rlclinic.config.algorithms import ALGORITHMS
+from rlclinic.config.environment import Spec
+from rlclinic.config.experiment import Config
+from rlclinic.config.keys import ALIASES, fields, find
+from rlclinic.config.located import SECTIONS, Located, Tree
+from rlclinic.config.messages import validated
+from rlclinic.config.network import NetConfig
+from rlclinic.config.overrides import algorithm_of, apply
+from rlclinic.config.records import to_record
+from rlclinic.config.run import RunConfig
+from rlclinic.config.schema import flatten
+from rlclinic.errors import ConfigError, NotFound, nearest
+
+__all__ = ["Available", "Loaded", "available", "load"]
+
+_SHIPPED: Final = Path(__file__).parent / "environments"
+_DEFAULTS: Final = Path(__file__).parent / "defaults.yaml"
+_USER: Final = Path("config/environments")
+_FILE: Final = re.compile(r"(?P<path>.+\.ya?ml)(:(?P<variant>[^:/\\]+))?")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A config, where each of its settings comes from, and what was dropped or assumed on the way."""
+
+    config: Config
+    origins: dict[str, str]
+    """By dotted key: `<file>:<line>`, `--set`, `spec` (Gymnasium's registry) or `default`."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Available:
+    """An environment that has a file: its variants and what is known about the task."""
+
+    env: str
+    variants: tuple[str, ...]
+    path: Path
+    shipped: bool
+    spec: Spec
+    problem: str | None = None
+    """Why the file could not be read, if so."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file that has been read, in its parts."""
+
+    path: Path
+    spec: Tree
+    inherited: Tree
+    variants: dict[str, Tree]
+
+    def variant(self, name: str) -> Tree:
+        return located.combined(self.inherited, self.variants[name])
+
+
+def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) -> Loaded:
+    """The config that `ref` names, with `key=value` overrides applied before anything is checked.
+
+    `ref`: `<env>:<variant>`, `<env>` (its `ppo` variant), a path to a YAML file with or without `:<variant>`, or a Gymnasium id
+    without a file (`Foo-v0`, `module:Foo-v0`, `probe:1`, each with `:ppo`, `:a2c` or `:reinforce`), which gets general settings.
+    `search` replaces ./config/environments. Raises NotFound and ConfigError, each with what to type.
+    """
+    tree, name, notes = _find(ref, search or _USER)
+    tree["name"] = Located(name, "name")
+    record = _completed(located.plain(tree))
+    origins = located.origins(tree)
+    before = algorithm_of(record)
+    for key in apply(record, overrides):
+        # An override hides what stood inside of the setting; another algorithm hides all of the old one's settings.
+        hidden = "algo." if key == "algo.name" and before != algorithm_of(record) else key + "."
+        origins = {old: origin for old, origin in origins.items() if not old.startswith(hidden)} | {key: "--set"}
+    config = validated(record, origins)
+    return Loaded(config, {key: _origin(key, origins) for key in flatten(to_record(config))}, tuple(notes))
+
+
+def available(search: Path | None = None) -> list[Available]:
+    """Every environment with a file, a user's own first, each by name. A file that cannot be read is listed with its problem."""
+    return [_listed(path, folder == _SHIPPED) for folder in (search or _USER, _SHIPPED) for path in _files(folder)]
+
+
+def _listed(path: Path, shipped: bool) -> Available:
+    try:
+        source = _read(path)
+        own = _own_spec(source.spec)
+        spec = validated({"env": {"id": path.stem}, "spec": located.plain(own)}, located.origins(own, "spec.")).spec
+    except ConfigError as error:
+        return Available(path.stem, (), path, shipped, Spec(), str(error))
+    return Available(path.stem, tuple(source.variants), path, shipped, spec)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yaml", ".yml")) if folder.is_dir() else []
+
+
+def _find(ref: str, user: Path) -> tuple[Tree, str, list[str]]:
+    """The settings that `ref` means, as nested sections; the config's name; notes."""
+    if match := _FILE.fullmatch(ref):
+        path = Path(match["path"])
+        if not path.is_file():
+            raise NotFound(f"no file {path}.\n  There is nothing to load.\n  Try: {_similar_file(path)}")
+        source = _read(path)
+        variant = _choose(source.variants, match["variant"], str(path))
+        tree, notes = _nested(source, variant)
+        env_id = located.plain(tree.get("env", {})).get("id", path.stem)
+        return tree, _name_in(tree) or f"{env_id}:{variant}", notes
+    env, wanted = _split(ref, user)
+    sources = [_read(path) for path in _matching(env, user)]
+    if not sources:
+        return _general(env, wanted or "ppo", user)
+    variants = {name: source for source in reversed(sources) for name in source.variants}
+    if not variants or (wanted is not None and wanted in ALGORITHMS and wanted not in variants):
+        return _general_for(sources, variants, env, wanted or "ppo")
+    chosen = _choose(variants, wanted, env)
+    tree, notes = _nested(variants[chosen], chosen, sources)
+    return tree, f"{env}:{chosen}", notes
+
+
+def _split(ref: str, user: Path) -> tuple[str, str | None]:
+    """`<env>[:<variant>]`, where the environment may itself be `module:Id` or `probe:N`."""
+    head, separator, tail = ref.rpartition(":")
+    if not separator or head == "probe":
+        return ref, None
+    if tail in ALGORITHMS or _matching(head, user):
+        return head, tail
+    # `module:Foo-v0`: an id, and no variant. `Foo-v0:typo`: a versioned id cannot be a module's name.
+    if re.fullmatch(r".*-v\d+", head) or head.startswith("probe:"):
+        raise _no_variant(tail, ALGORITHMS, head)
+    return ref, None
+
+
+@cache
+def _text(path: Path, modified: int) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _matching(env: str, user: Path) -> list[Path]:
+    """Files for an environment, the strongest first: by file name, or else by the env id that stands in them."""
+    paths = [path for folder in (user, _SHIPPED) for path in _files(folder)]
+    stems = {env, env.replace("/", "-"), env.replace("/", "_")}
+    by_name = [path for path in paths if path.stem in stems]
+    if by_name:
+        return by_name
+    named = re.compile(rf"id:\s*['\"]?{re.escape(env)}['\"]?\s*([,}}#]|$)", re.MULTILINE)
+    return [path for path in paths if named.search(_text(path, path.stat().st_mtime_ns))]
+
+
+def _read(path: Path) -> _Source:
+    label = path.name if path.parent in (_SHIPPED, _DEFAULTS.parent) else str(path)
+    root = located.read(path, label)
+    spec = root.pop("spec", {})
+    base = root.pop("_base", {})
+    inherited: Tree = {}
+    variants: dict[str, Tree] = {}
+    for key, value in root.items():
+        if key.startswith("_"):
+            continue
+        if isinstance(value, dict) and _is_variant(key, value):
+            variants[key] = value
+        else:
+            inherited[key] = value
+    if isinstance(base, dict):
+        inherited = located.combined(inherited, base)
+    if not variants and any(section in inherited for section in ("env", "env_id")):
+        # A file that is one config, such as a stored record.
+        variants = {path.stem: {}}
+    return _Source(path, spec if isinstance(spec, dict) else {}, inherited, variants)
+
+
+def _is_variant(key: str, value: Tree) -> bool:
+    """Whether a mapping at the top is a variant, rather than a section or a schedule that all variants inherit."""
+    if key in SECTIONS:
+        return False
+    if any(inner in value for inner in ("env", "algo", "net", "run", "env_id", "algo_id")):
+        return True
+    known = key in ALIASES or key in gymnasium_solver.FLAT_KEYS
+    return not known and not any(key in members for algo in ALGORITHMS for members in fields(algo).values())
+
+
+def _nested(source: _Source, variant: str, others: Sequence[_Source] = ()) -> tuple[Tree, list[str]]:
+    """A variant with its spec as nested sections, flat files translated and aliases resolved."""
+    tree = source.variant(variant)
+    own = tree.pop("spec", {})
+    spec = _own_spec(located.combined({"spec": _spec_of([source, *others])}, {"spec": own} if isinstance(own, dict) else {})["spec"])
+    if not any(isinstance(tree.get(section), dict) for section in ("env", "algo", "net", "run")):
+        return gymnasium_solver.translate(tree, spec, _family(variant))
+    return _resolved({**tree, "spec": spec}, variant), []
+
+
+def _spec_of(sources: Sequence[_Source]) -> Tree:
+    """What the first file knows about the task; a user's file of variants need not repeat it."""
+    return next((source.spec for source in sources if source.spec), {})
+
+
+def _own_spec(spec: Any) -> Tree:
+    foreign = {"returns", "rewards", "action_space", "observation_space"} & set(spec)
+    return gymnasium_solver.translate_spec(spec) if foreign else dict(spec)
+
+
+def _resolved(tree: Tree, variant: str) -> Tree:
+    """Each setting under its own name in its own section."""
+    named = _section(tree, "algo").get("name")
+    family = _family(variant)
+    name = str(located.plain(named)) if named else family
+    name = name if name in ALGORITHMS else family
+    result: dict[str, Any] = {"algo": {} if named else {"name": Located(family, "variant")}}
+    for key, value in tree.items():
+        inner = value.items() if key in SECTIONS and isinstance(value, dict) else None
+        for path, item in [(f"{key}.{short}", item) for short, item in inner] if inner is not None else [(key, value)]:
+            _place(result, path, item, name)
+    return result
+
+
+def _family(variant: str) -> str:
+    """The algorithm that a variant is called by: `a2c_fast` is A2C."""
+    return next((name for name in ALGORITHMS if re.match(rf"{name}(_|-|$)", variant)), "ppo")
+
+
+def _place(result: dict[str, Any], key: str, value: "Located | Tree", algo: str) -> None:
+    origin = value.origin if isinstance(value, Located) else next(iter(located.origins(value).values()), "")
+    try:
+        path = find(key, algo)
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}" if origin else str(error)) from None
+    if len(path) == 1:
+        result[path[0]] = value
+        return
+    section = result.setdefault(path[0], {})
+    if path[1] in section:
+        raise ConfigError(
+            f"{origin}: {'.'.join(path)} is given twice, once under another name.\n"
+            "  One of the two values would be ignored.\n"
+            "  Try: remove one of the lines"
+        )
+    section[path[1]] = value
+
+
+def _completed(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with every default written out, so that an override can reach into any setting."""
+    defaults: dict[str, Any] = {"spec": Spec(), "net": NetConfig(), "run": RunConfig()}
+    if (algo := algorithm_of(record)) is not None:
+        defaults["algo"] = ALGORITHMS[algo]()
+    filled = dict(record)
+    for section, model in defaults.items():
+        given = record.get(section, {})
+        filled[section] = {**model.model_dump(mode="json"), **given} if isinstance(given, dict) else given
+    return filled
+
+
+def _general(env: str, algo: str, user: Path) -> tuple[Tree, str, list[str]]:
+    """General settings for an environment without a file."""
+    entry = registry.look_up(env, [path.stem for folder in (user, _SHIPPED) for path in _files(folder)])
+    source = _read(_DEFAULTS)
+    tree = _resolved(source.variant(algo), algo)
+    tree["env"] = {"id": Located(env, "name"), **_section(tree, "env")}
+    known = {"threshold": entry.threshold, "max_episode_steps": entry.max_episode_steps}
+    tree["spec"] = {key: Located(value, "spec") for key, value in known.items() if value is not None}
+    return tree, f"{env}:{algo}", [f"{env} has no file of its own: general settings for {algo} (defaults.yaml)."]
+
+
+def _general_for(sources: list[_Source], variants: dict[str, _Source], env: str, algo: str) -> tuple[Tree, str, list[str]]:
+    """General settings of an algorithm that an environment's files have no variant for; the task stays as the files have it."""
+    tree = _resolved(_read(_DEFAULTS).variant(algo), algo)
+    if variants:
+        first = "ppo" if "ppo" in variants else next(iter(variants))
+        own, _ = _nested(variants[first], first, sources)
+        tree |= {"env": _section(own, "env"), "spec": _section(own, "spec")}
+    else:
+        tree |= {"env": {"id": Located(env, "name"), **_section(tree, "env")}, "spec": _own_spec(_spec_of(sources))}
+    return tree, f"{env}:{algo}", [f"{env} has no {algo} variant: general settings for {algo} (defaults.yaml)."]
+
+
+def _section(tree: Tree, name: str) -> Tree:
+    section = tree.get(name, {})
+    return section if isinstance(section, dict) else {}
+
+
+def _choose(variants: Mapping[str, object], variant: str | None, where: str) -> str:
+    if variant is not None and variant in variants:
+        return variant
+    if variant is None and ("ppo" in variants or len(variants) == 1):
+        return "ppo" if "ppo" in variants else next(iter(variants))
+    if variant is None:
+        listed = ", or ".join(f"{where}:{name}" for name in variants) or "a file with variants"
+        raise NotFound(
+            f"{where} has {len(variants)} variants, and none is called `ppo`.\n  It cannot be told which one is meant.\n  Try: {listed}"
+        )
+    raise _no_variant(variant, variants, where)
+
+
+def _no_variant(variant: str, variants: Iterable[str], where: str) -> NotFound:
+    known = list(variants)
+    hint = ", or ".join(f"{where}:{name}" for name in nearest(variant, known) or known)
+    return NotFound(
+        f"{where} has no variant {variant} (it has: {', '.join(known)}).\n  There are no settings to train with.\n  Try: {hint}"
+    )
+
+
+def _similar_file(path: Path) -> str:
+    siblings = [item.name for item in _files(path.parent)]
+    similar = [str(path.parent / name) for name in nearest(path.name, siblings)]
+    return ", or ".join(similar) or "rlclinic envs, which lists those that are there"
+
+
+def _name_in(tree: Tree) -> str | None:
+    name = tree.get("name")
+    return str(name.value) if isinstance(name, Located) and name.value else None
+
+
+def _origin(key: str, origins: dict[str, str]) -> str:
+    """The origin of a leaf: its own, or that of the setting it lies in."""
+    while key:
+        if key in origins:
+            return origins[key]
+        key = key.rpartition(".")[0]
+    return "default"

@@ -1,0 +1,135 @@
+"""Settings given as `key=value` text, typed by the schema."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from rlclinic.config.algorithms import ALGORITHMS
+from rlclinic.config.experiment import Config
+from rlclinic.config.keys import fields, find
+from rlclinic.config.messages import validated
+from rlclinic.config.records import to_record
+from rlclinic.config.schedule import FAMILY_KEYS
+from rlclinic.config.schema import Kind, kind_of, read_number
+from rlclinic.errors import ConfigError, nearest
+
+__all__ = ["algorithm_of", "apply", "set_values"]
+
+
+def set_values(config: Config, values: Sequence[str]) -> Config:
+    """A copy of the config with settings replaced, e.g. `["algo.learning_rate=1e-4", "clip_range=0.1", "net.hidden=[256, 256]"]`.
+
+    Keys are dotted, short where unambiguous, or another tool's name (`policy_lr`). Values are numbers (`1e-4`, `1e6`), words,
+    `none`, or JSON; `learning_rate.end=0` reaches into a schedule (a plain number becomes one), `env.kwargs.gravity=-5` into
+    a mapping. `algo.name=a2c` starts from that algorithm's defaults. Later values win. Raises ConfigError.
+    """
+    record = to_record(config)
+    changed = apply(record, values)
+    return validated(record, dict.fromkeys(changed, "--set")) if changed else config
+
+
+def apply(record: dict[str, Any], values: Iterable[str]) -> list[str]:
+    """Put `key=value` texts into a record as `to_record` gives it; returns the dotted keys that were set."""
+    pairs = [_split(text) for text in values]
+    changed = [_set_algorithm(record, value) for key, value in pairs if key in ("algo.name", "algo_id")]
+    for key, text in pairs:
+        if key in ("algo.name", "algo_id"):
+            continue
+        algo = algorithm_of(record)
+        if algo is None:
+            # Which settings there are depends on the algorithm; validation says what is wrong with it.
+            validated(record)
+            break
+        path = find(key, algo)
+        _put(record, path, _typed(text, path, algo))
+        changed.append(".".join(path))
+    return changed
+
+
+def algorithm_of(record: Mapping[str, Any]) -> str | None:
+    """The algorithm that a record names, if there is such a one."""
+    algo = record.get("algo")
+    name = algo.get("name") if isinstance(algo, Mapping) else None
+    return name if isinstance(name, str) and name in ALGORITHMS else None
+
+
+def _split(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(
+            f"`{text}` is not of the form key=value.\n  It cannot be told what to change.\n  Try: --set algo.learning_rate=1e-4"
+        )
+    return key.strip().lstrip("-"), value.strip()
+
+
+def _set_algorithm(record: dict[str, Any], name: str) -> str:
+    if name not in ALGORITHMS:
+        offered = nearest(name, ALGORITHMS) or list(ALGORITHMS)
+        hint = " or ".join(offered)
+        raise ConfigError(f"algo.name={name} is no algorithm.\n  There would be nothing to train with.\n  Try: --set algo.name={hint}")
+    if name != algorithm_of(record):
+        # Settings tuned for one algorithm are wrong for another (PPO's n_steps for A2C), even where the names agree.
+        record["algo"] = ALGORITHMS[name]().model_dump(mode="json")
+    return "algo.name"
+
+
+def _put(record: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *parents, last = path
+    in_schedule = path[0] == "algo" and len(path) == 3
+    place: Any = record
+    for parent in parents:
+        inside = place.get(parent)
+        if not isinstance(inside, dict):
+            # A plain number that gets a schedule's key becomes the schedule's start.
+            inside = {"start": inside} if in_schedule and inside is not None else {}
+            place[parent] = inside
+        place = inside
+    if in_schedule and last == "schedule" and isinstance(value, str) and value in FAMILY_KEYS:
+        # Another family reads other keys; those that it shares with the old one stay.
+        for key in set(place) - FAMILY_KEYS[value]:
+            del place[key]
+    place[last] = value
+
+
+def _typed(text: str, path: tuple[str, ...], algo: str) -> Any:
+    """The value that the text spells for this setting. What is wrong with it is for validation to say."""
+    field = fields(algo)[path[0]][path[1]] if len(path) > 1 else None
+    inside = len(path) > 2
+    if not inside and field is not None and field.annotation is str:
+        return text
+    if path == ("name",):
+        return text
+    value = _spelled(text)
+    if field is not None and not inside and _is_tuple(field):
+        if isinstance(value, int | float | str):
+            return [_spelled(item) for item in text.split(",")]
+        return [value] if isinstance(value, dict) else value
+    return value
+
+
+def _spelled(text: str) -> Any:
+    text = text.strip()
+    if text.lower() in ("none", "null", "~", ""):
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if text[0] in "[{\"'":
+        return _structure(text)
+    return read_number(text)
+
+
+def _structure(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        # YAML's short form, `{start: 1e-3, end: 0}`, needs no quotes, which shells like to eat.
+        from rlclinic.config import located
+
+        return located.plain(located.parse(f"value: {text}", f"`{text}`"))["value"]
+
+
+def _is_tuple(field: FieldInfo) -> bool:
+    kinds = (field.annotation, *get_args(field.annotation))
+    return any(getattr(kind, "__origin__", None) is tuple for kind in kinds) and kind_of(field) is not Kind.NUMBER

@@ -1,0 +1,54 @@
+"""What Gymnasium knows about an environment that has no file here. Imports gymnasium only when asked."""
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from rlclinic.errors import NotFound, nearest
+
+__all__ = ["Registered", "look_up"]
+
+_PROBE = re.compile(r"probe:[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Gymnasium's entry: the return that counts as solving it and the time limit, where it names them."""
+
+    threshold: float | None = None
+    max_episode_steps: int | None = None
+
+
+def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
+    """The entry of an environment; raises NotFound, with the nearest names, for one that does not exist.
+
+    `module:Id` is looked at only as far as the module's existence: importing it is for the process that trains. Without gymnasium
+    installed every plain id is taken on trust.
+    """
+    if _PROBE.fullmatch(env_id):
+        return Registered()
+    module, separator, _ = env_id.rpartition(":")
+    if separator:
+        if PathFinder.find_spec(module.split(".")[0], [str(Path.cwd()), *sys.path]) is None and module not in sys.modules:
+            raise NotFound(
+                f"no module `{module}` for the environment {env_id}.\n  There would be nothing to train on.\n"
+                f"  Try: start from the folder that holds {module.split('.')[0]}, or pip install it"
+            )
+        return Registered()
+    try:
+        import gymnasium
+    except ImportError:
+        return Registered()
+    entry = gymnasium.registry.get(env_id)
+    if entry is None:
+        offered = nearest(env_id, [*shipped, *gymnasium.registry])
+        hint = ", or ".join(offered) if offered else "rlclinic envs, which lists those with settings"
+        raise NotFound(
+            f"no environment {env_id}: neither a file in config/environments nor Gymnasium has it.\n"
+            f"  There would be nothing to train on.\n  Try: {hint}; module:{env_id} for one that a module registers"
+        )
+    threshold = None if entry.reward_threshold is None else float(entry.reward_threshold)
+    return Registered(threshold, entry.max_episode_steps)

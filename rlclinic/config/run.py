@@ -1,0 +1,48 @@
+"""How long a run is, when it is evaluated and saved, and on what it runs."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rlclinic.config.schema import Count, Shape, Strict, refusal
+
+__all__ = ["RunConfig"]
+
+
+class RunConfig(Strict):
+    """Budget, evaluation, checkpoints and machine."""
+
+    max_env_steps: Shape = Field(1_000_000, ge=1)
+    """The budget: agent steps over all copies of the environment. Schedules are stretched over it."""
+    eval_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
+    """Env steps between evaluations; none: only one, at the end. More often finds the threshold's crossing more exactly and
+    costs time. Usual: 2-5 % of the budget."""
+    eval_episodes: Count = Field(20, ge=0)
+    """Episodes per evaluation, always from the same start states; 0: never evaluate. More gives a steadier mean. Usual: 10-100."""
+    eval_deterministic: bool = True
+    """Evaluate with the most likely action (the mean of a continuous one). False samples, as training does."""
+    stop_at_threshold: bool = False
+    """End the run at the first evaluation at or above `spec.threshold`. Saves time; the curve after it is then unknown."""
+    checkpoint_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
+    """Env steps between checkpoints; none: at each evaluation. More often loses less to a crash and writes more."""
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    """Where it is computed. A GPU pays for many runs or thousands of envs at once; one run of a small task is faster on the
+    CPU. `auto`: cuda if there is one."""
+    engine: Literal["eager", "auto"] = "eager"
+    """How it is computed. Decided once and kept by every resume, because engines differ in the last bits."""
+    threads: Count = Field(1, ge=1)
+    """CPU threads of a training process. More pays only for wide networks and large batches; small ones lose more to
+    waiting than they gain, and other seeds can use the other cores. Usual: 1."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files beside metrics.csv."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.stop_at_threshold and (self.eval_every_env_steps is None or self.eval_episodes == 0):
+            raise refusal(
+                f"stop_at_threshold=true, but there are no evaluations while training (eval_every_env_steps={self.eval_every_env_steps}, "
+                f"eval_episodes={self.eval_episodes}).",
+                "The threshold would never be looked at, and the run would use its whole budget.",
+                f"--set run.eval_every_env_steps={max(1, self.max_env_steps // 20)} --set run.eval_episodes={self.eval_episodes or 20}",
+            )
+        return self
