@@ -1,0 +1,213 @@
+"""The metric dictionary: what every column of metrics.csv means, its unit, how it is estimated, and what is healthy.
+
+A band is where healthy runs usually are, with its source and the condition under which it holds; outside of it is a
+question, not a verdict. A column without a band has no level that holds on every environment.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+INFINITY: Final = float("inf")
+ROW: Final = "each row"
+MEAN: Final = "mean over the gradient steps of the row"
+LAST100: Final = "last 100 episodes"
+EVALUATION: Final = "episodes of one evaluation; blank in rows without one"
+ROLLOUT: Final = "transitions of the row's last rollout"
+PROBE: Final = "up to 512 transitions of the rollout, about 50 times in a run; blank otherwise"
+
+
+class Band(NamedTuple):
+    """Where healthy runs usually are."""
+
+    low: float
+    high: float
+    source: str
+    """A key of rlclinic.references, or "definition" where the number follows from what it measures."""
+    when: str = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One column."""
+
+    name: str
+    meaning: str
+    unit: str
+    estimator: str
+    band: Band | None = None
+
+    @property
+    def clocked(self) -> bool:
+        """Depends on the clock or the machine: not the same bytes in two runs of one seed."""
+        return self.name.startswith("time")
+
+
+def _table(prefix: str, estimator: str, text: str, bands: dict[str, Band] | None = None) -> list[Metric]:
+    """Metrics from lines of `name | unit | meaning`, or `name | unit | meaning | estimator`."""
+    found = []
+    for line in text.strip().splitlines():
+        name, unit, meaning, *own = (cell.strip() for cell in line.split(" | "))
+        found.append(Metric(prefix + name, meaning, unit, own[0] if own else estimator, (bands or {}).get(name)))
+    return found
+
+
+_COUNTERS = _table("", ROW, """
+    time | unix s | When the row was made.
+    total_timesteps | env steps | Agent steps over all envs of the run: the axis of every curve.
+    epoch | iterations | Rollouts collected and learned from.
+    total_episodes | episodes | Training episodes that have ended.
+""")  # fmt: skip
+
+_ROLL = _table("train/roll/", LAST100, """
+    ep_rew_mean | return | Mean return of training episodes, with exploration; the env's own reward, before any normalization.
+    ep_rew_std | return | Standard deviation of those returns.
+    ep_rew_best | return | The best single training episode so far. | all episodes so far
+    ep_len_mean | steps | Mean length of training episodes.
+    success_rate | share | Share of episodes that the env called a success (info["is_success"]); blank if it says nothing.
+""")  # fmt: skip
+
+_LOSSES = _table("train/loss/", MEAN, """
+    policy | - | Policy loss, unweighted. Its level means little: it is near zero by construction and need not fall.
+    value | return² | Squared error of the critic against its targets, unweighted.
+    entropy | nats | Minus the policy's mean entropy.
+    total | - | What the optimizer minimizes: policy + vf_coef x value + ent_coef x entropy.
+""")  # fmt: skip
+
+_METRICS = _table("train/metrics/", MEAN, """
+    kl_divergence | nats | How far the policy moved from the one that collected the data. | k3 (never negative), mean over the last epoch
+    clip_fraction | share | Share of samples whose probability ratio left the clip range (PPO).
+    explained_variance | share | 1 - Var(target - value) / Var(target) before the update; blank if targets hardly vary. | rollout
+    entropy | nats | The policy's mean entropy; for continuous actions it may be negative.
+""", {
+    "kl_divergence": Band(0.0, 0.05, "raffin2021sb3", "PPO, after the first updates; with what the return does, never alone"),
+    "clip_fraction": Band(0.0, 0.5, "huang2022details", "PPO; low with low KL is a weak update, low with high KL a clip that is off"),
+    "explained_variance": Band(0.0, 1.0, "schulman2016nuts", "after the first tenth of the budget; negative is worse than a constant"),
+})  # fmt: skip
+
+_GRADIENTS = _table("train/metrics/grad_norm/", MEAN, """
+    all | - | Norm of the whole gradient before clipping.
+    actor_head | - | Norm of the part that belongs to the policy's last layer (and log_std).
+    critic_head | - | Norm of the part that belongs to the critic's last layer.
+    trunk | - | Norm of the part that belongs to the hidden layers.
+    p50 | - | Median over gradient steps of the whole norm. | quantile over the gradient steps of the row
+    p95 | - | 95th percentile over gradient steps of the whole norm. | quantile over the gradient steps of the row
+    max | - | Largest whole norm. | maximum over the gradient steps of the row
+    clipped | share | Share of gradient steps that max_grad_norm shortened; blank without a limit.
+""", {
+    "clipped": Band(0.0, 0.5, "godbole2023playbook", "supervised learning; PPO with the usual 0.5 often clips more early on"),
+})  # fmt: skip
+
+_VALIDATION = _table("val/roll/", EVALUATION, """
+    ep_rew_mean | return | Mean return of evaluation episodes: own envs, fixed start states, greedy unless the config says otherwise.
+    ep_rew_std | return | Standard deviation of those returns over episodes.
+    ep_rew_min | return | The worst episode.
+    ep_len_mean | steps | Mean length of those episodes.
+    success_rate | share | Share of them that the env called a success; blank if it says nothing.
+""")  # fmt: skip
+
+_TIME = _table("time/", "seconds since the row before, of the whole process (members share them)", """
+    fps | env steps/s | Env steps per second of one run, without evaluation and writing. | since the row before
+    env | s | Stepping environments.
+    act | s | Choosing actions.
+    learn | s | Advantages and gradient steps.
+    sentinels | s | Computing sentinels.
+    eval | s | Evaluating.
+    write | s | Writing rows, status and checkpoints.
+""")  # fmt: skip
+
+_HYPERPARAMETERS = _table("train/hp/", "the value applied in the row's last iteration", """
+    learning_rate | - | Step size of the optimizer.
+    value_lr | - | Step size of the critic where it has its own; blank otherwise.
+    gamma | - | Discount: rewards 1 / (1 - gamma) steps ahead still count.
+    gae_lambda | - | Mixing of short (0, biased) and long (1, noisy) advantage estimates.
+    clip_range | - | How far an update may move an action's probability ratio from 1.
+    clip_range_vf | return | How far an update may move a value; blank when off.
+    target_kl | nats | An iteration's updates end when KL passes 1.5 times this; blank when off.
+    ent_coef | - | Weight of the entropy bonus.
+    vf_coef | - | Weight of the value loss.
+    max_grad_norm | - | Norm to which gradients are shortened; blank when off.
+""")  # fmt: skip
+
+_SENTINELS = _table("train/sentinel/", ROLLOUT, """
+    ratio_first_dev | - | Largest deviation of the ratio from 1 before any step: not 0 means wrong log-probabilities. | first minibatch
+    adv_logp_corr | correlation | Correlation of advantage with the change in log-probability: good actions get likelier. | last minibatch
+    adv_mean | return | Mean advantage before scaling.
+    adv_std | return | Standard deviation of advantages before scaling: 0 means that there is nothing to learn from.
+    return_mean | return | Mean of the critic's targets.
+    return_std | return | Standard deviation of the critic's targets: explained variance means nothing where it is near 0.
+    return_abs_p95 | return | 95th percentile of the targets' size.
+    value_mean | return | Mean of the critic's predictions before the update.
+    value_std | return | Standard deviation of the critic's predictions before the update.
+    ess | share | Share of samples that still count after reweighting to the new policy: 1 when nothing moved. | last minibatch
+    early_stop_epoch | epochs | The epoch at which target_kl ended the updates; blank if it did not.
+    updates | gradient steps | Gradient steps that were applied in the row's last iteration.
+    update_ratio_min | share | Smallest ratio over layers of an iteration's weight change to the weight's norm.
+    update_ratio_max | share | Largest such ratio.
+    update_ratio_worst | index | Which weight matrix has the ratio furthest from 1e-3 on a log scale.
+    obs_abs_max | obs | Largest component of what the networks are shown.
+    obs_abs_worst | index | Which component that is.
+    obs_std_min | obs | Smallest standard deviation over components: 0 is a component that never changes.
+    obs_std_worst | index | Which component that is.
+    obs_mean_abs_max | obs | Largest mean over components.
+    obs_out_of_bounds | share | Share of observation components that left the bounds which the env declares; blank if it has none.
+    obs_repeat | share | Share of steps whose observation did not change.
+    action_at_bound | share | Share of continuous action components at or beyond a bound before clipping.
+    action_top_share | share | Share of the most frequent action (discrete).
+    action_std_min | action | Smallest standard deviation of the policy over action dimensions (continuous).
+    action_std_max | action | Largest such standard deviation.
+    entropy_relative | share | Entropy of the policy that collected as a share of the largest possible (discrete): starts near 1, falls.
+    reward_mean | reward | Mean reward per step, as the env gives it.
+    reward_std | reward | Standard deviation of the reward per step.
+    reward_min | reward | Smallest reward.
+    reward_max | reward | Largest reward.
+    reward_nonzero | share | Share of steps with a reward other than 0.
+    reward_trained_std | reward | Standard deviation of the reward that is learned from, after normalization and clipping.
+    terminated | count | Episodes of the rollout that ended in a terminal state.
+    truncated | count | Episodes of the rollout that a time limit cut off.
+    bootstrap_mass | share | How much of all targets comes from values behind a time limit.
+    next_obs_is_reset | share | Share of episode ends whose final observation is the next episode's first one: overwritten.
+    weight_norm | - | Norm of all weights before the update.
+    optimizer_steps | gradient steps | Steps that the optimizer has counted since the start.
+""", {
+    "ratio_first_dev": Band(0.0, 1e-4, "definition", "PPO; float32 rounding only"),
+    "ess": Band(0.0, 1.0, "definition"),
+    "return_abs_p95": Band(0.0, 10.0, "jones2021debugging", "larger targets slow the critic down, or blow it up"),
+    "obs_abs_max": Band(0.0, 10.0, "schulman2016nuts", "what the networks are shown"),
+    "obs_out_of_bounds": Band(0.0, 0.0, "definition"),
+    "next_obs_is_reset": Band(0.0, 0.0, "pardo2018time", "envs that do not start where they end"),
+    "entropy_relative": Band(0.0, 1.0, "jones2021debugging"),
+})  # fmt: skip
+
+_COSTLY = _table("train/sentinel/", PROBE, """
+    ev_after | share | Explained variance after the update.
+    kl_exact | nats | KL divergence of the new policy from the old one, from the distributions themselves.
+    grad_cosine | cosine | Angle between policy and value gradients on a shared trunk: below 0 they pull against each other.
+    grad_value_share | share | Share of the value term in the trunk's gradient norm.
+    grad_entropy_share | share | Share of the entropy term in the trunk's gradient norm.
+    dormant_actor | share | Hidden units of the policy whose mean activation is below 2.5 % of their layer's.
+    dormant_critic | share | The same for the critic.
+    rank_actor | dimensions | Directions that the policy's last hidden layer uses: (sum λ)² / sum λ² of its covariance, from 1 to its width.
+    rank_critic | dimensions | The same for the critic.
+    saturated_actor | share | Hidden activations of the policy at the flat ends of tanh or sigmoid; blank for other activations.
+    saturated_critic | share | The same for the critic.
+    activation_norm_actor | - | Mean norm of the policy's last hidden layer: rising with a falling rank precedes collapse.
+    activation_norm_critic | - | The same for the critic.
+    ev_early | share | Explained variance early in episodes (elapsed steps up to their median). | rollout, about 50 times in a run
+    ev_late | share | Explained variance late in episodes: a critic that cannot see the clock fails here. | rollout, about 50 times in a run
+""", {
+    "kl_exact": Band(0.0, INFINITY, "definition"),
+    "dormant_actor": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),
+    "dormant_critic": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),
+})  # fmt: skip
+
+METRICS: Final[dict[str, Metric]] = {
+    metric.name: metric
+    for part in (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _VALIDATION, _TIME, _HYPERPARAMETERS, _SENTINELS, _COSTLY)
+    for metric in part
+}
+"""By canonical name, in the order of a table's columns."""
+
+
+def find(name: str) -> Metric | None:
+    """The entry of a column; None if it is not one of ours."""
+    return METRICS.get(name)

@@ -1,0 +1,181 @@
+"""One bibliography: configs, metrics, rules and advice cite these keys, and nothing else."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from rlclinic.errors import NotFound, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a claim comes from."""
+
+    key: str
+    authors: str
+    year: int
+    title: str
+    where: str
+    """Journal, conference or kind of page."""
+    url: str
+
+    def __str__(self) -> str:
+        return f"{self.authors} ({self.year}). {self.title}. {self.where}. {self.url}"
+
+
+_ALL: Final = (
+    Reference(
+        "williams1992reinforce",
+        "R. J. Williams",
+        1992,
+        "Simple statistical gradient-following algorithms for connectionist reinforcement learning",
+        "Machine Learning 8",
+        "https://doi.org/10.1007/BF00992696",
+    ),
+    Reference(
+        "sutton2018book",
+        "R. S. Sutton, A. G. Barto",
+        2018,
+        "Reinforcement Learning: An Introduction, 2nd edition",
+        "MIT Press",
+        "http://incompleteideas.net/book/the-book-2nd.html",
+    ),
+    Reference(
+        "schulman2015gae",
+        "J. Schulman, P. Moritz, S. Levine, M. Jordan, P. Abbeel",
+        2015,
+        "High-dimensional continuous control using generalized advantage estimation",
+        "ICLR 2016",
+        "https://arxiv.org/abs/1506.02438",
+    ),
+    Reference(
+        "kingma2015adam",
+        "D. P. Kingma, J. Ba",
+        2015,
+        "Adam: a method for stochastic optimization",
+        "ICLR 2015",
+        "https://arxiv.org/abs/1412.6980",
+    ),
+    Reference(
+        "mnih2016a2c",
+        "V. Mnih et al.",
+        2016,
+        "Asynchronous methods for deep reinforcement learning",
+        "ICML 2016",
+        "https://arxiv.org/abs/1602.01783",
+    ),
+    Reference(
+        "schulman2016nuts",
+        "J. Schulman",
+        2016,
+        "The nuts and bolts of deep RL research",
+        "slides",
+        "http://joschu.net/docs/nuts-and-bolts.pdf",
+    ),
+    Reference(
+        "schulman2017ppo",
+        "J. Schulman, F. Wolski, P. Dhariwal, A. Radford, O. Klimov",
+        2017,
+        "Proximal policy optimization algorithms",
+        "arXiv",
+        "https://arxiv.org/abs/1707.06347",
+    ),
+    Reference("schulman2020kl", "J. Schulman", 2020, "Approximating KL divergence", "blog", "http://joschu.net/blog/kl-approx.html"),
+    Reference(
+        "pardo2018time",
+        "F. Pardo, A. Tavakoli, V. Levdik, P. Kormushev",
+        2018,
+        "Time limits in reinforcement learning",
+        "ICML 2018",
+        "https://arxiv.org/abs/1712.00378",
+    ),
+    Reference(
+        "henderson2018matters",
+        "P. Henderson et al.",
+        2018,
+        "Deep reinforcement learning that matters",
+        "AAAI 2018",
+        "https://arxiv.org/abs/1709.06560",
+    ),
+    Reference(
+        "engstrom2020matters",
+        "L. Engstrom et al.",
+        2020,
+        "Implementation matters in deep policy gradients: a case study on PPO and TRPO",
+        "ICLR 2020",
+        "https://arxiv.org/abs/2005.12729",
+    ),
+    Reference(
+        "andrychowicz2021matters",
+        "M. Andrychowicz et al.",
+        2021,
+        "What matters in on-policy reinforcement learning? A large-scale empirical study",
+        "ICLR 2021",
+        "https://arxiv.org/abs/2006.05990",
+    ),
+    Reference(
+        "jones2021debugging",
+        "A. Jones",
+        2021,
+        "Debugging RL, without the agonizing pain",
+        "blog",
+        "https://andyljones.com/posts/rl-debugging.html",
+    ),
+    Reference(
+        "agarwal2021rliable",
+        "R. Agarwal, M. Schwarzer, P. S. Castro, A. Courville, M. G. Bellemare",
+        2021,
+        "Deep reinforcement learning at the edge of the statistical precipice",
+        "NeurIPS 2021",
+        "https://arxiv.org/abs/2108.13264",
+    ),
+    Reference(
+        "raffin2021sb3",
+        "A. Raffin et al.",
+        2021,
+        "Stable-Baselines3: reliable reinforcement learning implementations",
+        "JMLR 22",
+        "https://jmlr.org/papers/v22/20-1364.html",
+    ),
+    Reference(
+        "huang2022details",
+        "S. Huang et al.",
+        2022,
+        "The 37 implementation details of proximal policy optimization",
+        "ICLR blog track",
+        "https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/",
+    ),
+    Reference(
+        "sokar2023dormant",
+        "G. Sokar, R. Agarwal, P. S. Castro, U. Evci",
+        2023,
+        "The dormant neuron phenomenon in deep reinforcement learning",
+        "ICML 2023",
+        "https://arxiv.org/abs/2302.12902",
+    ),
+    Reference(
+        "godbole2023playbook",
+        "V. Godbole, G. E. Dahl, J. Gilmer, C. J. Shallue, Z. Nado",
+        2023,
+        "Deep learning tuning playbook",
+        "guide",
+        "https://github.com/google-research/tuning_playbook",
+    ),
+    Reference(
+        "moalla2024collapse",
+        "S. Moalla, A. Miele, D. Pyatko, R. Pascanu, C. Gulcehre",
+        2024,
+        "No representation, no trust: connecting representation, collapse, and trust issues in PPO",
+        "NeurIPS 2024",
+        "https://arxiv.org/abs/2405.00662",
+    ),
+)
+
+REFERENCES: Final = {reference.key: reference for reference in _ALL}
+
+
+def cite(key: str) -> Reference:
+    """The reference of a key; NotFound offers the nearest."""
+    if key not in REFERENCES:
+        offered = nearest(key, REFERENCES)
+        raise NotFound(f"no reference {key!r} in the bibliography" + (f"; nearest: {', '.join(offered)}" if offered else ""))
+    return REFERENCES[key]

@@ -1,0 +1,106 @@
+"""Files that survive a kill: whole-file replacement, JSON, and disk errors that say what to do."""
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rlclinic.errors import DiskFailed
+
+_ADVICE = {
+    errno.ENOSPC: ("the disk is full", "Free space (rlclinic runs rm RUN), then: rlclinic train --resume {run}"),
+    errno.EDQUOT: ("your quota is used up", "Free space (rlclinic runs rm RUN), then: rlclinic train --resume {run}"),
+    errno.EROFS: ("the file system is read-only", "Choose a folder you can write to: --runs-dir DIR"),
+    errno.EACCES: ("permission denied", "Choose a folder you can write to: --runs-dir DIR"),
+    errno.EPERM: ("permission denied", "Choose a folder you can write to: --runs-dir DIR"),
+    errno.ENOENT: ("the folder is gone", "Was the run removed while it was written? Start it again: rlclinic train"),
+    errno.EMFILE: ("too many open files", "Raise the limit (ulimit -n 4096) or train fewer seeds at once"),
+    errno.ENOLCK: ("the file system has no locks", "Choose a folder on a local disk: --runs-dir DIR"),
+    errno.EOPNOTSUPP: ("the file system has no locks", "Choose a folder on a local disk: --runs-dir DIR"),
+}
+
+
+@contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into DiskFailed, which names the file, the consequence and the way out."""
+    try:
+        yield
+    except OSError as error:
+        what, advice = _ADVICE.get(error.errno or 0, (error.strerror or str(error), "Check the disk, then: rlclinic train --resume {run}"))
+        raise DiskFailed(
+            f"cannot write {path}: {what}.\n"
+            f"  Everything written before is intact; what came after the last checkpoint is computed again by a resume.\n"
+            f"  {advice.format(run=_run_of(path))}"
+        ) from error
+
+
+def _run_of(path: Path) -> str:
+    """The run to resume: its folder, or the one that the file or the checkpoint lies in."""
+    if path.parent.name == "checkpoints":
+        return path.parent.parent.name
+    return path.name if path.is_dir() else path.parent.name
+
+
+def write(path: Path, content: str | bytes, *, sync: bool = False) -> None:
+    """Replace a file as a whole: a reader, or a kill at any moment, finds the old content or the new one, never a mix.
+
+    `sync` waits for the disk, which only a power cut makes necessary.
+    """
+    temporary = _beside(path)
+    with guarded(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
+    """Replace a JSON file as a whole. Keys keep their order; NaN is written as Python's json reads it back."""
+    write(path, json.dumps(value, indent=1) + "\n", sync=sync)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None where the file is missing or is not an object (half a foreign write, say)."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def append_line(path: Path, line: str, *, sync: bool = False) -> None:
+    """Append one line with one write; half a line that a kill left behind is closed first, so that lines never merge."""
+    with guarded(path), path.open("ab+") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size:
+            file.seek(size - 1)
+            if file.read(1) != b"\n":
+                line = "\n" + line
+        file.write((line + "\n").encode())
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def point(link: Path, target: str) -> None:
+    """Make `link` a relative symlink to `target`, replacing an older one at once."""
+    temporary = _beside(link)
+    with guarded(link):
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(target)
+        temporary.replace(link)
+
+
+def _beside(path: Path) -> Path:
+    """A name that no other process or thread uses at the same time; the dot keeps a leftover out of listings."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")

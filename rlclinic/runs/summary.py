@@ -1,0 +1,265 @@
+"""How a group did: the verdict and the numbers behind it, computed from its files as they are now.
+
+A seed **reached** the threshold if the mean of any of its evaluations is at or above it. The verdict is then
+
+    SOLVED          every seed reached it
+    PARTLY SOLVED   at least half of the seeds did, but not all
+    NOT SOLVED      fewer than half did
+    NO THRESHOLD    the environment has none: there is nothing to pass
+    NOT EVALUATED   there is one, but no evaluation was made
+    RUNNING         a seed is training or waits to
+    FAILED          every seed failed or crashed, and none had reached it before
+
+A seed that failed, crashed or was stopped early counts as it stands: one that had not reached the threshold did not.
+The score is the interquartile mean over seeds of each seed's last evaluation, with its 95 % bootstrap interval.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rlclinic import stats
+from rlclinic.runs.record import EVAL_RETURN
+from rlclinic.runs.table import Column, Table
+
+if TYPE_CHECKING:
+    from rlclinic.runs.record import Group, Run
+
+TRAIN_RETURN: Final = "train/roll/ep_rew_mean"
+PHASES: Final = "time/"
+FPS: Final = "time/fps"
+MAX_POINTS: Final = 200
+"""Points of a group's curve."""
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """How one seed did."""
+
+    run: str
+    seed: int
+    state: str
+    reason: str | None
+    env_steps: int
+    steps: Column
+    returns: Column
+    """Its evaluations; its training return where the group made none."""
+    last: float | None
+    best: float | None
+    best_at: int | None
+    reached_at: int | None
+    """Env steps of the first evaluation at or above the threshold; None: censored at `env_steps`."""
+    held: bool
+    """Its last evaluation, too, is at or above the threshold."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Return against env steps over the seeds of a group. A seed that ended early keeps its last value."""
+
+    steps: Column
+    iqm: Column
+    low: Column
+    high: Column
+    """95 % pointwise; equal to `iqm` with one seed."""
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """How a group did. None where a number does not exist, never 0."""
+
+    id: str
+    verdict: str
+    note: str
+    """What the numbers alone do not say: one seed has no interval, a seed failed, a solved policy was lost again."""
+    source: str
+    """"evaluation", or "training" where no evaluation was made: then nothing can count as reached."""
+    threshold: float | None
+    seeds: list[SeedSummary]
+    score: stats.Estimate | None
+    """IQM over seeds of the last evaluation."""
+    gap: float | None
+    """Threshold minus score: positive when missed, negative when passed."""
+    gap_percent: float | None
+    """The gap in percent of the threshold's size."""
+    best: float | None
+    best_at: int | None
+    best_run: str | None
+    steps_to_threshold: stats.Estimate | None
+    """Mean env steps to the threshold, restricted to the budget: seeds that did not get there count it whole."""
+    curve: Curve
+    env_steps: int
+    """Of all seeds together."""
+    max_env_steps: int | None
+    """Budget of one seed."""
+    wall_seconds: float | None
+    """Seconds of training, evaluation and writing of the longest seed; pauses before a resume are left out."""
+    fps: float | None
+    """Env steps per second of a seed's training, mean over seeds."""
+    phases: dict[str, float]
+    """Share of the measured time by phase (env, act, learn, ...), largest first."""
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def reached(self) -> list[SeedSummary]:
+        return [seed for seed in self.seeds if seed.reached_at is not None]
+
+    @property
+    def n_reached(self) -> int:
+        return len(self.reached)
+
+    @property
+    def n_held(self) -> int:
+        return sum(seed.held for seed in self.seeds)
+
+
+def summarize(group: "Group") -> GroupSummary:
+    """Read every member's status and metrics once, and say how the group did."""
+    runs, threshold = group.runs, group.threshold
+    tables = [run.metrics for run in runs]
+    source = "evaluation" if any(len(table.series(EVAL_RETURN)[0]) for table in tables) else "training"
+    seeds = [_seed(run, table, threshold, source) for run, table in zip(runs, tables, strict=True)]
+    judged = threshold if source == "evaluation" else None
+    lasts = [seed.last for seed in seeds if seed.last is not None]
+    score = stats.estimate(lasts) if lasts else None
+    gap = judged - score.value if judged is not None and score is not None else None
+    verdict = _verdict(seeds, threshold, source)
+    best = max(seeds, key=lambda seed: (-np.inf if seed.best is None else seed.best, -(seed.best_at or 0)), default=None)
+    budget = group.record.get("run", {}).get("max_env_steps")
+    return GroupSummary(
+        id=group.id,
+        verdict=verdict,
+        note=_note(seeds, threshold, source, verdict),
+        source=source,
+        threshold=threshold,
+        seeds=seeds,
+        score=score,
+        gap=gap,
+        gap_percent=100.0 * gap / abs(judged) if gap is not None and judged else None,
+        best=best.best if best else None,
+        best_at=best.best_at if best else None,
+        best_run=best.run if best and best.best is not None else None,
+        steps_to_threshold=_steps_to_threshold(seeds, budget) if judged is not None else None,
+        curve=_curve(seeds),
+        env_steps=sum(seed.env_steps for seed in seeds),
+        max_env_steps=budget,
+        wall_seconds=max((seconds for table in tables if (seconds := wall_seconds(table)) is not None), default=None),
+        fps=_mean_fps(tables),
+        phases=_phases(tables),
+    )
+
+
+def _seed(run: "Run", table: Table, threshold: float | None, source: str) -> SeedSummary:
+    status = run.status
+    steps, returns = table.series(EVAL_RETURN if source == "evaluation" else TRAIN_RETURN)
+    steps, returns = steps[~np.isnan(returns)], returns[~np.isnan(returns)]
+    # Training returns are those of a policy that explores and changes: nothing counts as reached by them.
+    bar = np.inf if threshold is None or source == "training" else threshold
+    passed = np.flatnonzero(returns >= bar)
+    top = int(np.argmax(returns)) if len(returns) else None
+    return SeedSummary(
+        run=run.id,
+        seed=run.seed,
+        state=status.state,
+        reason=status.reason,
+        env_steps=status.env_steps,
+        steps=steps,
+        returns=returns,
+        last=float(returns[-1]) if len(returns) else None,
+        best=float(returns[top]) if top is not None else None,
+        best_at=int(steps[top]) if top is not None else None,
+        reached_at=int(steps[passed[0]]) if len(passed) else None,
+        held=bool(len(returns) and returns[-1] >= bar),
+    )
+
+
+def _verdict(seeds: list[SeedSummary], threshold: float | None, source: str) -> str:
+    reached = sum(seed.reached_at is not None for seed in seeds)
+    if any(seed.state in ("queued", "running") for seed in seeds):
+        return "RUNNING"
+    if reached == 0 and all(seed.state in ("failed", "crashed") for seed in seeds):
+        return "FAILED"
+    if threshold is None:
+        return "NO THRESHOLD"
+    if source == "training":
+        return "NOT EVALUATED"
+    if reached == len(seeds):
+        return "SOLVED"
+    return "PARTLY SOLVED" if 2 * reached >= len(seeds) else "NOT SOLVED"
+
+
+def _note(seeds: list[SeedSummary], threshold: float | None, source: str, verdict: str) -> str:
+    notes = []
+    broken = [seed for seed in seeds if seed.state in ("failed", "crashed")]
+    stopped = [seed for seed in seeds if seed.state == "stopped"]
+    lost = [seed for seed in seeds if seed.reached_at is not None and not seed.held]
+    if len(seeds) == 1:
+        notes.append("n = 1: no interval")
+    if broken:
+        notes.append(f"{len(broken)} of {len(seeds)} seeds failed")
+    if stopped:
+        notes.append(f"{len(stopped)} of {len(seeds)} seeds were stopped early")
+    if lost and verdict != "RUNNING":
+        notes.append(f"{len(lost)} of {len(seeds)} seeds reached the threshold and fell below it again: use @best")
+    if source == "training" and threshold is not None and verdict != "RUNNING":
+        notes.append("no evaluation was made: the returns are those of training")
+    return "; ".join(notes)
+
+
+def _steps_to_threshold(seeds: list[SeedSummary], budget: int | None) -> stats.Estimate | None:
+    times = [seed.reached_at for seed in seeds]
+    # The last rollout may end a little after the budget, and its evaluation counts.
+    horizon = max([float(budget or 0), *(float(seed.steps[-1]) for seed in seeds if len(seed.steps))])
+    if not times or horizon <= 0:
+        return None
+    full = [horizon if time is None else float(time) for time in times]
+    if len(full) < 2:
+        return stats.Estimate(full[0], None, None)
+    return stats.Estimate(stats.restricted_mean(times, horizon), *stats.bootstrap_interval(full, np.mean))
+
+
+def _curve(seeds: list[SeedSummary]) -> Curve:
+    """IQM and band over seeds, at the steps where any of them was evaluated (thinned to MAX_POINTS)."""
+    known = [seed for seed in seeds if len(seed.steps)]
+    if not known:
+        return Curve(*(np.empty(0) for _ in range(4)))
+    # Before its first evaluation a seed has no value: the curve begins where all have one.
+    start = max(float(seed.steps[0]) for seed in known)
+    grid = np.unique(np.concatenate([seed.steps for seed in known]))
+    grid = grid[grid >= start]
+    if len(grid) > MAX_POINTS:
+        grid = grid[np.unique(np.linspace(0, len(grid) - 1, MAX_POINTS).round().astype(int))]
+    table = np.stack([seed.returns[np.searchsorted(seed.steps, grid, side="right") - 1] for seed in known])
+    centre = stats.iqm(table, axis=0)
+    low, high = stats.bootstrap_band(table) if len(known) > 1 else (centre, centre)
+    return Curve(grid, centre, low, high)
+
+
+def _mean_fps(tables: list[Table]) -> float | None:
+    rates = [float(values.mean()) for table in tables if len(values := table.series(FPS)[1])]
+    return float(np.mean(rates)) if rates else None
+
+
+def wall_seconds(table: Table) -> float | None:
+    """Seconds that a run worked, by its own phases: what the clock shows also counts the nights before a resume."""
+    spent = _seconds(table)
+    return sum(spent.values()) if spent and len(table) else None
+
+
+def _seconds(table: Table) -> dict[str, float]:
+    names = [name for name in table.names if name.startswith(PHASES) and name != FPS]
+    return {name.removeprefix(PHASES): float(np.nansum(table[name])) for name in names}
+
+
+def _phases(tables: list[Table]) -> dict[str, float]:
+    """Share of each phase in the time that all phases took together, over all seeds; largest first."""
+    spent: dict[str, float] = {}
+    for table in tables:
+        for name, seconds in _seconds(table).items():
+            spent[name] = spent.get(name, 0.0) + seconds
+    total = sum(spent.values())
+    return {name: part / total for name, part in sorted(spent.items(), key=lambda entry: -entry[1]) if part > 0}

@@ -1,0 +1,255 @@
+"""What training writes through: one RunWriter per run, the only one at a time.
+
+A kill at any moment leaves a folder that reads well: JSON files are replaced as a whole, metrics.csv grows by whole rows
+(at most the last line is cut short, and readers ignore it), and a resume cuts back to the offset in its checkpoint.
+"""
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from rlclinic.errors import CheckpointCorrupt, RunError, nearest
+from rlclinic.runs import control, disk, record
+from rlclinic.runs import status as status_file
+from rlclinic.runs.lock import HOST, Lock, started
+
+FLUSH_SECONDS: Final = 1.0
+"""Rows wait in memory at most this long, counted from the next row: a live view lags by a second, not by a checkpoint."""
+STATUS_SECONDS: Final = 0.5
+"""A run that goes on running replaces its status.json at most this often; a change of state is written at once."""
+
+_WORDS: Final = ((b"null", b""), (b"NaN", b"nan"), (b"Infinity", b"inf"), (b"true", b"1"), (b"false", b"0"))
+
+
+class RunWriter:
+    """Writes one run's folder. Raises RunBusy if another process does, and DiskFailed when the disk refuses.
+
+    `columns` is the header of metrics.csv, fixed for the life of the run. `offset` is the byte position to go on from:
+    None for a run that has no rows yet, a checkpoint's offset for a resume, 0 to start the table again from nothing.
+    """
+
+    def __init__(self, path: Path | str, columns: Sequence[str], offset: int | None = None) -> None:
+        self.path = Path(path)
+        self.columns = tuple(columns)
+        self._known = frozenset(columns)
+        _check_columns(self.columns)
+        self._lock = Lock(self.path)
+        try:
+            self._offset = self._open_metrics(offset)
+            self._status = self._take_over(resumed=offset is not None)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._rows: list[bytes] = []
+        self._flushed = time.monotonic()
+        self._status_written = -math.inf
+        self._status_waits = False
+
+    # ── rows ──
+
+    def row(self, values: Mapping[str, Any]) -> None:
+        """Add a row: numbers by column name, blank where a column has none. A float reads back with every bit."""
+        if not values.keys() <= self._known:
+            raise RunError(_unknown_column(self.path, sorted(values.keys() - self._known), self.columns))
+        self._rows.append(_line([values.get(column) for column in self.columns]))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self, *, sync: bool = False) -> int:
+        """Write the waiting rows with one call and return the table's length in bytes: the offset a checkpoint keeps.
+
+        `sync` waits for the disk: for a checkpoint that must survive a power cut.
+        """
+        file = self.path / record.METRICS
+        if self._rows or sync:
+            with disk.guarded(file):
+                # Opened anew each time: a cohort of a thousand runs must not hold a thousand files open.
+                fd = os.open(file, os.O_WRONLY)
+                try:
+                    self._offset = _append(fd, self._offset, b"".join(self._rows))
+                    if sync:
+                        os.fsync(fd)
+                finally:
+                    os.close(fd)
+            self._rows.clear()
+        self._flushed = time.monotonic()
+        return self._offset
+
+    # ── everything else ──
+
+    def status(self, state: str, env_steps: int, **more: Any) -> None:
+        """Report where the run stands; fields not named keep their value.
+
+        Written at once when the state changes or the run ends; otherwise every half second, which is the heartbeat.
+        """
+        if state not in status_file.STATES:
+            raise RunError(f"{state!r} is no state of a run; one of: {', '.join(sorted(status_file.STATES))}")
+        if unknown := sorted(more.keys() - status_file.FIELDS):
+            offered = nearest(unknown[0], status_file.FIELDS)
+            raise RunError(f"status.json has no field {unknown[0]!r}; nearest: {', '.join(offered) or 'none'}")
+        changed = state != self._status.state or self._status_written < 0
+        self._status = replace(self._status, state=state, env_steps=int(env_steps), heartbeat=time.time(), **more)
+        self._status_waits = True
+        if changed or state in status_file.FINAL or time.monotonic() - self._status_written > STATUS_SECONDS:
+            self._write_status()
+
+    def log(self, text: str) -> None:
+        """Add lines to run.log, each with the time of day in front."""
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S ")
+        lines = text.rstrip("\n").split("\n")
+        disk.append_line(self.path / record.LOG, "\n".join(stamp + line for line in lines))
+
+    def intervention(self, change: Mapping[str, Any]) -> None:
+        """Record a change of numbers made while the run ran, before it takes effect: a resume replays it."""
+        disk.append_line(self.path / record.INTERVENTIONS, record.one_line(dict(change)), sync=True)
+
+    def annotate(self, **entries: Any) -> None:
+        """Add facts that were decided at the start (engine, versions) to config.json. The settings themselves are frozen."""
+        file = self.path / record.CONFIG
+        current = disk.read_json(file)
+        if current is None:
+            raise RunError(f"{file} is missing or is not JSON: the run cannot be told from another.\n  Train it anew: rlclinic train")
+        if frozen := sorted(entries.keys() - record.META):
+            raise RunError(f"{file}: {', '.join(frozen)} belongs to the settings, which do not change after the start")
+        disk.write_json(file, current | entries, sync=True)
+
+    def read_control(self) -> dict[str, Any] | None:
+        """Take the pending request (control.json), if there is one: it is handed out once."""
+        return control.take(self.path)
+
+    def close(self) -> None:
+        """Write what waits and let go of the run. Closing twice does nothing."""
+        if self._lock.held:
+            try:
+                self.flush()
+                if self._status_waits:
+                    self._write_status()
+            finally:
+                self._lock.release()
+
+    def __enter__(self) -> "RunWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ── inside ──
+
+    def _open_metrics(self, offset: int | None) -> int:
+        file = self.path / record.METRICS
+        header = (",".join(self.columns) + "\n").encode()
+        with disk.guarded(file):
+            fd = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                size = os.fstat(fd).st_size
+                found = os.pread(fd, size if size < 65_536 else 65_536, 0).partition(b"\n")
+                if not offset:
+                    if offset is None and found[2]:
+                        raise RunError(_has_rows(self.path))
+                    return _append(fd, 0, header)
+                _check_resume(self.path, header, found[0] + found[1], offset, size, os.pread(fd, 1, offset - 1))
+                os.ftruncate(fd, offset)
+                return offset
+            finally:
+                os.close(fd)
+
+    def _take_over(self, *, resumed: bool) -> status_file.Status:
+        before = status_file.raw(self.path)
+        if before.state != "queued":
+            # A request to a process that is gone must not stop the next one.
+            control.take(self.path)
+        return replace(
+            before,
+            pid=os.getpid(),
+            host=HOST,
+            process_started=started(os.getpid()),
+            started=before.started or time.time(),
+            resumes=before.resumes + resumed,
+            reason=None,
+        )
+
+    def _write_status(self) -> None:
+        status_file.write(self.path, self._status)
+        self._status_written = time.monotonic()
+        self._status_waits = False
+
+
+def _append(fd: int, offset: int, data: bytes) -> int:
+    """Put `data` at `offset`, where the file then ends. If the disk refuses, the file is as before."""
+    os.ftruncate(fd, offset)
+    try:
+        written = os.pwrite(fd, data, offset)
+        # A full disk takes a part and refuses the rest at the next call.
+        while written < len(data):
+            written += os.pwrite(fd, data[written:], offset + written)
+    except OSError:
+        os.ftruncate(fd, offset)
+        raise
+    return offset + len(data)
+
+
+def _line(cells: list[Any]) -> bytes:
+    """Cells as a line: the shortest digits that read back as the same float, `nan`, `inf`, blank for None."""
+    try:
+        # The JSON writer finds those digits ten times as fast as repr, which matters with a hundred columns and many members.
+        line = to_json(cells, inf_nan_mode="constants")[1:-1]
+    except PydanticSerializationError:  # numpy scalars, one-element tensors
+        line = to_json([_plain(cell) for cell in cells], inf_nan_mode="constants")[1:-1]
+    if line.count(b",") != len(cells) - 1 or b'"' in line or b"[" in line or b"{" in line:
+        odd = next(cell for cell in cells if not isinstance(cell, int | float | None))
+        raise RunError(f"metrics.csv holds numbers; {odd!r} is {type(odd).__name__}")
+    if b"n" in line or b"N" in line or b"t" in line or b"f" in line:
+        for word, cell in _WORDS:
+            line = line.replace(word, cell)
+    return line + b"\n"
+
+
+def _plain(cell: Any) -> Any:
+    return cell.item() if hasattr(cell, "item") else cell
+
+
+def _check_columns(columns: tuple[str, ...]) -> None:
+    if len(set(columns)) != len(columns) or not columns:
+        raise RunError("metrics.csv needs columns, each of them once")
+    for name in columns:
+        if not name or any(character in ',"\r\n' for character in name):
+            raise RunError(f"{name!r} cannot be a column of metrics.csv: commas, quotes and line ends have a meaning there")
+
+
+def _check_resume(path: Path, header: bytes, found: bytes, offset: int, size: int, before: bytes) -> None:
+    if offset <= size and found != header:
+        ours, theirs = set(header.decode().strip().split(",")), set(found.decode(errors="replace").strip().split(","))
+        raise RunError(
+            f"run {path.name} was written with other columns (new: {sorted(ours - theirs)[:3]}, gone: {sorted(theirs - ours)[:3]}).\n"
+            f"  A resume would put numbers under wrong names.\n"
+            f"  Resume it with the version that started it (config.json: versions), or train it anew."
+        )
+    if offset > size or before != b"\n" or offset < len(header):
+        raise CheckpointCorrupt(
+            f"run {path.name}: the checkpoint ends at byte {offset} of metrics.csv, which has {size} bytes"
+            f"{'' if offset > size else ' and no row ends there'}.\n"
+            f"  Going on would leave a hole in the table.\n"
+            f"  Use an earlier checkpoint: rlclinic runs checkpoints {path.name}"
+        )
+
+
+def _has_rows(path: Path) -> str:
+    return (
+        f"run {path.name} has rows already; starting it again would overwrite them.\n"
+        f"  Go on from its last checkpoint: rlclinic train --resume {path.name}"
+    )
+
+
+def _unknown_column(path: Path, unknown: list[str], columns: tuple[str, ...]) -> str:
+    offered = nearest(unknown[0], columns)
+    return (
+        f"run {path.name}: metrics.csv has no column {unknown[0]!r}"
+        + (f"; nearest: {', '.join(offered)}" if offered else "")
+        + ".\n  Columns are fixed at the start, so that old rows keep their meaning. Name it in RunWriter(columns=...)."
+    )

@@ -1,0 +1,42 @@
+import pytest
+
+from rlclinic import metrics, references
+from rlclinic.config import ALGORITHMS, Config
+
+
+def written_columns() -> set[str]:
+    """Every column that training can write, whatever the algorithm."""
+    rows = pytest.importorskip("rlclinic.training.rows", reason="needs torch")
+    configs = [Config.model_validate({"env": {"id": "CartPole-v1"}, "algo": {"name": name}}) for name in ALGORITHMS]
+    return {column for config in configs for column in rows.columns(config)}
+
+
+def test_every_column_that_training_writes_is_explained() -> None:
+    assert sorted(written_columns() - metrics.METRICS.keys()) == []
+
+
+def test_nothing_is_explained_that_training_never_writes() -> None:
+    assert sorted(metrics.METRICS.keys() - written_columns()) == []
+
+
+@pytest.mark.parametrize("metric", metrics.METRICS.values(), ids=lambda metric: metric.name)
+def test_an_entry_is_complete(metric: metrics.Metric) -> None:
+    assert metric.meaning.endswith(".")
+    assert metric.unit
+    assert metric.estimator
+    if metric.band is not None:
+        assert metric.band.low <= metric.band.high
+        assert metric.band.source == "definition" or metric.band.source in references.REFERENCES
+
+
+def test_columns_that_depend_on_the_clock_start_with_time_and_no_others_do() -> None:
+    assert {metric.name for metric in metrics.METRICS.values() if metric.clocked} == {
+        name for name, metric in metrics.METRICS.items() if metric.unit in ("s", "unix s", "env steps/s")
+    }
+
+
+def test_a_metric_is_found_by_its_canonical_name_only() -> None:
+    found = metrics.find("train/metrics/kl_divergence")
+    assert found is not None
+    assert found.unit == "nats"
+    assert metrics.find("train/metrics/kl") is None

@@ -1,0 +1,174 @@
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlclinic import stats
+from rlclinic.errors import UsageError
+
+numbers = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
+
+
+# ── the middle ──
+
+
+def test_the_iqm_drops_a_quarter_at_each_end() -> None:
+    assert stats.iqm([-1_000.0, 1.0, 3.0, 1_000.0]) == 2.0
+    assert stats.iqm([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 700.0]) == 3.5
+
+
+@pytest.mark.parametrize("values", [[7.0], [1.0, 3.0], [1.0, 2.0, 6.0]])
+def test_with_fewer_than_four_values_the_iqm_is_the_mean(values: list[float]) -> None:
+    assert stats.iqm(values) == np.mean(values)
+
+
+@given(values=numbers)
+def test_the_iqm_agrees_with_a_trimmed_mean(values: list[float]) -> None:
+    np.testing.assert_allclose(stats.iqm(values), scipy.stats.trim_mean(values, 0.25), rtol=1e-9, atol=1e-6)
+
+
+def test_the_iqm_of_an_axis_is_that_of_each_column() -> None:
+    table = np.random.default_rng(0).normal(size=(9, 5))
+    np.testing.assert_allclose(stats.iqm(table, axis=0), [stats.iqm(table[:, column]) for column in range(5)])
+
+
+def test_nothing_has_no_middle() -> None:
+    with pytest.raises(UsageError, match="no values"):
+        stats.iqm([])
+
+
+# ── intervals ──
+
+
+def test_a_small_bootstrap_agrees_with_counting_every_resample() -> None:
+    values = [1.0, 2.0, 10.0]
+    every = [np.mean(draw) for draw in itertools.product(values, repeat=3)]
+    low, high = stats.bootstrap_interval(values, np.mean, level=0.8, resamples=50_000)
+    assert low == pytest.approx(np.percentile(every, 10), abs=0.35)
+    assert high == pytest.approx(np.percentile(every, 90), abs=0.35)
+
+
+def test_the_bootstrap_agrees_with_scipys_percentile_interval() -> None:
+    values = np.random.default_rng(3).normal(100.0, 20.0, 12)
+    oracle = scipy.stats.bootstrap((values,), stats.iqm, method="percentile", n_resamples=20_000, rng=np.random.default_rng(0))
+    low, high = stats.bootstrap_interval(values)
+    assert low == pytest.approx(oracle.confidence_interval.low, abs=0.5)
+    assert high == pytest.approx(oracle.confidence_interval.high, abs=0.5)
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    samples = rng.normal(0.0, 1.0, (400, 16))
+    inside = sum(low <= 0.0 <= high for low, high in (stats.bootstrap_interval(sample, np.mean, resamples=400) for sample in samples))
+    assert 0.88 <= inside / 400 <= 0.97
+
+
+def test_the_same_values_give_the_same_interval_and_another_seed_another() -> None:
+    values = [1.0, 5.0, 2.0, 8.0, 3.0]
+    assert stats.bootstrap_interval(values) == stats.bootstrap_interval(values)
+    assert stats.bootstrap_interval(values, np.mean, resamples=200) != stats.bootstrap_interval(values, np.mean, resamples=200, seed=1)
+
+
+@given(values=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=10))
+def test_an_interval_lies_within_the_values(values: list[float]) -> None:
+    low, high = stats.bootstrap_interval(values, resamples=50)
+    assert min(values) - 1e-6 <= low <= high <= max(values) + 1e-6
+
+
+@pytest.mark.parametrize("values", [[], [1.0]])
+def test_one_value_has_no_interval(values: list[float]) -> None:
+    with pytest.raises(UsageError, match=r"--seeds|no values"):
+        stats.bootstrap_interval(values)
+
+
+def test_an_estimate_of_one_value_is_that_value_alone() -> None:
+    assert stats.estimate([3.0]) == (3.0, None, None)
+    value, low, high = stats.estimate([1.0, 2.0, 3.0, 4.0])
+    assert value == 2.5
+    assert (low, high) == stats.bootstrap_interval([1.0, 2.0, 3.0, 4.0])
+
+
+def test_a_band_is_the_interval_of_each_point() -> None:
+    curves = np.random.default_rng(1).normal(size=(6, 4))
+    low, high = stats.bootstrap_band(curves, resamples=500)
+    for point in range(4):
+        assert (low[point], high[point]) == stats.bootstrap_interval(curves[:, point], resamples=500)
+
+
+# ── comparing ──
+
+
+def test_probability_of_improvement_by_hand() -> None:
+    assert stats.probability_of_improvement([3.0, 4.0], [1.0, 2.0]) == 1.0
+    assert stats.probability_of_improvement([1.0], [1.0]) == 0.5
+    assert stats.probability_of_improvement([1.0, 3.0], [2.0]) == 0.5
+    assert stats.probability_of_improvement([0.0], [1.0, 2.0]) == 0.0
+
+
+@given(a=st.lists(st.integers(0, 9), min_size=1, max_size=8), b=st.lists(st.integers(0, 9), min_size=1, max_size=8))
+def test_probability_of_improvement_agrees_with_mann_whitney(a: list[int], b: list[int]) -> None:
+    oracle = scipy.stats.mannwhitneyu(a, b, method="asymptotic").statistic / (len(a) * len(b)) if len({*a, *b}) > 1 else 0.5
+    assert stats.probability_of_improvement(a, b) == pytest.approx(oracle)
+    assert stats.probability_of_improvement(b, a) == pytest.approx(1 - oracle)
+
+
+def area_below_threshold(times: list[int | None], horizon: int) -> float:
+    """Slow reference: at each step, the share of runs that have not reached the threshold yet, added up."""
+    return sum(sum(time is None or time > step for time in times) / len(times) for step in range(horizon))
+
+
+@given(times=st.lists(st.one_of(st.none(), st.integers(1, 60)), min_size=1, max_size=6), horizon=st.integers(1, 50))
+def test_the_restricted_mean_is_the_area_under_the_runs_still_below(times: list[int | None], horizon: int) -> None:
+    assert stats.restricted_mean(times, horizon) == pytest.approx(area_below_threshold(times, horizon))
+
+
+def test_runs_that_never_arrive_count_the_whole_horizon() -> None:
+    assert stats.restricted_mean([10.0, None, 30.0], 100.0) == pytest.approx(140 / 3)
+    assert stats.restricted_mean([None, None], 100.0) == 100.0
+
+
+def test_a_method_is_not_rewarded_for_failing_its_hard_seeds() -> None:
+    assert stats.restricted_mean([10.0, None], 100.0) > stats.restricted_mean([10.0, 90.0], 100.0)
+
+
+def test_a_ratio_of_restricted_means_by_hand() -> None:
+    ratio = stats.restricted_mean_ratio([10.0, 20.0], [40.0, None], 80.0)
+    assert ratio.value == pytest.approx(15 / 60)
+    assert ratio.low is not None
+    assert ratio.high is not None
+    # All four extreme resamples have probability 1/16 or more, so the interval reaches them.
+    assert ratio.low == pytest.approx(10 / 80)
+    assert ratio.high == pytest.approx(20 / 40)
+
+
+def test_the_ratio_of_a_side_to_itself_is_one_and_lies_inside_its_interval() -> None:
+    times = [10.0, 25.0, 40.0, None, 70.0, 15.0, 33.0, None]
+    ratio = stats.restricted_mean_ratio(times, times, 100.0)
+    assert ratio.value == 1.0
+    assert ratio.low is not None
+    assert ratio.high is not None
+    # Both sides are drawn separately: the same draws on both would give an interval of no width.
+    assert ratio.low < 0.8
+    assert ratio.high > 1.25
+
+
+def test_the_interval_of_a_ratio_is_about_the_log_normal_one() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(50.0, 5.0, 40), rng.normal(100.0, 10.0, 40)
+    ratio = stats.restricted_mean_ratio(list(a), list(b), 1e9)
+    spread = 1.96 * np.sqrt(a.var() / 40 / a.mean() ** 2 + b.var() / 40 / b.mean() ** 2)
+    centre = np.log(a.mean() / b.mean())
+    assert (ratio.low, ratio.high) == pytest.approx((np.exp(centre - spread), np.exp(centre + spread)), rel=0.02)
+
+
+def test_one_seed_has_a_ratio_but_no_interval() -> None:
+    assert stats.restricted_mean_ratio([50.0], [100.0, 100.0], 200.0) == (0.5, None, None)
+
+
+@pytest.mark.parametrize(("times", "horizon"), [([], 10.0), ([1.0], 0.0), ([1.0], float("nan"))])
+def test_nothing_to_average_is_refused(times: list[float | None], horizon: float) -> None:
+    with pytest.raises(UsageError, match="restricted mean"):
+        stats.restricted_mean(times, horizon)
