@@ -1,5 +1,6 @@
 """Any Gymnasium environment as a VecEnv: arrays in, tensors out, seeds, failures. How envs are stepped is a backend's matter."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ from rlclinic.errors import EnvironmentFailed
 from rlclinic.training import rng
 from rlclinic.training.envs.base import EVALUATION_SEED, Step
 from rlclinic.training.envs.spaces import Actions, Observations
-from rlclinic.training.envs.stepping import Lanes, Rows
+from rlclinic.training.envs.stepping import Rows, Stepper
 
 
 class Backend(Protocol):
@@ -143,7 +144,7 @@ class GymnasiumEnv:
 class Local:
     """Members stepped one after another in this process."""
 
-    def __init__(self, lanes: list[Lanes], skips: bool) -> None:
+    def __init__(self, lanes: Sequence[Stepper], skips: bool) -> None:
         self._lanes = lanes
         self.skips = skips
         self.failures: dict[int, Exception] = {}

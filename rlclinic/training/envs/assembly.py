@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rlclinic.training.envs import making, native
-from rlclinic.training.envs.adapter import GymnasiumEnv, Local
-from rlclinic.training.envs.spaces import actions, observations
-from rlclinic.training.envs.stepping import Lanes
+from rlclinic.errors import ConfigError
+from rlclinic.training.envs import native
+from rlclinic.training.envs.wrappers import Augmented
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rlclinic.config import EnvConfig
     from rlclinic.training.envs.base import VecEnv
 
+    Factory = Callable[..., Any]
 
-def assemble(
-    config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: Callable[..., Any] | None
-) -> VecEnv:
+
+def assemble(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: Factory | None) -> VecEnv:
     """What rlclinic.training.envs.make returns."""
-    if factory is None and config.native != "never" and native.objection(config) is None:
-        return native.make(config, seeds, n_envs, device, evaluation)
-    return _gymnasium(config, seeds, n_envs, device, evaluation, factory)
+    env: VecEnv
+    if _goes_native(config, factory):
+        env = native.make(config, seeds, n_envs, device, evaluation)
+    else:
+        # Imported here: Gymnasium takes a quarter of a second, which native environments need not spend.
+        from rlclinic.training.envs import gymnasium_envs
+
+        env = gymnasium_envs.make(config, seeds, n_envs, device, evaluation, factory)
+    if config.frame_stack > 1 or config.time_in_obs:
+        env = Augmented(env, config.frame_stack, config.time_in_obs)
+    return env
 
 
-def _gymnasium(config, seeds, n_envs, device, evaluation, factory):
-    name = making.name_of(config, factory)
-    envs = [[making.single(config, factory) for _ in range(n_envs)] for _ in seeds]
-    first = envs[0][0]
-    obs, act = observations(first.observation_space, name), actions(first.action_space, name)
-    lanes = [Lanes(row, name, obs, act, config.action_mask, evaluation) for row in envs]
-    return GymnasiumEnv(
-        Local(lanes, skips=evaluation), obs, act, seeds, n_envs,
-        max_episode_steps=making.time_limit(first), device=device, masked=config.action_mask, evaluation=evaluation,
-    )
+def _goes_native(config: EnvConfig, factory: Factory | None) -> bool:
+    if config.native == "never":
+        return False
+    objection = native.objection(config) if factory is None else "the environment is your own"
+    if objection is not None and config.native == "always":
+        raise ConfigError(
+            f"env.native=always, but {objection}.\n"
+            "  Training would step Gymnasium's environment instead: slower, and a resume would not be exact.\n"
+            "  Try: --set env.native=auto"
+        )
+    if objection is not None and config.id.startswith("probe:") and factory is None:
+        raise ConfigError(
+            f"{config.id} exists only as a native environment, but {objection}.\n"
+            "  There is no Gymnasium version to step instead.\n"
+            f"  Try: one of {', '.join(native.PROBES)}, without wrappers, kwargs and workers"
+        )
+    return objection is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,16 +52,20 @@ class VecEnv(Protocol):
     members: int
     n_envs: int
     obs_shape: tuple[int, ...]
-    obs_low: np.ndarray | None
-    obs_high: np.ndarray | None
+    obs_low: np.ndarray
+    """Lowest observation, float32 [*obs_shape]; -inf where there is no bound."""
+    obs_high: np.ndarray
     action: ActionSpec
     max_episode_steps: int | None
     exact: bool
     """True: state() and load_state() continue bit for bit. False: load_state() starts new episodes from new seeds."""
     failures: dict[int, Exception]
     """Members whose env raised or returned something that is not finite. Their rows are zero from then on."""
-    action_mask: Tensor | None
-    """Allowed actions in the observation returned last, by reset() too; None where nothing is masked."""
+
+    @property
+    def action_mask(self) -> Tensor | None:
+        """Allowed actions [M, N, sum(sizes)] in the observation returned last, by reset() too; None where nothing is masked."""
+        ...
 
     def reset(self) -> Tensor:
         """Start all episodes anew and return the first observations [M, N, *obs_shape]. The same call gives the same starts."""
@@ -85,38 +89,3 @@ class VecEnv(Protocol):
     def close(self) -> None:
         """Free windows, processes and simulators. The env cannot be used afterwards."""
         ...
-
-
-class Dynamics(Protocol):
-    """One native environment: pure functions of state [..., *S], for any leading shape."""
-
-    obs_shape: tuple[int, ...]
-    obs_low: np.ndarray | None
-    obs_high: np.ndarray | None
-    action: ActionSpec
-    noise: int
-    """How many uniform numbers a start state is made of."""
-    chance: bool
-    """Whether a step draws a uniform number per env."""
-
-    def start(self, uniform: Tensor) -> Tensor:
-        """Start states [..., *S] from uniform numbers [..., noise] in (0, 1)."""
-        ...
-
-    def observe(self, state: Tensor) -> Tensor:
-        """The observation of a state, [..., *obs_shape] float32."""
-        ...
-
-    def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """(next state, reward, terminated). Returns new tensors: a state handed out before is never written to."""
-        ...
-
-    def success(self, state: Tensor) -> Tensor | None:
-        """1.0 where an episode that ends in this state reached its goal, 0.0 where not; None if the env reports none."""
-        ...
-
-    def mask(self, state: Tensor) -> Tensor | None:
-        """The allowed actions [..., n] bool; None if nothing is masked."""
-        ...
-
-

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from gymnasium import error as gym_error
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from rlclinic.errors import ConfigError, NotFound, nearest
+from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError, nearest
 
 if TYPE_CHECKING:
     from rlclinic.config import EnvConfig
@@ -32,30 +32,49 @@ _INSTALL = {
     "ale_py": "pip install ale-py",
 }
 
+# Ids that Gymnasium 1.3 dropped for a newer version with the same behaviour, as long as these kwargs are not used.
+_RENAMED = {"Taxi-v3": ("Taxi-v4", {"is_rainy", "fickle_passenger"})}
+
 
 def single(config: EnvConfig, factory: Factory | None = None) -> gym.Env[Any, Any]:
     """One environment with the config's kwargs, time limit and wrappers; may raise NotFound or ConfigError."""
-    if factory is None:
-        env = _registered(config)
-    else:
-        env = _called(config, factory)
-        if not isinstance(env, gym.Env):
-            raise ConfigError(
-                f"{name_of(config, factory)} returned a {type(env).__name__}, which is not a gymnasium.Env.\n"
-                "  Training needs reset(seed=...) -> (obs, info) and step(action) -> (obs, reward, terminated, truncated, info).\n"
-                "  Try: class MyEnv(gymnasium.Env), with observation_space and action_space set in __init__"
-            )
-        if config.max_episode_steps is not None:
-            env = TimeLimit(env, config.max_episode_steps)
+    return dressed(config, _registered(config) if factory is None else called(config, factory), factory)
+
+
+def dressed(config: EnvConfig, env: Any, factory: Factory | None) -> gym.Env[Any, Any]:
+    """The env with the config's wrappers, and its time limit where gymnasium.make did not set it."""
+    if not isinstance(env, gym.Env):
+        raise ConfigError(
+            f"{name_of(config, factory)} returned a {type(env).__name__}, which is not a gymnasium.Env.\n"
+            "  Training needs reset(seed=...) -> (obs, info) and step(action) -> (obs, reward, terminated, truncated, info).\n"
+            "  Try: class MyEnv(gymnasium.Env), with observation_space and action_space set in __init__"
+        )
+    if factory is not None and config.max_episode_steps is not None:
+        env = TimeLimit(env, config.max_episode_steps)
     for wrapper in config.wrappers:
         env = _wrapped(env, wrapper.id, dict(wrapper.kwargs))
     return env
 
 
-def vector(config: EnvConfig, factory: Factory, n_envs: int) -> Any:
-    """What the user's factory makes for n_envs: a VectorEnv, or a single env (then it is called once per env)."""
-    takes = inspect.signature(factory).parameters
-    return _called(config, factory, **({"num_envs": n_envs} if "num_envs" in takes else {}))
+def called(config: EnvConfig, factory: Factory, n_envs: int | None = None) -> Any:
+    """What the user's factory makes of config.kwargs, and of num_envs if it has such a parameter: an Env or a VectorEnv."""
+    if not callable(factory):
+        raise UsageError(
+            f"The environment was given as {factory!r}, which cannot be called.\n"
+            "  Training steps many copies of it, so it must be able to make them.\n"
+            "  Try: env=MyEnv (the class), or env=lambda: MyEnv(...)"
+        )
+    extra = {"num_envs": n_envs} if n_envs is not None and "num_envs" in _parameters(factory) else {}
+    try:
+        return factory(**config.kwargs, **extra)
+    except RlclinicError:
+        raise
+    except Exception as reason:
+        raise ConfigError(
+            f"{name_of(config, factory)}({_arguments({**config.kwargs, **extra})}) raised {type(reason).__name__}: {_first_line(reason)}\n"
+            "  The environment was not made.\n"
+            "  Try: env.kwargs with the arguments that it needs, or mend its __init__"
+        ) from reason
 
 
 def name_of(config: EnvConfig, factory: Factory | None) -> str:
@@ -86,6 +105,13 @@ def time_limit(env: gym.Env[Any, Any]) -> int | None:
     return min(limits, default=None)
 
 
+def spec_for(config: EnvConfig) -> EnvSpec:
+    """The registered spec of the config's id; NotFound offers the nearest id."""
+    newer, changed = _RENAMED.get(config.id, (config.id, set()))
+    same = config.id not in gym.registry and not changed & set(config.kwargs)
+    return spec_of(newer if same else config.id)
+
+
 def spec_of(env_id: str) -> EnvSpec:
     """The registered spec of an id or "module:Id"; NotFound offers the nearest id."""
     module, _, name = env_id.rpartition(":")
@@ -103,29 +129,20 @@ def spec_of(env_id: str) -> EnvSpec:
 
 
 def _registered(config: EnvConfig) -> gym.Env[Any, Any]:
-    spec = replace(spec_of(config.id), order_enforce=False)
+    spec = replace(spec_for(config), order_enforce=False)
     try:
-        return gym.make(spec, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **config.kwargs)
+        with warnings.catch_warnings():
+            # Box2D's bindings say this while they are loaded, and crash the interpreter where warnings are errors.
+            warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
+            return gym.make(spec, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **config.kwargs)
     except (gym_error.DependencyNotInstalled, ImportError) as reason:
-        raise _not_installed(spec, str(reason)) from reason
-    except (TypeError, KeyError, ValueError, AssertionError) as reason:
-        if not config.kwargs:
-            raise
+        raise _not_installed(spec, reason) from reason
+    except Exception as reason:
+        hint = _signature(spec) if config.kwargs else "mend the environment's __init__"
         raise ConfigError(
-            f"{config.id} does not take env.kwargs={config.kwargs}: {_first_line(reason)}\n"
+            f"{config.id} with env.kwargs={config.kwargs} raised {type(reason).__name__}: {_first_line(reason)}\n"
             "  The environment was not made.\n"
-            f"  Try: {_signature(spec)}"
-        ) from reason
-
-
-def _called(config: EnvConfig, factory: Factory, **extra: Any) -> Any:
-    try:
-        return factory(**config.kwargs, **extra)
-    except TypeError as reason:
-        raise ConfigError(
-            f"{name_of(config, factory)} could not be called with {({**config.kwargs, **extra})}: {_first_line(reason)}\n"
-            "  The environment was not made.\n"
-            "  Try: env.kwargs with exactly the arguments that it needs"
+            f"  Try: {hint}"
         ) from reason
 
 
@@ -141,9 +158,9 @@ def _wrapped(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, Any]) ->
         )
     try:
         return wrapper(env, **kwargs)
-    except TypeError as reason:
+    except Exception as reason:
         raise ConfigError(
-            f"env.wrappers: {wrapper_id} does not take {kwargs}: {_first_line(reason)}\n"
+            f"env.wrappers: {wrapper_id}({_arguments(kwargs)}) raised {type(reason).__name__}: {_first_line(reason)}\n"
             "  The environment was not made.\n"
             f"  Try: {name}{inspect.signature(wrapper)}"
         ) from reason
@@ -151,8 +168,8 @@ def _wrapped(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, Any]) ->
 
 def _import(module: str, wanted: str) -> Any:
     if "" not in sys.path:
-        # As `python -c` does: a user's module beside the config must be found by a console command too.
-        sys.path.insert(0, "")
+        # A user's module beside the config must be found by a console command too, which lacks the working directory.
+        sys.path.append("")
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as reason:
@@ -174,14 +191,26 @@ def _unknown(name: str, reason: str) -> NotFound:
     return NotFound(f"No environment is registered as {name} ({reason.rstrip('.')}).\n  There is nothing to train on.\n  Try: {hint}")
 
 
-def _not_installed(spec: EnvSpec, reason: str) -> ConfigError:
-    entry = str(spec.entry_point)
-    line = next((line for part, line in _INSTALL.items() if part in entry), None)
+def _not_installed(spec: EnvSpec, reason: Exception) -> ConfigError:
+    line = next((line for part, line in _INSTALL.items() if part in str(spec.entry_point)), None)
+    if line is None and isinstance(reason, ModuleNotFoundError):
+        line = f"pip install {str(reason.name).split('.')[0]}"
     return ConfigError(
         f"{spec.id} needs a package that is not installed: {_first_line(reason)}\n"
         "  The environment cannot be made without it.\n"
         f"  Try: {line or 'the package that this message names'}"
     )
+
+
+def _parameters(factory: Factory) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # a callable from C has no signature to read
+        return {}
+
+
+def _arguments(kwargs: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in kwargs.items())
 
 
 def _signature(spec: EnvSpec) -> str:

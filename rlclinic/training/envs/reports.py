@@ -59,6 +59,14 @@ class Reports:
             "  Try: step the environment alone and print what that field is computed from"
         )
 
+    def wrong_shape(self, n: int, shape: tuple[int, ...], expected: tuple[int, ...]) -> EnvironmentFailed:
+        """An observation that is not what observation_space says."""
+        return EnvironmentFailed(
+            f"{self._subject(n)} gave an observation of shape {shape}, but its observation_space has the shape {expected}.\n"
+            "  The network is built for the space; its training stops here.\n"
+            "  Try: gymnasium.utils.env_checker.check_env(env) on the environment alone"
+        )
+
     def no_mask(self, n: int) -> EnvironmentFailed:
         """env.action_mask is on, and the env told none."""
         return EnvironmentFailed(

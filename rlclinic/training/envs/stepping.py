@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -26,7 +27,7 @@ class Rows:
     success: np.ndarray
     """Written only where an episode ended."""
     valid: np.ndarray
-    mask: np.ndarray | None
+    mask: np.ndarray | None = None
 
     def blank(self) -> None:
         """Ready for the next step: nothing ended, nothing reported."""
@@ -58,11 +59,36 @@ class Rows:
         )
 
 
+class Stepper(Protocol):
+    """A member's envs, however they are stepped. Any call may raise EnvironmentFailed; the member is then not used again."""
+
+    def reset(self, seeds: list[int], rows: Rows) -> None:
+        """Start all episodes; observations go to rows.obs."""
+        ...
+
+    def step(self, action: np.ndarray, rows: Rows) -> bool:
+        """One step of every env; whether rows.obs differs from rows.next_obs anywhere."""
+        ...
+
+    def render(self, n: int) -> Any:
+        """The picture of env n, if it was made with a render_mode."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Lanes:
-    """The envs of one member. Raises EnvironmentFailed, naming the env and its step; the caller then stops using it."""
+    """A Stepper: single envs, one after another, each with its own time limit."""
 
     def __init__(
-        self, envs: list[gym.Env[Any, Any]], name: str, observations: Observations, actions: Actions, masked: bool, once: bool, first: int = 0
+        self,
+        envs: list[gym.Env[Any, Any]],
+        name: str,
+        observations: Observations,
+        actions: Actions,
+        masked: bool,
+        once: bool,
+        first: int = 0,
     ) -> None:
         peeled = [making.peeled(env) for env in envs]
         self._envs = envs
@@ -78,7 +104,6 @@ class Lanes:
         self._resting = [False] * len(envs)
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
-        """Start all episodes; observations go to rows.obs."""
         self._report.steps = 0
         with self._report.during("reset"):
             for n, seed in enumerate(seeds):
@@ -86,7 +111,6 @@ class Lanes:
                 self._restart(n, rows, seed)
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
-        """One step of every env; whether rows.obs differs from rows.next_obs anywhere."""
         self._report.steps += 1
         with self._report.during("step"):
             ended = self._step(action, rows)
@@ -130,10 +154,12 @@ class Lanes:
     def _restart(self, n: int, rows: Rows, seed: int | None) -> None:
         obs, info = self._inner[n].reset(seed=seed)
         self._elapsed[n], self._resting[n] = 0, False
-        if self._write is None:
+        if self._write is not None:
+            self._write(rows.obs[n], obs)
+        elif np.shape(obs) == rows.obs.shape[1:]:
             rows.obs[n] = obs
         else:
-            self._write(rows.obs[n], obs)
+            raise self._report.wrong_shape(n, np.shape(obs), rows.obs.shape[1:])
         if not np.isfinite(rows.obs[n]).all():
             raise self._report.not_finite("observation of reset()", n, rows.obs[n])
         if self._masked:
@@ -147,12 +173,13 @@ class Lanes:
         rows.mask[n] = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple) else np.ravel(mask)
 
     def render(self, n: int) -> Any:
-        """The picture of env n, if it was made with a render_mode."""
         return self._envs[n].render()
 
     def close(self) -> None:
         for env in self._envs:
-            env.close()
+            # A failure of the env's own cleaning up is no reason to leave the others open, or to call a good run failed.
+            with suppress(Exception):
+                env.close()
 
 
 def _success(info: dict[str, Any]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from rlclinic.training.envs.stepping import Rows
 
 
 class VectorLanes:
-    """One member's VectorEnv behind the interface of stepping.Lanes."""
+    """A Stepper: the whole VectorEnv of one member."""
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], name: str, observations: Observations, actions: Actions, masked: bool, once: bool) -> None:
+    def __init__(
+        self, env: VectorEnv[Any, Any, Any], name: str, observations: Observations, actions: Actions, masked: bool, once: bool
+    ) -> None:
         self._env, self._name = env, name
         self._mode = autoreset_mode(env, name)
         self._write, self._decode = observations.write, actions.decode
@@ -33,7 +36,7 @@ class VectorLanes:
         # Only Gymnasium's own two take one seed per env; a custom one promises no more than a single seed.
         many = isinstance(self._env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
         with self._report.during("reset"):
-            obs, info = self._env.reset(seed=seeds if many else seeds[0])
+            obs, info = self._env.reset(seed=seeds if many else seeds[0])  # type: ignore[arg-type]
             self._put(rows.obs, obs)
             self._put_mask(rows, info)
         self._report.check("observation of reset()", rows.obs)
@@ -57,10 +60,10 @@ class VectorLanes:
         rows.obs[ended] = rows.next_obs[ended]
         report = info
         if self._mode is AutoresetMode.SAME_STEP:
-            for n in np.flatnonzero(ended):
+            for n in np.flatnonzero(ended).tolist():
                 self._put_one(rows.next_obs, n, info["final_obs"][n])
             report = info.get("final_info", {})
-        elif self._mode is AutoresetMode.DISABLED and not self._once:
+        elif self._mode is AutoresetMode.DISABLED:
             obs, fresh = self._env.reset(options={"reset_mask": ended.copy()})
             first = np.empty_like(rows.obs)
             self._put(first, obs)
@@ -83,6 +86,7 @@ class VectorLanes:
         rows.obs[idle] = rows.next_obs[idle]
         for flags in (rows.terminated, rows.truncated):
             flags[self._resting] = False
+        rows.success[self._resting] = np.nan
         if self._mode is AutoresetMode.NEXT_STEP:
             self._pending = ended & ~idle
         if self._once:
@@ -117,7 +121,8 @@ class VectorLanes:
         return None if frames is None else frames[n]
 
     def close(self) -> None:
-        self._env.close()
+        with suppress(Exception):  # as in stepping.Lanes
+            self._env.close()
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
@@ -125,7 +130,7 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
         raise ConfigError(
-            f"{name} does not say in metadata[\"autoreset_mode\"] how it resets (it is {mode!r}).\n"
+            f'{name} does not say in metadata["autoreset_mode"] how it resets (it is {mode!r}).\n'
             "  A wrong guess would join episodes, or learn from steps in which nothing happened.\n"
             '  Try: metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP} (or SAME_STEP, DISABLED)'
         )

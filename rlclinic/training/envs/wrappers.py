@@ -28,9 +28,7 @@ class Augmented:
         self.obs_low = self._bound(env.obs_low, 0.0)
         self.obs_high = self._bound(env.obs_high, 1.0)
 
-    def _bound(self, bound: np.ndarray | None, time: float) -> np.ndarray | None:
-        if bound is None:
-            return None
+    def _bound(self, bound: np.ndarray, time: float) -> np.ndarray:
         parts = [bound] * self._frames + ([np.array([time], np.float32)] if self._timed else [])
         return np.concatenate(parts)
 

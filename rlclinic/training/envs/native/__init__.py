@@ -13,9 +13,11 @@ from rlclinic.training.envs.native.engine import NativeEnv
 
 if TYPE_CHECKING:
     from rlclinic.config import EnvConfig
-    from rlclinic.training.envs.base import Dynamics
+    from rlclinic.training.envs.native.dynamics import Dynamics
 
-__all__ = ["CATALOG", "Entry", "NativeEnv", "make", "objection"]
+__all__ = ["CATALOG", "PROBES", "Entry", "NativeEnv", "make", "objection"]
+
+PROBES = probes.PROBES
 
 
 @dataclass(frozen=True)

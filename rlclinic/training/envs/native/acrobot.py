@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.envs.native.dynamics import Dynamics
 
 SECONDS_PER_STEP = 0.2
 MAX_VELOCITY = (4 * math.pi, 9 * math.pi)
@@ -17,7 +18,7 @@ START = 0.1
 _G_UPPER, _G_LOWER = 1.5 * 9.8, 0.5 * 9.8
 
 
-class Acrobot:
+class Acrobot(Dynamics):
     """State [angle1, angle2, velocity1, velocity2]; the angles are observed as sines and cosines."""
 
     obs_shape = (6,)
@@ -25,7 +26,6 @@ class Acrobot:
     obs_low = -obs_high
     action = ActionSpec("discrete", (3,))
     noise = 4
-    chance = False
 
     def __init__(self, device: str = "cpu") -> None:
         # float64 inside a step: at full speed a joint turns 5.7 rad in it, and Runge-Kutta magnifies float32's rounding to 1e-3.
@@ -53,7 +53,7 @@ class Acrobot:
         k3 = self._slope(torch.add(y, k2, alpha=SECONDS_PER_STEP / 2), torque)
         k4 = self._slope(torch.add(y, k3, alpha=SECONDS_PER_STEP), torque)
         y = torch.add(y, k1.add_(k4).add_(k2.add_(k3), alpha=2), alpha=SECONDS_PER_STEP / 6)
-        angles, velocities = y.split(2)
+        angles, velocities = y[:2], y[2:]
         angle1, angle2 = angles.unbind(0)
         terminated = (angle1 + angle2).cos_().add_(angle1.cos()) < -self._one  # the tip is a link's length above the axle
         angles.add_(self._half_turn).remainder_(self._turn).sub_(self._half_turn)
@@ -76,9 +76,3 @@ class Acrobot:
         acceleration2 = push.div_(torch.addcmul(self._inertia2, ratio, inertia2, value=-1))
         acceleration1 = load1.addcmul_(inertia2, acceleration2).div_(inertia1).neg_()
         return torch.stack((velocity1, velocity2, acceleration1, acceleration2))
-
-    def success(self, state: Tensor) -> None:
-        return None
-
-    def mask(self, state: Tensor) -> None:
-        return None

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.envs.native.dynamics import Dynamics
 
 GRAVITY = 9.8
 MASS_POLE, MASS_TOTAL = 0.1, 1.1
@@ -19,7 +20,7 @@ START = 0.05
 _LEVER = MASS_POLE * HALF_LENGTH / MASS_TOTAL
 
 
-class CartPole:
+class CartPole(Dynamics):
     """State [x, x_dot, angle, angle_dot], which is also the observation."""
 
     obs_shape = (4,)
@@ -27,7 +28,6 @@ class CartPole:
     obs_low = -obs_high
     action = ActionSpec("discrete", (2,))
     noise = 4
-    chance = False
 
     def __init__(self, device: str = "cpu", sutton_barto_reward: bool = False) -> None:
         self._sutton_barto = sutton_barto_reward
@@ -57,9 +57,3 @@ class CartPole:
         terminated = (state.abs() > self._bounds).any(-1)
         reward = terminated.float().neg_() if self._sutton_barto else torch.ones_like(push)
         return state, reward, terminated
-
-    def success(self, state: Tensor) -> None:
-        return None
-
-    def mask(self, state: Tensor) -> None:
-        return None

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import rng
-from rlclinic.training.envs.base import EVALUATION_SEED, Dynamics, Step
+from rlclinic.training.envs.base import EVALUATION_SEED, Step
+from rlclinic.training.envs.native.dynamics import Dynamics
 
 _AHEAD = 32  # episodes or steps whose randomness is drawn at once: about 60 small operations per draw, whatever its size
 _DRAW_LIMIT = 1 << 20
@@ -134,24 +135,25 @@ class _Starts:
 
     def forget(self) -> None:
         """Start over: the next call may ask for any episodes."""
-        self._calls = self._ahead
         self._base: Tensor | None = None
+        self._calls = 0
 
     def at(self, episode: Tensor) -> Tensor:
         """The start state [M, N, *S] of each env's episode; an env's episode grows by at most one between calls."""
         # No env can have used up more of its block than there were calls, so most calls need not look.
-        if self._calls >= self._ahead and self._spent(episode):
-            self._base = episode - self._row  # the row of an env's episode is then episode - base
+        base = self._base
+        if base is None or (self._calls >= self._ahead and self._spent(episode, base)):
+            base = self._base = episode - self._row  # an env's episode is then in the row episode - base
             uniform = self._draws.uniform(rng.RESET, episode[..., None] + self._next, self._dynamics.noise)
             self._states = self._dynamics.start(uniform).flatten(0, 2)  # [M * N * K, *S]
             self._calls = 0
         self._calls += 1
-        return self._states[episode - self._base]
+        return self._states[episode - base]
 
-    def _spent(self, episode: Tensor) -> bool:
-        if self._base is None or not self._looks:
+    def _spent(self, episode: Tensor, base: Tensor) -> bool:
+        if not self._looks:
             return True
-        self._calls = int((episode - self._base - self._row).max())
+        self._calls = int((episode - base - self._row).max())
         return self._calls >= self._ahead
 
 

@@ -5,33 +5,21 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.envs.native.dynamics import Dynamics
 
 MIN_POSITION, MAX_POSITION, MAX_SPEED = -1.2, 0.6, 0.07
 GRAVITY = 0.0025
 START = (-0.6, -0.4)
 
 
-class _Valley:
-    """What both versions share: state [position, velocity], which is also the observation."""
+_OBS_LOW = np.array([MIN_POSITION, -MAX_SPEED], dtype=np.float32)
+_OBS_HIGH = np.array([MAX_POSITION, MAX_SPEED], dtype=np.float32)
 
-    obs_shape = (2,)
-    obs_low = np.array([MIN_POSITION, -MAX_SPEED], dtype=np.float32)
-    obs_high = np.array([MAX_POSITION, MAX_SPEED], dtype=np.float32)
-    noise = 1
-    chance = False
 
-    def start(self, uniform: Tensor) -> Tensor:
-        position = START[0] + (START[1] - START[0]) * uniform
-        return torch.cat((position, torch.zeros_like(position)), -1)
-
-    def observe(self, state: Tensor) -> Tensor:
-        return state
-
-    def success(self, state: Tensor) -> None:
-        return None
-
-    def mask(self, state: Tensor) -> None:
-        return None
+def _parked(uniform: Tensor) -> Tensor:
+    """Start states [position, velocity]: somewhere near the bottom, standing."""
+    position = START[0] + (START[1] - START[0]) * uniform
+    return torch.cat((position, torch.zeros_like(position)), -1)
 
 
 def _roll(state: Tensor, force: Tensor, goal_position: float, goal_velocity: float) -> tuple[Tensor, Tensor]:
@@ -46,14 +34,23 @@ def _roll(state: Tensor, force: Tensor, goal_position: float, goal_velocity: flo
     return torch.stack((position, velocity), -1), reached
 
 
-class MountainCar(_Valley):
-    """Push left, not at all, or right; every step costs 1."""
+class MountainCar(Dynamics):
+    """State [position, velocity], which is also the observation. Push left, not at all, or right; every step costs 1."""
 
+    obs_shape = (2,)
+    obs_low, obs_high = _OBS_LOW, _OBS_HIGH
     action = ActionSpec("discrete", (3,))
+    noise = 1
 
     def __init__(self, device: str = "cpu", goal_velocity: float = 0.0) -> None:
         self._goal_velocity = float(goal_velocity)
         self._force = torch.tensor([-0.001, 0.0, 0.001], device=device)
+
+    def start(self, uniform: Tensor) -> Tensor:
+        return _parked(uniform)
+
+    def observe(self, state: Tensor) -> Tensor:
+        return state
 
     def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         force = self._force.take(action)
@@ -61,13 +58,22 @@ class MountainCar(_Valley):
         return state, torch.full_like(force, -1.0), terminated
 
 
-class MountainCarContinuous(_Valley):
-    """Push with a force in [-1, 1]; the goal pays 100, and force costs a tenth of its square."""
+class MountainCarContinuous(Dynamics):
+    """State as in MountainCar. Push with a force in [-1, 1]; the goal pays 100, and force costs a tenth of its square."""
 
+    obs_shape = (2,)
+    obs_low, obs_high = _OBS_LOW, _OBS_HIGH
     action = ActionSpec("box", (1,), np.array([-1], np.float32), np.array([1], np.float32))
+    noise = 1
 
     def __init__(self, device: str = "cpu", goal_velocity: float = 0.0) -> None:
         self._goal_velocity = float(goal_velocity)
+
+    def start(self, uniform: Tensor) -> Tensor:
+        return _parked(uniform)
+
+    def observe(self, state: Tensor) -> Tensor:
+        return state
 
     def advance(self, state: Tensor, action: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         force = action.squeeze(-1).clamp(-1.0, 1.0)

@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.envs.native.dynamics import Dynamics
 
 MAX_SPEED, MAX_TORQUE = 8.0, 2.0
 SECONDS_PER_STEP = 0.05
 
 
-class Pendulum:
+class Pendulum(Dynamics):
     """State [angle, velocity], angle 0 upright and in [-pi, pi); observed as [cos, sin, velocity]. It never terminates."""
 
     obs_shape = (3,)
@@ -20,7 +21,6 @@ class Pendulum:
     obs_low = -obs_high
     action = ActionSpec("box", (1,), np.array([-MAX_TORQUE], np.float32), np.array([MAX_TORQUE], np.float32))
     noise = 2
-    chance = False
 
     def __init__(self, device: str = "cpu", g: float = 10.0) -> None:
         self._gravity = 1.5 * float(g)
@@ -43,9 +43,3 @@ class Pendulum:
         angle = torch.add(angle, velocity, alpha=SECONDS_PER_STEP)
         angle = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
         return torch.stack((angle, velocity), -1), cost.neg_(), torch.zeros_like(cost, dtype=torch.bool)
-
-    def success(self, state: Tensor) -> None:
-        return None
-
-    def mask(self, state: Tensor) -> None:
-        return None

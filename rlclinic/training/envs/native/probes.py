@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.envs.native.dynamics import Dynamics
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,11 @@ def _constant(value: float) -> Callable[[float], float]:
 
 
 PROBES: dict[str, Probe] = {
-    "probe:1": Probe("the value loss and its optimizer: one action, observation 0, reward 1, one step", 1, (Answer(0.0, _constant(1.0), None),)),
+    "probe:1": Probe(
+        "the value loss and its optimizer: one action, observation 0, reward 1, one step",
+        1,
+        (Answer(0.0, _constant(1.0), None),),
+    ),
     "probe:2": Probe(
         "backpropagation through the value network: the reward is the observation, -1 or 1",
         1,
@@ -70,13 +75,12 @@ def optimal_values(probe_id: str, gamma: float) -> dict[float, float]:
     return {answer.obs: answer.value(gamma) for answer in PROBES[probe_id].answers}
 
 
-class ProbeEnv:
+class ProbeEnv(Dynamics):
     """All probes in one: state [observation, steps taken]."""
 
     obs_shape = (1,)
     obs_low, obs_high = np.array([-1], np.float32), np.array([1], np.float32)
     noise = 1
-    chance = False
 
     def __init__(self, probe_id: str) -> None:
         self._id = probe_id
@@ -113,9 +117,3 @@ class ProbeEnv:
                 return (action * 2.0 - 1.0) * obs
             case _:
                 return 1.0 - (action.squeeze(-1).clamp(-1, 1) - obs / 2).square()
-
-    def success(self, state: Tensor) -> None:
-        return None
-
-    def mask(self, state: Tensor) -> None:
-        return None

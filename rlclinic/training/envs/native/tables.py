@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.envs.native.dynamics import Dynamics
 
 if TYPE_CHECKING:
     from gymnasium import Env
 
 
-class Table:
+class Table(Dynamics):
     """State: the number of the row, [...] int64; observed one-hot. A step is one lookup, in a stochastic table two."""
 
     noise = 1
@@ -74,7 +75,7 @@ def frozen_lake(device: str = "cpu", **kwargs: Any) -> Table:
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
     env = FrozenLakeEnv(**kwargs)
-    return Table(env, (env.desc == b"G").ravel(), device)
+    return Table(env, np.ravel(np.asarray(env.desc) == b"G"), device)
 
 
 def taxi(device: str = "cpu", masked: bool = False, **kwargs: Any) -> Table:

@@ -1,0 +1,103 @@
+"""Makes the Gymnasium side of a VecEnv: single environments in this process or in workers, or a user's vector environments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from rlclinic.errors import ConfigError
+from rlclinic.training.envs import making, spaces
+from rlclinic.training.envs.adapter import Backend, GymnasiumEnv, Local
+from rlclinic.training.envs.stepping import Lanes
+from rlclinic.training.envs.vectors import VectorLanes, autoreset_mode
+from rlclinic.training.envs.workers import Workers
+
+if TYPE_CHECKING:
+    from rlclinic.config import EnvConfig
+
+
+def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: making.Factory | None) -> GymnasiumEnv:
+    """The envs of a config that is not stepped natively."""
+    if factory is None:
+        first = making.single(config)
+    else:
+        made = making.called(config, factory, n_envs)
+        if isinstance(made, VectorEnv):
+            return _vectors(made, config, seeds, n_envs, device, evaluation, factory)
+        first = making.dressed(config, made, factory)
+    name = making.name_of(config, factory)
+    observations = spaces.observations(first.observation_space, name)
+    actions = spaces.actions(first.action_space, name)
+    limit = making.time_limit(first)
+    backend: Backend
+    if config.workers:
+        first.close()
+        backend = Workers(config, factory, observations, actions, (len(seeds), n_envs), evaluation)
+    else:
+        envs = [first, *(making.single(config, factory) for _ in range(len(seeds) * n_envs - 1))]
+        _check_distinct(envs, name)
+        rows = [envs[start : start + n_envs] for start in range(0, len(envs), n_envs)]
+        lanes = [Lanes(row, name, observations, actions, config.action_mask, evaluation) for row in rows]
+        backend = Local(lanes, skips=evaluation)
+    return GymnasiumEnv(
+        backend,
+        observations,
+        actions,
+        seeds,
+        n_envs,
+        max_episode_steps=limit,
+        device=device,
+        masked=config.action_mask,
+        evaluation=evaluation,
+    )
+
+
+def _vectors(
+    first: Any, config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: making.Factory
+) -> GymnasiumEnv:
+    """One vector env per member, made by the user's factory."""
+    name = making.name_of(config, factory)
+    _check_vector(first, config, n_envs, name)
+    envs = [first, *(making.called(config, factory, n_envs) for _ in seeds[1:])]
+    observations = spaces.observations(first.single_observation_space, name)
+    actions = spaces.actions(first.single_action_space, name)
+    lanes = [VectorLanes(env, name, observations, actions, config.action_mask, evaluation) for env in envs]
+    skips = evaluation or autoreset_mode(first, name) is AutoresetMode.NEXT_STEP
+    return GymnasiumEnv(
+        Local(lanes, skips),
+        observations,
+        actions,
+        seeds,
+        n_envs,
+        max_episode_steps=getattr(first.spec, "max_episode_steps", None),
+        device=device,
+        masked=config.action_mask,
+        evaluation=evaluation,
+    )
+
+
+def _check_distinct(envs: list[gym.Env[Any, Any]], name: str) -> None:
+    if len({id(env.unwrapped) for env in envs}) < len(envs):
+        raise ConfigError(
+            f"{name} returned the same environment twice.\n"
+            "  Its copies would reset and step each other, and every episode would be a mixture.\n"
+            "  Try: make a new one at every call, e.g. env=lambda: MyEnv()"
+        )
+
+
+def _check_vector(env: Any, config: EnvConfig, n_envs: int, name: str) -> None:
+    if env.num_envs != n_envs:
+        raise ConfigError(
+            f"{name} made a vector of {env.num_envs} environments, but {n_envs} are wanted.\n"
+            "  Rollouts would not have the size that the config says.\n"
+            f"  Try: a parameter num_envs, which is then given, or --set env.n_envs={env.num_envs} run.eval_episodes={env.num_envs}"
+        )
+    for field in ("wrappers", "workers", "max_episode_steps"):
+        if getattr(config, field):
+            raise ConfigError(
+                f"env.{field}={getattr(config, field)} cannot be applied to {name}, which is a VectorEnv.\n"
+                "  It steps and resets its environments by itself.\n"
+                f"  Try: do it inside {name}, and leave env.{field} out"
+            )

@@ -1,0 +1,130 @@
+"""The process that steps a share of the environments, on command. Free of torch: it starts in a fraction of a second."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from rlclinic.errors import EnvironmentFailed, RlclinicError
+from rlclinic.training.envs import making, spaces
+from rlclinic.training.envs.stepping import Lanes, Rows
+
+if TYPE_CHECKING:
+    from rlclinic.config import EnvConfig
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of neighbouring envs of one member."""
+
+    member: int
+    first: int
+    stop: int
+
+    @property
+    def place(self) -> tuple[int, slice]:
+        """Where the part lies in [M, N] arrays."""
+        return self.member, slice(self.first, self.stop)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a worker must know. Travels to it by pickle, the arrays' memory by its handle."""
+
+    config: EnvConfig
+    factory: making.Factory | None
+    spec: EnvSpec | None
+    """The registered env, in case that it was registered by the user's script and not by a module."""
+    parts: tuple[Part, ...]
+    memory: dict[str, tuple[Any, str, tuple[int, ...]]]
+    """Name of an array in Rows, or "action": shared memory, dtype, shape."""
+    masked: bool
+    once: bool
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker answers: whether anything ended, and the parts that failed with their messages."""
+
+    ended: bool = False
+    failed: tuple[tuple[int, str], ...] = ()
+
+
+def main(pipe: Connection, plan: Plan) -> None:
+    """Obey ("reset", seeds), ("step", members to drop) and ("close",) until the pipe closes, as it does when training dies."""
+    # Ctrl-C reaches the whole process group; training decides what is to be done, not each worker.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        crew = _Crew(plan)
+    except RlclinicError as reason:
+        pipe.send(Reply(failed=tuple((part.member, str(reason)) for part in plan.parts)))
+        return
+    pipe.send(Reply())
+    try:
+        while True:
+            command, *arguments = pipe.recv()
+            if command == "close":
+                break
+            pipe.send(crew.reset(*arguments) if command == "reset" else crew.step(*arguments))
+    except (EOFError, ConnectionResetError, BrokenPipeError):
+        pass  # training is gone, and so is the reason to go on
+    crew.close()
+
+
+class _Crew:
+    def __init__(self, plan: Plan) -> None:
+        if plan.spec is not None:
+            gym.registry.setdefault(plan.spec.id, plan.spec)
+        name = making.name_of(plan.config, plan.factory)
+        arrays = views(plan.memory)
+        self._action = arrays.pop("action")
+        rows = Rows(**arrays)
+        self._lanes: dict[Part, tuple[Lanes, Rows]] = {}
+        for part in plan.parts:
+            envs = [making.single(plan.config, plan.factory) for _ in range(part.first, part.stop)]
+            obs, act = spaces.observations(envs[0].observation_space, name), spaces.actions(envs[0].action_space, name)
+            lanes = Lanes(envs, name, obs, act, plan.masked, plan.once, part.first)
+            self._lanes[part] = lanes, rows.of(part.place)
+
+    def reset(self, seeds: list[list[int]]) -> Reply:
+        failed = []
+        for part, (lanes, rows) in list(self._lanes.items()):
+            try:
+                lanes.reset(seeds[part.member][part.first : part.stop], rows)
+            except EnvironmentFailed as reason:
+                failed.append((part.member, str(reason)))
+                self._drop(part)
+        return Reply(failed=tuple(failed))
+
+    def step(self, dropped: frozenset[int]) -> Reply:
+        ended, failed = False, []
+        for part, (lanes, rows) in list(self._lanes.items()):
+            if part.member in dropped:
+                self._drop(part)
+                continue
+            rows.blank()
+            try:
+                ended |= lanes.step(self._action[part.place], rows)
+            except EnvironmentFailed as reason:
+                failed.append((part.member, str(reason)))
+                self._drop(part)
+        return Reply(ended, tuple(failed))
+
+    def _drop(self, part: Part) -> None:
+        lanes, _ = self._lanes.pop(part)
+        lanes.close()
+
+    def close(self) -> None:
+        for part in list(self._lanes):
+            self._drop(part)
+
+
+def views(memory: dict[str, tuple[Any, str, tuple[int, ...]]]) -> dict[str, np.ndarray]:
+    """Numpy's view of each piece of shared memory."""
+    return {name: np.frombuffer(block, dtype, count=int(np.prod(shape))).reshape(shape) for name, (block, dtype, shape) in memory.items()}

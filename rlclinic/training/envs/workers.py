@@ -1,0 +1,230 @@
+"""Steps Gymnasium environments in other processes: worth it where one step takes longer than a message (some 50 us)."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlclinic.errors import ConfigError, EnvironmentFailed, UsageError
+from rlclinic.training.envs import making, worker
+from rlclinic.training.envs.spaces import Actions, Observations
+from rlclinic.training.envs.stepping import Rows
+from rlclinic.training.envs.worker import Part, Plan, Reply
+
+if TYPE_CHECKING:
+    from rlclinic.config import EnvConfig
+
+_GONE = (EOFError, ConnectionResetError, BrokenPipeError)
+
+
+class Workers:
+    """A Backend: each process steps neighbouring rows of [M, N] and leaves the results in shared memory."""
+
+    def __init__(
+        self,
+        config: EnvConfig,
+        factory: making.Factory | None,
+        observations: Observations,
+        actions: Actions,
+        shape: tuple[int, int],
+        once: bool,
+    ) -> None:
+        self.failures: dict[int, Exception] = {}
+        self.skips = once
+        self._name = making.name_of(config, factory)
+        self._shape = shape
+        memory = _memory(observations, actions, shape, config.action_mask)
+        arrays = worker.views(memory)
+        self._action = arrays.pop("action")
+        self._rows = Rows(**arrays)
+        self._rows.clear()
+        spec = making.spec_for(config) if factory is None else None
+        self._crew: list[_Hand] = []
+        try:
+            for parts in _shares(shape, config.workers):
+                self._crew.append(_Hand(Plan(config, factory, spec, parts, memory, config.action_mask, once), self._name))
+            for hand in self._crew:
+                self._hear(hand)
+        except BaseException:
+            self.close()
+            raise
+        if len(self.failures) == shape[0]:
+            self.close()
+            raise ConfigError(str(self.failures[0]))
+
+    def reset(self, seeds: list[list[int]], rows: Rows) -> None:
+        self._ask("reset", seeds)
+        np.copyto(rows.obs, self._rows.obs)
+        if rows.mask is not None and self._rows.mask is not None:
+            np.copyto(rows.mask, self._rows.mask)
+        self._clear_failed(rows)
+
+    def step(self, action: np.ndarray, rows: Rows) -> bool:
+        np.copyto(self._action, action)
+        ended = self._ask("step", frozenset(self.failures))
+        for name, array in vars(rows).items():
+            if array is not None:
+                np.copyto(array, getattr(self._rows, name))
+        self._clear_failed(rows)
+        return ended
+
+    def _ask(self, *command: Any) -> bool:
+        """Send to all, then hear all: they work at the same time."""
+        for hand in self._crew:
+            hand.tell(command)
+        replies = [self._hear(hand) for hand in self._crew]
+        return any(replies)
+
+    def _hear(self, hand: _Hand) -> bool:
+        reply = hand.hear()
+        for member, text in reply.failed:
+            self.failures.setdefault(member, EnvironmentFailed(text))
+        return reply.ended
+
+    def _clear_failed(self, rows: Rows) -> None:
+        for member in self.failures:
+            rows.of(member).clear()
+
+    def render(self, member: int, env: int) -> Any:
+        raise UsageError("Environments in other processes give no pictures.\n  Only their numbers come back.\n  Try: --set env.workers=0")
+
+    def close(self) -> None:
+        for hand in self._crew:
+            hand.dismiss()
+        self._crew = []
+
+
+class _Hand:
+    """One worker process and the pipe to it."""
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        self._parts, self._name = plan.parts, name
+        self._gone = False
+        context = _context()
+        self._pipe: Connection
+        self._pipe, far = context.Pipe()
+        self._process: BaseProcess = context.Process(target=worker.main, args=(far, plan), daemon=True)
+        self._start(plan)
+        far.close()
+
+    def _start(self, plan: Plan) -> None:
+        by_name = plan.spec is not None and isinstance(plan.spec.entry_point, str)
+        try:
+            with _without_main() if by_name else nullcontext():
+                self._process.start()
+        except OSError:
+            raise
+        except Exception as reason:  # pickling fails in as many ways as there are types
+            self._gone = True
+            raise ConfigError(
+                f"env.workers={plan.config.workers}: {self._name} cannot be sent to another process ({reason}).\n"
+                "  A worker makes the environment by itself, so it must be able to import it.\n"
+                "  Try: define it at the top level of a module, or --set env.workers=0"
+            ) from reason
+
+    def tell(self, command: tuple[Any, ...]) -> None:
+        if not self._gone:
+            with suppress(*_GONE):
+                self._pipe.send(command)
+
+    def hear(self) -> Reply:
+        if self._gone:
+            return Reply()
+        try:
+            reply: Reply = self._pipe.recv()
+            return reply
+        except _GONE:
+            self._gone = True
+            text = self._obituary()
+            return Reply(failed=tuple((part.member, text) for part in self._parts))
+
+    def _obituary(self) -> str:
+        self._process.join(timeout=5.0)
+        code = self._process.exitcode
+        how = "ended without a word" if not code else f"ended with exit code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        envs = ", ".join(f"{part.first}-{part.stop - 1}" for part in self._parts)
+        return (
+            f"{self._name}: worker process {self._process.pid}, which stepped envs {envs}, {how}.\n"
+            "  The state of its environments is lost, so this run stops here. SIGKILL often means that memory ran out;\n"
+            '  a worker that dies at once, that the script lacks `if __name__ == "__main__":`.\n'
+            "  Try: rlclinic train --resume with fewer env.workers, or with env.workers=0 to see the environment's own error"
+        )
+
+    def dismiss(self) -> None:
+        """Ask the worker to go; make it go if it will not."""
+        if self._process.pid is None:
+            return
+        self.tell(("close",))
+        self._pipe.close()
+        self._process.join(timeout=5.0)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the main module, which multiprocessing would import again in every worker: in training that is all of torch.
+
+    Only for environments that are made by name; a user's own class may live in the main module.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _context() -> Any:
+    """A fork server where there is one: a plain fork would copy torch's threads and locks in whatever state they are."""
+    methods = multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    if "forkserver" in methods:
+        context.set_forkserver_preload([worker.__name__])
+    return context
+
+
+def _memory(observations: Observations, actions: Actions, shape: tuple[int, int], masked: bool) -> dict[str, Any]:
+    """Shared memory for a step's actions and results. It belongs to no file: it is gone with the last process."""
+    spec = actions.spec
+    choices = () if spec.kind == "discrete" else (len(spec.sizes),) if spec.kind != "box" else spec.sizes
+    fields: dict[str, tuple[str, tuple[int, ...]]] = {
+        "action": ("float32" if spec.kind == "box" else "int64", (*shape, *choices)),
+        "next_obs": ("float32", (*shape, *observations.shape)),
+        "obs": ("float32", (*shape, *observations.shape)),
+        "reward": ("float32", shape),
+        "terminated": ("bool", shape),
+        "truncated": ("bool", shape),
+        "success": ("float32", shape),
+        "valid": ("bool", shape),
+    }
+    if masked:
+        fields["mask"] = ("bool", (*shape, sum(spec.sizes)))
+    context = _context()
+    return {
+        name: (context.RawArray("b", int(np.dtype(dtype).itemsize * np.prod(size))), dtype, size) for name, (dtype, size) in fields.items()
+    }
+
+
+def _shares(shape: tuple[int, int], workers: int) -> list[tuple[Part, ...]]:
+    """Split M x N rows into neighbouring shares, so that a worker's death touches as few members as possible."""
+    members, n_envs = shape
+    edges = np.linspace(0, members * n_envs, workers + 1).round().astype(int)
+    shares = []
+    for low, high in itertools.pairwise(edges.tolist()):
+        touched = range(low // n_envs, -(-high // n_envs))
+        shares.append(tuple(Part(m, max(low - m * n_envs, 0), min(high - m * n_envs, n_envs)) for m in touched))
+    return [parts for parts in shares if parts]

@@ -1,0 +1,118 @@
+"""Every supported space becomes numbers as Gymnasium's own flatten makes them, and actions come back in the env's own shape."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.spaces.utils import flatten
+
+from rlclinic.config import EnvConfig
+from rlclinic.errors import ConfigError
+from rlclinic.training import envs
+from rlclinic.training.envs.spaces import actions, observations
+from tests.training.envs import toys
+
+FLAT = [
+    spaces.Discrete(4),
+    spaces.Discrete(3, start=-1),
+    spaces.MultiDiscrete([2, 3]),
+    spaces.MultiBinary(3),
+    spaces.MultiBinary([2, 2]),
+    spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-1, 1, (2, 2), np.float64), "c": spaces.Tuple((spaces.MultiBinary(2),))}),
+    spaces.Tuple((spaces.Discrete(3), spaces.Box(0, 5, (2,), np.float32))),
+]
+PLAIN = spaces.Box(-1, 1, (2,), np.float32)
+
+
+@pytest.mark.parametrize("space", FLAT, ids=str)
+def test_observations_are_flattened_as_gymnasium_does(space: Any) -> None:
+    space.seed(0)
+    taken = observations(space, "Toy")
+    assert taken.write is not None
+    for _ in range(20):
+        value = space.sample()
+        row = np.full(taken.shape, 7.0, np.float32)
+        taken.write(row, value)
+        np.testing.assert_allclose(row, flatten(space, value), rtol=1e-6)
+        assert (taken.low <= row).all()
+        assert (row <= taken.high).all()
+
+
+def test_a_box_keeps_its_shape_and_bounds() -> None:
+    image = spaces.Box(0, 255, (3, 4, 4), np.uint8)
+    taken = observations(image, "Toy")
+    assert (taken.shape, taken.write) == ((3, 4, 4), None)
+    assert (taken.low.dtype, taken.high.max()) == (np.float32, 255)
+
+
+def test_a_box_without_axes_becomes_a_vector_of_one() -> None:
+    assert observations(spaces.Box(-1, 1, (), np.float32), "Toy").shape == (1,)
+
+
+def test_an_observation_without_a_fixed_size_is_refused_by_its_field() -> None:
+    space = spaces.Dict({"pose": PLAIN, "words": spaces.Text(5)})
+    with pytest.raises(ConfigError, match=r"(?s)Toy has a Text space as field words of its observation.*Try: a wrapper"):
+        observations(space, "Toy")
+
+
+def test_a_nested_action_space_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"(?s)Toy has the action space Dict.*Try: a wrapper"):
+        actions(spaces.Dict({"gas": PLAIN}), "Toy")
+
+
+ACTIONS: list[tuple[Any, str, tuple[int, ...], Any, list[Any]]] = [
+    (spaces.Discrete(3), "discrete", (3,), [[0, 2]], [0, 2]),
+    (spaces.Discrete(3, start=5), "discrete", (3,), [[0, 2]], [5, 7]),
+    (spaces.MultiDiscrete([2, 4]), "multi_discrete", (2, 4), [[[1, 3], [0, 2]]], [[1, 3], [0, 2]]),
+    (spaces.MultiDiscrete([[2], [4]], start=[[1], [0]]), "multi_discrete", (2, 4), [[[1, 3], [0, 2]]], [[[2], [3]], [[1], [2]]]),
+    (spaces.MultiBinary(2), "multi_binary", (2, 2), [[[1, 0], [0, 1]]], [[1, 0], [0, 1]]),
+    (spaces.Box(-1, 2, (2,), np.float32), "box", (2,), [[[5.0, -5.0], [0.5, 1.5]]], [[2.0, -1.0], [0.5, 1.5]]),
+    (spaces.Box(-1, 2, (2, 1), np.float64), "box", (2,), [[[5.0, -5.0], [0.5, 1.5]]], [[[2.0], [-1.0]], [[0.5], [1.5]]]),
+    (spaces.Box(0, 9, (1,), np.int32), "box", (1,), [[[2.6], [11.0]]], [[3], [9]]),
+]
+
+
+@pytest.mark.parametrize(("space", "kind", "sizes", "given", "expected"), ACTIONS, ids=lambda value: str(value)[:40])
+def test_envs_receive_actions_of_their_own_shape_type_and_bounds(space: Any, kind: str, sizes: Any, given: Any, expected: Any) -> None:
+    made: list[toys.Shaped] = []
+
+    def factory() -> toys.Shaped:
+        made.append(toys.Shaped(PLAIN, space))
+        return made[-1]
+
+    env = envs.make(EnvConfig(id="Toy"), [0], 2, factory=factory)
+    env.reset()
+    assert (env.action.kind, env.action.sizes) == (kind, sizes)
+    env.step(torch.tensor(given, dtype=torch.float32 if kind == "box" else torch.int64))
+    for toy, value in zip(made, expected, strict=True):
+        np.testing.assert_array_equal(toy.acted[0], np.array(value))
+        assert space.contains(toy.acted[0])
+
+
+def test_nested_observations_reach_training_as_one_vector() -> None:
+    space = FLAT[5]
+    made: list[toys.Shaped] = []
+
+    def factory() -> toys.Shaped:
+        made.append(toys.Shaped(space, spaces.Discrete(2)))
+        return made[-1]
+
+    env = envs.make(EnvConfig(id="Toy"), [0, 1], 2, factory=factory)
+    obs = env.reset()
+    assert obs.shape == (2, 2, 8)
+    np.testing.assert_allclose(obs.view(4, 8).numpy(), [flatten(space, toy.seen) for toy in made], rtol=1e-6)
+    step = env.step(torch.zeros((2, 2), dtype=torch.int64))
+    np.testing.assert_allclose(step.next_obs.view(4, 8).numpy(), [flatten(space, toy.seen) for toy in made], rtol=1e-6)
+
+
+def test_an_observation_of_another_shape_than_its_space_fails_the_member() -> None:
+    class Liar(toys.Walk):
+        def _obs(self) -> Any:
+            return np.float32(1.0)
+
+    env = envs.make(EnvConfig(id="Toy"), [0], 2, factory=partial(Liar))
+    env.reset()
+    assert r"shape (), but its observation_space has the shape (2,)" in str(env.failures[0])

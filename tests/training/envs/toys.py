@@ -1,0 +1,108 @@
+"""Small environments with known behaviour, importable by env workers."""
+
+import os
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Walk(gym.Env[Any, Any]):
+    """Observation [steps in this episode, a number drawn at reset]; reward is the action; terminates after `length` steps."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (Gymnasium's own way)
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space: Any = spaces.Discrete(3)
+
+    def __init__(self, length: int = 5, render_mode: str | None = None) -> None:
+        self.length, self.render_mode = length, render_mode
+        self.closed = False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.taken, self.drawn = 0, self.np_random.uniform()
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Any:
+        self.taken += 1
+        over = self.taken >= self.length
+        return self._obs(), float(np.sum(action)), over, False, {"is_success": bool(np.sum(action) > 0)} if over else {}
+
+    def _obs(self) -> Any:
+        return np.array([self.taken, self.drawn], np.float32)
+
+    def render(self) -> Any:
+        return np.full((2, 2, 3), self.taken, np.uint8)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Faulty(Walk):
+    """A Walk that goes wrong at its `at`-th step in all, counting over episodes, if the seed it drew is below `share`."""
+
+    def __init__(self, fault: str, at: int = 3, share: float = 1.0) -> None:
+        super().__init__(length=4)
+        self.fault, self.at, self.share = fault, at, share
+        self.total, self.chosen = 0, None
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        obs, info = super().reset(seed=seed)
+        if self.chosen is None:
+            self.chosen = self.drawn < self.share
+        return obs, info
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        self.total += 1
+        if self.chosen and self.total == self.at:
+            if self.fault == "raise":
+                raise ValueError("the wheel came off")
+            if self.fault == "obs":
+                obs[1] = np.nan
+            if self.fault == "reward":
+                reward = np.inf
+        return obs, reward, terminated, truncated, info
+
+
+class Shaped(gym.Env[Any, Any]):
+    """Any spaces: observations are samples, the last action is kept in `acted`."""
+
+    def __init__(self, observation_space: Any, action_space: Any) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self.acted: list[Any] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.seen = self.observation_space.sample()
+        return self.seen, {}
+
+    def step(self, action: Any) -> Any:
+        self.acted.append(action)
+        self.seen = self.observation_space.sample()
+        return self.seen, 0.0, False, False, {}
+
+
+class Masked(Walk):
+    """Allows action (steps taken) mod 3 only."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        obs, _ = super().reset(seed=seed)
+        return obs, {"action_mask": self._mask()}
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated, truncated, {**info, "action_mask": self._mask()}
+
+    def _mask(self) -> Any:
+        return (np.arange(3) == self.taken % 3).astype(np.int8)
+
+
+class MadeHereOnly(Walk):
+    """Can be made in the process `pid` only."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        if os.getpid() != pid:
+            raise RuntimeError("it works only where it was written")
