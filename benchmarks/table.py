@@ -1,0 +1,97 @@
+"""Write docs/benchmarks.md from benchmarks/results/*.json. Nothing in that page is typed by hand.
+
+python -m benchmarks.table            write the page
+python -m benchmarks.table --check    only say whether it is current (exit code 1 if not)
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.provenance import RESULTS, ROOT
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+TITLES = {
+    "speed": "Training speed",
+    "steps_to_threshold": "Env steps to the threshold",
+    "footprint": "What it costs to have it",
+}
+INTRODUCTION = """# Benchmarks
+
+Generated from `benchmarks/results/*.json` by `python -m benchmarks.table`; do not edit. `make bench` measures everything again.
+Each section names the commit, the machine and the command. A *bar* must be met, a *stretch* is what we hope for.
+"""
+
+
+def shown(value: float, unit: str) -> str:
+    """A figure with as many digits as its unit deserves."""
+    text = f"{value:.2f}" if unit in ("s", "x SB3", "%") else f"{value:.0f}"
+    return f"{text} {unit}" if unit != "x SB3" else f"{text}x"
+
+
+def is_met(row: dict[str, Any], limit: float | None) -> bool:
+    """Whether a row's figure is at or beyond a limit, in the direction that is better."""
+    return limit is not None and (row["value"] >= limit if row["better"] == "higher" else row["value"] <= limit)
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """The best limit that a row meets."""
+    if is_met(row, row["stretch"]):
+        return "stretch met"
+    return "bar met" if is_met(row, row["bar"]) else "missed"
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """A Markdown table, one line per row; the command that repeats it in the last column."""
+    lines = ["| what | measured | 95 % interval | bar | stretch | | command |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        sign = "≥" if row["better"] == "higher" else "≤"
+        limits = [f"{sign} {limit:g}" if limit is not None else "" for limit in (row["bar"], row["stretch"])]
+        interval = "–".join(f"{end:.2f}" for end in row["interval"]) if "interval" in row else ""
+        cells = [row["what"], shown(row["value"], row["unit"]), interval, *limits, verdict(row), f"`{row['command']}`"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def section(name: str, result: dict[str, Any]) -> list[str]:
+    """One results file: its provenance, then its table."""
+    origin = result["provenance"]
+    versions = ", ".join(f"{package} {version}" for package, version in origin["versions"].items())
+    peers = ", ".join(f"{package} {version}" for package, version in origin["peer_versions"].items())
+    return [
+        f"## {TITLES[name]}",
+        "",
+        f"`{origin['command']}` · {origin['date']} · commit {origin['commit']} · {origin['cpu']} · Python {origin['python']} · {versions}"
+        + (f" · against {peers}" if peers else ""),
+        "",
+        *table(result["rows"]),
+        "",
+    ]
+
+
+def render(results: Path = RESULTS) -> str:
+    """The whole page."""
+    lines = [INTRODUCTION]
+    for name in TITLES:
+        path = results / f"{name}.json"
+        if path.exists():
+            lines += section(name, json.loads(path.read_text()))
+        else:
+            lines += [f"## {TITLES[name]}", "", f"Not measured yet: `python -m benchmarks.{name}`.", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="do not write; fail if the page is not current")
+    args = parser.parse_args()
+    page = render()
+    if not args.check:
+        PAGE.write_text(page)
+    elif not PAGE.exists() or PAGE.read_text() != page:
+        raise SystemExit("docs/benchmarks.md is not what the results say.\n  Try: python -m benchmarks.table")
+
+
+if __name__ == "__main__":
+    main()
