@@ -1,0 +1,68 @@
+"""The Python interface: train in this process, load what was trained."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlclinic.errors import UsageError
+from rlclinic.runs.record import Group, Run
+from rlclinic.runs.store import Store
+
+if TYPE_CHECKING:
+    from rlclinic.config import Config
+
+Callback = Callable[[dict[str, Any]], bool | None]
+
+
+def train(
+    config: "str | Config | Mapping[str, Any]",
+    env: Any = None,
+    callback: Callback | None = None,
+    *,
+    seeds: int | Sequence[int] = 1,
+    overrides: Sequence[str] = (),
+    runs_dir: str | Path = "runs",
+) -> Group:
+    """Train in this process and return the group, with one run per seed.
+
+    config: `"CartPole-v1:ppo"`, a YAML path, a Config, or a mapping nested as in YAML. overrides are `key=value` texts.
+    env: your own environment: an id, a gymnasium.Env class, or a function that returns a new one each time. It is made once per
+    copy, so an instance will not do.
+    callback: called with every logged row (a dict with `run` and the columns of metrics.csv); return False to stop.
+    seeds: how many (counted from the config's seed), or which.
+    """
+    made = _config(config, env, list(overrides))
+    wanted = range(made.seed, made.seed + seeds) if isinstance(seeds, int) else seeds
+    group = Store(runs_dir).create_group([made.model_copy(update={"seed": int(seed)}) for seed in wanted])
+    # Imported late: reading runs needs no torch.
+    from rlclinic.training.__main__ import train_runs
+
+    train_runs(group.runs, factory=None if env is None or isinstance(env, str) else env, callback=callback)
+    return group
+
+
+def load_run(path: str | Path) -> Run:
+    """A run by its folder, or by a selector such as `@last` or a unique beginning of its id."""
+    return Run(path) if (Path(path) / "config.json").exists() else Store().run(str(path))
+
+
+def load_group(path: str | Path = "@last") -> Group:
+    """A group by its folder, or by a selector such as `@last`."""
+    return Group(path) if (Path(path) / "group.json").exists() else Store().group(str(path))
+
+
+def _config(config: "str | Config | Mapping[str, Any]", env: Any, overrides: list[str]) -> "Config":
+    from rlclinic.config import Config, files, from_record, set_values
+
+    if env is not None and not isinstance(env, str) and not callable(env):
+        raise UsageError(
+            f"env is a {type(env).__name__}, but every copy needs an environment of its own.\n"
+            f"  One instance stepped by several copies would mix their episodes.\n"
+            f"  Pass the class or a function: rlclinic.train(config, env=lambda: MyEnv())"
+        )
+    if isinstance(config, str):
+        return files.load(config, overrides).config
+    made = config if isinstance(config, Config) else from_record(config)
+    if isinstance(env, str):
+        overrides = [f"env.id={env}", *overrides]
+    return set_values(made, overrides)
