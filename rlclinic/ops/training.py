@@ -1,0 +1,124 @@
+"""Training from start to verdict: processes are started, watched, stopped by a signal, and the group is reported on."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rlclinic.launch import local
+from rlclinic.launch.plan import plan as plan_cohorts
+from rlclinic.ops import report as reports
+from rlclinic.ops.live import Pace, observe
+from rlclinic.ops.machine import has_gpu, usable_cores
+from rlclinic.ops.outcomes import LiveGroup, TrainResult
+from rlclinic.ops.plans import TrainPlan, TrainRequest
+from rlclinic.runs.record import Group, Run
+from rlclinic.runs.store import Store
+
+OBSERVE_SECONDS = 0.5
+Watch = Callable[[LiveGroup], None]
+Say = Callable[[str], None]
+
+
+def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None) -> TrainResult:
+    """Carry out a plan. `watch` is shown the group several times a second, `say` gets remarks.
+
+    SIGINT and SIGTERM: the first lets every run write a checkpoint and stop, the second kills them.
+    """
+    with _caught_signals() as caught:
+        group, runs = _group(plan)
+        launch = _launch(plan, runs)
+        if plan.request.detach:
+            return TrainResult(group=group.id, runs=[run.id for run in runs], detached=True, signal=None, failed=[], report=None, files=[])
+        launch.wait(tick=_Tick(launch, group, caught, watch, say or (lambda text: None)))
+    if watch is not None:
+        watch(observe(group))
+    report, files = reports.write_reports(group) if plan.request.report else (reports.describe_group(group), [])
+    return TrainResult(
+        group=group.id,
+        runs=[run.id for run in runs],
+        detached=False,
+        signal=caught[0].name if caught else None,
+        failed=[run.id for run in runs if run.status.state in ("failed", "crashed")],
+        report=report,
+        files=[str(file) for file in files],
+    )
+
+
+def demo_request(seeds: int = 8, max_env_steps: int | None = None, runs_dir: Path = Path("runs")) -> TrainRequest:
+    """What `demo` trains: PPO on CartPole-v1."""
+    return TrainRequest(ref="CartPole-v1:ppo", seeds=seeds, max_env_steps=max_env_steps, runs_dir=runs_dir)
+
+
+def _group(plan: TrainPlan) -> tuple[Group, list[Run]]:
+    """The group to train: created here, or the one that the resumed runs belong to."""
+    store = Store(plan.request.runs_dir)
+    if plan.resumed:
+        return store.group(plan.resumed[0].id), plan.resumed
+    extra = {"origins": plan.origins, **({"start": plan.start} if plan.start else {})}
+    group = store.create_group(plan.configs, parent=plan.parent, parents=plan.parents or None, name=plan.request.name, extra=extra)
+    return group, group.runs
+
+
+def _launch(plan: TrainPlan, runs: Sequence[Run]) -> local.Launch:
+    config = runs[0].config
+    cores = plan.request.jobs or max(1, usable_cores() // config.run.threads)
+    device = {"auto": "cuda" if has_gpu() else "cpu"}.get(config.run.device, config.run.device)
+    # Members of a cohort stand at the same env step: a kill may have left some behind, and those train after the others.
+    together = sorted(runs, key=_last_step) if plan.resumed else list(runs)
+    cohorts = [[together[place].path for place in cohort] for cohort in plan_cohorts([run.config for run in together], cores, device)]
+    return local.start(
+        cohorts,
+        parallel=cores if device == "cpu" else 1,
+        resume=bool(plan.resumed),
+        detach=plan.request.detach,
+        threads=config.run.threads,
+    )
+
+
+def _last_step(run: Run) -> int:
+    return next((checkpoint.step for checkpoint in reversed(run.checkpoints) if checkpoint.valid), 0)
+
+
+class _Tick:
+    """What happens between two looks at the processes: signals are obeyed, and the group is shown now and then."""
+
+    def __init__(self, launch: local.Launch, group: Group, caught: list[signal.Signals], watch: Watch | None, say: Say) -> None:
+        self._launch, self._group, self._caught, self._watch, self._say = launch, group, caught, watch, say
+        self._next, self._pace = 0.0, Pace()
+
+    def __call__(self) -> None:
+        if len(self._caught) > 1:
+            self._say("aborting: what came after the last checkpoint is lost")
+            self._launch.abort()
+            return
+        if self._caught and not self._launch.stopping:
+            self._say("stopping after a checkpoint; once more aborts")
+            self._launch.stop()
+        now = time.monotonic()
+        if self._watch is not None and now >= self._next:
+            self._watch(self._pace(observe(self._group)))
+            # With a thousand runs a look takes a while: never spend more than a tenth of the time on it.
+            self._next = time.monotonic() + max(OBSERVE_SECONDS, 9 * (time.monotonic() - now))
+
+
+@contextmanager
+def _caught_signals() -> Iterator[list[signal.Signals]]:
+    """Collect SIGINT and SIGTERM instead of ending; only the main thread may, elsewhere nothing is caught."""
+    caught: list[signal.Signals] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield caught
+        return
+
+    def catch(number: int, _: FrameType | None) -> None:
+        caught.append(signal.Signals(number))
+
+    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

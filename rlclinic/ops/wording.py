@@ -1,0 +1,102 @@
+"""How numbers are said: the same words in reports, in the terminal and in messages."""
+
+import math
+from collections.abc import Sequence
+
+BLANK = "–"
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A quantity with about `digits` significant digits: 212, 0.0113, 1.5e-05, 104,233."""
+    if value is None or math.isnan(value):
+        return BLANK
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    size = abs(value)
+    if size >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    if size != 0 and size < 1e-3:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{mantissa}e{int(exponent)}"
+    text = f"{value:.{digits}g}"
+    return text if "e" not in text else f"{value:,.0f}"
+
+
+def count(value: float | None) -> str:
+    """A whole number with separators: 100,096."""
+    return BLANK if value is None or not math.isfinite(value) else f"{int(value):,}"
+
+
+def short(value: float | None) -> str:
+    """A step count that fits an axis: 31k, 1.2M."""
+    if value is None or not math.isfinite(value):
+        return BLANK
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        # 999,600 rounds to 1000k: the next unit says it better.
+        if abs(value) >= size * 0.9995:
+            scaled = value / size
+            return f"{scaled:.0f}{unit}" if scaled >= 99.95 or abs(scaled - round(scaled)) < 0.05 else f"{scaled:.1f}{unit}"
+    return f"{value:.0f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """A confidence interval, [164, 268]; nothing at all where there is none."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return ""
+    return f"[{number(low)}, {number(high)}]"
+
+
+def percent(fraction: float | None) -> str:
+    """A share: 55 %, 2.5 %."""
+    if fraction is None or not math.isfinite(fraction):
+        return BLANK
+    value = 100 * fraction
+    return f"{value:.1f} %" if 0 < abs(value) < 9.95 else f"{value:.0f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """The two largest units: 3 min 20 s, 1 h 4 min, 0.4 s."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return BLANK
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    rest, parts = round(seconds), []
+    for size, unit in _UNITS:
+        if amount := rest // size:
+            parts.append(f"{amount} {unit}")
+            rest -= amount * size
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def ago(seconds: float) -> str:
+    """How long since: 'now', '2 min ago'."""
+    if seconds < 2:
+        return "now"
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "now"
+
+
+def size(n_bytes: float) -> str:
+    """Disk space: 512 B, 1.4 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "B" or n_bytes >= 10 else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"
+
+
+def plural(amount: int, noun: str) -> str:
+    """1 seed, 8 seeds."""
+    return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"
+
+
+def listed(words: Sequence[str], most: int = 6) -> str:
+    """A short list that says how much it left out."""
+    shown = ", ".join(words[:most])
+    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"

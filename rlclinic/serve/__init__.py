@@ -1,0 +1,1 @@
+"""The faces of rlclinic: tables over `rlclinic.ops`, and how results look; no logic."""

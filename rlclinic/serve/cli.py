@@ -1,0 +1,284 @@
+"""The `rlclinic` command: a table over `rlclinic.ops`.
+
+Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 failed, 2 usage or config, 3 not found,
+4 threshold missed (with --require-threshold), 130 interrupted, 143 terminated. Nothing heavy is imported before a
+command needs it.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rlclinic.errors import RlclinicError
+from rlclinic.serve import options as opt
+from rlclinic.serve import diagnose_commands, runs_commands
+
+if TYPE_CHECKING:
+    from rlclinic.ops.outcomes import TrainResult
+
+INTERRUPTED, TERMINATED, THRESHOLD_MISSED = 130, 143, 4
+
+
+class Commands(TyperGroup):
+    """Turns rlclinic's errors into their text on stderr and their exit code; nobody sees a traceback unasked."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was typed."""
+        try:
+            return super().invoke(ctx)
+        except RlclinicError as error:
+            _fail(error, str(error), error.exit_code)
+        except KeyboardInterrupt as error:
+            _fail(error, "interrupted", INTERRUPTED)
+        except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
+            raise
+        except Exception as error:  # the outermost boundary: a bug must not look like a crash of the shell
+            if type(error).__module__.startswith("typer"):
+                raise
+            _fail(error, f"rlclinic failed unexpectedly: {type(error).__name__}: {error}\n  See where: RLCLINIC_DEBUG=1 rlclinic …", 1)
+
+
+def _fail(error: BaseException, text: str, code: int) -> None:
+    if os.environ.get("RLCLINIC_DEBUG"):
+        raise error
+    typer.echo(text, err=True)
+    raise typer.Exit(code)
+
+
+app = typer.Typer(
+    name="rlclinic",
+    cls=Commands,
+    help="Train an RL agent, find out why a run does not learn, and prove the fix.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(runs_commands.app, name="runs")
+diagnose_commands.register(app)
+config_app = typer.Typer(help="Look at configs.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"rlclinic {version('rlclinic')}")
+        except PackageNotFoundError:
+            typer.echo("rlclinic, from a checkout that is not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def train(
+    ctx: typer.Context,
+    ref: opt.Reference = None,
+    seed: opt.Seed = None,
+    seeds: opt.Seeds = None,
+    changes: opt.Set = None,
+    max_env_steps: opt.Steps = None,
+    resume: opt.Resume = None,
+    init_from: opt.InitFrom = None,
+    env_workers: opt.EnvWorkers = None,
+    device: opt.Device = None,
+    threads: opt.Threads = None,
+    jobs: opt.Jobs = None,
+    detach: opt.Detach = False,
+    tensorboard: opt.TensorBoard = False,
+    report: opt.Report = True,
+    name: opt.Label = None,
+    runs_dir: opt.RunsDir = Path("runs"),
+    require_threshold: opt.RequireThreshold = False,
+    quiet: opt.Quiet = False,
+    as_json: opt.Json = False,
+    yes: opt.Yes = False,
+) -> None:
+    """Train an agent with one or many seeds, and say how it went."""
+    from rlclinic import ops
+
+    if detach and require_threshold:
+        raise typer.BadParameter("--detach returns before the threshold can be known; leave out --require-threshold")
+    # The options have the names of the request's fields: what the request does not know is about this command.
+    asked = {key: value for key, value in ctx.params.items() if key in ops.TrainRequest.model_fields and value is not None}
+    result = _train(ops.TrainRequest(**asked), quiet, as_json, yes)
+    if require_threshold and result.report is not None and result.report.verdict != "SOLVED":
+        raise typer.Exit(THRESHOLD_MISSED)
+
+
+def _train(request: Any, quiet: bool, as_json: bool, yes: bool) -> "TrainResult":
+    """Train, show, and end with the exit code that says how it ended."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render, watch
+
+    plan = ops.plan_training(request)
+    if plan.question and not yes and console.is_attended() and not console.confirm(plan.question):
+        raise typer.Exit(2)
+    with watch.watch(quiet) as view:
+        for note in plan.notes:
+            view.say(note)
+        result = ops.train(plan, watch=None if quiet else view, say=view.say)
+    console.print_json(result) if as_json else render.print_train(result)
+    if result.signal:
+        raise typer.Exit(TERMINATED if result.signal == "SIGTERM" else INTERRUPTED)
+    if result.failed:
+        raise typer.Exit(1)
+    return result
+
+
+@app.command()
+def play(
+    run: opt.Selector = "@last",
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="How many.")] = 3,
+    sampled: Annotated[bool, typer.Option("--sampled", help="Sample actions as in training, instead of the most likely ones.")] = False,
+    render_mode: Annotated[str, typer.Option("--render", help="human (a window), ansi (text) or none.")] = "human",
+    seed: Annotated[int | None, typer.Option(min=0, help="Other start states.")] = None,
+    runs_dir: opt.RunsDir = Path("runs"),
+    as_json: opt.Json = False,
+) -> None:
+    """Watch a trained policy act. RUN/@best (the default), RUN/@last or RUN@STEP."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.play(run, runs_dir, episodes=episodes, deterministic=not sampled, render=render_mode, seed=seed)
+    console.print_json(result) if as_json else render.print_evaluation(result)
+
+
+@app.command()
+def evaluate(
+    run: opt.Selector = "@last",
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="How many, in parallel.")] = 100,
+    sampled: Annotated[bool, typer.Option("--sampled", help="Sample actions as in training, instead of the most likely ones.")] = False,
+    video: Annotated[Path | None, typer.Option(help="Also record an episode: out.mp4 or out.gif.")] = None,
+    require_threshold: opt.RequireThreshold = False,
+    runs_dir: opt.RunsDir = Path("runs"),
+    as_json: opt.Json = False,
+) -> None:
+    """Score a trained policy from fixed start states. RUN/@best (the default), RUN/@last or RUN@STEP."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.evaluate(run, runs_dir, episodes=episodes, deterministic=not sampled, video=video)
+    console.print_json(result) if as_json else render.print_evaluation(result)
+    if require_threshold and (result.threshold is None or result.return_mean < result.threshold):
+        raise typer.Exit(THRESHOLD_MISSED)
+
+
+@app.command()
+def envs(
+    pattern: Annotated[str, typer.Argument(help="Only names that contain this.")] = "",
+    as_json: opt.Json = False,
+) -> None:
+    """List environments with tuned variants, their thresholds and what was measured."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.list_environments(pattern)
+    console.print_json(result) if as_json else render.print_environments(result)
+
+
+@config_app.command("show")
+def config_show(
+    ref: Annotated[str, typer.Argument(help="CartPole-v1:ppo, a YAML file, a run or a group.", autocompletion=opt.complete_reference)],
+    changes: opt.Set = None,
+    origins: Annotated[bool, typer.Option("--origins", help="Say where each value comes from.")] = False,
+    runs_dir: opt.RunsDir = Path("runs"),
+    as_json: opt.Json = False,
+) -> None:
+    """Print a whole config, as it would be trained, and the numbers that follow from it."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.show_config(ref, changes or [], runs_dir)
+    console.print_json(result) if as_json else render.print_config(result, origins)
+
+
+@app.command()
+def status(
+    run: Annotated[str | None, typer.Argument(help="A run or group; none: all that are training.", autocompletion=opt.complete_run)] = None,
+    runs_dir: opt.RunsDir = Path("runs"),
+    as_json: opt.Json = False,
+) -> None:
+    """How the trainings that are running stand."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.get_training_status(run, runs_dir)
+    console.print_json(result) if as_json else render.print_status(result)
+
+
+@app.command()
+def stop(run: opt.Selector = "@running", runs_dir: opt.RunsDir = Path("runs"), as_json: opt.Json = False) -> None:
+    """Ask runs to save a checkpoint and stop."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.stop(run, runs_dir)
+    console.print_json(result) if as_json else render.print_requested(result, "checkpoint and stop")
+
+
+@app.command()
+def adjust(
+    run: opt.Selector = "@running", changes: opt.Set = None, runs_dir: opt.RunsDir = Path("runs"), as_json: opt.Json = False
+) -> None:
+    """Change a number of a run while it trains: --set algo.ent_coef=0.01."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.adjust(run, changes or [], runs_dir)
+    console.print_json(result) if as_json else render.print_requested(result, "set ")
+
+
+@app.command()
+def doctor(runs_dir: opt.RunsDir = Path("runs"), as_json: opt.Json = False) -> None:
+    """Check this installation and machine, and say what to type."""
+    from rlclinic import ops
+    from rlclinic.serve import console, render
+
+    result = ops.doctor(runs_dir)
+    console.print_json(result) if as_json else render.print_doctor(result)
+    if not result.healthy:
+        raise typer.Exit(1)
+
+
+@app.command()
+def demo(
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 8,
+    max_env_steps: opt.Steps = None,
+    runs_dir: opt.RunsDir = Path("runs"),
+    quiet: opt.Quiet = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Train CartPole-v1 with PPO on several seeds and show the group's report."""
+    from rlclinic import ops
+    from rlclinic.serve import render
+
+    result = _train(ops.demo_request(seeds, max_env_steps, runs_dir), quiet, as_json, yes=True)
+    if result.report is not None and not as_json:
+        render.print_curve(result.report)
+        render.print_seeds(result.report)
+        render.print_lines([f"picture   {file}" for file in result.files if file.endswith(".png")])
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal without UTF-8 gets question marks for ░ and ╭, not a crash.
+            stream.reconfigure(errors="replace")
+    app()
+
+
+if __name__ == "__main__":
+    main()

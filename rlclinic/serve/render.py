@@ -1,0 +1,267 @@
+"""Results as text for people: one function per kind of result. Nothing here decides anything."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlclinic.ops import pages
+from rlclinic.ops.wording import BLANK, ago, count, duration, listed, number, percent, plural, short, size
+from rlclinic.serve import console, plot, watch
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from rlclinic.ops.outcomes import (
+        ConfigView,
+        Diagnostics,
+        EnvironmentList,
+        EvaluationResult,
+        GroupReport,
+        Requested,
+        StatusReport,
+        TrainResult,
+    )
+    from rlclinic.ops.results import CheckpointList, LogText, MetricTable, Removed, RunInfo, RunList, RunRow
+
+MARKS = {"ok": "✓", "warning": "·", "missing": "✗", "failed": "✗"}
+STYLES = {"SOLVED": "bold green", "PARTLY SOLVED": "bold yellow", "NOT SOLVED": "bold red", "FAILED": "bold red"}
+
+
+def print_train(result: "TrainResult") -> None:
+    """The end of `train`: verdict, gap, curve where something is left to wish for, the next command, the report."""
+    out = console.results()
+    if result.report is None:
+        out.print(f"started {result.group} ({plural(len(result.runs), 'run')}), which goes on without this terminal")
+        out.print(f"watch it  rlclinic status {result.group}      stop it  rlclinic stop {result.group}")
+        out.print(f"report    rlclinic runs show {result.group} --report, once it has ended")
+        return
+    report = result.report
+    if report.verdict != "SOLVED":
+        out.print(f"{report.id} · {pages.subtitle(report)}")
+    print_verdict(report)
+    if report.verdict != "SOLVED":
+        print_lines(plot.curve_lines(report.curve))
+    print_failures(report)
+    print_next(report)
+    if result.files:
+        out.print(f"report    {next((file for file in result.files if file.endswith('.html')), result.files[0])}")
+
+
+def print_verdict(report: "GroupReport") -> None:
+    """SOLVED  8 of 8 seeds reached 475 · return ... · time."""
+    from rich.text import Text
+
+    speed = f"{duration(report.wall_seconds)}, {count(report.steps_per_second)} steps/s" if report.wall_seconds else ""
+    line = Text(report.verdict, style=STYLES.get(report.verdict, "bold"))
+    line.append(f"  {pages.headline(report)}" + (f" · {speed}" if speed else ""), style="default")
+    console.results().print(line, soft_wrap=True)
+    if report.note:
+        print_lines([f"note      {report.note}"])
+
+
+def print_failures(report: "GroupReport") -> None:
+    """Why seeds failed: each reason once, with the runs that gave it."""
+    reasons: dict[str, tuple[list[str], list[str]]] = {}
+    for seed in report.seeds:
+        if seed.state in ("failed", "crashed"):
+            first, *rest = (seed.reason or "no reason was recorded").splitlines()
+            reasons.setdefault(first, ([], rest))[0].append(seed.run)
+    for first, (runs, rest) in reasons.items():
+        print_lines([f"failed    {listed(runs, 4)}: {first}", *("          " + line for line in rest)])
+
+
+def print_next(report: "GroupReport") -> None:
+    """The commands worth typing now."""
+    print_lines([f"{'next' if index == 0 else '':<10}{command}" for index, command in enumerate(report.next)])
+
+
+def print_group(report: "GroupReport") -> None:
+    """`runs show GROUP`."""
+    print_lines([f"{report.id} · {pages.subtitle(report)}"])
+    print_verdict(report)
+    print_lines(plot.curve_lines(report.curve))
+    print_seeds(report)
+    print_next(report)
+
+
+def print_curve(report: "GroupReport") -> None:
+    """The curve, where `print_train` has left it out."""
+    if report.verdict == "SOLVED":
+        print_lines(plot.curve_lines(report.curve))
+
+
+def print_seeds(report: "GroupReport") -> None:
+    """A row per seed, and where the time went."""
+    table = _table("run", ">seed", ">last", ">best", ">threshold at", ">env steps", "state")
+    for seed in report.seeds:
+        table.add_row(*pages.seed_cells(seed))
+    console.results().print(table)
+    if report.throughput:
+        print_lines(["time      " + " · ".join(f"{name} {percent(share)}" for name, share in report.throughput.items())])
+
+
+def print_runs(result: "RunList") -> None:
+    """`runs list`."""
+    if not result.runs:
+        print_lines([f"no runs in {result.root}", "  Start one: rlclinic train CartPole-v1:ppo"])
+        return
+    table = _table("run", "config", "state", ">env steps", ">return", ">eval", ">best", ">threshold at", ">changed")
+    for row in result.runs:
+        table.add_row(*_run_cells(row))
+    console.results().print(table)
+    if result.total > len(result.runs):
+        console.progress().print(f"{len(result.runs)} of {result.total:,} runs, newest first; all of them: --all")
+
+
+def _run_cells(row: "RunRow") -> list[str]:
+    share = f" ({row.env_steps / row.max_env_steps:.0%})" if row.max_env_steps and row.state not in ("finished",) else ""
+    reached = BLANK if row.threshold_reached_at is None else short(row.threshold_reached_at)
+    when = BLANK if row.age_seconds is None else ago(row.age_seconds)
+    values = [number(value) for value in (row.return_mean, row.eval_mean, row.best_eval)]
+    return [row.id, row.name, row.state, f"{count(row.env_steps)}{share}", *values, reached, when]
+
+
+def print_run(info: "RunInfo") -> None:
+    """`runs show RUN`."""
+    row = info.run
+    lines = [f"{row.id} · {row.name} · seed {row.seed} · {row.state} · {count(row.env_steps)}/{count(row.max_env_steps)} env steps"]
+    lines += [f"reason    {info.reason}"] if info.reason else []
+    lines += [f"from      {row.parent}"] if row.parent else []
+    lines += plot.curve_lines(info.curve)
+    lines += [f"  {name:<38}{number(value)}" for name, value in info.latest.items()]
+    kept = ", ".join(f"{c.step}{' @best' if c.best else ''}{' @last' if c.last else ''}" for c in info.checkpoints)
+    lines += [f"kept      {kept or 'no checkpoint yet'}"]
+    lines += [f"time      {duration(info.wall_seconds)} · {count(info.steps_per_second)} steps/s", f"folder    {info.path}"]
+    print_lines(lines)
+
+
+def print_metrics(result: "MetricTable") -> None:
+    """`runs metrics`: first, last and range of each series, with a sparkline."""
+    table = _table("metric", "", ">first", ">last", ">lowest", ">highest")
+    table.add_column("meaning", no_wrap=True, overflow="ellipsis", style="dim")
+    for series in result.series:
+        values = [number(value) for value in (series.first, series.last, series.low, series.high)]
+        table.add_row(series.name, plot.sparkline(series.values), *values, series.meaning or "")
+    console.results().print(table)
+
+
+def print_checkpoints(result: "CheckpointList") -> None:
+    """`runs checkpoints`."""
+    table = _table(">env step", "marks", ">size", "state", "path")
+    for row in result.checkpoints:
+        marks = " ".join(mark for mark, on in (("@best", row.best), ("@last", row.last)) if on)
+        table.add_row(count(row.step), marks, size(row.bytes), "whole" if row.valid else "damaged", row.path)
+    if result.checkpoints:
+        console.results().print(table)
+    else:
+        print_lines([f"run {result.run} has no checkpoint yet"])
+
+
+def print_log(result: "LogText") -> None:
+    """`runs logs`."""
+    print_lines(result.lines or [f"run {result.run} has written no log"])
+
+
+def print_removed(result: "Removed") -> None:
+    """`runs rm`."""
+    verb = "removed" if result.deleted else "would remove"
+    groups = f" and {plural(len(result.groups), 'group')}" if result.groups else ""
+    print_lines([f"{verb} {plural(len(result.runs), 'run')}{groups}, {size(result.bytes)}: {listed(result.runs)}"])
+
+
+def print_status(result: "StatusReport") -> None:
+    """`status`."""
+    out = console.results()
+    for group in result.groups:
+        eta = f" · {duration(group.eta_seconds)} left" if group.eta_seconds else ""
+        rate = f" · {count(group.steps_per_second)} steps/s" if group.steps_per_second else ""
+        out.print(f"{watch.headline(group)} · {group.state} · {count(group.env_steps)}/{count(group.max_env_steps)} env steps{rate}{eta}")
+        out.print(watch.member_table(group))
+
+
+def print_requested(result: "Requested", what: str) -> None:
+    """`stop` and `adjust`."""
+    changes = ", ".join(f"{key} = {json.dumps(value)}" for key, value in result.changes.items())
+    lines = [f"asked {plural(len(result.runs), 'run')} to {what}{changes}: {listed(result.runs)}"]
+    if result.skipped:
+        lines.append("left alone: " + listed([f"{run} ({state})" for run, state in result.skipped.items()]))
+    print_lines(lines)
+
+
+def print_evaluation(result: "EvaluationResult") -> None:
+    """`evaluate` and `play`."""
+    how = f"{plural(result.episodes, 'episode')}, {'deterministic' if result.deterministic else 'sampled actions'}"
+    lines = [f"{result.run}/{result.checkpoint} (env step {count(result.step)}) · {result.env} · {how}"]
+    ends = f"lowest {number(result.return_min)}, highest {number(result.return_max)}"
+    success = "" if result.success_rate is None else f" · success {percent(result.success_rate)}"
+    lines.append(
+        f"return {number(result.return_mean)} ± {number(result.return_std)} ({ends}) · length {number(result.length_mean)}{success}"
+    )
+    if result.threshold is not None:
+        gap = result.threshold - result.return_mean
+        reached = "reached" if gap <= 0 else f"missed by {number(gap)}"
+        lines.append(f"threshold {number(result.threshold, 4)} {reached}")
+    lines += [f"video     {result.video}"] if result.video else []
+    print_lines(lines)
+
+
+def print_environments(result: "EnvironmentList") -> None:
+    """`envs`."""
+    table = _table("environment", "variants", ">threshold", "measured")
+    for row in result.environments:
+        measured = row.problem or "; ".join(f"{variant}: {text}" for variant, text in row.measured.items()) or row.description
+        table.add_row(row.id, ", ".join(row.variants), number(row.threshold, 4), measured)
+    console.results().print(table)
+    console.progress().print("Any other Gymnasium id trains too, with general settings: rlclinic train Some-v0:ppo")
+
+
+def print_config(result: "ConfigView", origins: bool) -> None:
+    """`config show`: YAML; with origins, each value with where it came from."""
+    if not origins:
+        print_lines([_yaml(result.config).rstrip()])
+    else:
+        table = _table("setting", "value", "from")
+        for key, value in _leaves(result.config):
+            table.add_row(key, json.dumps(value), result.origins.get(key, "default"))
+        console.results().print(table)
+    print_lines([f"# {note}" for note in result.notes])
+    print_lines(["", "# what follows from it", *(f"# {key}: {number(float(value), 6)}" for key, value in result.derived.items())])
+
+
+def print_doctor(result: "Diagnostics") -> None:
+    """`doctor`."""
+    table = _table("", "check", "found", "type")
+    for check in result.checks:
+        table.add_row(MARKS[check.status], check.name, check.found, check.fix or "")
+    console.results().print(table)
+    print_lines(["ready to train" if result.healthy else "not ready to train: see the lines marked ✗"])
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Text as it is: no wrapping, so that it can be piped and pasted."""
+    out = console.results()
+    for line in lines:
+        out.print(line, soft_wrap=True)
+
+
+def _table(*heads: str) -> "Table":
+    """A table without lines; a head that starts with > is right-aligned."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for head in heads:
+        # Ids and numbers are copied from here: they may be pushed to the next line, but never cut.
+        table.add_column(head.lstrip(">"), justify="right" if head.startswith(">") else "left", overflow="fold")
+    return table
+
+
+def _leaves(config: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    from rlclinic.config.schema import flatten
+
+    return list(flatten(config, prefix).items())
+
+
+def _yaml(config: dict[str, Any]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100))

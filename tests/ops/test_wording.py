@@ -1,0 +1,40 @@
+import math
+
+import pytest
+
+from rlclinic.ops import wording
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(212.34, "212"), (0.0113, "0.0113"), (1.5e-5, "1.5e-5"), (104233.2, "104,233"), (99.96, "100"), (0, "0"), (-0.5, "-0.5"), (None, "–")],
+)
+def test_a_number_has_about_three_digits_and_no_empty_ones(value: float | None, text: str) -> None:
+    assert wording.number(value) == text
+
+
+def test_numbers_that_are_none_are_said_so() -> None:
+    assert [wording.number(value) for value in (math.nan, math.inf, -math.inf)] == ["–", "∞", "-∞"]
+
+
+@pytest.mark.parametrize(("value", "text"), [(31_000, "31k"), (1.2e6, "1.2M"), (999_600, "1M"), (500, "500"), (5_120, "5.1k"), (None, "–")])
+def test_a_step_count_fits_an_axis(value: float | None, text: str) -> None:
+    assert wording.short(value) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0.4 s"), (200, "3 min 20 s"), (3_840, "1 h 4 min"), (3_600, "1 h"), (None, "–")])
+def test_a_duration_has_at_most_two_units(seconds: float | None, text: str) -> None:
+    assert wording.duration(seconds) == text
+
+
+def test_an_interval_that_does_not_exist_says_nothing() -> None:
+    assert wording.interval(164.2, 268.4) == "[164, 268]"
+    assert wording.interval(None, 1.0) == ""
+
+
+def test_shares_sizes_and_lists_are_said_in_words() -> None:
+    assert [wording.percent(share) for share in (0.55, 0.025, 0.0, None)] == ["55 %", "2.5 %", "0 %", "–"]
+    assert [wording.size(n) for n in (512, 1_400_000)] == ["512 B", "1.4 MB"]
+    assert [wording.plural(n, "seed") for n in (1, 8)] == ["1 seed", "8 seeds"]
+    assert wording.listed(list("abcdefgh"), 3) == "a, b, c and 5 more"
+    assert [wording.ago(s) for s in (0.5, 130, 90_000)] == ["now", "2 min ago", "1 d ago"]
