@@ -1,6 +1,6 @@
 """Train on an environment of your own: pass the class, no registration needed.
 
-    python examples/own_environment.py [ENV_STEPS]
+python examples/own_environment.py [ENV_STEPS]
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Train four seeds of CartPole in this process, look at how they did, and act with the best policy.
 
-    python examples/train_cartpole.py [ENV_STEPS]
+python examples/train_cartpole.py [ENV_STEPS]
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Watch a run from a callback, stop it when it is good enough, then go on from a checkpoint with another learning rate.
 
-    python examples/watch_and_stop.py [ENV_STEPS]
+python examples/watch_and_stop.py [ENV_STEPS]
 """
 
 import sys
@@ -13,9 +13,10 @@ env_steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60_000
 
 def good_enough(row: dict[str, Any]) -> bool:
     """Called with every row of metrics.csv; False stops the run at a checkpoint."""
-    if row.get("val/roll/ep_rew_mean") is not None:
-        print(f"{row['total_timesteps']:>7} env steps: evaluation {row['val/roll/ep_rew_mean']:.0f}, KL {row['train/metrics/kl_divergence']:.3f}")
-    return (row.get("val/roll/ep_rew_mean") or 0) < 450
+    evaluated = row.get("val/roll/ep_rew_mean")
+    if evaluated is not None:
+        print(f"{row['total_timesteps']:>7} env steps: evaluation {evaluated:.0f}, KL {row['train/metrics/kl_divergence']:.3f}")
+    return (evaluated or 0) < 450
 
 
 group = rlclinic.train("CartPole-v1:ppo", callback=good_enough, overrides=[f"run.max_env_steps={env_steps}"])

@@ -207,7 +207,23 @@ METRICS: Final[dict[str, Metric]] = {
 }
 """By canonical name, in the order of a table's columns."""
 
+_OFF_POLICY = _table("train/", MEAN, """
+    loss/td | return² | TD error of a Q-network, as its framework weights it: Huber or squared.
+    loss/actor | return | Actor loss of DDPG, TD3 or SAC: falls as the critic's values rise, which need not be true.
+    loss/critic | return² | TD error of the critics.
+    loss/alpha | - | Loss of SAC's temperature.
+    metrics/q_mean | return | Mean of the Q-values of the batch's actions.
+    metrics/q2_mean | return | The same of the second critic.
+    metrics/action_std | action | Mean standard deviation of the policy over action dimensions (continuous).
+    metrics/kl_signed | nats | Mean difference of old and new log-probabilities: as `kl_divergence`, but noisier, and it may be negative.
+    hp/alpha | - | SAC's temperature. | the value applied
+    hp/epsilon | share | Share of random actions (DQN). | the value applied
+""")  # fmt: skip
+
+FOREIGN: Final[dict[str, Metric]] = {metric.name: metric for metric in _OFF_POLICY}
+"""Metrics that other frameworks log and training here does not, by the name that readers give them."""
+
 
 def find(name: str) -> Metric | None:
     """The entry of a column; None if it is not one of ours."""
-    return METRICS.get(name)
+    return METRICS.get(name) or FOREIGN.get(name)

@@ -28,8 +28,9 @@ class RunConfig(Strict):
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where it is computed. A GPU pays for many runs or thousands of envs at once; one run of a small task is faster on the
     CPU. `auto`: cuda if there is one."""
-    engine: Literal["eager", "auto"] = "eager"
-    """How it is computed. Decided once and kept by every resume, because engines differ in the last bits."""
+    engine: Literal["eager", "autograd"] = "eager"
+    """How gradients are computed: `eager` by hand-written derivatives where there are any, `autograd` by PyTorch always (slower; the
+    reference). Kept by every resume, because engines differ in the last bits."""
     threads: Count = Field(1, ge=1)
     """CPU threads of a training process. More pays only for wide networks and large batches; small ones lose more to
     waiting than they gain, and other seeds can use the other cores. Usual: 1."""

@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 from rlclinic.runs import disk
 from rlclinic.runs.lock import HOST
@@ -39,8 +39,8 @@ class EventFile:
 
     def add(self, step: int, wall_time: float, scalars: Mapping[str, object]) -> None:
         """One event with every scalar that is a finite number; blanks are left out."""
-        values = b"".join(_bytes(1, _bytes(1, tag.encode()) + _float(2, float(number))) for tag, number in scalars.items() if _is_number(number))  # type: ignore[arg-type]
-        self._write(_double(1, wall_time) + _varint_field(2, step) + _bytes(5, values))
+        values = [_bytes(1, tag.encode()) + _float(2, number) for tag, number in scalars.items() if _is_number(number)]
+        self._write(_double(1, wall_time) + _varint_field(2, step) + _bytes(5, b"".join(_bytes(1, value) for value in values)))
 
     def _write(self, event: bytes) -> None:
         length = struct.pack("<Q", len(event))
@@ -58,7 +58,7 @@ def masked_crc(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and math.isfinite(value)
 
 

@@ -42,7 +42,7 @@ GROUPS: Final = "@groups"
 
 META: Final = frozenset(
     {"schema_version", "id", "group", "members", "label", "created", "parent", "start", "prescription", "trial"}
-    | {"origins", "engine", "versions"}
+    | {"origins", "engine", "versions", "source"}
 )
 """Keys of config.json and group.json that are about the run; all others are its settings, nested as in YAML."""
 
@@ -330,6 +330,12 @@ def one_line(value: dict[str, Any]) -> str:
 def _config(record: dict[str, Any]) -> "Config":
     from rlclinic.config import records
 
+    if isinstance(source := record.get("source"), dict):
+        raise RunError(
+            f"{record.get('id')} was imported ({source.get('framework')}): not all of its settings are known.\n"
+            "  What it left out would silently become another setting than the one it was trained with.\n"
+            f"  It can be diagnosed and compared; to train: rlclinic train {record.get('name', 'CONFIG')} --set KEY=VALUE"
+        )
     return records.from_record(settings(record))
 
 

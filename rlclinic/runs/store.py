@@ -183,6 +183,24 @@ class Store:
         disk.point(self.root / LAST, members[-1])
         return Group(folder)
 
+    def create_foreign(self, records: Sequence[dict[str, Any]], source: Sequence[dict[str, Any]]) -> Group:
+        """Make the folders of runs that another framework trained, and their group.
+
+        `records` hold the settings that are known, nested as in YAML, which need not be a whole config; `source` says for
+        each where it came from. All but the seed must be equal.
+        """
+        gid = self._reserve()
+        about = {"schema_version": SCHEMA_VERSION, "group": gid, "created": time.time(), "versions": _versions()}
+        members = [f"{gid}-s{record['seed']}" if "seed" in record else f"{gid}-r{place}" for place, record in enumerate(records)]
+        for member, record, origin in zip(members, records, source, strict=True):
+            self._create_run(self.root / member, {"id": member, **about, "source": origin, **record})
+        shared = {key: value for key, value in records[0].items() if key != "seed"}
+        folder = self.root / GROUPS / gid
+        origin = {"framework": source[0].get("framework")}
+        disk.write_json(folder / GROUP, {**about, "id": gid, "members": members, "source": origin, **shared}, sync=True)
+        disk.point(self.root / LAST, members[-1])
+        return Group(folder)
+
     def _create_run(self, folder: Path, record: dict[str, Any]) -> None:
         with disk.guarded(folder):
             folder.mkdir()

@@ -74,12 +74,17 @@ def read(path: Path) -> Table:
     width = len(names)
     # Every line is counted by itself: two damaged ones could otherwise make up for each other, shifted.
     whole = [line for line in lines if line.count(b",") == width - 1] if width else []
-    try:
-        values, blank = _fast(b",".join(whole)) if whole else (np.empty(0), np.empty(0, dtype=bool))
-    except ValueError:
-        values, blank = _tolerant(b",".join(whole).split(b","))
+    values, blank = numbers(b",".join(whole)) if whole else (np.empty(0), np.empty(0, dtype=bool))
     shape = (len(whole), width)
     return Table(names, values.reshape(shape), blank.reshape(shape), skipped=len(lines) - len(whole))
+
+
+def numbers(cells: bytes) -> tuple[Column, Mask]:
+    """The numbers between commas, and where there is none: NaN there, which is also what `nan` reads as."""
+    try:
+        return _fast(cells)
+    except (ValueError, OverflowError):
+        return _tolerant(cells.split(b","))
 
 
 def _fast(cells: bytes) -> tuple[Column, Mask]:

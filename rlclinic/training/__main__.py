@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from rlclinic.errors import RlclinicError
+from rlclinic.errors import RlclinicError, RunError
+from rlclinic.runs import ending
 from rlclinic.runs.record import Run
 from rlclinic.training import assembly, trainer
 from rlclinic.training.trainer import Session
@@ -38,20 +39,41 @@ def train_runs(
 ) -> bool:
     """Train folders that exist; True if no member failed. Runs that stand at different steps train one after the other."""
     torch.set_num_threads(runs[0].config.run.threads)
-    fine = True
-    for together in assembly.group_by_step(runs, resume=resume):
-        cohort = assembly.assemble([run for run, _ in together], [start for _, start in together], factory)
-        session = Session(cohort, callback)
+    waiting, refused = assembly.group_by_step(runs, resume=resume)
+    fine, session = not refused, None
+    while waiting:
+        together = waiting.pop(0)
+        try:
+            cohort = assembly.assemble(together, factory)
+        except RunError as error:
+            fine, refused = False, [*refused, error]
+            continue
+        # A signal that came while this cohort was put together was heard by the one before it.
+        session = Session(cohort, callback, stop_requested=session is not None and session.stop_requested)
         if signals:
             _listen(session)
-        try:
-            trainer.train(session)
-        finally:
-            trainer.close(session)
-        fine = fine and all(member.state in ("finished", "stopped") for member in cohort.members)
+        for reason in [*refused, *cohort.refused]:
+            print(reason, file=sys.stderr)
+        refused = []
+        _train(session)
+        fine = fine and not cohort.refused and all(member.state in ("finished", "stopped") for member in cohort.members)
         if session.stop_requested:
             break
+    for run, _ in (each for together in waiting for each in together):
+        ending.close(run.path, "stopped", "asked to stop before its turn came")
+    if refused:
+        raise refused[0]
     return fine
+
+
+def _train(session: Session) -> None:
+    try:
+        trainer.train(session)
+    except BaseException as error:
+        trainer.give_up(session, error)
+        raise
+    finally:
+        trainer.close(session)
 
 
 def _listen(session: Session) -> None:

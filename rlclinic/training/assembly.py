@@ -2,17 +2,20 @@
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlclinic.config import Config
-from rlclinic.errors import ConfigError
+from rlclinic.errors import ConfigError, RunError
+from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
+from rlclinic.training import checkpoint as checkpoints
 from rlclinic.training import envs, optim, rows, snapshot
 from rlclinic.training.algos import ALGORITHMS
 from rlclinic.training.checkpoint import Checkpoint
@@ -41,6 +44,8 @@ class Cohort:
     iteration: int = 0
     env_steps: int = 0
     eval_env: Any = None
+    refused: list[RunError] = field(default_factory=list)
+    """Why runs that were meant to train along do not: their folder is somebody else's, or takes no writing."""
 
     @property
     def config(self) -> Config:
@@ -52,88 +57,142 @@ def device_of(config: Config) -> torch.device:
     """Where to compute; asking for a GPU that is not there is an error, not a slow run."""
     wanted = config.run.device
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("run.device=cuda, but PyTorch finds no CUDA device.\n  Nothing could be computed.\n  Try: --device cpu, or: rlclinic doctor")
+        raise ConfigError(
+            "run.device=cuda, but PyTorch finds no CUDA device.\n  Nothing could be computed.\n  Try: --device cpu, or: rlclinic doctor"
+        )
     return torch.device("cuda" if wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available()) else "cpu")
 
 
-def load(run: Run, *, resume: bool) -> tuple[Checkpoint | None, str, list[str]]:
-    """Where a run goes on from: (checkpoint, how, messages); how is new, resume, fork, extend or init."""
-    if resume:
+class Start(NamedTuple):
+    """Where a run goes on from."""
+
+    found: Checkpoint | None
+    how: str
+    """new, resume, fork, extend or init"""
+    messages: list[str]
+    again: bool = False
+    """Whether it was started before and ended without a checkpoint: its rows are written anew."""
+
+
+def load(run: Run, *, resume: bool) -> Start:
+    """Find the checkpoint that a run starts from. A resume of a run that has none starts it again as it started then."""
+    if resume and checkpoints.steps(run.path):
         found, passed = snapshot.of_run(run.path, None)
-        return found, "resume", passed
+        return Start(found, "resume", passed)
+    messages = ["killed before its first checkpoint: it starts again"] if resume else []
     if run.parent is None:
-        return None, "new", []
+        return Start(None, "new", messages, again=resume)
     parent, _, step = run.parent.rpartition("@")
     found, passed = snapshot.of_run(run.path.parent / parent, int(step))
-    return found, str(run.record.get("start", "fork")), passed
+    return Start(found, str(run.record.get("start", "fork")), messages + passed, again=resume)
 
 
-def assemble(runs: Sequence[Run], starts: list[tuple[Checkpoint | None, str, list[str]]], factory: Factory | None = None) -> Cohort:
-    """A cohort ready to train. All runs have one shape and start from the same step."""
-    config = runs[0].config
-    device = device_of(config)
-    seeds = [run.seed for run in runs]
-    env = envs.make(config.env, seeds, config.env.n_envs, device=str(device), factory=factory)
-    plan = _plan(config, env)
-    learner = _learner(plan, runs, env, device)
-    cohort = Cohort(
-        members=[_member(run, start) for run, start in zip(runs, starts, strict=True)],
-        plan=plan,
-        learner=learner,
-        env=env,
-        position=Position(torch.empty(0)),
-        episodes=Episodes(len(runs), config.env.n_envs),
-        seed=torch.tensor(seeds, dtype=torch.int64, device=device).view(-1, 1, 1),
-        device=device,
-    )
-    _go_on(cohort, starts)
-    if config.run.eval_episodes:
-        cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=str(device), evaluation=True, factory=factory)
+def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = None) -> Cohort:
+    """A cohort ready to train, of runs of one shape that start from the same step; RunError if none of them can be written to."""
+    with ExitStack() as undo:
+        # Whatever fails in here, no lock and no env worker may stay behind.
+        members, starts, refused = _open(together, undo)
+        config = members[0].config
+        device = device_of(config)
+        seeds = [member.run.seed for member in members]
+        env = envs.make(config.env, seeds, config.env.n_envs, device=str(device), factory=factory)
+        undo.callback(env.close)
+        plan = plan_for(config, env)
+        cohort = Cohort(
+            members=members,
+            plan=plan,
+            learner=fresh_learner(plan, seeds, config.env.n_envs, device),
+            env=env,
+            position=Position(torch.empty(0)),
+            episodes=Episodes(len(members), config.env.n_envs),
+            seed=torch.tensor(seeds, dtype=torch.int64, device=device).view(-1, 1, 1),
+            device=device,
+            refused=refused,
+        )
+        _go_on(cohort, starts)
+        if config.run.eval_episodes:
+            cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=str(device), evaluation=True, factory=factory)
+        undo.pop_all()
     return cohort
 
 
-def _plan(config: Config, env: Any) -> Plan:
+def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[Member], list[Start], list[RunError]]:
+    """Take every run's folder; one that is busy or read-only is left out, and the others train."""
+    members, starts, refused = [], [], []
+    for run, start in together:
+        try:
+            member = _member(run, start)
+        except RunError as error:
+            refused.append(error)
+            continue
+        undo.callback(member.writer.close)
+        members.append(member)
+        starts.append(start)
+    if not members:
+        raise refused[0]
+    return members, starts, refused
+
+
+def plan_for(config: Config, env: Any) -> Plan:
+    """Algorithm, network and optimizer for a config and what its environment gives and takes."""
     if len(env.obs_shape) != 1:
         raise ConfigError(
             f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; net.hidden builds layers for vectors.\n"
             f"  The first layer could not be applied.\n"
-            f"  Flatten them: --set 'env.wrappers=[{{\"id\": \"FlattenObservation\"}}]'"
+            f'  Flatten them: --set \'env.wrappers=[{{"id": "FlattenObservation"}}]\''
         )
     distribution = distributions.of(env.action)
     policy = mlp.build(config.net, env.obs_shape[0], distribution)
     algo = config.algo
     rule = optim.Optimizer(algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay, policy.layout)
-    return Plan(ALGORITHMS[algo.name], algo, config.env, policy, rule, getattr(algo, "n_epochs", 1), config.batch_rows, config.rollout_size)
+    return Plan(
+        algo=ALGORITHMS[algo.name],
+        config=algo,
+        env=config.env,
+        policy=policy,
+        optimizer=rule,
+        n_epochs=getattr(algo, "n_epochs", 1),
+        batch_rows=config.batch_rows,
+        rollout_size=config.rollout_size,
+        engine=config.run.engine,
+    )
 
 
-def _learner(plan: Plan, runs: Sequence[Run], env: Any, device: torch.device) -> Learner:
-    flat = torch.cat([mlp.initialize(plan.policy, run.seed) for run in runs]).to(device)
-    members = len(runs)
-    obs_stats = normalize.moments(members, env.obs_shape[0], device) if plan.env.normalize_obs else None
+def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.device | None = None) -> Learner:
+    """Weights as each member's seed gives them; nothing learned, nothing normalized yet."""
+    device = device or torch.device("cpu")
+    flat = torch.cat([mlp.initialize(plan.policy, seed) for seed in seeds]).to(device)
+    members = len(seeds)
+    obs_stats = normalize.moments(members, plan.policy.obs_size, device) if plan.env.normalize_obs else None
     reward_stats = normalize.moments(members, 1, device) if plan.env.normalize_reward else None
-    carry = torch.zeros(members, env.n_envs, device=device) if plan.env.normalize_reward else None
+    carry = torch.zeros(members, n_envs, device=device) if plan.env.normalize_reward else None
     return Learner(flat, optim.start(flat), obs_stats, reward_stats, carry)
 
 
-def _member(run: Run, start: tuple[Checkpoint | None, str, list[str]]) -> Member:
-    found, how, messages = start
-    offset = found.state["metrics_offset"] if found is not None and how == "resume" else None
+def _member(run: Run, start: Start) -> Member:
+    found, how = start.found, start.how
+    offset = found.state["metrics_offset"] if found is not None and how == "resume" else 0 if start.again else None
     member = Member(run, run.config, RunWriter(run.path, rows.columns(run.config), offset))
-    for message in messages:
+    if run.config.run.tensorboard:
+        member.events = EventFile(run.path)
+    for message in start.messages:
         member.writer.log(message)
+    if how == "resume" or start.again:
+        # By step, not as written: a change made after a resume may lie before one that is still to be replayed.
+        member.interventions = sorted(run.interventions, key=lambda change: int(change["env_steps"]))
     if found is None or how == "init":
         return member
-    member.adapted = dict(found.state["adapted"])
     member.best_eval, member.eval_mean, member.reached_at = (found.state[name] for name in ("best_eval", "eval_mean", "reached_at"))
     if how == "resume":
-        member.interventions = run.interventions
         member.replay(found.env_steps - 1)
+    # After the replay, which forgets what a changed number had become by then.
+    member.adapted = dict(found.state["adapted"])
     return member
 
 
-def _go_on(cohort: Cohort, starts: list[tuple[Checkpoint | None, str, list[str]]]) -> None:
+def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     """Continue from checkpoints where there are any; otherwise from the beginning."""
-    found, how = [start[0] for start in starts if start[0] is not None], starts[0][1]
+    found, how = [start.found for start in starts if start.found is not None], starts[0].how
     if not found:
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
         return
@@ -156,18 +215,29 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     import gymnasium
     import numpy
 
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__, "gymnasium": gymnasium.__version__}
-    engine = {"kind": "eager", "device": str(cohort.device), "dtype": "float32", "threads": torch.get_num_threads()}
-    return {"engine": engine, "versions": versions}
+    versions = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "gymnasium": gymnasium.__version__,
+    }
+    engine = {"kind": cohort.plan.engine, "device": str(cohort.device), "dtype": "float32", "threads": torch.get_num_threads()}
+    action = {"kind": cohort.env.action.kind, "sizes": list(cohort.env.action.sizes)}
+    return {"engine": {**engine, "obs_shape": list(cohort.env.obs_shape), "action": action}, "versions": versions}
 
 
-def group_by_step(runs: Sequence[Run], *, resume: bool) -> list[list[tuple[Run, tuple[Checkpoint | None, str, list[str]]]]]:
-    """Runs that can train together: a kill may have left members with different newest checkpoints."""
-    groups: dict[tuple[int, str], list[Any]] = {}
+def group_by_step(runs: Sequence[Run], *, resume: bool) -> tuple[list[list[tuple[Run, Start]]], list[RunError]]:
+    """Runs that can train together, as a kill may have left members with different newest checkpoints; and why others cannot train."""
+    groups: dict[tuple[int, str], list[tuple[Run, Start]]] = {}
+    refused = []
     for run in runs:
-        start = load(run, resume=resume)
-        groups.setdefault((start[0].env_steps if start[0] else 0, start[1]), []).append((run, start))
-    return list(groups.values())
+        try:
+            start = load(run, resume=resume)
+        except RunError as error:
+            refused.append(error)
+            continue
+        groups.setdefault((start.found.env_steps if start.found else 0, start.how), []).append((run, start))
+    return list(groups.values()), refused
 
 
 def paths(arguments: Sequence[str]) -> list[Run]:

@@ -1,10 +1,10 @@
 """Checkpoints of one member: written so that a kill leaves the previous one usable, read only if every byte is right.
 
-    checkpoints/<step>/policy.safetensors     weights and normalizers: all that acting needs
-                       optimizer.safetensors  moments and step count
-                       loop.safetensors       env state, position, episode statistics
-                       state.json             counters, schedule state, the byte offset in metrics.csv
-                       manifest.json          sha256 of the files above; written last
+checkpoints/<step>/policy.safetensors     weights and normalizers: all that acting needs
+                   optimizer.safetensors  moments and step count
+                   loop.safetensors       env state, position, episode statistics
+                   state.json             counters, schedule state, the byte offset in metrics.csv
+                   manifest.json          sha256 of the files above; written last
 """
 
 import hashlib
@@ -88,12 +88,14 @@ def read(path: Path) -> Checkpoint:
         contents = {name: (path / name).read_bytes() for name in FILES}
     except (OSError, ValueError) as error:
         raise CheckpointCorrupt(_corrupt(path, f"it is incomplete ({error})")) from error
+    if not isinstance(manifest, dict):
+        raise CheckpointCorrupt(_corrupt(path, f"{MANIFEST} is not what was written"))
     for name, data in contents.items():
         if hashlib.sha256(data).hexdigest() != manifest.get(name):
             raise CheckpointCorrupt(_corrupt(path, f"{name} is not what was written (its checksum differs)"))
     try:
-        tensors = [load_tensors(contents[name]) for name in FILES[:3]]
-        return Checkpoint(*tensors, state=json.loads(contents["state.json"]))
+        policy, optimizer, loop = (load_tensors(contents[name]) for name in FILES[:3])
+        return Checkpoint(policy, optimizer, loop, json.loads(contents["state.json"]))
     except (SafetensorError, ValueError) as error:
         raise CheckpointCorrupt(_corrupt(path, str(error))) from error
 
@@ -106,7 +108,7 @@ def steps(run: Path) -> list[int]:
 
 def newest(run: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest whole checkpoint, and a message for each newer one that had to be passed over."""
-    passed = []
+    passed: list[str] = []
     for step in reversed(steps(run)):
         try:
             return read(run / "checkpoints" / str(step)), passed
@@ -120,11 +122,19 @@ def _contiguous(tensors: Tensors) -> Tensors:
 
 
 def _prune(folder: Path) -> None:
-    kept = {os.readlink(folder / link) for link in ("@best", "@last") if (folder / link).is_symlink()}
-    numbered = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    kept = {str((folder / link).readlink()) for link in ("@best", "@last") if (folder / link).is_symlink()}
+    entries = list(folder.iterdir())
+    numbered = sorted((path for path in entries if path.name.isdigit()), key=lambda path: int(path.name))
     for path in numbered[:-2]:
         if path.name not in kept:
             shutil.rmtree(path, ignore_errors=True)
+    # What a killed process was building: the run's lock is ours, so nobody is building it any more.
+    for path in entries:
+        if path.name.startswith("."):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _corrupt(path: Path, what: str) -> str:

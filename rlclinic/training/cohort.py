@@ -1,5 +1,8 @@
 """Members of a cohort: M runs of one shape that train as one program, each with its own numbers, folder and fate."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +12,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, Schedule, kl_adapted, numbers, set_values, value_at
-from rlclinic.errors import ConfigError
+from rlclinic.errors import ConfigError, RunError
+from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 from rlclinic.training.nets.mlp import ActorCritic
@@ -27,11 +31,17 @@ class Member:
     writer: RunWriter
     state: str = "running"
     reason: str | None = None
+    ended_at: int | None = None
+    """The env step at which it left; the rest of the cohort may have gone on."""
     adapted: dict[str, float] = field(default_factory=dict)
     """Present values of KL-adaptive numbers: the one part of a schedule that is not a function of the step."""
     best_eval: float | None = None
     eval_mean: float | None = None
+    improved: bool = False
+    """Whether the last evaluation was the best so far and is not saved yet."""
     reached_at: int | None = None
+    events: EventFile | None = None
+    """Where TensorBoard reads along, if the config asks for it."""
     interventions: list[dict[str, Any]] = field(default_factory=list)
     """Changes of numbers that are still to come: those that a resume replays."""
 
@@ -45,8 +55,21 @@ class Member:
 
     def end(self, state: str, reason: str | None, env_steps: int) -> None:
         """Leave the cohort: finished, stopped or failed."""
-        self.state, self.reason = state, reason
-        self.writer.log(f"{state} at env step {env_steps}" + (f": {reason}" if reason else ""))
+        self.state, self.reason, self.ended_at = state, reason, env_steps
+        text = f"{state} at env step {env_steps}" + (f": {reason}" if reason else "")
+        try:
+            self.writer.log(text)
+        except RunError:
+            # The disk that refused a row refuses its last words too; somebody may still read what the process prints.
+            print(f"{self.run.id}: {text}", file=sys.stderr)
+
+    @contextmanager
+    def writing(self, env_steps: int) -> Iterator[None]:
+        """A disk that refuses inside the block ends this member and leaves the others."""
+        try:
+            yield
+        except RunError as error:
+            self.end("failed", str(error), env_steps)
 
     def intervene(self, env_steps: int, changes: dict[str, Any]) -> None:
         """Change numbers from here on, and write it down first, so that a resume does the same at the same step."""
@@ -130,6 +153,7 @@ def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, 
         elif name in _UNBOUNDED:
             values = [float("inf") if value is None else value for value in values]
         setattr(hp, name, torch.tensor(values, dtype=torch.float32, device=device).unsqueeze(1))
+    hp.pays_entropy = any(each["ent_coef"] for each in per_member)
     hp.step_size = hp.learning_rate
     if hp.value_lr is not None:
         hp.step_size = hp.learning_rate.repeat(1, policy.layout.width)

@@ -21,7 +21,8 @@ def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollou
         member = cohort.members[index]
         if member.active:
             where = first_bad(index, rollout, whole, readings)
-            member.end("failed", f"the update after env step {cohort.env_steps} is not finite: {where}.\n{_advice(cohort, index)}", cohort.env_steps)
+            what = f"the update after env step {cohort.env_steps} is not finite: {where}"
+            member.end("failed", f"{what}.\n{_advice(cohort, index)}", cohort.env_steps)
     kept = (torch.where(good, new, old) for new, old in zip(after.optimizer, before.optimizer, strict=True))
     return replace(after, flat=torch.where(good, after.flat, before.flat), optimizer=OptimizerState(*kept))
 

@@ -4,6 +4,7 @@ Every step takes `active` [M, 1], or None for everyone: members that are done, f
 moments and counts.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from rlclinic.training.nets.layout import Layout
 
 BETA1, BETA2 = 0.9, 0.999
+LOG_BETA1, LOG_BETA2 = math.log(BETA1), math.log(BETA2)
 
 
 class OptimizerState(NamedTuple):
@@ -21,6 +23,9 @@ class OptimizerState(NamedTuple):
     mean: Tensor
     square: Tensor
     steps: Tensor
+
+
+Stepped = tuple[Tensor, OptimizerState]
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def step(
     return torch.where(active, new, flat), OptimizerState(*kept)
 
 
-def adam(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+def adam(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> Stepped:
     """Adam (arXiv:1412.6980), as torch.optim.Adam computes it."""
     if optimizer.weight_decay:
         grad = grad + optimizer.weight_decay * flat
@@ -64,13 +69,13 @@ def adam(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState
     return flat - learning_rate * direction, state
 
 
-def adamw(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+def adamw(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> Stepped:
     """Adam with decoupled weight decay (arXiv:1711.05101)."""
     direction, state = _adam_direction(optimizer, grad, state)
     return flat * (1 - learning_rate * optimizer.weight_decay) - learning_rate * direction, state
 
 
-def lamb(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+def lamb(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> Stepped:
     """Adam's direction rescaled per layer to the layer's own norm (arXiv:1904.00962)."""
     direction, state = _adam_direction(optimizer, grad, state)
     direction = direction + optimizer.weight_decay * flat
@@ -78,7 +83,7 @@ def lamb(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState
     return flat - learning_rate * torch.cat([part * _trust(weight, part) for weight, part in pairs], 1), state
 
 
-def rmsprop(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+def rmsprop(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> Stepped:
     """RMSprop with TensorFlow's placement of epsilon, inside the root: the one that A2C was tuned with."""
     if optimizer.weight_decay:
         grad = grad + optimizer.weight_decay * flat
@@ -86,7 +91,7 @@ def rmsprop(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerSt
     return flat - learning_rate * grad * torch.rsqrt(square + optimizer.eps), OptimizerState(state.mean, square, state.steps + 1)
 
 
-def sgd(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> tuple[Tensor, OptimizerState]:
+def sgd(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> Stepped:
     """Gradient descent with momentum, as torch.optim.SGD computes it."""
     if optimizer.weight_decay:
         grad = grad + optimizer.weight_decay * flat
@@ -101,8 +106,9 @@ def _adam_direction(optimizer: Optimizer, grad: Tensor, state: OptimizerState) -
     steps = state.steps + 1  # [M, 1]: each member counts its own, or a frozen one would wake with the wrong bias correction
     mean = state.mean.lerp(grad, 1 - BETA1)
     square = torch.addcmul(state.square * BETA2, grad, grad, value=1 - BETA2)
-    root = square.sqrt().div_((1 - BETA2**steps).sqrt()).add_(optimizer.eps)
-    return (mean / (1 - BETA1**steps)).div_(root), OptimizerState(mean, square, steps)
+    # 1 - beta^steps. A power's last bits would depend on the member's place in the cohort.
+    root = square.sqrt().div_(torch.expm1(steps * LOG_BETA2).neg_().sqrt_()).add_(optimizer.eps)
+    return (mean / torch.expm1(steps * LOG_BETA1).neg_()).div_(root), OptimizerState(mean, square, steps)
 
 
 def _trust(weight: Tensor, part: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ REPLAY: Final = 6
 _GOLDEN: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 _MIX1: Final = 0xBF58476D1CE4E5B9 - (1 << 64)
 _MIX2: Final = 0x94D049BB133111EB - (1 << 64)
-_UNIT: Final = 2.0**-24
+_UNIT: Final = 2.0**-23
 
 
 def mix(x: Tensor) -> Tensor:
@@ -42,8 +42,8 @@ def bits(seed: Tensor, stream: int, *index: Tensor | int) -> Tensor:
 
 
 def uniform(seed: Tensor, stream: int, *index: Tensor | int) -> Tensor:
-    """Float32 in the open interval (0, 1): 24 bits, centred, so that neither log(0) nor 1.0 can occur."""
-    top = (bits(seed, stream, *index) >> 40) & ((1 << 24) - 1)
+    """Float32 in the open interval (0, 1): 23 bits, centred, so that neither 0 nor 1 can occur (24 would round up to 1)."""
+    top = (bits(seed, stream, *index) >> 41) & ((1 << 23) - 1)
     return (top.float() + 0.5) * _UNIT
 
 

@@ -45,14 +45,17 @@ def summarize(readings: dict[str, Tensor]) -> list[dict[str, float]]:
 
 
 def _member_row(reading: dict[str, Any]) -> dict[str, float]:
-    # A step that target_kl refused was still measured; the ones after it were not taken at all.
-    applied = reading["applied"] > 0
-    tried = np.concatenate([[True], applied[:-1] | (reading["epoch"][1:] < reading["epoch"][:-1])])
+    # A step that target_kl refused was still measured; the ones after it were not taken at all, until the next iteration.
+    applied, start = reading["applied"] > 0, reading["start"] > 0
+    tried = np.concatenate([[True], applied[:-1] | start[1:]])
     kept = {name: values[tried] for name, values in reading.items()}
     row = {f"train/loss/{name}": float(kept[name].mean()) for name in LOSSES}
     row["train/metrics/entropy"] = -row["train/loss/entropy"]
     if "kl" in kept:
-        row["train/metrics/kl_divergence"] = float(kept["kl"][kept["epoch"] == kept["epoch"][-1]].mean())
+        # Each iteration's own last epoch.
+        turn = np.cumsum(kept["start"])
+        last = kept["epoch"][np.searchsorted(turn, turn, side="right") - 1]
+        row["train/metrics/kl_divergence"] = float(kept["kl"][kept["epoch"] == last].mean())
         row["train/metrics/clip_fraction"] = float(kept["clip_fraction"].mean())
     for name in GRAD_NORMS:
         row[f"train/metrics/grad_norm/{name}"] = float(kept[f"grad_norm/{name}"].mean())

@@ -1,61 +1,70 @@
 """Sentinels: what training testifies about itself, so that causes can be told apart from files alone.
 
-`every_row` is cheap and runs with each logged row; `now_and_then` costs gradients and a decomposition and runs about
+`every_row` is cheap and runs with each logged row; `now_and_then` costs passes through the networks and runs about
 50 times in a run. Both take tensors with a leading member axis and give one number per member, [M]. Vectors are logged
 as their extremes and the index of the worst entry. A column that does not apply (no bounds, no box) stays blank.
 """
 
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlclinic.training.data.rollout import Batch, Rollout, rows
-from rlclinic.training.loops.on_policy import Estimates, Learner, Plan
-from rlclinic.training.maths import losses
+from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
+from rlclinic.training.maths import losses, normalize
 from rlclinic.training.nets import mlp
 
 PREFIX: Final = "train/sentinel/"
 EVERY_ROW: Final = (
     "ratio_first_dev", "adv_logp_corr", "adv_mean", "adv_std", "return_mean", "return_std", "return_abs_p95", "value_mean", "value_std",
-    "ev_after", "kl_exact", "ess", "early_stop_epoch", "updates", "update_ratio_min", "update_ratio_max", "update_ratio_worst",
-    "obs_abs_max", "obs_abs_worst", "obs_std_min", "obs_std_worst", "obs_mean_abs_max", "obs_out_of_bounds", "obs_nonfinite", "obs_repeat",
-    "action_at_bound", "action_top_share", "action_std_min", "action_std_max", "entropy_relative", "reward_mean", "reward_std", "reward_min",
-    "reward_max", "reward_nonzero", "reward_trained_std", "terminated", "truncated", "bootstrap_mass", "next_obs_is_reset", "weight_norm",
-    "optimizer_steps",
+    "ess", "early_stop_epoch", "updates", "update_ratio_min", "update_ratio_max", "update_ratio_worst", "obs_abs_max", "obs_abs_worst",
+    "obs_std_min", "obs_std_worst", "obs_mean_abs_max", "obs_out_of_bounds", "obs_repeat", "action_at_bound", "action_top_share",
+    "action_std_min", "action_std_max", "entropy_relative", "reward_mean", "reward_std", "reward_min", "reward_max", "reward_nonzero",
+    "reward_trained_std", "terminated", "truncated", "bootstrap_mass", "next_obs_is_reset", "weight_norm", "optimizer_steps",
 )  # fmt: skip
 NOW_AND_THEN: Final = (
     "grad_cosine", "grad_value_share", "grad_entropy_share", "dormant_actor", "dormant_critic", "rank_actor", "rank_critic",
-    "saturated_actor", "saturated_critic", "activation_norm_actor", "activation_norm_critic", "ev_early", "ev_late",
+    "saturated_actor", "saturated_critic", "activation_norm_actor", "activation_norm_critic", "ev_early", "ev_late", "ev_after", "kl_exact",
 )  # fmt: skip
 COLUMNS: Final = tuple(PREFIX + name for name in EVERY_ROW + NOW_AND_THEN)
 PROBE_ROWS: Final = 512
+SATURATES: Final = {"tanh": 0.97, "sigmoid": 0.985}
+"""Bounded activations, and where their slope has all but vanished."""
 DORMANT: Final = 0.025
 """A unit is dormant when its mean activation is below this share of its layer's (Sokar et al. 2023, arXiv:2302.12902)."""
 
 
+class Seen(NamedTuple):
+    """Everything an iteration leaves behind, for the sentinels to look at."""
+
+    before: Learner
+    after: Learner
+    rollout: Rollout
+    whole: Batch
+    raw: Estimates
+    readings: dict[str, Tensor]
+    closing: Closing | None
+    elapsed: Tensor
+    """Steps since the episode's start, [M, T, N]."""
+
+
 @torch.no_grad()
-def every_row(
-    plan: Plan, before: Learner, after: Learner, rollout: Rollout, whole: Batch, raw: Estimates, readings: dict[str, Tensor], env: Any
-) -> dict[str, Tensor]:
-    """The free ones: one forward pass of the updated networks over the rollout, and its statistics."""
-    dist, value = mlp.actor_critic(plan.policy, plan.policy.layout.views(after.flat), whole.obs, whole.action_mask)
-    distribution = plan.policy.distribution
-    change = distribution.log_prob(dist, whole.action) - whole.log_prob
+def every_row(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
+    """The free ones: statistics of tensors that are there anyway, no pass through a network."""
     found = {
-        "adv_logp_corr": correlation(raw.advantage, change),
-        "kl_exact": distribution.kl(rows(rollout.dist), dist).mean(1),
-        "ess": effective_sample_size(change),
-        "ev_after": explained_variance(value, whole.returns),
-        **_targets(whole, rollout, raw),
-        **_update(plan, before, after, readings),
-        **_observations(rollout, whole, env),
-        **_actions(plan, rollout, env),
-        **_ends(rollout, whole),
+        **_targets(seen.whole, seen.rollout, seen.raw),
+        **_update(plan, seen.before, seen.after, seen.readings),
+        **_observations(seen.rollout, seen.whole, env),
+        **_actions(plan, seen.rollout, env),
+        **_ends(seen.rollout, seen.whole, seen.raw),
     }
-    if distribution.max_entropy is not None:
-        found["entropy_relative"] = distribution.entropy(dist).mean(1) / max(distribution.max_entropy, 1e-8)
+    if seen.closing is not None:
+        found["adv_logp_corr"] = correlation(seen.closing.advantage, seen.closing.log_ratio)
+        found["ess"] = effective_sample_size(seen.closing.log_ratio)
+    if plan.policy.distribution.max_entropy is not None:
+        found["entropy_relative"] = -seen.readings["entropy"][0] / max(plan.policy.distribution.max_entropy, 1e-8)
     return {PREFIX + name: number for name, number in found.items()}
 
 
@@ -95,13 +104,12 @@ def _targets(whole: Batch, rollout: Rollout, raw: Estimates) -> dict[str, Tensor
 
 def _update(plan: Plan, before: Learner, after: Learner, readings: dict[str, Tensor]) -> dict[str, Tensor]:
     """How far the weights moved, layer by layer, and how many of the planned steps were taken."""
-    sizes = plan.policy.layout.sizes
-    moved, size = (after.flat - before.flat).square(), before.flat.square()
     # Biases start at zero, where a ratio means nothing: matrices only.
     wide = [index for index, name in enumerate(plan.policy.layout.shapes) if name.endswith("weight")]
-    moved_parts, size_parts = moved.split(sizes, 1), size.split(sizes, 1)
-    numerator = torch.stack([moved_parts[i].sum(1) for i in wide], 1)
-    ratio = (numerator / torch.stack([size_parts[i].sum(1) for i in wide], 1).clamp(min=1e-20)).sqrt()
+    squares = torch.stack([after.flat - before.flat, before.flat], 1).square_()  # [M, 2, P]
+    parts = squares.split(plan.policy.layout.sizes, 2)
+    moved, size = torch.stack([parts[i].sum(2) for i in wide], 2).unbind(1)  # [M, layers]
+    ratio = (moved / size.clamp(min=1e-20)).sqrt()
     low, high = torch.aminmax(ratio, dim=1)
     applied = readings["applied"]  # [U, M]
     found = {
@@ -111,7 +119,7 @@ def _update(plan: Plan, before: Learner, after: Learner, readings: dict[str, Ten
         "update_ratio_worst": (ratio.clamp(min=1e-12).log10() + 3).abs().argmax(1).float(),
         "updates": applied.sum(0),
         "early_stop_epoch": torch.where(applied[-1] > 0, torch.nan, (readings["epoch"] * applied).amax(0)),
-        "weight_norm": size.sum(1).sqrt(),
+        "weight_norm": squares[:, 1].sum(1).sqrt(),
         "optimizer_steps": after.optimizer.steps.squeeze(1),
     }
     if "ratio_deviation" in readings:
@@ -122,7 +130,8 @@ def _update(plan: Plan, before: Learner, after: Learner, readings: dict[str, Ten
 def _observations(rollout: Rollout, whole: Batch, env: Any) -> dict[str, Tensor]:
     """Scale, spread and sanity of what the networks are shown."""
     shown = whole.obs
-    peak, peak_at = shown.abs().amax(1).max(1)
+    low, high = torch.aminmax(shown, dim=1)  # [M, D]
+    peak, peak_at = torch.maximum(low.abs(), high.abs()).max(1)
     spread, flat_at = shown.std(1).min(1)
     found = {
         "obs_abs_max": peak,
@@ -130,14 +139,14 @@ def _observations(rollout: Rollout, whole: Batch, env: Any) -> dict[str, Tensor]
         "obs_std_min": spread,
         "obs_std_worst": flat_at.float(),
         "obs_mean_abs_max": shown.mean(1).abs().amax(1),
-        "obs_nonfinite": (~torch.isfinite(shown)).flatten(1).sum(1).float(),
         # An observation that the action did not change: the next one was not carried over, or the env is frozen.
         "obs_repeat": (rollout.next_obs == rollout.obs).all(-1).float().mean((1, 2)),
     }
     if env.obs_low is not None and env.obs_high is not None:
-        low, high = (torch.as_tensor(bound, dtype=torch.float32, device=shown.device) for bound in (env.obs_low, env.obs_high))
-        outside = (rollout.obs < low - 1e-4) | (rollout.obs > high + 1e-4)
-        found["obs_out_of_bounds"] = outside.any(-1).float().mean((1, 2))
+        if rollout.net_obs is not rollout.obs:
+            low, high = torch.aminmax(rows(rollout.obs), dim=1)
+        least, most = (torch.as_tensor(bound, dtype=torch.float32, device=low.device) for bound in (env.obs_low, env.obs_high))
+        found["obs_out_of_bounds"] = ((low < least - 1e-4) | (high > most + 1e-4)).float().mean(1)
     return found
 
 
@@ -158,7 +167,7 @@ def _actions(plan: Plan, rollout: Rollout, env: Any) -> dict[str, Tensor]:
     return {}
 
 
-def _ends(rollout: Rollout, whole: Batch) -> dict[str, Tensor]:
+def _ends(rollout: Rollout, whole: Batch, raw: Estimates) -> dict[str, Tensor]:
     """How episodes end, and whether the observation at the end is really the final one."""
     end = rollout.end
     ends = end.sum((1, 2)).float()
@@ -166,7 +175,8 @@ def _ends(rollout: Rollout, whole: Batch) -> dict[str, Tensor]:
     # After an end the next action sees a reset observation; a final observation that equals it was overwritten by it.
     same = (rollout.next_obs == rollout.following).all(-1) & end
     target = whole.returns.abs().mean(1).clamp(min=1e-8)
-    boot = (whole.returns.view_as(rollout.reward) - rollout.reward).abs() * cut
+    # Targets are in units of the reward that was trained on, which normalization may have scaled.
+    boot = (whole.returns - raw.reward).view_as(rollout.reward).abs() * cut
     return {
         "terminated": rollout.terminated.sum((1, 2)).float(),
         "truncated": cut.sum((1, 2)).float(),
@@ -175,18 +185,25 @@ def _ends(rollout: Rollout, whole: Batch) -> dict[str, Tensor]:
     }
 
 
-def now_and_then(plan: Plan, learner: Learner, rollout: Rollout, whole: Batch, hp: SimpleNamespace, elapsed: Tensor) -> dict[str, Tensor]:
-    """The costly ones, on at most 512 rows: gradients by loss term, features, errors early and late in episodes."""
-    count = whole.log_prob.shape[1]
-    index = torch.arange(0, count, max(count // PROBE_ROWS, 1), device=whole.obs.device)[:PROBE_ROWS]
-    probe = Batch(*(None if field is None else field[:, index] for field in whole))  # type: ignore[arg-type]
-    found = _gradients(plan, learner, probe, hp)
+def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
+    """The costly ones, on at most 512 rows: gradients by loss term, features, what changed, errors early and late."""
+    count = seen.whole.log_prob.shape[1]
+    index = torch.arange(0, count, max(count // PROBE_ROWS, 1), device=seen.whole.obs.device)[:PROBE_ROWS]
+    probe = Batch(*(None if field is None else field[:, index] for field in seen.whole))  # type: ignore[arg-type]
+    found = _gradients(plan, seen.after, probe, hp)
     with torch.no_grad():
-        params = plan.policy.layout.views(learner.flat)
-        for name, trunk in (("actor", plan.policy.actor_trunk), ("critic", plan.policy.critic_trunk)):
-            layers = mlp.hidden(plan.policy, params, trunk, probe.obs)
+        params = plan.policy.layout.views(seen.after.flat)
+        trunks = {name: mlp.hidden(plan.policy, params, trunk, probe.obs) for name, trunk in plan.policy.trunks.items()}
+        for name, layers in trunks.items():
             found |= {f"{key}_{name}": number for key, number in _features(plan, layers).items()}
-        found |= _by_time(whole, elapsed)
+        dist, value = mlp.actor_critic(plan.policy, params, probe.obs, probe.action_mask)
+        change = plan.policy.distribution.log_prob(dist, probe.action) - probe.log_prob
+        found["kl_exact"] = plan.policy.distribution.kl(rows(seen.rollout.dist)[:, index], dist).mean(1)
+        found["ev_after"] = explained_variance(value, probe.returns)
+        if seen.closing is None:
+            found["adv_logp_corr"] = correlation(probe.advantage, change)
+            found["ess"] = effective_sample_size(change)
+        found |= _by_time(seen.whole, seen.elapsed)
     return {PREFIX + name: number for name, number in found.items()}
 
 
@@ -194,25 +211,28 @@ def _gradients(plan: Plan, learner: Learner, probe: Batch, hp: SimpleNamespace) 
     """Do policy and value pull the trunk the same way, and who pulls harder?"""
     leaf = learner.flat.detach().requires_grad_()
     dist, value = mlp.actor_critic(plan.policy, plan.policy.layout.views(leaf), probe.obs, probe.action_mask)
-    advantage = (probe.advantage - probe.advantage.mean(1, keepdim=True)) / (probe.advantage.std(1, keepdim=True) + 1e-8)
-    terms = {
-        "policy": losses.policy_gradient(plan.policy.distribution.log_prob(dist, probe.action), advantage),
-        "value": hp.vf_coef * losses.value_error(value, probe.returns),
-        "entropy": -hp.ent_coef * plan.policy.distribution.entropy(dist).mean(1, keepdim=True),
-    }
-    width = plan.policy.parts[0]
-    grads = {}
-    for name, term in terms.items():
-        (grad,) = torch.autograd.grad(term.sum(), leaf, retain_graph=True, allow_unused=True)
-        grads[name] = torch.zeros_like(leaf[:, :width]) if grad is None else grad[:, :width]
-    norms = {name: grad.norm(dim=1) for name, grad in grads.items()}
-    total = torch.stack(list(norms.values())).sum(0).clamp(min=1e-20)
-    product = (grads["policy"] * grads["value"]).sum(1)
-    return {
-        "grad_cosine": product / (norms["policy"] * norms["value"]).clamp(min=1e-20),
-        "grad_value_share": norms["value"] / total,
-        "grad_entropy_share": norms["entropy"] / total,
-    }
+    advantage = normalize.standardize(probe.advantage)
+    policy_loss = losses.policy_gradient(plan.policy.distribution.log_prob(dist, probe.action), advantage)
+    value_loss = hp.vf_coef * losses.value_error(value, probe.returns)
+    entropy_loss = -hp.ent_coef * plan.policy.distribution.entropy(dist).mean(1, keepdim=True)
+    if plan.policy.net.shared:
+        pulls = [_pull(plan, leaf, term) for term in (policy_loss, value_loss)]
+    else:
+        # Trunks of their own: one pass gives both, because neither loss reaches the other's.
+        pulls = list(_pull(plan, leaf, policy_loss + value_loss).split(plan.policy.trunk_widths, 1))
+    pulls.append(_pull(plan, leaf, entropy_loss) if bool((hp.ent_coef != 0).any()) else torch.zeros_like(pulls[0]))
+    norms = torch.stack([pull.norm(dim=1) for pull in pulls])  # [3, M]
+    total = norms.sum(0).clamp(min=1e-20)
+    found = {"grad_value_share": norms[1] / total, "grad_entropy_share": norms[2] / total}
+    if plan.policy.net.shared:
+        found["grad_cosine"] = (pulls[0] * pulls[1]).sum(1) / (norms[0] * norms[1]).clamp(min=1e-20)
+    return found
+
+
+def _pull(plan: Plan, leaf: Tensor, term: Tensor) -> Tensor:
+    """The gradient of a loss term on the hidden layers, [M, trunk parameters]."""
+    (grad,) = torch.autograd.grad(term.sum(), leaf, retain_graph=True)
+    return grad[:, : plan.policy.parts[0]]
 
 
 def _features(plan: Plan, layers: list[Tensor]) -> dict[str, Tensor]:
@@ -220,16 +240,14 @@ def _features(plan: Plan, layers: list[Tensor]) -> dict[str, Tensor]:
     last = layers[-1]
     scores = [layer.abs().mean(1) for layer in layers]  # [M, width] each
     idle = torch.cat([score <= DORMANT * score.mean(1, keepdim=True) for score in scores], 1)
-    centred = (last - last.mean(1, keepdim=True)).double()
+    centred = last - last.mean(1, keepdim=True)
     gram = centred.transpose(1, 2) @ centred
-    spectrum = torch.linalg.eigvalsh(gram).clamp(min=0)
-    share = spectrum / spectrum.sum(1, keepdim=True).clamp(min=1e-30)
-    # Effective rank: the exponential of the spectrum's entropy (Roy and Vetterli 2007).
-    rank = torch.exp(-(share * share.clamp(min=1e-30).log()).sum(1)).float()
+    # Participation ratio of the covariance spectrum, (sum l)^2 / sum l^2: between 1 and the width, without eigenvalues.
+    trace = gram.diagonal(dim1=1, dim2=2).sum(1)
+    rank = trace.square() / gram.square().sum((1, 2)).clamp(min=1e-30)
     found = {"dormant": idle.float().mean(1), "rank": rank, "activation_norm": last.norm(dim=2).mean(1)}
-    if plan.policy.net.activation in ("tanh", "sigmoid"):
-        edge = 0.97 if plan.policy.net.activation == "tanh" else 0.985
-        outer = torch.cat([(layer.abs() > edge).float().mean(1) for layer in layers], 1)
+    if plan.policy.net.activation in SATURATES:
+        outer = torch.cat([(layer.abs() > SATURATES[plan.policy.net.activation]).float().mean(1) for layer in layers], 1)
         found["saturated"] = outer.mean(1)
     return found
 

@@ -19,7 +19,14 @@ from rlclinic.training.optim import OptimizerState
 
 
 def take(
-    policy: ActorCritic, learner: Learner, env: Any, position: Position, episodes: Episodes, member: Member, index: int, counters: dict[str, Any]
+    policy: ActorCritic,
+    learner: Learner,
+    env: Any,
+    position: Position,
+    episodes: Episodes,
+    member: Member,
+    index: int,
+    counters: dict[str, Any],
 ) -> Checkpoint:
     """A member as it stands between two iterations."""
     params = {name: view[index] for name, view in policy.layout.views(learner.flat).items()}
@@ -54,11 +61,15 @@ def weights(policy: ActorCritic, found: list[Checkpoint], learner: Learner, *, o
     if optimizer:
         fields = (torch.stack([each.optimizer[name] for each in found]).to(device) for name in OptimizerState._fields)
         learner = replace(learner, optimizer=OptimizerState(*fields))
-    for part in ("obs_stats", "reward_stats"):
-        if getattr(learner, part) is not None and all(f"{part}.count" in each.policy for each in found):
-            stats = Moments(*(torch.stack([each.policy[f"{part}.{name}"] for each in found]).to(device) for name in Moments._fields))
-            learner = replace(learner, **{part: stats})
-    return learner
+    obs_stats, reward_stats = _moments(found, "obs_stats", learner.obs_stats), _moments(found, "reward_stats", learner.reward_stats)
+    return replace(learner, obs_stats=obs_stats, reward_stats=reward_stats)
+
+
+def _moments(found: list[Checkpoint], part: str, fresh: Moments | None) -> Moments | None:
+    """The members' saved statistics, if this config normalizes and theirs did too."""
+    if fresh is None or not all(f"{part}.count" in each.policy for each in found):
+        return fresh
+    return Moments(*(torch.stack([each.policy[f"{part}.{name}"] for each in found]).to(fresh.mean.device) for name in Moments._fields))
 
 
 def _weight(policy: ActorCritic, found: Checkpoint, name: str) -> Tensor:

@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
-from rlclinic.errors import RunError
 from rlclinic.training import checkpoint as checkpoints
 from rlclinic.training import cohort as cohorts
 from rlclinic.training import evaluation, failures, rows, sentinels, snapshot
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.cohort import Member
-from rlclinic.training.data.rollout import Batch, Rollout
 from rlclinic.training.evaluation import Evaluation
 from rlclinic.training.loops import on_policy
+from rlclinic.training.sentinels import Seen
 
 EVALUATION_STREAM = 0x5EED
 """Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
@@ -33,6 +32,8 @@ class Session:
     stop_requested: bool = False
     clock: dict[str, float] = field(default_factory=lambda: dict.fromkeys(rows.PHASES, 0.0))
     waiting: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    numbers: list[dict[str, float | None]] = field(default_factory=list)
+    """Each member's numbers in the last iteration, as they were applied."""
     row_started: float = field(default_factory=time.perf_counter)
     row_env_steps: int = 0
 
@@ -42,12 +43,18 @@ def train(session: Session) -> None:
     cohort = session.cohort
     config = cohort.config
     for member in cohort.members:
-        member.writer.annotate(**provenance(cohort))
-        member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
+        with member.writing(cohort.env_steps):
+            member.writer.annotate(**provenance(cohort))
+            member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
     session.row_env_steps = cohort.env_steps
     row_every = math.ceil(rows.ROW_ENV_STEPS / config.rollout_size)
+    if cohort.env_steps:
+        # A kill after the last checkpoint and before the last words leaves a run that has nothing more to do.
+        leave(session, cohort.env_steps >= config.run.max_env_steps, saved=bool(checkpoints.steps(cohort.members[0].path)))
     while any(member.active for member in cohort.members):
-        obey(session)
+        if not session.waiting:
+            # Only between rows: a checkpoint in the middle of one would lose the readings that wait for it.
+            obey(session)
         final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
         due = {what: final or crosses(session, every) for what, every in schedule(config).items()}
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
@@ -55,8 +62,7 @@ def train(session: Session) -> None:
         evaluated = evaluate(session, final) if due["eval"] else None
         if row_due:
             write_rows(session, found, evaluated)
-        if due["checkpoint"]:
-            save(session, evaluated)
+        save(session, due=due["checkpoint"])
         if row_due:
             leave(session, final, saved=due["checkpoint"])
 
@@ -87,49 +93,40 @@ def iterate(session: Session, *, row_due: bool, costly: bool) -> dict[str, torch
     hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, plan.policy, cohort.device)
     mask = cohorts.active_mask(cohort.members, cohort.device)
     active = None if all(member.active for member in cohort.members) else mask
+    session.numbers = hp.per_member
 
     started, env_before = time.perf_counter(), clock["env"]
     rollout = on_policy.collect(plan, before, cohort.env, cohort.position, cohort.seed, cohort.iteration, clock)
     collected = time.perf_counter()
     clock["act"] += collected - started - (clock["env"] - env_before)
     whole, raw = on_policy.assess(plan, before, rollout, hp)
-    after, readings = on_policy.learn(plan, before, whole, hp, active, cohort.seed, cohort.iteration)
+    after, readings, closing = on_policy.learn(plan, before, whole, hp, active, cohort.seed, cohort.iteration)
     after = failures.keep_finite(cohort, before, after, rollout, whole, readings)
     session.waiting.append(readings)
     elapsed = cohort.episodes.add(rollout)
     learned = time.perf_counter()
     clock["learn"] += learned - collected
-    found = look(session, before, after, rollout, whole, raw, readings, elapsed, costly) if row_due else {}
+    found = look(session, Seen(before, after, rollout, whole, raw, readings, closing, elapsed), costly) if row_due else {}
     clock["sentinels"] += time.perf_counter() - learned
 
     cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
     failures.environments(cohort)
     if "kl" in readings:
-        for member, kl in zip(cohort.members, readings["kl"][-1].tolist(), strict=True):
+        for member, kl in zip(cohort.members, on_policy.last_tried(readings, "kl").tolist(), strict=True):
             cohorts.adapt(member, kl)
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
     return found
 
 
-def look(
-    session: Session,
-    before: on_policy.Learner,
-    after: on_policy.Learner,
-    rollout: Rollout,
-    whole: Batch,
-    raw: on_policy.Estimates,
-    readings: dict[str, torch.Tensor],
-    elapsed: torch.Tensor,
-    costly: bool,
-) -> dict[str, torch.Tensor]:
+def look(session: Session, seen: Seen, costly: bool) -> dict[str, torch.Tensor]:
     """The sentinels of this row, and the explained variance that people expect beside them."""
     cohort = session.cohort
-    found = sentinels.every_row(cohort.plan, before, after, rollout, whole, raw, readings, cohort.env)
-    found["train/metrics/explained_variance"] = sentinels.explained_variance(whole.value, whole.returns)
+    found = sentinels.every_row(cohort.plan, seen, cohort.env)
+    found["train/metrics/explained_variance"] = sentinels.explained_variance(seen.whole.value, seen.whole.returns)
     if costly:
         hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, cohort.plan.policy, cohort.device)
-        found |= sentinels.now_and_then(cohort.plan, after, rollout, whole, hp, elapsed)
+        found |= sentinels.now_and_then(cohort.plan, seen, hp)
     return found
 
 
@@ -147,9 +144,13 @@ def evaluate(session: Session, final: bool) -> Evaluation | None:
     for index, member in enumerate(cohort.members):
         if member.active and index not in cohort.eval_env.failures:
             member.eval_mean = float(result.returns[index].copy().mean())
+            member.improved = member.best_eval is None or member.eval_mean >= member.best_eval
+            if member.improved:
+                member.best_eval = member.eval_mean
             threshold = member.config.spec.threshold
             if threshold is not None and member.reached_at is None and member.eval_mean >= threshold:
                 member.reached_at = cohort.env_steps
+    failures.environments(cohort)
     session.clock["eval"] += time.perf_counter() - started
     return result
 
@@ -166,22 +167,24 @@ def write_rows(session: Session, found: dict[str, torch.Tensor], evaluated: Eval
     for index, member in enumerate(cohort.members):
         if not member.active:
             continue
-        numbers = cohorts.current_numbers(member, cohort.env_steps - cohort.config.rollout_size)
-        values = {
+        values: dict[str, Any] = {
             "time": time.time(),
             "total_timesteps": cohort.env_steps,
             "epoch": cohort.iteration,
             **cohort.episodes.row(index),
             **losses[index],
             **looked[index],
-            **{f"train/hp/{name}": value for name, value in numbers.items()},
+            **{f"train/hp/{name}": value for name, value in session.numbers[index].items()},
             "time/fps": fps,
             **{f"time/{phase}": seconds for phase, seconds in session.clock.items()},
         }
         if evaluated is not None:
             values |= evaluated.row(index)
-        member.writer.row(values)
-        report(session, member, values)
+        with member.writing(cohort.env_steps):
+            member.writer.row(values)
+            if member.events is not None:
+                member.events.add(cohort.env_steps, values["time"], values)
+            report(session, member, values)
     session.clock = dict.fromkeys(rows.PHASES, 0.0)
     session.clock["write"] = time.perf_counter() - started
     session.row_started, session.row_env_steps = started, cohort.env_steps
@@ -203,27 +206,23 @@ def report(session: Session, member: Member, values: dict[str, Any]) -> None:
         session.stop_requested = True
 
 
-def save(session: Session, evaluated: Evaluation | None) -> None:
-    """A checkpoint of every active member; the best evaluation so far is kept as @best."""
+def save(session: Session, *, due: bool) -> None:
+    """A checkpoint of every active member if it is time for one, and always of one that has just done better than ever."""
     cohort, started = session.cohort, time.perf_counter()
     for index, member in enumerate(cohort.members):
-        if member.active:
-            save_member(session, index, member, evaluated is not None)
+        if member.active and (due or member.improved):
+            save_member(session, index, member)
     session.clock["write"] += time.perf_counter() - started
 
 
-def save_member(session: Session, index: int, member: Member, evaluated: bool) -> None:
+def save_member(session: Session, index: int, member: Member) -> None:
     """Write one checkpoint; a disk that refuses ends this member and leaves the others."""
     cohort = session.cohort
-    best = cohort.eval_env is None or (evaluated and member.eval_mean is not None and (member.best_eval is None or member.eval_mean >= member.best_eval))
-    if best and member.eval_mean is not None:
-        member.best_eval = member.eval_mean
-    try:
+    best, member.improved = cohort.eval_env is None or member.improved, False
+    with member.writing(cohort.env_steps):
         counters = {"env_steps": cohort.env_steps, "iteration": cohort.iteration, "metrics_offset": member.writer.flush(sync=True)}
         taken = snapshot.take(cohort.plan.policy, cohort.learner, cohort.env, cohort.position, cohort.episodes, member, index, counters)
         checkpoints.write(member.path, taken, best=best)
-    except RunError as error:
-        member.end("failed", str(error), cohort.env_steps)
 
 
 def leave(session: Session, final: bool, *, saved: bool) -> None:
@@ -235,7 +234,7 @@ def leave(session: Session, final: bool, *, saved: bool) -> None:
         reached = member.config.run.stop_at_threshold and member.reached_at is not None
         if final or reached or session.stop_requested:
             if not saved:
-                save_member(session, index, member, evaluated=False)
+                save_member(session, index, member)
             if member.active:
                 why = None if final else "threshold reached" if reached else "asked to stop"
                 member.end("finished" if final or reached else "stopped", why, cohort.env_steps)
@@ -245,18 +244,27 @@ def obey(session: Session) -> None:
     """Requests from outside (control.json), and recorded ones that a resume replays."""
     cohort = session.cohort
     for index, member in enumerate(cohort.members):
-        if not member.active:
+        request = None
+        if member.active:
+            with member.writing(cohort.env_steps):
+                member.replay(cohort.env_steps)
+                request = member.writer.read_control()
+                if request is not None and request.get("set"):
+                    member.intervene(cohort.env_steps, request["set"])
+        if request is None or not member.active:
             continue
-        member.replay(cohort.env_steps)
-        request = member.writer.read_control()
-        if request is None:
-            continue
-        if request.get("set"):
-            member.intervene(cohort.env_steps, request["set"])
         if (request.get("checkpoint") or request.get("stop")) and cohort.iteration:
-            save_member(session, index, member, evaluated=False)
+            save_member(session, index, member)
         if request.get("stop") and member.active:
             member.end("stopped", "asked to stop", cohort.env_steps)
+
+
+def give_up(session: Session, error: BaseException) -> None:
+    """Something that no member answers for went wrong, or somebody pressed Ctrl-C: say so in every folder."""
+    state, reason = ("stopped", "interrupted") if isinstance(error, KeyboardInterrupt) else ("failed", f"{type(error).__name__}: {error}")
+    for member in session.cohort.members:
+        if member.active:
+            member.end(state, reason, session.cohort.env_steps)
 
 
 def close(session: Session) -> None:
@@ -266,14 +274,16 @@ def close(session: Session) -> None:
         if env is not None:
             env.close()
     for member in cohort.members:
-        state = "failed" if member.active else member.state
-        member.writer.status(
-            state,
-            cohort.env_steps,
-            reason=member.reason,
-            eval_mean=member.eval_mean,
-            best_eval=member.best_eval,
-            threshold_reached_at=member.reached_at,
-        )
-        member.writer.close()
-
+        with member.writing(cohort.env_steps):
+            member.writer.flush()
+        with member.writing(cohort.env_steps):
+            member.writer.status(
+                member.state,
+                cohort.env_steps if member.ended_at is None else member.ended_at,
+                reason=member.reason,
+                eval_mean=member.eval_mean,
+                best_eval=member.best_eval,
+                threshold_reached_at=member.reached_at,
+            )
+        with member.writing(cohort.env_steps):
+            member.writer.close()

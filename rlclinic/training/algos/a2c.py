@@ -10,6 +10,7 @@ from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
 
+
 def advantages(
     config: A2CConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: SimpleNamespace
 ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -27,3 +28,14 @@ def loss(config: A2CConfig, policy: mlp.ActorCritic, params: Params, batch: Batc
     entropy = losses.mean(entropy, batch.weight)
     total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
     return total, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}
+
+
+def slopes(log_prob: Tensor, entropy: Tensor, value: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[losses.Slopes, dict[str, Tensor]]:
+    """The derivatives of `loss` by hand, and the same readings."""
+    count = log_prob.shape[1]
+    error = value - batch.returns
+    policy_loss, value_loss, entropy = losses.policy_gradient(log_prob, batch.advantage), losses.mean(error * error), losses.mean(entropy)
+    total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
+    by_entropy = -hp.ent_coef / count if hp.pays_entropy else None
+    found = losses.Slopes(batch.advantage * (-1.0 / count), error * (hp.vf_coef * (2.0 / count)), by_entropy)
+    return found, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}

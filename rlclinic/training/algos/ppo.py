@@ -5,6 +5,7 @@ Several epochs of minibatch steps on one rollout; the clipped ratio keeps the ne
 
 from types import SimpleNamespace
 
+import torch
 from torch import Tensor
 
 from rlclinic.config import PPOConfig
@@ -12,6 +13,7 @@ from rlclinic.training.data.rollout import Batch, Rollout
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
+
 
 def advantages(
     config: PPOConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: SimpleNamespace
@@ -34,3 +36,20 @@ def loss(config: PPOConfig, policy: mlp.ActorCritic, params: Params, batch: Batc
     entropy = losses.mean(entropy, batch.weight)
     total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
     return total, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total, "log_ratio": log_ratio}
+
+
+def slopes(log_prob: Tensor, entropy: Tensor, value: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[losses.Slopes, dict[str, Tensor]]:
+    """The derivatives of `loss` by hand, and the same readings."""
+    count = log_prob.shape[1]
+    log_ratio = log_prob - batch.log_prob
+    gain = log_ratio.exp() * batch.advantage
+    bound = torch.addcmul(batch.advantage, batch.advantage.abs(), hp.clip_range)
+    policy_loss = -losses.mean(torch.minimum(gain, bound))
+    # d(ratio A) / d log_prob is ratio A itself; beyond the bound the objective is flat. What is not a number stays so, and is noticed.
+    by_log_prob = torch.where(gain > bound, 0.0, gain).mul_(-1.0 / count)
+    square, pull = losses.value_slope(value, batch.value, batch.returns, hp.clip_range_vf)
+    value_loss = losses.mean(square)
+    entropy = losses.mean(entropy)
+    total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
+    found = losses.Slopes(by_log_prob, pull * (hp.vf_coef * (2.0 / count)), -hp.ent_coef / count if hp.pays_entropy else None)
+    return found, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total, "log_ratio": log_ratio}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import AlgoConfig, EnvConfig
-from rlclinic.training import optim
+from rlclinic.training import gradients, optim
 from rlclinic.training.data import rollout as rollouts
 from rlclinic.training.data.rollout import Batch, Rollout
 from rlclinic.training.maths import losses, normalize
@@ -30,6 +30,7 @@ class Plan:
     n_epochs: int
     batch_rows: int
     rollout_size: int
+    engine: str = "eager"
 
     @property
     def scales_minibatches(self) -> bool:
@@ -53,6 +54,13 @@ class Estimates(NamedTuple):
 
     advantage: Tensor
     reward: Tensor
+
+
+class Closing(NamedTuple):
+    """Each member's last minibatch, advantages and log-ratios [M, B]: what the update did to the actions it judged."""
+
+    advantage: Tensor
+    log_ratio: Tensor
 
 
 @dataclass
@@ -136,23 +144,35 @@ def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace) 
     if plan.config.normalize_advantage != "off" and not plan.scales_minibatches:
         advantage = normalize.standardize(raw, weight).view_as(advantage)
     mask = None if rollout.action_mask is None else rows(rollout.action_mask)
-    shown = (rollout.net_obs, rollout.action, rollout.log_prob, advantage, target, value)
-    return Batch(*(rows(field) for field in shown), weight, mask), Estimates(raw, rows(reward))
+    whole = Batch(
+        obs=rows(rollout.net_obs),
+        action=rows(rollout.action),
+        log_prob=rows(rollout.log_prob),
+        advantage=rows(advantage),
+        returns=rows(target),
+        value=rows(value),
+        weight=weight,
+        action_mask=mask,
+    )
+    return whole, Estimates(raw, rows(reward))
 
 
 def learn(
     plan: Plan, learner: Learner, whole: Batch, hp: SimpleNamespace, active: Tensor | None, seed: Tensor, iteration: int
-) -> tuple[Learner, dict[str, Tensor]]:
+) -> tuple[Learner, dict[str, Tensor], Closing | None]:
     """All gradient steps of an iteration. Readings are [U, M], one row per gradient step."""
     flat, state, going = learner.flat, learner.optimizer, active
     readings: dict[str, list[Tensor]] = {}
     epochs, applied = [], []
     everyone = flat.new_ones(flat.shape[0], 1)
+    closing = None
     for epoch, batch in rollouts.minibatches(whole, plan.batch_rows, plan.n_epochs, seed, iteration):
         if plan.scales_minibatches:
             # Per member and minibatch: the step size must not depend on the reward scale, nor on the neighbours.
             batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
+        tried = going
         flat, state, going, found = update_step(plan, flat, state, batch, hp, going)
+        closing = _close(closing, batch, found, tried)
         for name, reading in found.items():
             readings.setdefault(name, []).append(reading)
         epochs.append(epoch)
@@ -162,7 +182,24 @@ def learn(
     table = {name: torch.stack(each) for name, each in readings.items()}
     table["applied"] = torch.stack(applied)
     table["epoch"] = torch.tensor(epochs, device=flat.device).view(-1, 1, 1).expand_as(table["applied"]).float()
-    return replace(learner, flat=flat, optimizer=state), _reduce(table, hp)
+    table["start"] = torch.zeros_like(table["applied"])
+    table["start"][0] = 1.0
+    return replace(learner, flat=flat, optimizer=state), _reduce(table, hp), closing
+
+
+def _close(closing: Closing | None, batch: Batch, found: dict[str, Tensor], tried: Tensor | None) -> Closing | None:
+    """The newest minibatch of every member that still tried one: what its neighbours do after it stopped is not its own."""
+    if "log_ratio" not in found:
+        return None
+    if closing is None or tried is None:
+        return Closing(batch.advantage, found["log_ratio"])
+    return Closing(torch.where(tried, batch.advantage, closing.advantage), torch.where(tried, found["log_ratio"], closing.log_ratio))
+
+
+def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
+    """A reading [U, M] at the last gradient step that each member tried, [M]: the one that target_kl refused, or the last of all."""
+    steps = readings["applied"].sum(0, keepdim=True).long().clamp(max=len(readings["applied"]) - 1)
+    return readings[name].gather(0, steps).squeeze(0)
 
 
 @torch.no_grad()
@@ -186,12 +223,8 @@ def update_step(
     plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: SimpleNamespace, active: Tensor | None
 ) -> tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]]:
     """One gradient step: (weights, optimizer state, rows, numbers) -> the same, who goes on, and readings [M, 1] or [M, B]."""
-    leaf = flat.detach().requires_grad_()
-    loss, readings = plan.algo.loss(plan.config, plan.policy, plan.policy.layout.views(leaf), batch, hp)
-    # Members share no weight, so the gradient of the sum is every member's own gradient.
-    (grad,) = torch.autograd.grad(loss.sum(), leaf)
+    grad, readings = gradients.gradient(plan, flat, batch, hp)
     with torch.no_grad():
-        readings = {name: reading.detach() for name, reading in readings.items()}
         squares = torch.cat([part.sum(1, keepdim=True) for part in (grad * grad).split(plan.policy.parts, 1)], 1)
         if hp.target_kl is not None and "log_ratio" in readings:
             # Checked before the step is applied: a policy that has moved too far stays where it is.
@@ -207,10 +240,11 @@ def update_step(
 @torch.no_grad()
 def renormalize(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace, active: Tensor) -> Learner:
     """The normalizers after an iteration: they now also cover what it has seen."""
+    weight = None if rollout.valid is None else rollouts.rows(rollout.valid)
     if learner.obs_stats is not None:
-        learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, rollouts.rows(rollout.obs), active))
+        learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, rollouts.rows(rollout.obs), active, weight))
     if learner.reward_stats is not None and learner.reward_carry is not None:
         sums, carry = normalize.discounted_returns(rollout.reward, rollout.end, learner.reward_carry, hp.gamma)
-        stats = normalize.include(learner.reward_stats, rollouts.rows(sums).unsqueeze(-1), active)
+        stats = normalize.include(learner.reward_stats, rollouts.rows(sums).unsqueeze(-1), active, weight)
         learner = replace(learner, reward_stats=stats, reward_carry=carry)
     return learner

@@ -6,6 +6,7 @@ log-probability; the environment clips what it executes.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,6 +20,10 @@ from rlclinic.training.envs.base import ActionSpec
 FORBIDDEN: Final = -1e8
 """The logit of a masked action: its probability underflows to zero, its gradient too, and nothing becomes NaN."""
 LOG_2PI: Final = math.log(2 * math.pi)
+
+
+Back = Callable[[Tensor, Tensor | None], Tensor]
+"""From d loss / d log_prob [..., rows] and d loss / d entropy ([M, 1] or None) to d loss / d dist."""
 
 
 class Distribution(Protocol):
@@ -38,6 +43,9 @@ class Distribution(Protocol):
     def entropy(self, dist: Tensor) -> Tensor: ...
     def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]: ...
     def kl(self, old: Tensor, new: Tensor) -> Tensor: ...
+    @property
+    def differentiable(self) -> bool: ...
+    def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]: ...
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Categorical:
 
     size: int
     learns_std = False
+    differentiable = True
 
     @property
     def max_entropy(self) -> float | None:
@@ -75,6 +84,21 @@ class Categorical:
         log_p = functional.log_softmax(dist, -1)  # once for both: it is the largest part of either
         return log_p.gather(-1, action.unsqueeze(-1)).squeeze(-1), -(log_p.exp() * log_p).sum(-1)
 
+    def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]:
+        """log_prob, entropy, and how to go back: d log p(a) / d logit = [a] - p, d H / d logit = -p (log p + H)."""
+        log_p = functional.log_softmax(dist, -1)
+        p, chosen = log_p.exp(), action.unsqueeze(-1)
+        entropy = -(p * log_p).sum(-1)
+
+        def back(by_log_prob: Tensor, by_entropy: Tensor | None) -> Tensor:
+            column = by_log_prob.unsqueeze(-1)
+            grad = (p * -column).scatter_add_(-1, chosen, column)
+            if by_entropy is not None:
+                grad -= by_entropy.unsqueeze(-1) * p * (log_p + entropy.unsqueeze(-1))
+            return grad
+
+        return log_p.gather(-1, chosen).squeeze(-1), entropy, back
+
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         log_old, log_new = functional.log_softmax(old, -1), functional.log_softmax(new, -1)
         return (log_old.exp() * (log_old - log_new)).sum(-1)
@@ -86,6 +110,7 @@ class MultiCategorical:
 
     sizes: tuple[int, ...]
     learns_std = False
+    differentiable = False
 
     @property
     def size(self) -> int:
@@ -123,6 +148,9 @@ class MultiCategorical:
     def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         return self.log_prob(dist, action), self.entropy(dist)
 
+    def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]:
+        raise NotImplementedError("its derivative is left to autograd")
+
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         rows = zip(self.parts, old.split(self.sizes, -1), new.split(self.sizes, -1), strict=True)
         return torch.stack([part.kl(before, after) for part, before, after in rows], -1).sum(-1)
@@ -134,6 +162,7 @@ class Bernoulli:
 
     size: int
     learns_std = False
+    differentiable = False
 
     @property
     def max_entropy(self) -> float | None:
@@ -153,18 +182,24 @@ class Bernoulli:
     def mode(self, dist: Tensor) -> Tensor:
         return (dist > 0).long()
 
+    # In log-sigmoids: their last bits, other than those of PyTorch's sigmoid and softplus, do not depend on the neighbours.
+
     def log_prob(self, dist: Tensor, action: Tensor) -> Tensor:
-        return -functional.softplus(torch.where(action > 0, -dist, dist)).sum(-1)
+        return functional.logsigmoid(torch.where(action > 0, dist, -dist)).sum(-1)
 
     def entropy(self, dist: Tensor) -> Tensor:
-        return (functional.softplus(dist) - dist * torch.sigmoid(dist)).sum(-1)
+        yes, no = functional.logsigmoid(dist), functional.logsigmoid(-dist)
+        return -(yes.exp() * yes + no.exp() * no).sum(-1)
 
     def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         return self.log_prob(dist, action), self.entropy(dist)
 
+    def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]:
+        raise NotImplementedError("its derivative is left to autograd")
+
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
-        p = torch.sigmoid(old)
-        return (p * (old - new) - functional.softplus(old) + functional.softplus(new)).sum(-1)
+        yes, no = functional.logsigmoid(old), functional.logsigmoid(-old)
+        return (yes.exp() * (yes - functional.logsigmoid(new)) + no.exp() * (no - functional.logsigmoid(-new))).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -175,6 +210,7 @@ class Gaussian:
     volume: float | None = None
     """Volume of the action box, where it is bounded: the uniform distribution over it has the highest useful entropy."""
     learns_std = True
+    differentiable = True
 
     @property
     def max_entropy(self) -> float | None:
@@ -205,6 +241,23 @@ class Gaussian:
     def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         return self.log_prob(dist, action), self.entropy(dist)
 
+    def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]:
+        """log_prob, entropy, and how to go back: with z = (a - mean) / std, z / std for the mean and z^2 - 1 for log_std."""
+        mean, log_std = dist.chunk(2, -1)
+        inverse = torch.exp(-log_std)
+        scaled = (action - mean) * inverse
+        squared = scaled.square()
+        log_prob = (-0.5 * squared - log_std - 0.5 * LOG_2PI).sum(-1)
+
+        def back(by_log_prob: Tensor, by_entropy: Tensor | None) -> Tensor:
+            column = by_log_prob.unsqueeze(-1)
+            spread = column * (squared - 1.0)
+            if by_entropy is not None:
+                spread += by_entropy.unsqueeze(-1)
+            return torch.cat([column * scaled * inverse, spread], -1)
+
+        return log_prob, (log_std + 0.5 * (1.0 + LOG_2PI)).sum(-1), back
+
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         (mean0, log_std0), (mean1, log_std1) = old.chunk(2, -1), new.chunk(2, -1)
         spread = (2 * (log_std0 - log_std1)).exp() + ((mean0 - mean1) * torch.exp(-log_std1)).square()
@@ -218,7 +271,7 @@ def of(action: ActionSpec) -> Distribution:
     if action.kind == "multi_discrete":
         return MultiCategorical(action.sizes)
     if action.kind == "multi_binary":
-        return Bernoulli(sum(action.sizes))
+        return Bernoulli(len(action.sizes))
     volume = None
     if action.low is not None and action.high is not None:
         width = [float(high) - float(low) for low, high in zip(action.low.ravel(), action.high.ravel(), strict=True)]

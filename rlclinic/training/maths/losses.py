@@ -1,7 +1,17 @@
 """Loss terms: functions of rows [M, B] to one number per member [M, 1]. Every reduction keeps the member axis."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
+
+
+class Slopes(NamedTuple):
+    """Derivatives of a loss: by each row's log-probability and value [M, B], and by each row's entropy [M, 1] (None: zero)."""
+
+    log_prob: Tensor
+    value: Tensor
+    entropy: Tensor | None
 
 
 def mean(rows: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -34,7 +44,22 @@ def value_error(value: Tensor, returns: Tensor, weight: Tensor | None = None) ->
 def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip_range: Tensor, weight: Tensor | None = None) -> Tensor:
     """The worse of the plain error and the error of a prediction held within clip_range of the old one."""
     near = old_value + torch.maximum(torch.minimum(value - old_value, clip_range), -clip_range)
+    # old + (value - old) is not value to the last bit: a member without a clip must not notice that a neighbour has one.
+    near = torch.where(clip_range.isinf(), value, near)
     return mean(torch.maximum((value - returns).square(), (near - returns).square()), weight)
+
+
+def value_slope(value: Tensor, old_value: Tensor, returns: Tensor, clip_range: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Rows [M, B] of `clipped_value_error`'s square (`value_error`'s without a clip) and half of its derivative by value."""
+    error = value - returns
+    if clip_range is None:
+        return error * error, error
+    moved = value - old_value
+    near = torch.where(clip_range.isinf(), value, old_value + torch.maximum(torch.minimum(moved, clip_range), -clip_range))
+    far = near - returns
+    worse = far * far > error * error
+    # A prediction that is held back no longer answers to the weights.
+    return torch.where(worse, far * far, error * error), torch.where(worse, torch.where(moved.abs() > clip_range, 0.0, far), error)
 
 
 def kl_k3(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:

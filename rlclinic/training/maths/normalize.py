@@ -15,7 +15,7 @@ EPSILON = 1e-8
 class Moments(NamedTuple):
     """Count [M, 1], mean [M, D] and variance [M, D] of all rows seen so far."""
 
-    count: Tensor
+    count: Tensor  # type: ignore[assignment]  # tuple.count has the same name; nobody counts in a tuple of tensors
     mean: Tensor
     var: Tensor
 
@@ -31,12 +31,22 @@ def moments(members: int, size: int, device: torch.device) -> Moments:
     )
 
 
-def include(stats: Moments, rows: Tensor, active: Tensor) -> Moments:
-    """Statistics that also cover rows [M, B, D] (parallel-variance formula of Chan et al.); frozen members keep theirs."""
+def include(stats: Moments, rows: Tensor, active: Tensor, weight: Tensor | None = None) -> Moments:
+    """Statistics that also cover rows [M, B, D] (parallel-variance formula of Chan et al.); frozen members keep theirs.
+
+    With weight [M, B], rows of weight 0 are left out: a vector env's reset rows are no observation of the task.
+    """
     rows = rows.double()
-    count = rows.shape[1]
-    mean = rows.mean(1)
-    var = (rows - mean.unsqueeze(1)).square().mean(1)
+    if weight is None:
+        count = rows.new_full((rows.shape[0], 1), rows.shape[1])
+        mean = rows.mean(1)
+        var = (rows - mean.unsqueeze(1)).square().mean(1)
+    else:
+        share = weight.double().unsqueeze(-1)
+        count = share.sum(1)
+        mean = (rows * share).sum(1) / count.clamp(min=1.0)
+        var = ((rows - mean.unsqueeze(1)).square() * share).sum(1) / count.clamp(min=1.0)
+        active = active & (count > 0)
     total = stats.count + count
     delta = mean - stats.mean
     # The first batch replaces the placeholder variance of one: its weight is the count, which is zero.

@@ -20,9 +20,7 @@ def gae(
     return advantage, advantage + value
 
 
-def rewards_to_go(
-    reward: Tensor, next_value: Tensor | None, terminated: Tensor, truncated: Tensor, gamma: Tensor
-) -> tuple[Tensor, Tensor]:
+def rewards_to_go(reward: Tensor, next_value: Tensor | None, terminated: Tensor, truncated: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
     """Discounted sums of what followed each step, and which rows saw their episode's end.
 
     With next_value, unfinished episodes (a time limit, or the rollout's end) are completed by the critic and every row

@@ -1,11 +1,33 @@
 """A network is a Layout (names and shapes) plus pure functions; weights live only in flat [M, P] buffers."""
 
 import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-Params = dict[str, Tensor]
+
+class Params(Mapping[str, Tensor]):
+    """Named views [M, *shape] of a flat buffer; they are made when the first one is asked for."""
+
+    def __init__(self, layout: "Layout", flat: Tensor) -> None:
+        self.layout, self.flat = layout, flat
+
+    @cached_property
+    def _views(self) -> dict[str, Tensor]:
+        # One split: its backward is one concatenation, where a slice per tensor would be a P-sized zero fill each.
+        parts = self.flat.split(self.layout.sizes, dim=1)
+        return {name: part.view(-1, *shape) for (name, shape), part in zip(self.layout.shapes.items(), parts, strict=True)}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._views[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.layout.shapes)
+
+    def __len__(self) -> int:
+        return len(self.layout.shapes)
 
 
 class Layout:
@@ -22,12 +44,10 @@ class Layout:
             start += size
 
     def views(self, flat: Tensor) -> Params:
-        """The named tensors [M, *shape] inside flat [M, P]; no copy."""
-        # One split: its backward is one concatenation, where a slice per tensor would be a P-sized zero fill each.
-        parts = flat.split(self.sizes, dim=1)
-        return {name: part.view(-1, *shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
+        """The named tensors inside flat [M, P]; no copy."""
+        return Params(self, flat)
 
-    def flatten(self, params: Params) -> Tensor:
+    def flatten(self, params: Mapping[str, Tensor]) -> Tensor:
         """The inverse of `views`: [M, P] from named tensors."""
         return torch.cat([params[name].reshape(params[name].shape[0], -1) for name in self.shapes], dim=1)
 
@@ -36,14 +56,20 @@ class Layout:
         return self._spans[name]
 
 
-def linear(params: Params, name: str, x: Tensor) -> Tensor:
+def linear(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
     """M linear layers side by side: [M, B, n_in] -> [M, B, n_out]. Members share no weight."""
-    return torch.baddbmm(params[name + ".bias"], x, params[name + ".weight"])
+    weight, bias = params[name + ".weight"], params[name + ".bias"]
+    # Width 1, there or on the way back, as products and sums: a matrix product that narrow takes another BLAS path at M = 1,
+    # and other bits.
+    if weight.shape[2] == 1:
+        return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
+    if weight.shape[1] == 1:
+        return x * weight + bias
+    return torch.baddbmm(bias, x, weight)
 
 
-def scalar(params: Params, name: str, x: Tensor) -> Tensor:
-    """M linear layers with one output each: [M, B, n_in] -> [M, B]."""
-    # Width 1 as multiply-and-sum: a matrix product that narrow takes another BLAS path at M = 1, and other bits.
+def scalar(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+    """M linear layers with one output each: [M, B, n_in] -> [M, B]; multiplied and summed, for `linear`'s reason."""
     return (x * params[name + ".weight"]).sum(-1) + params[name + ".bias"]
 
 

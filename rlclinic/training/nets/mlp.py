@@ -1,8 +1,9 @@
 """Actor and critic as multilayer perceptrons: what the layers are called, how they start, how they compute."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -11,23 +12,36 @@ from torch.nn import functional
 from rlclinic.config import NetConfig
 from rlclinic.training.maths import distributions
 from rlclinic.training.nets import layout as layouts
-from rlclinic.training.nets.layout import Layout, Params
+from rlclinic.training.nets import written
+from rlclinic.training.nets.layout import Layout
 
+LANES: Final = 32
+"""How many elements PyTorch's vector kernels take at a time on a CPU. What is left over at a tensor's end goes through a scalar
+formula with other last bits, and whose elements lie there depends on how many members there are."""
+
+
+def in_lanes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """An elementwise function of x [M, ...] that gives a member the same bits in any cohort: its block is filled up to whole lanes."""
+    size = x.numel() // x.shape[0]
+    short = 0 if x.is_cuda else -size % LANES
+    if not short:
+        return function(x)
+    return function(functional.pad(x.flatten(1), (0, short)))[:, :size].view_as(x)
 
 
 def tanh(x: Tensor) -> Tensor:
     """2 sigmoid(2x) - 1: on a CPU PyTorch's sigmoid takes a sixth of its tanh's time, and tanh is a quarter of an update."""
-    return torch.tanh(x) if x.is_cuda else torch.rsub(torch.sigmoid(x + x), -1.0, alpha=-2.0)
+    return torch.tanh(x) if x.is_cuda else torch.rsub(in_lanes(torch.sigmoid, x + x), -1.0, alpha=-2.0)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": tanh,
     "relu": torch.relu,
-    "elu": functional.elu,
-    "gelu": functional.gelu,
-    "silu": functional.silu,
+    "elu": partial(in_lanes, functional.elu),
+    "gelu": partial(in_lanes, functional.gelu),
+    "silu": partial(in_lanes, functional.silu),
     "leaky_relu": functional.leaky_relu,
-    "sigmoid": torch.sigmoid,
+    "sigmoid": partial(in_lanes, torch.sigmoid),
 }
 
 
@@ -48,6 +62,28 @@ class ActorCritic:
     def critic_trunk(self) -> str:
         return "trunk" if self.net.shared else "critic"
 
+    def widths(self, trunk: str) -> tuple[int, ...]:
+        """Sizes of a trunk's hidden layers."""
+        own = self.net.critic_hidden if trunk == "critic" else None
+        return tuple(self.net.hidden if own is None else own)
+
+    @property
+    def has_log_std(self) -> bool:
+        """Whether the standard deviation is a parameter of its own rather than an output."""
+        return "log_std" in self.layout.shapes
+
+    def written_out(self, obs: Tensor) -> bool:
+        """Plain tanh layers on a CPU, of sizes whose bits do not depend on the cohort (see `LANES` and `layout.linear`)."""
+        if self.net.activation != "tanh" or self.net.layer_norm or obs.is_cuda or self.obs_size == 1:
+            return False
+        sizes = [width for trunk in self.trunks.values() for width in self.widths(trunk) or (1,)]
+        return all(width > 1 and obs.shape[1] * width % LANES == 0 for width in sizes)
+
+    @property
+    def trunks(self) -> dict[str, str]:
+        """Whose hidden layers lie where; both in one place if they are shared."""
+        return {"actor": self.actor_trunk, "critic": self.critic_trunk}
+
     @cached_property
     def parts(self) -> list[int]:
         """Widths of trunk, actor head and critic head: the layout keeps them side by side, so norms are slices."""
@@ -55,6 +91,12 @@ class ActorCritic:
         for name, size in zip(self.layout.shapes, self.layout.sizes, strict=True):
             widths[2 if name.startswith("value.") else 1 if name.startswith(("policy.", "log_std")) else 0] += size
         return widths
+
+    @cached_property
+    def trunk_widths(self) -> list[int]:
+        """Parameters of the actor's and of the critic's own trunk."""
+        named = list(zip(self.layout.shapes, self.layout.sizes, strict=True))
+        return [sum(size for name, size in named if name.startswith(trunk + ".")) for trunk in ("actor", "critic")]
 
     def critic_names(self) -> list[str]:
         """The parameters that `value_lr` governs: the value head, and its own trunk if it has one."""
@@ -88,7 +130,7 @@ def build(net: NetConfig, obs_size: int, distribution: distributions.Distributio
 def initialize(policy: ActorCritic, seed: int) -> Tensor:
     """One member's first weights, [1, P]: a function of its seed alone."""
     net, generator = policy.net, torch.Generator().manual_seed(seed)
-    params: Params = {}
+    params: dict[str, Tensor] = {}
     for name, shape in policy.layout.shapes.items():
         part = name.rpartition(".")[2]
         if name == "log_std":
@@ -105,45 +147,51 @@ def initialize(policy: ActorCritic, seed: int) -> Tensor:
     return torch.cat([params[name].reshape(1, -1) for name in policy.layout.shapes], dim=1)
 
 
-def hidden(policy: ActorCritic, params: Params, trunk: str, obs: Tensor) -> list[Tensor]:
+def hidden(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Tensor) -> list[Tensor]:
     """Activations after every hidden layer of a trunk, [M, B, width] each; just [obs] where it has none."""
     activation, x, layers = ACTIVATIONS[policy.net.activation], obs, []
-    index = 0
-    while f"{trunk}.{index}.weight" in params:
+    for index in range(len(policy.widths(trunk))):
         x = layouts.linear(params, f"{trunk}.{index}", x)
         if policy.net.layer_norm:
             # Per row over the layer's units (arXiv:1607.06450); scale and shift are per member.
             x = functional.layer_norm(x, x.shape[-1:]) * params[f"{trunk}.{index}.scale"] + params[f"{trunk}.{index}.shift"]
         x = activation(x)
         layers.append(x)
-        index += 1
     return layers or [obs]
 
 
-def head(policy: ActorCritic, params: Params, features: Tensor, action_mask: Tensor | None) -> Tensor:
-    """Distribution parameters [M, B, K] from the last hidden layer; forbidden actions get a vanishing probability."""
-    dist = layouts.linear(params, "policy", features)
+def features(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Tensor) -> Tensor:
+    """The last hidden layer of a trunk, [M, B, width]: all that a head needs."""
+    if not torch.is_grad_enabled() and policy.written_out(obs):
+        return written.tanh_layers(params, trunk, len(policy.widths(trunk)), obs)[-1]
+    return hidden(policy, params, trunk, obs)[-1]
+
+
+def finish(policy: ActorCritic, head: Tensor, log_std: Tensor | None, action_mask: Tensor | None) -> Tensor:
+    """Distribution parameters [M, B, K] from the policy head's output; forbidden actions get a vanishing probability."""
     if policy.distribution.learns_std:
-        if not policy.net.state_dependent_std:
-            dist = torch.cat([dist, params["log_std"].expand_as(dist)], dim=-1)
-        mean, log_std = dist.chunk(2, dim=-1)
-        dist = torch.cat([mean, log_std.clamp(policy.net.log_std_min, policy.net.log_std_max)], dim=-1)
-    return dist if action_mask is None else dist.masked_fill(~action_mask, distributions.FORBIDDEN)
+        mean, spread = (head, log_std.expand_as(head)) if log_std is not None else head.chunk(2, dim=-1)
+        head = torch.cat([mean, spread.clamp(policy.net.log_std_min, policy.net.log_std_max)], dim=-1)
+    return head if action_mask is None else head.masked_fill(~action_mask, distributions.FORBIDDEN)
 
 
-def actor(policy: ActorCritic, params: Params, obs: Tensor, action_mask: Tensor | None = None) -> Tensor:
+def actor(policy: ActorCritic, params: Mapping[str, Tensor], obs: Tensor, action_mask: Tensor | None = None) -> Tensor:
     """Distribution parameters [M, B, K] of the actions at obs [M, B, D]."""
-    return head(policy, params, hidden(policy, params, policy.actor_trunk, obs)[-1], action_mask)
+    head = layouts.linear(params, "policy", features(policy, params, policy.actor_trunk, obs))
+    return finish(policy, head, params["log_std"] if policy.has_log_std else None, action_mask)
 
 
-def critic(policy: ActorCritic, params: Params, obs: Tensor) -> Tensor:
+def critic(policy: ActorCritic, params: Mapping[str, Tensor], obs: Tensor) -> Tensor:
     """State values [M, B] at obs [M, B, D]."""
-    return layouts.scalar(params, "value", hidden(policy, params, policy.critic_trunk, obs)[-1])
+    return layouts.scalar(params, "value", features(policy, params, policy.critic_trunk, obs))
 
 
-def actor_critic(policy: ActorCritic, params: Params, obs: Tensor, action_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def actor_critic(
+    policy: ActorCritic, params: Mapping[str, Tensor], obs: Tensor, action_mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Both at once; a shared trunk is computed once."""
     if not policy.net.shared:
         return actor(policy, params, obs, action_mask), critic(policy, params, obs)
-    features = hidden(policy, params, "trunk", obs)[-1]
-    return head(policy, params, features, action_mask), layouts.scalar(params, "value", features)
+    last = features(policy, params, "trunk", obs)
+    head = layouts.linear(params, "policy", last)
+    return finish(policy, head, params["log_std"] if policy.has_log_std else None, action_mask), layouts.scalar(params, "value", last)

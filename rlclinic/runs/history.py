@@ -1,0 +1,206 @@
+"""What a run's log says, in one form whoever wrote it: settings by our dotted names, metrics by our names, env steps on the axis.
+
+Diagnosis and comparison work on a `History`. `of_run` makes one from a run folder of ours; rlclinic.readers makes them from
+the folders, files and console output of other frameworks.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlclinic import metrics
+from rlclinic.errors import RlclinicError
+from rlclinic.runs import record, table
+from rlclinic.runs.record import Run
+
+Column = NDArray[np.float64]
+
+SOURCES: Final = ("rlclinic", "sb3", "cleanrl", "gymnasium-solver", "tensorboard", "csv", "console")
+STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
+LOG_TAIL_LINES: Final = 200
+_STATES: Final = {"queued": "running", "crashed": "failed"}
+_RESUMED: Final = re.compile(r"^.{0,40}\b(?:resume|extend|fork) from env step (\d+)", re.MULTILINE)
+_SECTIONS: Final = ("spec", "env", "algo", "net", "run")
+
+
+def _nothing() -> Column:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One metric over env steps. Every number is finite; `steps` never fall."""
+
+    steps: Column
+    values: Column
+    name: str
+    """The column or tag that it was read from."""
+    estimator: str = ""
+    """How the source computed it, where that is not the metric dictionary's own way."""
+    rounded: bool = False
+    """Small numbers were rounded off in the source: 0 means "below print precision"."""
+    broken: Column = field(default_factory=_nothing)
+    """Env steps at which the source wrote NaN or infinity: evidence by itself, and left out of `values`."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def last(self) -> float | None:
+        return float(self.values[-1]) if len(self.values) else None
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What is known of one run. None and absent keys mean that the source does not say."""
+
+    id: str
+    source: str
+    """One of SOURCES."""
+    path: Path | None = None
+    env_id: str | None = None
+    algo: str | None = None
+    """ppo, a2c, reinforce, dqn, sac, td3, ..."""
+    seed: int | None = None
+    threshold: float | None = None
+    max_env_steps: int | None = None
+    env_steps: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """By dotted name of our config: "algo.learning_rate" (a number, or a schedule as a dict), "env.n_envs". Only what the source says."""
+    series: Mapping[str, Series] = field(default_factory=dict)
+    """By canonical name. A series may be empty of values only if all of them were broken."""
+    state: str = "unknown"
+    """One of STATES."""
+    reason: str | None = None
+    """Why it stopped or failed."""
+    segments: tuple[float, ...] = ()
+    """Env steps at which it was restarted, resumed or changed by hand; a curve may jump there. In order."""
+    log_tail: str = ""
+    """The last lines that it printed."""
+    notes: tuple[str, ...] = ()
+    """What was joined, guessed, converted or skipped while reading."""
+
+    def __getitem__(self, name: str) -> Series:
+        return self.series[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.series
+
+
+def make_series(steps: Any, values: Any, name: str, *, estimator: str = "", rounded: bool = False) -> Series | None:
+    """A Series of whatever was logged: pairs without a finite step are dropped, broken values are set aside. None if nothing is left.
+
+    Steps that fall are sorted (stably): where a falling step means a restart, the reader must have said so before.
+    """
+    at, numbers = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    at, numbers = at[np.isfinite(at)], numbers[np.isfinite(at)]
+    if not len(at):
+        return None
+    if np.any(np.diff(at) < 0):
+        order = np.argsort(at, kind="stable")
+        at, numbers = at[order], numbers[order]
+    finite = np.isfinite(numbers)
+    return Series(at[finite], numbers[finite], name, estimator, rounded, at[~finite])
+
+
+def of_run(run: Run) -> History:
+    """The history of one of our own runs, as its files are now. What is half written or damaged is left out, with a note.
+
+    NotFound if the folder is no run.
+    """
+    notes: list[str] = []
+    about = _record(run, notes)
+    status = run.status
+    found = run.metrics
+    if found.skipped:
+        notes.append(f"{found.skipped} damaged lines of {record.METRICS} were left out")
+    source = _section(about, "source")
+    spec, limits = _section(about, "spec"), _section(about, "run")
+    log = run.log
+    return History(
+        id=run.id,
+        source=str(source.get("framework", "rlclinic")),
+        path=run.path,
+        env_id=_section(about, "env").get("id"),
+        algo=_section(about, "algo").get("name"),
+        seed=about.get("seed"),
+        threshold=spec.get("threshold"),
+        max_env_steps=limits.get("max_env_steps") or status.max_env_steps,
+        env_steps=_env_steps(status.env_steps, found),
+        settings=dotted(record.settings(about)),
+        series=_series(found, source),
+        state=str(source.get("state") or _STATES.get(status.state, status.state)),
+        reason=status.reason,
+        segments=_segments(run, log, source),
+        log_tail=tail(log),
+        notes=(*source.get("notes", ()), *notes),
+    )
+
+
+def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings nested as in YAML, by dotted name. Schedules and other values that are mappings themselves stay whole."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key in _SECTIONS and isinstance(value, Mapping):
+            found |= {f"{key}.{name}": inner for name, inner in value.items()}
+        else:
+            found[key] = value
+    return found
+
+
+def tail(text: str) -> str:
+    """The last lines of a log."""
+    return "\n".join(text.rstrip("\n").rsplit("\n", LOG_TAIL_LINES)[-LOG_TAIL_LINES:])
+
+
+def _record(run: Run, notes: list[str]) -> dict[str, Any]:
+    try:
+        return run.record
+    except RlclinicError:
+        if not (run.path / record.CONFIG).exists():
+            raise
+        notes.append(f"{record.CONFIG} cannot be read: the settings are unknown")
+        return {}
+
+
+def _section(about: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = about.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _env_steps(reported: int, found: table.Table) -> int:
+    """The larger of what the status and the table say: the one or the other may be a moment older."""
+    logged = found[table.STEPS] if table.STEPS in found else _nothing()
+    logged = logged[np.isfinite(logged)]
+    return max(int(reported), int(logged.max()) if len(logged) else 0)
+
+
+def _series(found: table.Table, source: Mapping[str, Any]) -> dict[str, Series]:
+    """Every column with a number in it; an imported run also knows what its columns were called and how they were made."""
+    origin = source.get("series") or {}
+    series = {}
+    for name in found.names:
+        if name == table.STEPS or metrics.find(name) is None:
+            continue
+        more = origin.get(name) or {}
+        steps, values = found.series(name)
+        made = make_series(
+            steps, values, str(more.get("name", name)), estimator=str(more.get("estimator", "")), rounded=bool(more.get("rounded"))
+        )
+        if made is not None:
+            series[name] = made
+    return series
+
+
+def _segments(run: Run, log: str, source: Mapping[str, Any]) -> tuple[float, ...]:
+    """Resumes as run.log tells them, changes of numbers, and what an imported run brought along."""
+    resumed = [float(match) for match in _RESUMED.findall(log)]
+    changed = [change.get("env_steps") for change in run.interventions]
+    imported: Sequence[Any] = source.get("segments") or ()
+    known = [*resumed, *changed, *imported]
+    return tuple(sorted({float(step) for step in known if isinstance(step, int | float) and np.isfinite(step)}))
