@@ -1,7 +1,7 @@
 """The gradient of an algorithm's loss for every member: by autograd, or written out where somebody did the calculus.
 
 `by_autograd` is the definition. `written_out` gives the same numbers to rounding in about 60 % of the time, for tanh networks on a
-CPU with categorical or Gaussian actions; tests compare the two, and `run.engine=autograd` trains with the definition alone.
+CPU; tests compare the two, and `run.engine=autograd` trains with the definition alone.
 """
 
 from types import SimpleNamespace
@@ -26,9 +26,7 @@ def gradient(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> t
 
 def is_written(plan: "Plan", batch: Batch) -> bool:
     """Whether `written_out` covers this case. A function of the config alone, so a run never changes sides."""
-    if plan.engine == "autograd" or batch.weight is not None:
-        return False
-    return plan.policy.distribution.differentiable and plan.policy.written_out(batch.obs)
+    return plan.engine != "autograd" and batch.weight is None and plan.policy.written_out(batch.obs)
 
 
 def by_autograd(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, Readings]:

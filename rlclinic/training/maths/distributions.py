@@ -43,8 +43,6 @@ class Distribution(Protocol):
     def entropy(self, dist: Tensor) -> Tensor: ...
     def log_prob_entropy(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor]: ...
     def kl(self, old: Tensor, new: Tensor) -> Tensor: ...
-    @property
-    def differentiable(self) -> bool: ...
     def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]: ...
 
 
@@ -54,7 +52,6 @@ class Categorical:
 
     size: int
     learns_std = False
-    differentiable = True
 
     @property
     def max_entropy(self) -> float | None:
@@ -110,7 +107,6 @@ class MultiCategorical:
 
     sizes: tuple[int, ...]
     learns_std = False
-    differentiable = False
 
     @property
     def size(self) -> int:
@@ -149,7 +145,14 @@ class MultiCategorical:
         return self.log_prob(dist, action), self.entropy(dist)
 
     def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]:
-        raise NotImplementedError("its derivative is left to autograd")
+        """The choices are independent, so each goes back by itself."""
+        rows = zip(self.parts, dist.split(self.sizes, -1), action.unbind(-1), strict=True)
+        log_probs, entropies, backs = zip(*(part.with_slope(logits, choice) for part, logits, choice in rows), strict=True)
+
+        def back(by_log_prob: Tensor, by_entropy: Tensor | None) -> Tensor:
+            return torch.cat([each(by_log_prob, by_entropy) for each in backs], -1)
+
+        return torch.stack(log_probs, -1).sum(-1), torch.stack(entropies, -1).sum(-1), back
 
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         rows = zip(self.parts, old.split(self.sizes, -1), new.split(self.sizes, -1), strict=True)
@@ -162,7 +165,6 @@ class Bernoulli:
 
     size: int
     learns_std = False
-    differentiable = False
 
     @property
     def max_entropy(self) -> float | None:
@@ -195,7 +197,17 @@ class Bernoulli:
         return self.log_prob(dist, action), self.entropy(dist)
 
     def with_slope(self, dist: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Back]:
-        raise NotImplementedError("its derivative is left to autograd")
+        """log_prob, entropy, and how to go back: with p = P(yes), a - p for the log-probability and -x p (1 - p) for the entropy."""
+        yes, no = functional.logsigmoid(dist), functional.logsigmoid(-dist)
+        p, q = yes.exp(), no.exp()
+
+        def back(by_log_prob: Tensor, by_entropy: Tensor | None) -> Tensor:
+            grad = by_log_prob.unsqueeze(-1) * (action - p)
+            if by_entropy is not None:
+                grad -= by_entropy.unsqueeze(-1) * dist * p * q
+            return grad
+
+        return torch.where(action > 0, yes, no).sum(-1), -(p * yes + q * no).sum(-1), back
 
     def kl(self, old: Tensor, new: Tensor) -> Tensor:
         yes, no = functional.logsigmoid(old), functional.logsigmoid(-old)
@@ -210,7 +222,6 @@ class Gaussian:
     volume: float | None = None
     """Volume of the action box, where it is bounded: the uniform distribution over it has the highest useful entropy."""
     learns_std = True
-    differentiable = True
 
     @property
     def max_entropy(self) -> float | None:

@@ -1,0 +1,251 @@
+"""The planted bugs: one list for the mutation suite and for everything else that needs training which is wrong in a known way.
+
+A bug replaces one function through its module, so training itself has no switch for it. Nothing raises: these are the silent
+ones, which train on and write plausible numbers.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tests.mutations import broken_learning as learning
+from tests.mutations import broken_maths as maths
+from tests.mutations import broken_running as running
+
+
+class Seam(NamedTuple):
+    """A function of `rlclinic.training.<module>`, or a Class.method there, that all callers look up by name."""
+
+    module: str
+    attribute: str
+
+    def find(self) -> tuple[Any, str]:
+        """The object that holds it, and its name there."""
+        holder: Any = importlib.import_module(f"rlclinic.training.{self.module}")
+        *path, name = self.attribute.split(".")
+        for part in path:
+            holder = getattr(holder, part)
+        return holder, name
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One replacement: what lies at the seam becomes `breaks(what lies there)`."""
+
+    id: str
+    what: str
+    """What the broken code does, in a sentence."""
+    seam: Seam
+    breaks: Callable[[Any], Any]
+    engine: str | None = None
+    """The `run.engine` that it takes effect in; None: in every one."""
+
+
+@contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    """Training with the bug in it, inside the block."""
+    holder, name = bug.seam.find()
+    original = vars(holder)[name]
+    setattr(holder, name, bug.breaks(original))
+    try:
+        yield
+    finally:
+        setattr(holder, name, original)
+
+
+GAE = Seam("maths.returns", "gae")
+STACK = Seam("loops.on_policy", "_stack")
+GAUSSIAN_LOG_PROB = Seam("maths.distributions", "Gaussian.log_prob")
+GRADIENT = Seam("gradients", "gradient")
+PPO_SLOPES = Seam("algos.ppo", "slopes")
+SURROGATE = Seam("maths.losses", "clipped_surrogate")
+VALUE_CLIP = Seam("maths.losses", "clipped_value_error")
+CATEGORICAL_SLOPE = Seam("maths.distributions", "Categorical.with_slope")
+GAUSSIAN_SLOPE = Seam("maths.distributions", "Gaussian.with_slope")
+BACKWARD = Seam("nets.written", "_through_layers")
+MEAN = Seam("maths.losses", "mean")
+HYPERPARAMETERS = Seam("cohort", "hyperparameters")
+OPTIMIZER_STEP = Seam("optim", "step")
+PERMUTATION = Seam("rng", "permutation")
+MINIBATCHES = Seam("data.rollout", "minibatches")
+ENV_DRAWS = Seam("envs.native.engine", "_Draws.uniform")
+ENV_STEP = Seam("envs.native.engine", "NativeEnv.step")
+EVALUATE = Seam("evaluation", "evaluate")
+WEIGHTS = Seam("snapshot", "weights")
+
+BUGS: tuple[Bug, ...] = (
+    # ── advantages and returns ──
+    Bug("advantage-sign", "Advantages have the wrong sign: bad actions are reinforced.", GAE, maths.negated_advantage),
+    Bug("truncation-as-termination", "A time limit counts as a terminal state.", GAE, maths.truncation_is_termination),
+    Bug("termination-ignored", "Values are bootstrapped through terminal states.", GAE, maths.termination_is_ignored),
+    Bug("gae-across-episodes", "The GAE trace runs into the next episode.", GAE, maths.trace_runs_across_episodes),
+    Bug("returns-not-reversed", "Discounted sums run forwards in time.", Seam("maths.returns", "_discounted_sum"), maths.sums_run_forwards),
+    Bug("gamma-missing", "Rewards are not discounted.", GAE, maths.no_discount),
+    Bug("lambda-ignored", "gae_lambda is always 1.", GAE, maths.no_lambda),
+    Bug("bootstrap-own-value", "Steps bootstrap from V(s) in place of V(s').", GAE, maths.bootstrap_from_own_value),
+    Bug("bootstrap-from-reset", "Ends bootstrap from the next episode's start.", STACK, learning.bootstrap_from_the_reset),
+    Bug(
+        "unfinished-count",
+        "REINFORCE learns from returns that were cut off.",
+        Seam("maths.returns", "rewards_to_go"),
+        maths.unfinished_episodes_count,
+    ),
+    # ── log-probabilities and actions ──
+    Bug("log-prob-stale", "Old log-probabilities are one rollout old.", STACK, learning.log_prob_one_rollout_old),
+    Bug("log-prob-shifted", "Old log-probabilities belong to the step before.", STACK, learning.log_prob_of_the_step_before),
+    Bug("clipped-action-stored", "The clipped action is stored, the raw one's log-probability.", STACK, learning.clipped_action_stored),
+    Bug("clipped-action-log-prob", "The clipped action's log-probability is stored.", STACK, learning.log_prob_of_the_clipped_action),
+    Bug("gaussian-no-log-std", "A Gaussian's log-probability lacks log_std.", GAUSSIAN_LOG_PROB, maths.log_prob_without_log_std),
+    Bug("gaussian-no-constant", "A Gaussian's log-probability is not normalized.", GAUSSIAN_LOG_PROB, maths.log_prob_without_constant),
+    Bug(
+        "gaussian-variance",
+        "Noise is scaled by the variance.",
+        Seam("maths.distributions", "Gaussian.sample"),
+        maths.variance_for_deviation,
+    ),
+    Bug(
+        "multi-first-only",
+        "Only the first of several choices has a log-probability.",
+        Seam("maths.distributions", "MultiCategorical.log_prob"),
+        maths.first_component_only,
+    ),
+    Bug("gumbel-sign", "Gumbel noise has the wrong sign (invisible with two actions).", Seam("rng", "gumbel"), running.negated),
+    Bug("mask-ignored", "Forbidden actions are chosen.", Seam("nets.mlp", "finish"), learning.mask_is_ignored),
+    Bug("mask-ignored-in-update", "The update forgets which actions were forbidden.", GRADIENT, learning.mask_is_ignored_in_the_update),
+    # ── losses and their gradients ──
+    Bug("entropy-sign", "Entropy is punished.", GRADIENT, learning.entropy_is_punished),
+    Bug("value-loss-sign", "The critic is driven away from its targets.", GRADIENT, learning.critic_is_driven_away),
+    Bug("value-error-negated", "The value loss has the wrong sign.", Seam("maths.losses", "value_error"), maths.negated, "autograd"),
+    Bug("value-clip-optimistic", "Value clipping takes the smaller error.", VALUE_CLIP, maths.optimistic_value_clip, "autograd"),
+    Bug("dead-surrogate", "The old log-probability is recomputed, so the ratio is 1.", GRADIENT, learning.old_log_prob_recomputed),
+    Bug("surrogate-max", "The surrogate takes the larger of the two terms.", SURROGATE, maths.optimistic_surrogate, "autograd"),
+    Bug("surrogate-unclipped", "The ratio is not clipped.", SURROGATE, maths.unclipped_surrogate, "autograd"),
+    Bug("ratio-inverted", "The ratio is old over new.", SURROGATE, maths.inverted_ratio, "autograd"),
+    Bug("slopes-unclipped", "The gradient goes on beyond the clip.", PPO_SLOPES, learning.slopes_beyond_the_clip, "eager"),
+    Bug("slopes-inverted", "The gradient is weighed by old over new.", PPO_SLOPES, learning.slopes_with_the_inverse_ratio, "eager"),
+    Bug("slopes-no-value-clip", "The gradient ignores value clipping.", PPO_SLOPES, learning.slopes_without_value_clip, "eager"),
+    Bug("slopes-summed", "The policy's gradient is a sum, not a mean.", PPO_SLOPES, learning.slopes_summed_over_rows, "eager"),
+    Bug(
+        "slope-chosen-only",
+        "Only the chosen action's logit is pushed.",
+        CATEGORICAL_SLOPE,
+        learning.slope_of_the_chosen_logit_only,
+        "eager",
+    ),
+    Bug("slope-no-log-std", "A Gaussian's deviation gets no gradient.", GAUSSIAN_SLOPE, learning.slope_without_log_std, "eager"),
+    Bug("slope-no-tanh", "The gradient ignores that units saturate.", BACKWARD, learning.saturated_units_learn_like_others, "eager"),
+    Bug("kl-sign", "The KL estimate is negative, so target_kl never stops.", Seam("maths.losses", "kl_k3"), maths.negated),
+    Bug("invalid-rows-count", "Rows of weight 0 are averaged in.", MEAN, maths.mean_counts_every_row),
+    # ── members of a cohort ──
+    Bug("mean-without-axis", "Losses are [M] against numbers [M, 1]: members mix.", MEAN, maths.mean_drops_the_axis, "autograd"),
+    Bug("number-without-axis", "vf_coef is [M] against losses [M, 1].", HYPERPARAMETERS, learning.numbers_without_member_axis, "autograd"),
+    Bug(
+        "first-members-numbers", "All members train with the first one's numbers.", HYPERPARAMETERS, learning.first_members_numbers_for_all
+    ),
+    Bug(
+        "advantage-over-cohort",
+        "Advantages are scaled over all members together.",
+        Seam("maths.normalize", "standardize"),
+        maths.standardized_over_the_cohort,
+    ),
+    Bug("clip-jointly", "Gradients are clipped by the norm of all members together.", Seam("optim", "clip_by_norm"), maths.clipped_jointly),
+    Bug("same-weights", "Every seed starts from the same weights.", Seam("nets.mlp", "initialize"), learning.same_weights_for_every_seed),
+    Bug("seed-ignored", "Every seed draws the same numbers.", Seam("rng", "bits"), running.seed_is_ignored),
+    # ── optimizer, networks, numbers ──
+    Bug(
+        "adam-no-correction",
+        "Adam's moments are not corrected for their start at zero.",
+        Seam("optim", "_adam_direction"),
+        maths.no_bias_correction,
+    ),
+    Bug("adam-shared-count", "All members share Adam's step count.", OPTIMIZER_STEP, maths.one_step_count_for_all),
+    Bug("frozen-move", "Frozen members are updated.", OPTIMIZER_STEP, maths.frozen_members_move),
+    Bug("frozen-moments-move", "Frozen members keep their weights but not their moments.", OPTIMIZER_STEP, maths.frozen_moments_move),
+    Bug("schedule-budget", "Schedules run over ten times the budget.", Seam("cohort", "value_at"), learning.budget_ten_times_too_long),
+    Bug(
+        "value-lr-ignored",
+        "value_lr governs no parameter.",
+        Seam("nets.mlp", "ActorCritic.critic_names"),
+        learning.no_parameter_is_the_critics,
+    ),
+    Bug("actor-trunk-frozen", "The policy's hidden layers get no gradient.", GRADIENT, learning.actor_trunk_gets_no_gradient),
+    Bug("critic-trunk-frozen", "The value's hidden layers get no gradient.", GRADIENT, learning.critic_trunk_gets_no_gradient),
+    Bug("gain-ignored", "All layers start with gain 1.", Seam("nets.layout", "orthogonal"), learning.gain_is_ignored),
+    # ── normalizers ──
+    Bug(
+        "statistics-in-rollout",
+        "The normalizer moves while the rollout is collected.",
+        Seam("loops.on_policy", "see"),
+        learning.statistics_move_within_the_rollout,
+    ),
+    Bug(
+        "statistics-before-update",
+        "The update sees other statistics than the rollout.",
+        Seam("loops.on_policy", "assess"),
+        learning.statistics_move_before_the_update,
+    ),
+    Bug(
+        "statistics-forgotten",
+        "The normalizer knows the last batch only.",
+        Seam("maths.normalize", "include"),
+        maths.only_the_last_batch_counts,
+    ),
+    Bug(
+        "observations-unclipped",
+        "Normalized observations are not clipped.",
+        Seam("maths.normalize", "observations"),
+        maths.observations_not_clipped,
+    ),
+    Bug(
+        "reward-mean-subtracted",
+        "The reward normalizer subtracts the mean.",
+        Seam("maths.normalize", "rewards"),
+        maths.reward_mean_subtracted,
+    ),
+    Bug(
+        "reward-carry-leaks",
+        "The reward normalizer sums across episodes.",
+        Seam("maths.normalize", "discounted_returns"),
+        maths.carry_survives_the_end,
+    ),
+    # ── minibatches and noise ──
+    Bug("permutation-repeats", "Minibatches repeat some rows and miss others.", PERMUTATION, learning.permutation_with_repeats),
+    Bug("same-order-each-epoch", "Every epoch uses the same order.", PERMUTATION, learning.same_order_each_epoch),
+    Bug("same-order-each-iteration", "Every rollout is shuffled alike.", PERMUTATION, learning.same_order_each_iteration),
+    Bug("rows-dropped", "Every other minibatch is skipped.", MINIBATCHES, learning.every_other_minibatch),
+    Bug("rows-misaligned", "Advantages are not shuffled along with their rows.", MINIBATCHES, learning.advantages_stay_behind),
+    Bug(
+        "noise-reused", "Every rollout draws the same action noise.", Seam("loops.on_policy", "collect"), learning.same_noise_each_iteration
+    ),
+    # ── environments ──
+    Bug("same-start-all-envs", "All envs of a member start alike.", ENV_DRAWS, running.same_draws_in_every_env),
+    Bug("same-start-all-episodes", "Every episode starts alike.", ENV_DRAWS, running.same_start_every_episode),
+    Bug("no-time-limit", "Native envs have no time limit.", Seam("envs.native.engine", "NativeEnv.__init__"), running.no_time_limit),
+    Bug(
+        "pole-bound",
+        "CartPole ends at twice the angle and distance.",
+        Seam("envs.native.cartpole", "CartPole.advance"),
+        running.pole_may_fall_twice_as_far,
+    ),
+    Bug("final-obs-overwritten", "The final observation is the next episode's first.", ENV_STEP, running.final_observation_overwritten),
+    Bug("limit-reported-terminal", "The env reports its time limit as termination.", ENV_STEP, running.time_limit_reported_as_termination),
+    Bug("observation-late", "The agent sees the observation of the step before.", ENV_STEP, running.observation_one_step_late),
+    Bug("never-reset", "Envs go on after an episode's end.", Seam("envs.native.engine", "NativeEnv._restart"), running.never_reset),
+    # ── evaluation, statistics, checkpoints ──
+    Bug("evaluation-samples", "Evaluation samples where the mode was asked for.", EVALUATE, running.samples_where_the_mode_was_asked_for),
+    Bug("evaluation-mode", "Evaluation takes the mode where samples were asked for.", EVALUATE, running.mode_where_samples_were_asked_for),
+    Bug("evaluation-raw", "Evaluation shows the policy unnormalized observations.", EVALUATE, running.evaluation_without_normalizer),
+    Bug(
+        "returns-add-up",
+        "An episode's return is not reset at its end.",
+        Seam("data.episodes", "Episodes._finish"),
+        running.returns_keep_adding_up,
+    ),
+    Bug("best-is-last", "@best is the last checkpoint, not the best.", Seam("checkpoint", "write"), running.every_checkpoint_is_the_best),
+    Bug("resume-no-moments", "A resume starts with fresh optimizer moments.", WEIGHTS, running.optimizer_state_lost),
+    Bug("resume-no-normalizer", "A resume starts with a fresh normalizer.", WEIGHTS, running.normalizer_lost),
+    Bug("resume-new-episodes", "A resume starts new episodes.", Seam("snapshot", "place"), running.environments_start_anew),
+    Bug("nan-applied", "An update that is not finite is applied.", Seam("failures", "keep_finite"), running.broken_update_applied),
+)

@@ -1,0 +1,166 @@
+"""What every algorithm promises, on every kind of action space where it applies."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlclinic.config import Config, from_record, to_record
+from rlclinic.runs.record import Run
+from rlclinic.training import trainer
+from rlclinic.training.__main__ import train_runs
+from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.envs.native import PROBES
+from rlclinic.training.envs.native.probes import optimal_values
+from rlclinic.training.loops import on_policy
+from rlclinic.training.nets import mlp
+from tests.training import cohorts
+from tests.training.cohorts import ALGOS, NATIVE, TASKS, Interrupted, assert_same_run, interrupt_at, make_config, table, train, workshop
+
+BOTH = pytest.mark.parametrize("task", NATIVE)
+ANY = pytest.mark.parametrize("task", TASKS)
+KIND = pytest.mark.parametrize("kind", ALGOS)
+CHECKPOINTS = {"checkpoint_every_env_steps": 40, "eval_every_env_steps": 90}
+"""Neither fits the rollouts nor the other: rows, evaluations and checkpoints must not lean on each other."""
+
+
+@pytest.fixture(autouse=True)
+def few_costly_sentinels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In runs this short they would fall into every iteration, and no two iterations of A2C would share a row."""
+    monkeypatch.setattr(trainer, "COSTLY_SENTINELS", 3)
+
+
+def config_of(kind: str, task: str, seed: int = 0, **run: Any) -> Config:
+    return make_config(kind, TASKS[task][0], seed, run={**make_config(kind).run.model_dump(), **CHECKPOINTS, **run})
+
+
+def factory_of(task: str) -> Callable[..., Any] | None:
+    return TASKS[task][1]
+
+
+def test_the_suite_covers_every_algorithm() -> None:
+    assert {settings["name"] for settings in ALGOS.values()} == set(ALGORITHMS)
+
+
+@KIND
+def test_a_config_goes_through_json_and_back_unchanged(kind: str) -> None:
+    config = make_config(kind, algo={"learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear"}, "value_lr": 3e-3})
+    assert from_record(json.loads(json.dumps(to_record(config)))) == config
+
+
+@KIND
+@pytest.mark.parametrize("task", [*NATIVE, "multi_discrete", pytest.param("multi_binary", marks=pytest.mark.slow)])
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path: Path, kind: str, task: str) -> None:
+    runs = [train(tmp_path, [config_of(kind, task, seed)], factory=factory_of(task))[0] for seed in (3, 3, 4)]
+    assert [run.status.state for run in runs] == ["finished"] * 3
+    assert_same_run(runs[0], runs[1])
+    assert table(runs[0]) != table(runs[2])
+    assert cohorts.saved(runs[0]) != cohorts.saved(runs[2])
+
+
+@KIND
+@BOTH
+def test_resuming_from_a_checkpoint_is_the_same_as_never_having_stopped(tmp_path: Path, kind: str, task: str) -> None:
+    config = config_of(kind, task)
+    straight = train(tmp_path, [config])[0]
+    steps = [int(row["total_timesteps"]) for row in table(straight)]
+    with pytest.raises(Interrupted):
+        train(tmp_path, [config], callback=interrupt_at(steps[-2]))
+    broken = Run(straight.path.parent / "@last").path.resolve()
+    halfway = Run(broken).checkpoint("@last").step
+    assert 0 < halfway < steps[-2], "rows that came after the checkpoint must be taken back"
+    assert len(table(Run(broken))) < len(steps)
+    assert train_runs([Run(broken)], resume=True)
+    assert_same_run(Run(broken), straight)
+
+
+@KIND
+@BOTH
+def test_a_fork_without_a_change_repeats_the_original(tmp_path: Path, kind: str, task: str) -> None:
+    config = config_of(kind, task)
+    original = train(tmp_path, [config])[0]
+    step = original.checkpoints[-2].step
+    fork = train(tmp_path, [config], parent=f"{original.id}@{step}", start="fork")[0]
+    later = [row for row in table(original) if int(row["total_timesteps"]) > step]
+    assert later
+    assert table(fork) == later
+    assert cohorts.saved(fork) == cohorts.saved(original)
+
+
+@KIND
+@ANY
+def test_a_member_of_a_cohort_learns_as_it_would_alone(tmp_path: Path, kind: str, task: str) -> None:
+    alone = train(tmp_path, [config_of(kind, task, 2)], factory=factory_of(task))[0]
+    for seeds in ((0, 1, 2), (2, 5, 6, 7)):
+        together = train(tmp_path, [config_of(kind, task, seed) for seed in seeds], factory=factory_of(task))
+        assert_same_run(together[seeds.index(2)], alone)
+
+
+@KIND
+@ANY
+def test_the_loss_falls_on_a_fixed_batch(kind: str, task: str) -> None:
+    at = workshop([config_of(kind, task, seed) for seed in range(2)], factory_of(task))
+    whole, hp = at.whole(), at.numbers()
+    flat, state, losses = at.learner.flat, at.learner.optimizer, []
+    for _ in range(40):
+        flat, state, _, readings = on_policy.update_step(at.plan, flat, state, whole, hp, None)
+        losses.append(readings["total"].flatten())
+    assert (losses[-1] < losses[0]).all()
+    assert torch.isfinite(flat).all()
+
+
+# ── known answers ──
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ppo": {"n_steps": 16, "batch_size": 64, "n_epochs": 8, "learning_rate": 1e-2, "gamma": 0.5},
+    "a2c": {"n_steps": 8, "optimizer": "adam", "learning_rate": 1e-2, "gamma": 0.5, "vf_coef": 1.0},
+    "reinforce": {"n_steps": 16, "learning_rate": 1e-2, "gamma": 0.5, "ent_coef": 0.0},
+    "reinforce without baseline": {"n_steps": 16, "learning_rate": 1e-2, "gamma": 0.5, "ent_coef": 0.0},
+}
+BUDGETS = {"ppo": 2_560, "a2c": 8_000, "reinforce": 20_000, "reinforce without baseline": 20_000}
+LEARNS_VALUES = ("ppo", "a2c", "reinforce")
+
+
+def learned(kind: str, probe: str) -> tuple[Any, Any]:
+    """A cohort of two after training on a probe, and its final weights."""
+    config = [
+        make_config(kind, {"id": probe, "n_envs": 8}, seed, algo=SETTINGS[kind], net={"hidden": [16], "log_std_init": -0.7})
+        for seed in range(2)
+    ]
+    at = workshop(config)
+    learner, hp = at.learner, at.numbers()
+    everyone = torch.ones(2, 1, dtype=torch.bool)
+    for iteration in range(BUDGETS[kind] // config[0].rollout_size):
+        rollout = on_policy.collect(at.plan, learner, at.env, at.position, at.seed, iteration, {"env": 0.0})
+        whole, _ = on_policy.assess(at.plan, learner, rollout, hp)
+        learner, _, _ = on_policy.learn(at.plan, learner, whole, hp, None, at.seed, iteration)
+        learner = on_policy.renormalize(at.plan, learner, rollout, hp, everyone)
+    return at, learner
+
+
+def probe_cases() -> Iterator[Any]:
+    """Every algorithm with every probe that it can answer; in the fast set PPO with all, the others with the last."""
+    for kind in ALGOS:
+        for probe, task in PROBES.items():
+            # Without a baseline no value is learned; a probe with one action then has nothing to learn.
+            if kind in LEARNS_VALUES or task.actions != 1:
+                slow = kind != "ppo" and probe != "probe:5"
+                yield pytest.param(kind, probe, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize(("kind", "probe"), list(probe_cases()))
+def test_it_learns_the_known_values_and_actions_of_a_probe(kind: str, probe: str) -> None:
+    at, learner = learned(kind, probe)
+    policy, params = at.plan.policy, at.plan.policy.layout.views(learner.flat)
+    for answer in PROBES[probe].answers:
+        obs = torch.full((2, 1, 1), answer.obs)
+        if kind in LEARNS_VALUES:
+            value = mlp.critic(policy, params, obs).flatten().tolist()
+            noise = 0.15 if probe == "probe:continuous" else 0.0  # its actions stay noisy, which costs a little
+            assert value == pytest.approx([optimal_values(probe, 0.5)[answer.obs]] * 2, abs=0.1 + noise)
+        if answer.action is not None:
+            action = policy.distribution.mode(mlp.actor(policy, params, obs)).flatten().tolist()
+            assert action == pytest.approx([answer.action] * 2, abs=0.1)

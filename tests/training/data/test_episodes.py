@@ -1,0 +1,115 @@
+"""Episode statistics across rollouts against a slow count of every env by itself."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlclinic.training.data.episodes import WINDOW, Episodes
+from rlclinic.training.data.rollout import Rollout
+
+MEMBERS, STEPS, ENVS = 2, 40, 3
+
+
+def rollout(seed: int, *, with_success: bool = False, with_gaps: bool = False, end_rate: float = 0.15) -> Rollout:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (MEMBERS, STEPS, ENVS)
+    empty = torch.zeros(*shape, 1)
+    terminated, truncated = (torch.rand(shape, generator=generator) < end_rate for _ in range(2))
+    valid = None
+    if with_gaps:
+        # A reset row follows an end, as in a vector env that resets in the next step.
+        valid = torch.ones(shape, dtype=torch.bool)
+        valid[:, 1:] = ~(terminated | truncated)[:, :-1]
+        terminated, truncated = terminated & valid, truncated & valid
+    success = (torch.rand(shape, generator=generator) < 0.5).float() if with_success else None
+    reward = torch.randn(shape, generator=generator)
+    filler: dict[str, Any] = dict.fromkeys(("obs", "next_obs", "following", "action", "dist", "net_obs", "net_next_obs", "log_prob"), empty)
+    return Rollout(reward=reward, terminated=terminated, truncated=truncated, valid=valid, success=success, **filler)
+
+
+def slow(rollouts: list[Rollout], member: int) -> list[tuple[float, float, float]]:
+    """(return, length, success) of every episode, in the order in which they ended; env by env in double precision."""
+    ended = []
+    for env in range(ENVS):
+        total, length, at = 0.0, 0, 0
+        for each in rollouts:
+            for t in range(STEPS):
+                if each.valid is None or each.valid[member, t, env]:
+                    total += each.reward[member, t, env].item()
+                    length += 1
+                if each.terminated[member, t, env] or each.truncated[member, t, env]:
+                    outcome = float("nan") if each.success is None else each.success[member, t, env].item()
+                    ended.append(((at, env), (total, length, outcome)))
+                    total, length = 0.0, 0
+                at += 1
+    return [episode for _, episode in sorted(ended, key=lambda entry: entry[0])]
+
+
+@pytest.mark.parametrize("kind", ["plain", "with_success", "with_gaps"])
+def test_statistics_are_those_of_the_last_hundred_episodes(kind: str) -> None:
+    rollouts = [rollout(seed, **({} if kind == "plain" else {kind: True})) for seed in range(5)]
+    episodes = Episodes(MEMBERS, ENVS)
+    for each in rollouts:
+        episodes.add(each)
+    for member in range(MEMBERS):
+        expected = slow(rollouts, member)
+        assert len(expected) > WINDOW
+        returns, lengths, outcomes = np.array(expected[-WINDOW:]).T
+        row = episodes.row(member)
+        assert row["total_episodes"] == len(expected)
+        assert row["train/roll/ep_rew_mean"] == pytest.approx(returns.mean())
+        assert row["train/roll/ep_rew_std"] == pytest.approx(returns.std())
+        assert row["train/roll/ep_rew_best"] == pytest.approx(max(episode[0] for episode in expected))
+        assert row["train/roll/ep_len_mean"] == pytest.approx(lengths.mean())
+        assert row["train/roll/success_rate"] == (pytest.approx(outcomes.mean()) if kind == "with_success" else None)
+
+
+def test_an_episode_that_spans_rollouts_is_counted_whole() -> None:
+    episodes = Episodes(MEMBERS, ENVS)
+    first, second = rollout(0, end_rate=0.0), rollout(1, end_rate=0.0)
+    second.terminated[0, 4, 2] = True
+    episodes.add(first)
+    assert episodes.row(0) == {"total_episodes": 0}
+    episodes.add(second)
+    total = first.reward[0, :, 2].double().sum() + second.reward[0, :5, 2].double().sum()
+    assert episodes.row(0)["train/roll/ep_rew_mean"] == pytest.approx(total.item())
+    assert episodes.row(0)["train/roll/ep_len_mean"] == STEPS + 5
+    assert episodes.row(1) == {"total_episodes": 0}
+
+
+def test_elapsed_counts_the_steps_before_each_row_in_its_own_episode() -> None:
+    episodes, first, second = Episodes(MEMBERS, ENVS), rollout(0), rollout(1)
+    found = torch.cat([episodes.add(first), episodes.add(second)], 1)
+    end = torch.cat([first.end, second.end], 1)
+    for m, n in np.ndindex(MEMBERS, ENVS):
+        since = 0
+        for t in range(2 * STEPS):
+            assert found[m, t, n] == since
+            since = 0 if end[m, t, n] else since + 1
+
+
+def test_a_saved_and_loaded_member_goes_on_as_if_nothing_had_happened() -> None:
+    before, going_on = Episodes(MEMBERS, ENVS), Episodes(1, ENVS)
+    before.add(rollout(0, with_success=True))
+    going_on.load(0, before.state(1))
+    assert going_on.row(0) == before.row(1)
+    later = rollout(1, with_success=True)
+    before.add(later)
+    alone = Rollout(**{name: None if value is None else value[1:] for name, value in vars(later).items()})  # type: ignore[arg-type]
+    going_on.add(alone)
+    assert going_on.row(0) == before.row(1)
+    for name, tensor in going_on.state(0).items():
+        assert torch.equal(tensor, before.state(1)[name])
+
+
+def test_restarting_forgets_what_was_under_way_and_keeps_what_was_finished() -> None:
+    episodes = Episodes(MEMBERS, ENVS)
+    episodes.add(rollout(0))
+    finished = episodes.row(0)
+    episodes.restart(0)
+    assert episodes.row(0) == finished
+    assert (episodes.running_return[0] == 0).all()
+    assert (episodes.running_length[0] == 0).all()
+    assert (episodes.running_length[1] > 0).any()

@@ -1,0 +1,84 @@
+"""Environments of the tests' own: one per kind of action space, and some that break on purpose."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Signs(gym.Env[Any, Any]):
+    """Observe three signs; each part of the action that fits its sign pays. Episodes last `length` steps; `kind` names the action space."""
+
+    observation_space = spaces.Box(-1, 1, (3,), np.float32)
+
+    def __init__(self, kind: str = "discrete", length: int = 4) -> None:
+        self.action_space: Any = {
+            "discrete": spaces.Discrete(2),
+            "box": spaces.Box(-1, 1, (3,), np.float32),
+            "multi_discrete": spaces.MultiDiscrete([2, 3]),
+            "multi_binary": spaces.MultiBinary(3),
+        }[kind]
+        self.length = length
+        self.taken = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.taken = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> Any:
+        if not self.action_space.contains(action):
+            raise ValueError(f"{action!r} is not in {self.action_space}")
+        parts = np.ravel(action)
+        reward = float(np.mean((parts > 0) == (self.signs[: len(parts)] > 0)))
+        self.taken += 1
+        return self._observe(), reward, False, self.taken >= self.length, {}
+
+    def _observe(self) -> Any:
+        self.signs = self.np_random.choice([-1.0, 1.0], 3).astype(np.float32)
+        return self.signs
+
+
+class Fragile(Signs):
+    """Signs until its `last`-th step in all; then it raises, or gives what `gives` says."""
+
+    def __init__(self, last: int = 20, gives: str = "raise") -> None:
+        super().__init__()
+        self.last, self.gives, self.steps = last, gives, 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        obs, reward, terminated, truncated, info = super().step(action)
+        if self.steps >= self.last:
+            if self.gives == "raise":
+                raise RuntimeError("the simulator fell over")
+            if self.gives == "nan reward":
+                reward = float("nan")
+            else:
+                obs = np.full_like(obs, np.inf)
+        return obs, reward, terminated, truncated, info
+
+
+class Slippery(gym.Env[Any, Any]):
+    """Refuses, by raising, every action that its own mask forbids; which one is allowed changes at each step."""
+
+    observation_space = spaces.Box(0, 1, (4,), np.float32)
+    action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.taken = 0
+        return self._observe()
+
+    def step(self, action: Any) -> Any:
+        if not self.allowed[action]:
+            raise ValueError(f"action {action} was forbidden")
+        self.taken += 1
+        obs, info = self._observe()
+        return obs, 1.0, self.taken >= 5, False, info
+
+    def _observe(self) -> Any:
+        self.allowed = np.zeros(4, np.int8)
+        self.allowed[self.np_random.choice(4, 2, replace=False)] = 1
+        return self.np_random.uniform(size=4).astype(np.float32), {"action_mask": self.allowed}
