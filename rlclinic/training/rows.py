@@ -49,7 +49,7 @@ def _member_row(reading: dict[str, Any]) -> dict[str, float]:
     applied, start = reading["applied"] > 0, reading["start"] > 0
     tried = np.concatenate([[True], applied[:-1] | start[1:]])
     kept = {name: values[tried] for name, values in reading.items()}
-    row = {f"train/loss/{name}": float(kept[name].mean()) for name in LOSSES}
+    row = {f"train/loss/{name}": float(kept[name].mean()) for name in LOSSES if name in kept}
     row["train/metrics/entropy"] = -row["train/loss/entropy"]
     if "kl" in kept:
         # Each iteration's own last epoch.

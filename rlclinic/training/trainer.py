@@ -59,7 +59,7 @@ def train(session: Session) -> None:
         due = {what: final or crosses(session, every) for what, every in schedule(config).items()}
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
         found = iterate(session, row_due=row_due, costly=due["costly"])
-        evaluated = evaluate(session, final) if due["eval"] else None
+        evaluated = evaluate(session) if due["eval"] else None
         if row_due:
             write_rows(session, found, evaluated)
         save(session, due=due["checkpoint"])
@@ -123,14 +123,15 @@ def look(session: Session, seen: Seen, costly: bool) -> dict[str, torch.Tensor]:
     """The sentinels of this row, and the explained variance that people expect beside them."""
     cohort = session.cohort
     found = sentinels.every_row(cohort.plan, seen, cohort.env)
-    found["train/metrics/explained_variance"] = sentinels.explained_variance(seen.whole.value, seen.whole.returns)
+    if "value" in seen.readings:  # without a baseline nobody trains the critic, and its errors say nothing
+        found["train/metrics/explained_variance"] = sentinels.explained_variance(seen.whole.value, seen.whole.returns)
     if costly:
         hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, cohort.plan.policy, cohort.device)
         found |= sentinels.now_and_then(cohort.plan, seen, hp)
     return found
 
 
-def evaluate(session: Session, final: bool) -> Evaluation | None:
+def evaluate(session: Session) -> Evaluation | None:
     """Evaluate all active members at once; remember bests and first crossings of the threshold."""
     cohort = session.cohort
     if cohort.eval_env is None:

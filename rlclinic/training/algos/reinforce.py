@@ -29,11 +29,12 @@ def loss(
     dist, value = mlp.actor_critic(policy, params, batch.obs, batch.action_mask)
     log_prob, entropy = policy.distribution.log_prob_entropy(dist, batch.action)
     policy_loss = losses.policy_gradient(log_prob, batch.advantage, batch.weight)
-    value_loss = losses.value_error(value, batch.returns, batch.weight)
     entropy = losses.mean(entropy, batch.weight)
     total = policy_loss - hp.ent_coef * entropy
-    if config.baseline:
-        total = total + hp.vf_coef * value_loss
+    if not config.baseline:
+        return total, {"policy": policy_loss, "entropy": -entropy, "total": total}
+    value_loss = losses.value_error(value, batch.returns, batch.weight)
+    total = total + hp.vf_coef * value_loss
     return total, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}
 
 
