@@ -95,6 +95,8 @@ def _best_run(group: Group) -> Run:
 
 
 def _load(checkpoint: Checkpoint) -> "Policy":
+    # One observation at a time is too little work to share: a second thread only waits, and on a busy machine for long.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
         from rlclinic.training import policy
     except ModuleNotFoundError as missing:

@@ -76,7 +76,8 @@ def _algorithm(algo: dict[str, Any]) -> str:
 
 def _spaces(group: Group) -> dict[str, str]:
     """Observation and action space as training met them; it writes them down when it starts."""
-    engine = group.runs[0].record.get("engine") if group.runs else None
+    # Read anew: the group may have been made, and its records read, before training wrote this.
+    engine = Run(group.runs[0].path).record.get("engine") if group.runs else None
     known = engine if isinstance(engine, dict) else {}
     shape, action = known.get("obs_shape"), known.get("action")
     unknown = "not recorded: training never started"

@@ -5,7 +5,7 @@ the folders, files and console output of other frameworks.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -126,11 +126,11 @@ def of_run(run: Run) -> History:
         id=run.id,
         source=str(source.get("framework", "rlclinic")),
         path=run.path,
-        env_id=_section(about, "env").get("id"),
-        algo=_section(about, "algo").get("name"),
-        seed=about.get("seed"),
-        threshold=spec.get("threshold"),
-        max_env_steps=limits.get("max_env_steps") or status.max_env_steps,
+        env_id=_text(_section(about, "env").get("id")),
+        algo=_text(_section(about, "algo").get("name")),
+        seed=_whole(about.get("seed")),
+        threshold=_real(spec.get("threshold")),
+        max_env_steps=_whole(limits.get("max_env_steps")) or _whole(status.max_env_steps),
         env_steps=_env_steps(status.env_steps, found),
         settings=dotted(record.settings(about)),
         series=_series(found, source),
@@ -138,7 +138,7 @@ def of_run(run: Run) -> History:
         reason=status.reason,
         segments=_segments(run, log, source),
         log_tail=tail(log),
-        notes=(*source.get("notes", ()), *notes),
+        notes=(*(str(note) for note in _list(source.get("notes"))), *notes),
     )
 
 
@@ -173,21 +173,37 @@ def _section(about: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _env_steps(reported: int, found: table.Table) -> int:
+def _real(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and np.isfinite(value) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _env_steps(reported: Any, found: table.Table) -> int:
     """The larger of what the status and the table say: the one or the other may be a moment older."""
     logged = found[table.STEPS] if table.STEPS in found else _nothing()
     logged = logged[np.isfinite(logged)]
-    return max(int(reported), int(logged.max()) if len(logged) else 0)
+    return max(_whole(reported) or 0, int(logged.max()) if len(logged) else 0)
 
 
 def _series(found: table.Table, source: Mapping[str, Any]) -> dict[str, Series]:
     """Every column with a number in it; an imported run also knows what its columns were called and how they were made."""
-    origin = source.get("series") or {}
+    origin = _section(source, "series")
     series = {}
     for name in found.names:
         if name == table.STEPS or metrics.find(name) is None:
             continue
-        more = origin.get(name) or {}
+        more = _section(origin, name)
         steps, values = found.series(name)
         made = make_series(
             steps, values, str(more.get("name", name)), estimator=str(more.get("estimator", "")), rounded=bool(more.get("rounded"))
@@ -201,6 +217,5 @@ def _segments(run: Run, log: str, source: Mapping[str, Any]) -> tuple[float, ...
     """Resumes as run.log tells them, changes of numbers, and what an imported run brought along."""
     resumed = [float(match) for match in _RESUMED.findall(log)]
     changed = [change.get("env_steps") for change in run.interventions]
-    imported: Sequence[Any] = source.get("segments") or ()
-    known = [*resumed, *changed, *imported]
+    known = [*resumed, *changed, *_list(source.get("segments"))]
     return tuple(sorted({float(step) for step in known if isinstance(step, int | float) and np.isfinite(step)}))

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from rlclinic.errors import RlclinicError
-from rlclinic.serve import options as opt
 from rlclinic.serve import diagnose_commands, runs_commands
+from rlclinic.serve import options as opt
 
 if TYPE_CHECKING:
     from rlclinic.ops.outcomes import TrainResult

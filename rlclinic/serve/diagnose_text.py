@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from rlclinic.diagnosis.paste import most_useful
 from rlclinic.ops.results import Curve, SeedCurve
 from rlclinic.ops.wording import count, duration, interval, listed, number, percent, plural, short
 from rlclinic.serve import console, plot
@@ -17,16 +18,16 @@ HIGH_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "dim"}
 
 def print_diagnosis(result: "DiagnosisReport", seconds: float) -> None:
     """Header, verdict, curve, causes, what was ruled out, what could not be judged, what to type."""
-    found = result.diagnosis
-    print_lines([_header(found.facts)])
-    _print_verdict(found)
-    if found.answer != "healthy":
-        print_lines(plot.curve_lines(_curve(found), height=5))
-    print_lines([""])
-    for place, cause in enumerate(found.causes, 1):
-        _print_cause(place, cause)
-    print_lines(_excluded(found))
-    print_lines(_remedies(found))
+    for found in (result.diagnosis, *result.more):
+        print_lines([_header(found.facts)])
+        _print_verdict(found)
+        if found.answer != "healthy":
+            print_lines(plot.curve_lines(_curve(found), height=5))
+        print_lines([""])
+        for place, cause in enumerate(found.causes, 1):
+            _print_cause(place, cause)
+        print_lines(_excluded(found))
+        print_lines(_remedies(found))
     print_lines(_ending(result, seconds))
 
 
@@ -83,6 +84,8 @@ def _print_cause(place: int, cause: "Cause") -> None:
         print_lines([cause.title if cause.id != "healthy" else "HEALTHY  nothing that needs a change was found"])
         return
     if cause.id == "unknown":
+        if place > 1 and cause.probability < 0.1:
+            return
         print_lines([f"CAUSE {place}  p {cause.probability:.2f}  unknown: no check explains it"])
         return
     rules = cause.rules[0] if cause.rules else ""
@@ -112,7 +115,7 @@ def _excluded(found: "Diagnosis") -> list[str]:
     if found.unassessable:
         names = listed([f"{each.rule} {each.name}" for each in found.unassessable], 4)
         lines.append(f"NOT ASSESSABLE  {names}")
-        pasted = list(dict.fromkeys(line for each in found.unassessable for line in each.paste))
+        pasted = most_useful(each.paste for each in found.unassessable)
         lines += ["  to judge them, log these in your script:", *(f"    {line}" for line in pasted[:6])]
         lines += [f"    … and {len(pasted) - 6} more: --json"] if len(pasted) > 6 else []
     return [*lines, f"{total}, {counts.not_assessable} not assessable"]

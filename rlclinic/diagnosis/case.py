@@ -1,0 +1,284 @@
+"""One run as the rules see it: resampled series, settings, and how far it got."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+from pydantic import ValidationError
+
+from rlclinic.config.algorithms import ALGORITHMS
+from rlclinic.config.schedule import Schedule, value_at
+from rlclinic.diagnosis import names, signals
+from rlclinic.diagnosis.signals import Signal
+from rlclinic.runs.history import History
+
+_EMPTY: Final = np.empty(0)
+EARLY: Final = 0.2
+"""Before this share of its budget a run may still do anything."""
+
+Standing = Literal["solved", "lost", "learning", "collapsed", "plateau", "stuck", "failed", "early", "unknown"]
+"""solved: at or above the threshold at the end · lost: was there, and fell below again · learning: below it, still rising ·
+collapsed: fell from its best · plateau: got better, then stopped · stuck: never got better · failed: ended by an error ·
+early: too little was trained to tell · unknown: no return was logged."""
+SICK: Final = frozenset({"lost", "learning", "collapsed", "plateau", "stuck", "failed"})
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run got, on its evaluation returns (training returns where it has none)."""
+
+    source: str
+    """"evaluation" or "training"."""
+    start: float
+    """The level before learning: the first training returns where there are some, the policy is random then."""
+    best: float
+    best_at: float
+    last: float
+    """Median of the last part."""
+    gain: float
+    """Best smoothed level minus start."""
+    noise: float
+    """Point-to-point deviation."""
+    share: float | None
+    """Of the way from start to threshold, what the last level has covered; None without a threshold."""
+
+
+class Case:
+    """A run under examination. Every property is computed once, from the history alone."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._signals: dict[str, Signal] = {}
+
+    @property
+    def id(self) -> str:
+        return self.history.id
+
+    @property
+    def algo(self) -> str:
+        return self.history.algo or "unknown"
+
+    @property
+    def ours(self) -> bool:
+        """Written by rlclinic: a column that is missing does not apply, it was not forgotten."""
+        return self.history.source == "rlclinic"
+
+    # ── series ──
+
+    def signal(self, name: str) -> Signal:
+        """A series on at most 256 points; empty if it was not logged."""
+        if name not in self._signals:
+            found = self.history.series.get(name)
+            self._signals[name] = (
+                Signal(_EMPTY, _EMPTY, _EMPTY, _EMPTY, name) if found is None else signals.resample(found.steps, found.values, name)
+            )
+        return self._signals[name]
+
+    def sentinel(self, name: str) -> Signal:
+        return self.signal(names.sentinel(name))
+
+    def has(self, name: str) -> bool:
+        found = self.history.series.get(name)
+        return found is not None and len(found.values) > 0
+
+    def learning(self, name: str) -> Signal:
+        """The part of a series in which the run had something to learn: after the first twentieth, and before it was solved.
+
+        Metrics of a solved run mean little: targets hardly vary, updates polish. A run that was never solved gives all of it.
+        """
+        signal = self.signal(name)
+        part = self.while_learning(signal)
+        return part if len(part) >= 3 else signal
+
+    def while_learning(self, signal: Signal) -> Signal:
+        """The points of a signal after the first twentieth of the run and before it was solved."""
+        return signal.between(self.span[0] + 0.05 * (self.span[1] - self.span[0]), self.solved_at or math.inf)
+
+    # ── settings ──
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """A setting by dotted name, as the source wrote it; a schedule is a mapping."""
+        value = self.history.settings.get(name)
+        return default if value is None else value
+
+    def real(self, name: str) -> float | None:
+        """A setting that is a number, or the first value of its schedule; None for anything else."""
+        return first_value(self.setting(name))
+
+    def count(self, name: str) -> int | None:
+        """A setting that is a whole number of at least 1; None for anything else."""
+        value = self.setting(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+
+    @property
+    def time_limit(self) -> int | None:
+        """Steps after which an episode is cut: the config's own limit, else the task's usual one."""
+        return self.count("env.max_episode_steps") or self.count("spec.max_episode_steps")
+
+    def number(self, name: str) -> float | None:
+        """A number of the algorithm ("learning_rate"): the median of what was applied, else the setting's first value."""
+        logged = self.signal(names.applied(name))
+        if len(logged):
+            return logged.median
+        return self.real(f"algo.{name}")
+
+    def planned(self, name: str, at: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+        """The values that a setting's schedule asks for at env steps; None if unknown or steered by the run itself."""
+        value, budget = self.setting(f"algo.{name}"), self.budget
+        if isinstance(value, Mapping):
+            if budget is None or value.get("schedule") == "kl_adaptive":
+                return None
+            try:
+                schedule = Schedule.model_validate(dict(value))
+            except ValidationError:
+                # Another framework's idea of a schedule.
+                return None
+            return np.array([value_at(schedule, step, budget) for step in at])
+        fixed = first_value(value)
+        return None if fixed is None else np.full(len(at), fixed)
+
+    def default(self, name: str) -> Any:
+        """The default of an algorithm's setting in our schema: what is usual."""
+        kind = ALGORITHMS.get(self.algo, ALGORITHMS["ppo"])
+        field = kind.model_fields.get(name)
+        return None if field is None else field.default
+
+    @cached_property
+    def rollout(self) -> int | None:
+        """Transitions between two updates."""
+        envs, steps = self.count("env.n_envs"), self.count("algo.n_steps")
+        return envs * steps if envs and steps else None
+
+    @cached_property
+    def planned_updates(self) -> int | None:
+        """Gradient steps per rollout that the config asks for."""
+        if self.rollout is None:
+            return None
+        batch, epochs = self.real("algo.batch_size"), self.count("algo.n_epochs")
+        if self.algo != "ppo":
+            return 1
+        if not batch or batch < 0 or not epochs:
+            return None
+        rows = max(1, round(batch * self.rollout)) if batch <= 1 else int(batch)
+        return epochs * max(1, self.rollout // rows)
+
+    # ── how far it got ──
+
+    @property
+    def budget(self) -> int | None:
+        return self.history.max_env_steps
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """First and last env step of anything that was logged."""
+        ends = [(float(s.steps[0]), float(s.steps[-1])) for s in self.history.series.values() if len(s.steps)]
+        return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else (0.0, 0.0)
+
+    @property
+    def trained(self) -> float:
+        """Env steps taken."""
+        return float(self.history.env_steps or self.span[1])
+
+    @property
+    def threshold(self) -> float | None:
+        return self.history.threshold
+
+    @cached_property
+    def solved_at(self) -> float | None:
+        """Env step of the first evaluation (or smoothed training return, without any) at or above the threshold."""
+        if self.threshold is None:
+            return None
+        judged = self.history.series.get(names.EVAL_RETURN)
+        if judged is None or not len(judged.values):
+            judged = self.history.series.get(names.RETURN)
+        if judged is None:
+            return None
+        passed = np.flatnonzero(judged.values >= self.threshold)
+        return float(judged.steps[passed[0]]) if len(passed) else None
+
+    @cached_property
+    def returns(self) -> Signal:
+        """Evaluation returns where there are at least three, else training returns."""
+        judged = self.signal(names.EVAL_RETURN)
+        return judged if len(judged) >= 3 else self.signal(names.RETURN)
+
+    @cached_property
+    def progress(self) -> Progress | None:
+        """None if no return was logged."""
+        judged, trained = self.returns, self.signal(names.RETURN)
+        if not len(judged):
+            return None
+        head = trained if len(trained) >= 3 else judged
+        start = float(np.median(head.values[: max(1, min(5, len(head) // 8))]))
+        smooth = signals.smoothed(judged.values, max(3, len(judged) // 12) if len(judged) >= 6 else 1)
+        top = int(np.argmax(smooth))
+        last = float(np.median(judged.values[-max(1, min(5, len(judged) // 5)) :]))
+        way = None if self.threshold is None else self.threshold - start
+        return Progress(
+            source="evaluation" if judged.name == names.EVAL_RETURN else "training",
+            start=start,
+            best=float(judged.values.max()),
+            best_at=float(judged.steps[int(np.argmax(judged.values))]),
+            last=last,
+            gain=float(smooth[top]) - start,
+            noise=max(signals.noise(judged.values), signals.noise(trained.values) if len(trained) else 0.0),
+            share=None if not way or way <= 0 else (last - start) / way,
+        )
+
+    @cached_property
+    def improved(self) -> bool:
+        """Whether training returns rose by more than chance, and by more than a twentieth of the way to the threshold."""
+        trained = self.signal(names.RETURN) if len(self.signal(names.RETURN)) >= signals.SHORTEST else self.returns
+        if len(trained) < 4 or self.progress is None:
+            return False
+        smooth = signals.smoothed(trained.values, max(3, len(trained) // 12))
+        gain = float(smooth.max() - self.progress.start)
+        least = max(2 * signals.noise(trained.values), 0.0 if self.threshold is None else 0.05 * abs(self.threshold - self.progress.start))
+        return gain > least and (gain > 0.1 * abs(self.progress.start) or self.threshold is not None)
+
+    @cached_property
+    def standing(self) -> Standing:
+        """Where the run stands; see Standing."""
+        progress = self.progress
+        if self.history.state == "failed":
+            return "failed"
+        if progress is None:
+            return "unknown"
+        if self.solved_at is not None and self.threshold is not None:
+            return "solved" if progress.last >= self.threshold - 0.02 * abs(self.threshold) else "lost"
+        if self.is_early:
+            return "early"
+        trained = self.signal(names.RETURN) if len(self.signal(names.RETURN)) >= signals.SHORTEST else self.returns
+        if signals.collapse(trained, 0.5) is not None and self.improved:
+            return "collapsed"
+        if not self.improved:
+            return "stuck"
+        late = signals.trend(trained.share(0.5))
+        grew = late.rising and late.rise > 0.1 * max(progress.gain, signals.spread(trained.values))
+        return "learning" if grew else "plateau"
+
+    @property
+    def is_early(self) -> bool:
+        """Too little was trained to judge: a fifth of the budget while it still runs, or hardly any rows."""
+        rows = len(self.signal(names.RETURN)) or len(self.returns)
+        running = self.history.state == "running" and self.budget is not None and self.trained < EARLY * self.budget
+        return running or rows < 4
+
+    @property
+    def sick(self) -> bool:
+        """Whether something about the returns needs an explanation. Without a threshold, getting better is enough."""
+        if self.threshold is None and self.standing in ("learning", "plateau"):
+            return False
+        return self.standing in SICK
+
+
+def first_value(value: Any) -> float | None:
+    """A number, or the start of a schedule; None for anything else."""
+    if isinstance(value, Mapping):
+        points: Sequence[Any] = value.get("points") or ()
+        value = value.get("start", points[0][1] if points else None)
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known else None

@@ -1,0 +1,129 @@
+"""From findings to ranked causes: a table of weights, added up as log-odds.
+
+Each cause starts from a prior; every finding that speaks for or against it moves it by weight x strength. The probability is
+the softmax over all causes that have at least one key finding, and over "unknown", which needs none. Then consequences are
+told from causes: findings that the first cause explains, and that did not come before it, count little for the next.
+The table is causes.json: readable, and replaceable by one that was fitted.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from rlclinic.diagnosis.findings import Cause, GroupFinding, Remedy, Severity
+
+UNKNOWN: Final = "unknown"
+EXPLAINED: Final = 0.25
+"""What a finding that an earlier cause explains still counts for the next one."""
+LEAST: Final = 0.02
+MOST: Final = 5
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One row of the table."""
+
+    id: str
+    title: str
+    prior: float
+    speaks: Mapping[str, float]
+    """Log-odds by rule id, times the finding's strength; negative speaks against."""
+    key: frozenset[str]
+    """Without one of these findings the cause is not considered."""
+    explains: frozenset[str] = field(default_factory=frozenset)
+    """Findings that it brings about."""
+    watch: tuple[Mapping[str, Any], ...] = ()
+
+
+@cache
+def table() -> dict[str, Weights]:
+    """The shipped weights, by cause."""
+    raw = json.loads((files("rlclinic.diagnosis") / "causes.json").read_text("utf-8"))
+    return {
+        id: Weights(
+            id=id,
+            title=row["title"],
+            prior=float(row["prior"]),
+            speaks={rule: float(weight) for rule, weight in row["speaks"].items()},
+            key=frozenset(row["key"]),
+            explains=frozenset(row.get("explains", ())),
+            watch=tuple(row.get("watch", ())),
+        )
+        for id, row in raw["causes"].items()
+    }
+
+
+def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weights] | None = None) -> list[Cause]:
+    """The likely causes, the likeliest first, "unknown" among them; never empty."""
+    rows = dict(weights if weights is not None else table())
+    found = {finding.rule: finding for finding in findings}
+    strength = {rule: finding.strength for rule, finding in found.items()}
+    scores = {row.id: _score(row, strength) for row in rows.values() if row.key & found.keys()}
+    first = max(scores, key=lambda id: (scores[id], id), default=None)
+    if first is not None:
+        later = {rule: value * (EXPLAINED if _explained(rows[first], rule, found) else 1.0) for rule, value in strength.items()}
+        scores = {id: score if id == first else min(_score(rows[id], later), scores[first]) for id, score in scores.items()}
+    chances = _softmax({**scores, UNKNOWN: rows[UNKNOWN].prior})
+    ordered = sorted(chances, key=lambda id: (-chances[id], id))
+    kept = [id for id in ordered if chances[id] >= LEAST][:MOST]
+    return [_cause(rows[id], chances[id], found, runs, rows[first] if first else None) for id in kept]
+
+
+def _score(row: Weights, strength: Mapping[str, float]) -> float:
+    return row.prior + sum(weight * strength.get(rule, 0.0) for rule, weight in row.speaks.items())
+
+
+def _explained(first: Weights, rule: str, found: Mapping[str, GroupFinding]) -> bool:
+    """Whether the first cause accounts for a finding: it is known to bring it about, and the finding did not begin earlier."""
+    if rule not in first.explains or rule in first.key:
+        return False
+    began = [found[key].onset or 0.0 for key in first.key & found.keys()]
+    return (found[rule].onset or math.inf) >= min(began, default=0.0)
+
+
+def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
+    top = max(scores.values())
+    parts = {id: math.exp(score - top) for id, score in scores.items()}
+    total = sum(parts.values())
+    return {id: round(part / total, 4) for id, part in parts.items()}
+
+
+def _cause(row: Weights, probability: float, found: Mapping[str, GroupFinding], runs: int, first: Weights | None) -> Cause:
+    speaking = sorted(
+        (rule for rule, weight in row.speaks.items() if rule in found and weight > 0),
+        key=lambda rule: (rule not in row.key, -row.speaks[rule] * found[rule].strength, rule),
+    )
+    agreeing = {run for rule in speaking if rule in row.key for run in found[rule].runs}
+    worst = max((found[rule].severity for rule in speaking if rule in row.key), key=lambda each: each.rank, default=Severity.LOW)
+    consequence = (
+        first.id
+        if first is not None
+        and first.id != row.id
+        and row.key & found.keys()
+        and all(_explained(first, rule, found) for rule in row.key & found.keys())
+        else None
+    )
+    return Cause(
+        id=row.id,
+        title=row.title,
+        probability=probability,
+        severity=worst,
+        rules=tuple(speaking),
+        agree=len(agreeing),
+        of=runs,
+        consequence_of=consequence,
+        remedies=_remedies(speaking, found),
+    )
+
+
+def _remedies(speaking: Sequence[str], found: Mapping[str, GroupFinding]) -> tuple[Remedy, ...]:
+    """Of the findings that speak for it, one per setting, the key finding's first."""
+    kept: dict[str, Remedy] = {}
+    for rule in speaking:
+        for remedy in found[rule].remedies:
+            kept.setdefault(remedy.setting or remedy.text, remedy)
+    return tuple(kept.values())[:3]

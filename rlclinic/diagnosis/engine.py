@@ -1,0 +1,267 @@
+"""The whole examination: rules over runs, findings over groups, causes, what was ruled out and what could not be judged."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlclinic import stats
+from rlclinic.diagnosis import causes as ranking
+from rlclinic.diagnosis import exclusions, paste, rule, signals, story
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import (
+    Cause,
+    Checks,
+    Curve,
+    Diagnosis,
+    Facts,
+    Finding,
+    GroupFinding,
+    Remedy,
+    Severity,
+    Unassessable,
+    Watch,
+)
+from rlclinic.diagnosis.rule import Rule
+from rlclinic.errors import UsageError
+from rlclinic.runs.history import History
+
+LIKELY = 0.15
+CURVE_POINTS = 64
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one rule said about a group."""
+
+    rule: Rule
+    findings: list[Finding]
+    judged: int
+    missing: list[str]
+    """Inputs that every run lacked."""
+
+
+def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> Diagnosis:
+    """Examine runs that belong together (one config, several seeds; or a single run).
+
+    The same histories give the same bytes. `select` and `ignore` take beginnings of rule ids, or names.
+    """
+    if not histories:
+        raise UsageError("there is no run to diagnose.\n  See what there is: rlclinic runs list")
+    # A log may hold anything, 1e300 included: sums that overflow are infinite, and no rule trusts those.
+    with np.errstate(all="ignore"):
+        return _diagnose([Case(history) for history in histories], rule.selected(select, ignore))
+
+
+def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
+    outcomes = [examine(each, cases) for each in rules]
+    findings = _findings(outcomes, cases)
+    causes = _causes(findings, cases)
+    likely = [cause for cause in causes if cause.probability >= LIKELY and cause.remedies and cause.consequence_of is None]
+    return Diagnosis(
+        facts=_facts(cases),
+        verdict=_verdict(cases),
+        answer=causes[0].title,
+        causes=tuple(causes),
+        findings=tuple(findings),
+        ruled_out=tuple(exclusions.ruled_out(cases, {finding.rule for finding in findings}, {cause.id for cause in causes})),
+        unassessable=tuple(_unassessable(outcomes, cases)),
+        checks=_checks(outcomes, cases),
+        remedies=_remedies(likely),
+        watch=_watch(causes),
+        curve=_curve(cases),
+    )
+
+
+def examine(each: Rule, cases: Sequence[Case]) -> Outcome:
+    """Put one rule to every run of a group (or to the group as a whole)."""
+    if each.scope == "group":
+        found = [_complete(each, finding, finding.run) for finding in each.check(cases)]
+        return Outcome(each, found, len(cases), [])
+    applicable = [case for case in cases if each.applies(case)]
+    lacking = {case.id: each.missing(case) for case in applicable}
+    judged = [case for case in applicable if not lacking[case.id]]
+    found = [_complete(each, finding, case.id) for case in judged for finding in each.check(case)]
+    missing = sorted({name for names in lacking.values() for name in names}) if applicable and not judged else []
+    return Outcome(each, found, len(judged), missing)
+
+
+def _complete(each: Rule, finding: Finding, run: str) -> Finding:
+    weight = each.severity if finding.strength >= 0.5 else lower(each.severity)
+    return finding.model_copy(update={"rule": each.id, "name": each.name, "run": run, "severity": weight})
+
+
+def lower(severity: Severity) -> Severity:
+    """One level less."""
+    return (Severity.LOW, Severity.LOW, Severity.MEDIUM)[severity.rank]
+
+
+def _findings(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[GroupFinding]:
+    merged = [_merged(outcome, cases) for outcome in outcomes if outcome.findings]
+    return sorted(merged, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
+
+
+def _merged(outcome: Outcome, cases: Sequence[Case]) -> GroupFinding:
+    """One finding for the group: how many runs share it, and how much it matters for a group that does as well as this one."""
+    strongest: dict[str, Finding] = {}
+    for finding in outcome.findings:
+        if finding.run not in strongest or finding.strength > strongest[finding.run].strength:
+            strongest[finding.run] = finding
+    best = max(strongest.values(), key=lambda finding: (finding.strength, finding.run))
+    sick = {case.id for case in cases if case.sick}
+    # Runs that do well are no evidence about what ails the others.
+    asked = sick or {case.id for case in cases}
+    whole = outcome.rule.scope == "group"
+    strength = best.strength if whole else sum(f.strength for run, f in strongest.items() if run in asked) / max(len(asked), 1)
+    onsets = [finding.onset for finding in strongest.values() if finding.onset is not None]
+    return GroupFinding(
+        rule=best.rule,
+        name=best.name,
+        severity=_capped(outcome.rule, best.severity, strength, len(sick) / len(cases)),
+        strength=round(strength, 4),
+        runs=tuple(case.id for case in cases if whole or case.id in strongest),
+        judged=outcome.judged,
+        text=best.text,
+        evidence=best.evidence,
+        onset=statistics.median(onsets) if onsets else None,
+        remedies=best.remedies,
+    )
+
+
+def _capped(each: Rule, severity: Severity, strength: float, sick: float) -> Severity:
+    """No more than the group's own state allows: where runs do well, only an invariant that broke is more than a remark."""
+    if sick == 0:
+        most = Severity.MEDIUM if each.certain else Severity.LOW
+    elif sick < 0.5 or strength < 0.4:
+        most = Severity.MEDIUM
+    else:
+        most = Severity.HIGH
+    return min(severity, most, key=lambda one: one.rank)
+
+
+# ── causes ──
+
+
+def _causes(findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cause]:
+    ranked = story.told(ranking.rank(findings, len(cases)), ranking.table(), findings, cases)
+    if _troubled(cases):
+        return ranked
+    # Nothing needs an explanation; what is wrong all the same is told after that.
+    return [_calm(cases), *(cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5)]
+
+
+def _troubled(cases: Sequence[Case]) -> bool:
+    """Whether the group needs an explanation: a run that never got there, or half of them lost what they had."""
+    sick = [case for case in cases if case.sick]
+    return any(case.solved_at is None for case in sick) or 2 * len(sick) >= len(cases)
+
+
+def _calm(cases: Sequence[Case]) -> Cause:
+    """The answer where nothing needs an explanation."""
+    states = Counter(case.standing for case in cases)
+    if states["unknown"] == len(cases):
+        id, title = "no-return", "no return was logged: nothing can be said about learning"
+    elif states["early"]:
+        id, title = "too-early", "too early to tell"
+    elif cases[0].threshold is None:
+        id, title = "no-reference", "it learns; whether it learned enough cannot be told without a threshold (--threshold)"
+    else:
+        id, title = "healthy", "healthy"
+    return Cause(id=id, title=title, probability=1.0, severity=Severity.LOW, rules=(), agree=len(cases), of=len(cases))
+
+
+def _remedies(likely: Sequence[Cause]) -> tuple[Remedy, ...]:
+    kept: dict[str, Remedy] = {}
+    for cause in likely:
+        for remedy in cause.remedies:
+            kept.setdefault(remedy.setting or remedy.text, remedy)
+    return tuple(kept.values())[:3]
+
+
+def _watch(causes: Sequence[Cause]) -> tuple[Watch, ...]:
+    rows = ranking.table()
+    wanted = [Watch(**dict(entry)) for cause in causes[:2] if cause.id in rows for entry in rows[cause.id].watch]
+    return tuple({entry.series: entry for entry in wanted}.values())
+
+
+# ── what was not judged ──
+
+
+def _unassessable(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[Unassessable]:
+    # Our own runs log everything that applies to them: what is missing there does not.
+    if all(case.ours for case in cases):
+        return []
+    return [
+        Unassessable(rule=each.rule.id, name=each.rule.name, missing=tuple(each.missing), paste=paste.lines(each.missing))
+        for each in outcomes
+        if each.missing
+    ]
+
+
+def _checks(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> Checks:
+    failed = sum(bool(outcome.findings) for outcome in outcomes)
+    blind = 0 if all(case.ours for case in cases) else sum(bool(outcome.missing) for outcome in outcomes)
+    idle = sum(outcome.judged == 0 for outcome in outcomes) - blind
+    passed = len(outcomes) - failed - blind - idle
+    return Checks(total=len(outcomes), failed=failed, passed=passed, not_assessable=blind, not_applicable=idle)
+
+
+# ── the header ──
+
+
+def _verdict(cases: Sequence[Case]) -> str:
+    states = [case.standing for case in cases]
+    if all(state == "unknown" for state in states):
+        return "NO RETURN"
+    if any(case.history.state == "running" for case in cases):
+        return "RUNNING"
+    if all(state == "failed" for state in states):
+        return "FAILED"
+    if cases[0].threshold is None:
+        return "NO THRESHOLD"
+    reached = sum(case.solved_at is not None for case in cases)
+    if reached == len(cases):
+        return "SOLVED"
+    return "PARTLY SOLVED" if 2 * reached >= len(cases) else "NOT SOLVED"
+
+
+def _facts(cases: Sequence[Case]) -> Facts:
+    first = cases[0].history
+    known = [case.progress for case in cases if case.progress is not None]
+    last = stats.estimate([float(case.returns.last) for case in cases if len(case.returns)]) if known else None
+    best = max(known, key=lambda progress: (progress.best, -progress.best_at), default=None)
+    states = Counter(case.history.state for case in cases)
+    return Facts(
+        id=first.id,
+        algo=first.algo,
+        env=first.env_id,
+        source=first.source,
+        runs=len(cases),
+        env_steps=float(np.mean([case.trained for case in cases])),
+        max_env_steps=first.max_env_steps,
+        state=", ".join(state if count == len(cases) else f"{count} {state}" for state, count in sorted(states.items())),
+        threshold=first.threshold,
+        reached=None if first.threshold is None else sum(case.solved_at is not None for case in cases),
+        last=None if last is None else last.value,
+        low=None if last is None else last.low,
+        high=None if last is None else last.high,
+        best=None if best is None else best.best,
+        best_at=None if best is None else best.best_at,
+        notes=tuple(dict.fromkeys(note for case in cases for note in case.history.notes)),
+    )
+
+
+def _curve(cases: Sequence[Case]) -> Curve:
+    """The interquartile mean over runs, and their range, on a common grid."""
+    drawn = [signals.thin(case.returns, CURVE_POINTS) for case in cases if len(case.returns)]
+    if not drawn:
+        return Curve(label="return", steps=(), values=(), low=(), high=())
+    start, end = max(float(each.steps[0]) for each in drawn), max(float(each.steps[-1]) for each in drawn)
+    grid = np.linspace(start, end, CURVE_POINTS) if end > start else np.array([start])
+    values = np.stack([np.interp(grid, each.steps, each.values) for each in drawn])
+    label = "evaluation return" if drawn[0].name.startswith("val/") else "training return"
+    columns = (grid, stats.iqm(values, axis=0), values.min(0), values.max(0))
+    steps, middle, low, high = (tuple(float(f"{value:.6g}") for value in column) for column in columns)
+    return Curve(label=label, steps=steps, values=middle, low=low, high=high)

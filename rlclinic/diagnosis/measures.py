@@ -1,0 +1,108 @@
+"""Quantities that several rules share: how far an update moves the policy, whether targets vary, when learning broke."""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from rlclinic.diagnosis import names, signals
+from rlclinic.diagnosis.case import Case, first_value
+from rlclinic.diagnosis.signals import Signal
+
+USUAL_CLIP: Final = 0.2
+TINY_STEP: Final = 0.02
+"""Below this share of a usual step the policy stands still for practical purposes: a hundred updates make one."""
+
+
+def kl(case: Case) -> Signal:
+    """KL per update: the training's own estimate, or the exact one that is logged now and then.
+
+    With one gradient step per rollout the training's own is measured before that step, and is 0 by definition.
+    """
+    own, exact = case.signal(names.KL), case.sentinel("kl_exact")
+    blind = case.planned_updates == 1 and len(exact) > 0
+    return own if len(own) and not blind else exact
+
+
+def step_scale(case: Case) -> float:
+    """The KL of an update that uses its clip range: clip² / 2, where a ratio of 1 ± clip is one deviation; 0.02 at 0.2."""
+    clip = first_value(case.setting("algo.clip_range")) if case.algo == "ppo" else None
+    usual = min(max(clip or USUAL_CLIP, 0.1), 0.3)
+    return usual * usual / 2
+
+
+def step_size(case: Case, start: float = 0.05, end: float = 0.5) -> float:
+    """Median KL of an update between two shares of the run, in units of a usual step; NaN if no KL was logged.
+
+    The first half: schedules that end at 0 make late steps small on purpose.
+    """
+    measured = kl(case)
+    if not len(measured):
+        return math.nan
+    first, last = case.span
+    until = min(first + end * (last - first), case.solved_at or math.inf)
+    part = measured.between(first + start * (last - first), until)
+    return (part if len(part) >= 3 else measured).median / step_scale(case)
+
+
+def is_continuous(case: Case) -> bool:
+    """Whether actions are continuous: then the policy has a deviation, and its entropy has no floor."""
+    return case.has(names.sentinel("action_std_max")) or case.has(names.ACTION_STD)
+
+
+def relative_entropy(case: Case) -> Signal:
+    """Entropy as a share of the largest possible; empty for continuous actions and where it is unknown.
+
+    Where only the entropy itself was logged, its first value stands for the largest: policies start out random.
+    """
+    known, entropy = case.sentinel("entropy_relative"), case.signal(names.ENTROPY)
+    if is_continuous(case):
+        return known.between(math.inf, -math.inf)
+    if len(known) or not len(entropy) or entropy.values.min() < 0:
+        return known
+    most = float(entropy.share(0.0, 0.1).values.max())
+    if most <= 0:
+        return known
+    return Signal(entropy.steps, entropy.values / most, entropy.low / most, entropy.high / most, names.ENTROPY)
+
+
+def in_learning(case: Case, signal: Signal) -> Signal:
+    """The part of a computed signal in which the run had something to learn; see Case.learning."""
+    part = case.while_learning(signal)
+    return part if len(part) >= 3 else signal
+
+
+def targets_vary(case: Case) -> bool:
+    """Whether the critic has something to explain: targets vary by more than a hundredth of their size."""
+    deviation, size = case.learning(names.sentinel("return_std")), case.learning(names.sentinel("return_abs_p95"))
+    if not len(deviation):
+        return True
+    return deviation.median > max(0.01 * (size.median if len(size) else 0.0), 1e-6)
+
+
+def explained(case: Case) -> Signal:
+    """Explained variance where it means something: points whose targets hardly vary are left out."""
+    found, deviation = case.learning(names.EXPLAINED_VARIANCE), case.sentinel("return_std")
+    size = case.sentinel("return_abs_p95")
+    if not len(found) or not len(deviation) or not len(size):
+        return found
+    spread, scale = (np.interp(found.steps, each.steps, each.values) for each in (deviation, size))
+    keep = spread > np.maximum(0.02 * scale, 1e-6)
+    return Signal(found.steps[keep], found.values[keep], found.low[keep], found.high[keep], found.name)
+
+
+def updates_share(case: Case) -> float:
+    """Gradient steps taken per rollout as a share of those planned; NaN if unknown."""
+    taken, planned = case.sentinel("updates"), case.planned_updates
+    return taken.median / planned if len(taken) and planned else math.nan
+
+
+def return_fell_at(case: Case) -> float | None:
+    """Env step of the peak before a lasting fall of the training return; None if it did not fall."""
+    found = signals.collapse(case.signal(names.RETURN) if case.has(names.RETURN) else case.returns)
+    return None if found is None else found.peak_at
+
+
+def horizon(gamma: float) -> float:
+    """Steps ahead that still count: 1 / (1 - gamma)."""
+    return math.inf if gamma >= 1 else 1 / (1 - gamma)

@@ -1,0 +1,68 @@
+"""Lines for a user's own training script that log what a check needs, under the very names that are read back."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+_TORCH: Final = {
+    "train/metrics/kl_divergence": "((ratio - 1) - log_ratio).mean().item()",
+    "train/metrics/clip_fraction": "((ratio - 1).abs() > clip_range).float().mean().item()",
+    "train/metrics/explained_variance": "1 - (returns - values).var().item() / returns.var().item()",
+    "train/metrics/entropy": "dist.entropy().mean().item()",
+    "train/metrics/grad_norm/all": "torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm).item()  # the norm before clipping",
+    "train/metrics/grad_norm/actor_head": "sum(p.grad.norm() ** 2 for p in actor_head.parameters()).sqrt().item()",
+    "train/metrics/grad_norm/critic_head": "sum(p.grad.norm() ** 2 for p in critic_head.parameters()).sqrt().item()",
+    "train/metrics/grad_norm/max": "max(norms)  # of this rollout's gradient steps",
+    "train/loss/policy": "policy_loss.item()",
+    "train/loss/value": "value_loss.item()",
+    "train/loss/entropy": "-entropy.mean().item()",
+    "train/loss/total": "loss.item()",
+    "train/roll/ep_rew_mean": "np.mean(last_100_returns)",
+    "train/roll/ep_len_mean": "np.mean(last_100_lengths)",
+    "val/roll/ep_rew_mean": "np.mean(evaluation_returns)",
+    "train/sentinel/ratio_first_dev": "(ratio - 1).abs().max().item()  # first minibatch of the first epoch, before the step",
+    "train/sentinel/adv_logp_corr": "np.corrcoef(advantages, new_log_prob - old_log_prob)[0, 1]  # after the update",
+    "train/sentinel/adv_std": "advantages.std().item()  # before scaling",
+    "train/sentinel/return_std": "returns.std().item()",
+    "train/sentinel/return_abs_p95": "returns.abs().quantile(0.95).item()",
+    "train/sentinel/entropy_relative": "dist.entropy().mean().item() / math.log(n_actions)",
+    "train/sentinel/obs_abs_max": "obs.abs().max().item()  # as the network sees it",
+    "train/sentinel/obs_std_min": "obs.std(0).min().item()",
+    "train/sentinel/obs_repeat": "(next_obs == obs).all(-1).float().mean().item()",
+    "train/sentinel/action_at_bound": "((action <= low) | (action >= high)).float().mean().item()  # before clipping",
+    "train/sentinel/updates": "gradient_steps_of_this_rollout",
+    "train/sentinel/optimizer_steps": "optimizer.state[p]['step'].item()",
+    "train/sentinel/next_obs_is_reset": "(final_obs == first_obs_of_next_episode).all(-1).float().mean().item()",
+    "train/sentinel/terminated": "terminated.sum().item()",
+    "train/sentinel/truncated": "truncated.sum().item()",
+    "train/sentinel/weight_norm": "torch.cat([p.flatten() for p in model.parameters()]).norm().item()",
+    "train/sentinel/reward_std": "rewards.std().item()",
+    "train/sentinel/reward_nonzero": "(rewards != 0).float().mean().item()",
+}
+_CONFIG: Final = "config:"
+
+
+def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:
+    """The lines of many checks, those first that make the most of them possible; remarks about settings last."""
+    counts = Counter(line for lines in pasted for line in lines)
+    return sorted(counts, key=lambda line: (not line.startswith("log("), "…" in line, -counts[line], line))
+
+
+def lines(missing: Iterable[str]) -> tuple[str, ...]:
+    """What to add to the script (or to the command), one line for each missing input."""
+    found = []
+    for name in (option for names in missing for option in names.split(" or ")[:1]):
+        if name.startswith(_CONFIG):
+            found.append(f"# put {name.removeprefix(_CONFIG)} into the run's config file, or into the mapping's settings")
+        elif name in ("threshold", "budget"):
+            found.append(f"rlclinic diagnose … --{name} N")
+        elif name in _TORCH:
+            found.append(f'log("{name}", {_TORCH[name]})' if "  #" not in _TORCH[name] else _commented(name))
+        else:
+            found.append(f'log("{name}", …)  # rlclinic runs metrics --list shows what it is in our own runs')
+    return tuple(dict.fromkeys(found))
+
+
+def _commented(name: str) -> str:
+    code, comment = _TORCH[name].split("  #")
+    return f'log("{name}", {code})  #{comment}'

@@ -1,0 +1,1 @@
+"""The checks, one module per family of symptoms. `rlclinic.diagnosis.rule.rules()` lists them."""

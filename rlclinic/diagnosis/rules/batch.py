@@ -1,0 +1,217 @@
+"""Rollouts, minibatches and epochs: how much data an update sees, and how many updates there are."""
+
+import math
+from collections.abc import Iterator
+
+from rlclinic.diagnosis import measures
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import sentinel
+from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+
+SHAPE = ("config:env.n_envs", "config:algo.n_steps")
+
+
+@rule("BAT101", severity=Severity.HIGH, algos=ON_POLICY, needs=[*SHAPE, "budget"], cites=["schulman2016nuts"])
+def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
+    """The whole run makes only a handful of gradient steps.
+
+    ## Why it hurts
+    However good each step is, there are too few of them: rollouts are too long for the budget, or each is used too little.
+
+    ## When it is fine
+    Very large batches with a learning rate to match, and a budget of many millions of steps.
+    """
+    if case.rollout is None or case.planned_updates is None or not case.budget:
+        return
+    rollouts = math.ceil(case.budget / case.rollout)
+    steps = rollouts * case.planned_updates
+    # PPO's steps are held short by its clip range; REINFORCE takes few and long ones.
+    weak, strong = (300.0, 80.0) if case.algo == "ppo" else (60.0, 20.0)
+    strength = max(grade(-steps, -weak, -strong), grade(-rollouts, -10.0, -4.0))
+    if strength <= 0:
+        return
+    text = (
+        f"{steps} gradient steps in the whole run: {rollouts} rollouts of {case.rollout} transitions, {case.planned_updates} steps on each"
+    )
+    found = evidence("config:algo.n_steps", text, gradient_steps=float(steps), rollouts=float(rollouts))
+    fixes = []
+    if rollouts < 50:
+        n_steps = max(int(case.budget / 50 / (case.count("env.n_envs") or 1)), 16)
+        n_steps = 1 << (n_steps.bit_length() - 1)
+        fixes.append(change(case, "algo.n_steps", n_steps, "50 rollouts or more in the budget", "> 30 %"))
+    if case.algo == "ppo" and case.planned_updates < 20:
+        fixes.append(change(case, "algo.batch_size", 0.25, "four minibatches per epoch", "> 30 %"))
+        fixes.append(change(case, "algo.n_epochs", 10, "use each rollout ten times", "> 30 %"))
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=tuple(fixes[:3]))
+
+
+@rule("BAT102", severity=Severity.MEDIUM, algos=["ppo"], needs=[*SHAPE], cites=["schulman2016nuts", "andrychowicz2021matters"])
+def rollout_tiny(case: Case) -> Iterator[Finding]:
+    """An update sees only a few transitions.
+
+    ## Why it hurts
+    Advantages of a few steps say little about anything, and normalizing them blows noise up to full size.
+
+    ## When it is fine
+    Many such updates with a small learning rate; A2C is made for short rollouts.
+    """
+    if case.rollout is None or case.rollout >= 64:
+        return
+    text = f"{case.rollout} transitions per update (n_envs {case.setting('env.n_envs')} x n_steps {case.setting('algo.n_steps')})"
+    fix = change(case, "algo.n_steps", max(256 // (case.count("env.n_envs") or 1), 32), "256 transitions or more", "10-30 %")
+    found = evidence("config:algo.n_steps", text, transitions=float(case.rollout))
+    yield Finding(strength=grade(-case.rollout, -64.0, -16.0), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("BAT103", severity=Severity.HIGH, algos=["ppo"], needs=["config:algo.n_epochs"], cites=["schulman2017ppo", "moalla2024collapse"])
+def very_many_epochs(case: Case) -> Iterator[Finding]:
+    """Each rollout is passed over far more often than usual.
+
+    ## Why it hurts
+    After a few passes the policy has moved away from the one that collected the data: the rest fits noise, and features degenerate.
+
+    ## When it is fine
+    With target_kl, which ends the passes in time; with a small learning rate.
+    """
+    epochs = case.count("algo.n_epochs")
+    if not epochs or epochs < 30 or case.setting("algo.target_kl") is not None:
+        return
+    text = f"n_epochs {epochs}; usual is 3 to 20"
+    fix = change(case, "algo.n_epochs", 10, "a usual number of passes", "10-30 %")
+    yield Finding(
+        strength=grade(epochs, 25.0, 50.0),
+        text=text,
+        evidence=(evidence("config:algo.n_epochs", text, value=float(epochs)),),
+        remedies=(fix,),
+    )
+
+
+@rule(
+    "BAT104",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=[sentinel("updates"), "config:algo.n_epochs", "config:algo.batch_size"],
+    cites=["schulman2017ppo"],
+    certain=True,
+)
+def gradient_steps_missing(case: Case) -> Iterator[Finding]:
+    """Fewer gradient steps are taken than the config asks for, and no target_kl stops them.
+
+    ## Why it hurts
+    Minibatches are skipped: part of every rollout is never learned from.
+
+    ## When it is fine
+    Never without an early stop.
+    """
+    share = measures.updates_share(case)
+    if case.setting("algo.target_kl") is not None or not share < 0.95:
+        return
+    taken = case.sentinel("updates").median
+    text = f"{say(taken)} of {case.planned_updates} planned gradient steps per rollout are taken"
+    fix = advice("look at the loop over minibatches: are all of them visited in each epoch?", "10-30 %")
+    yield Finding(
+        strength=grade(-share, -0.98, -0.8),
+        text=text,
+        evidence=(evidence(sentinel("updates"), text, *case.span, share=share),),
+        remedies=(fix,),
+    )
+
+
+@rule(
+    "BAT105", severity=Severity.HIGH, algos=["ppo"], needs=["config:algo.clip_range"], cites=["schulman2017ppo", "andrychowicz2021matters"]
+)
+def clip_range_out_of_the_usual(case: Case) -> Iterator[Finding]:
+    """clip_range is far from what is usual.
+
+    ## Why it hurts
+    A hundredth of the usual range stops each update where it began; ten times the usual range is none.
+
+    ## When it is fine
+    At the end of a schedule that falls to 0.
+    """
+    start = case.real("algo.clip_range")
+    if start is None or 0.03 <= start <= 0.7:
+        return
+    text = f"clip_range {say(start)}; usual is 0.1 to 0.3"
+    strength = grade(-decades(start), 1.5, 2.0) if start < 0.03 else 0.6
+    fix = change(case, "algo.clip_range", 0.2, "the usual range", "10-30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.clip_range", text, value=start),), remedies=(fix,))
+
+
+@rule("BAT106", severity=Severity.HIGH, algos=["ppo"], needs=["config:algo.target_kl"], cites=["schulman2017ppo"])
+def target_kl_far_below_the_usual(case: Case) -> Iterator[Finding]:
+    """target_kl is so small that the first gradient step passes it.
+
+    ## Why it hurts
+    Every rollout is thrown away after one step.
+
+    ## When it is fine
+    With very large batches and tiny steps.
+    """
+    limit = case.number("target_kl")
+    if limit is None or limit >= 1e-3:
+        return
+    text = f"target_kl {say(limit)}; usual is 0.01 to 0.03"
+    fix = change(case, "algo.target_kl", 0.02, "the usual value", "> 30 %")
+    strength = grade(-decades(limit), 3.0, 4.0)
+    yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.target_kl", text, value=limit),), remedies=(fix,))
+
+
+@rule("BAT107", severity=Severity.MEDIUM, needs=["config:algo.max_grad_norm"], cites=["godbole2023playbook"])
+def gradient_limit_tiny(case: Case) -> Iterator[Finding]:
+    """max_grad_norm is far below any usual gradient.
+
+    ## Why it hurts
+    Gradients are cut to almost nothing; with Adam this bites when they fall below its epsilon, with SGD at once.
+
+    ## When it is fine
+    With Adam and a small epsilon it is often harmless.
+    """
+    limit = case.number("max_grad_norm")
+    if limit is None or limit >= 0.01:
+        return
+    text = f"max_grad_norm {say(limit)}; usual is 0.3 to 5"
+    fix = change(case, "algo.max_grad_norm", 0.5, "the usual limit", "10-30 %")
+    strength = grade(-decades(limit), 2.0, 4.0)
+    yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.max_grad_norm", text, value=limit),), remedies=(fix,))
+
+
+@rule("BAT108", severity=Severity.MEDIUM, algos=ON_POLICY, needs=["config:net.policy_gain"], cites=["andrychowicz2021matters"])
+def policy_head_starts_large(case: Case) -> Iterator[Finding]:
+    """The policy's last layer starts with large weights.
+
+    ## Why it hurts
+    The first policy has strong preferences at random: early data is one-sided.
+
+    ## When it is fine
+    With gains up to 1 on most tasks.
+    """
+    gain = case.real("net.policy_gain")
+    if gain is None or gain <= 2:
+        return
+    text = f"net.policy_gain {say(gain)}; usual is 0.01"
+    fix = change(case, "net.policy_gain", 0.01, "start with equal preferences", "10-30 %")
+    yield Finding(
+        strength=grade(decades(gain), 0.3, 1.3),
+        text=text,
+        evidence=(evidence("config:net.policy_gain", text, value=gain),),
+        remedies=(fix,),
+    )
+
+
+@rule("BAT109", severity=Severity.LOW, algos=ON_POLICY, needs=[sentinel("updates")], cites=["godbole2023playbook"])
+def target_kl_stops_many_updates(case: Case) -> Iterator[Finding]:
+    """target_kl ends most rollouts' epochs early, though not at once.
+
+    ## Why it hurts
+    A part of each rollout's use is lost: the learning rate is higher than target_kl allows.
+
+    ## When it is fine
+    As a safety net that is rarely used.
+    """
+    share = measures.updates_share(case)
+    if case.setting("algo.target_kl") is None or not 0.2 < share < 0.6:
+        return
+    text = f"{percent(share)} of the planned gradient steps are taken before target_kl stops them"
+    yield Finding(strength=grade(-share, -0.7, -0.4), text=text, evidence=(evidence(sentinel("updates"), text, *case.span, share=share),))

@@ -1,0 +1,117 @@
+"""Budget and luck: runs in which nothing is wrong but the number of steps, or the seed."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rlclinic.diagnosis import measures, signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import EVAL_RETURN, RETURN
+from rlclinic.diagnosis.rule import advice, change, evidence, grade, percent, rule, say
+
+
+@rule("BUD101", severity=Severity.HIGH, needs=[RETURN, "threshold"], cites=["henderson2018matters"])
+def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
+    """The return was still rising when the run ended.
+
+    ## Why it hurts
+    Nothing is wrong but the number of steps: the run was stopped too early.
+
+    ## When it is fine
+    Where the slope would take many budgets to the threshold: then something else is too slow.
+    """
+    returns, progress = case.signal(RETURN), case.progress
+    if progress is None or case.threshold is None or not case.sick or case.standing in ("failed", "collapsed", "lost"):
+        return
+    late = returns.share(0.5)
+    slope = signals.trend(late)
+    top = float(signals.smoothed(returns.values, 3).max())
+    way, gap, gain = case.threshold - progress.start, case.threshold - late.share(0.6).median, top - progress.start
+    # At its best at the end, and a good part of all that was gained came lately.
+    falling = late.share(0.8).median < progress.start + 0.7 * gain
+    if way <= 0 or gain <= 0 or gap <= 0 or not slope.rising or falling or measures.step_size(case) < 0.03:
+        return
+    more = gap / max(slope.slope * case.trained, 1e-12)
+    near, lately = grade(-more, -3.0, -1.0), min(grade(slope.rise / gain, 0.15, 0.4), grade(gain, 0.0, 6 * signals.noise(returns.values)))
+    strength = max(near, 0.8 * lately) * grade(slope.rise / way, 0.01, 0.04)
+    if strength <= 0:
+        return
+    budget = int(math.ceil(case.trained * (1 + min(1.5 * more, 4.0)) / 1000) * 1000)
+    text = f"the return rose by {say(slope.rise)} over the second half and was still rising; {say(gap)} are missing"
+    fix = change(case, "run.max_env_steps", budget, "go on at the slope of the second half, with half as much again", "> 30 %")
+    found = evidence(RETURN, text, float(late.steps[0]), float(late.steps[-1]), slope=slope.slope, gap=gap, more_budgets=more)
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("BUD102", severity=Severity.HIGH, needs=["budget"], cites=["henderson2018matters"])
+def stopped_before_its_budget(case: Case) -> Iterator[Finding]:
+    """The run was stopped before it had used its budget.
+
+    ## Why it hurts
+    Schedules had not run out, and nothing was wrong with it yet.
+
+    ## When it is fine
+    Stopped because it was solved, or for a reason.
+    """
+    if case.history.state != "stopped" or not case.budget or case.solved_at is not None:
+        return
+    share = case.trained / case.budget
+    if share > 0.95:
+        return
+    text = f"stopped at {percent(share)} of its budget"
+    fix = advice(f"rlclinic train --resume {case.id}", "> 30 %")
+    yield Finding(
+        strength=grade(-share, -0.95, -0.6),
+        text=text,
+        evidence=(evidence("status", text, case.trained, case.trained, share=share),),
+        remedies=(fix,),
+    )
+
+
+@rule("BUD103", severity=Severity.MEDIUM, scope="group", cites=["henderson2018matters", "agarwal2021rliable"])
+def some_seeds_fail(cases: Sequence[Case]) -> Iterator[Finding]:
+    """Some seeds of one config reach the threshold, and others do not.
+
+    ## Why it hurts
+    The config is at the edge: whether it works is a matter of luck, and a single run proves nothing.
+
+    ## When it is fine
+    Seeds that were only slower, and get there with a few more steps.
+    """
+    judged = [case for case in cases if case.threshold is not None and case.standing not in ("early", "unknown")]
+    good = [case for case in judged if case.solved_at is not None]
+    if len(judged) < 3 or not good or len(good) == len(judged):
+        return
+    share = len(good) / len(judged)
+    bad = [case for case in judged if case.solved_at is None]
+    text = f"{len(good)} of {len(judged)} seeds reached the threshold; not {', '.join(case.id for case in bad[:3])}"
+    late = [abs(case.returns.last) for case in bad if len(case.returns)]
+    found = evidence(EVAL_RETURN, text, share=share, **({"last": float(np.median(late))} if late else {}))
+    fix = advice("report all seeds; a lower learning rate, more envs or more steps make it steadier", "10-30 %")
+    yield Finding(strength=grade(share, 0.3, 0.8), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("BUD104", severity=Severity.HIGH, needs=["budget", "config:run.max_env_steps"], cites=["henderson2018matters"])
+def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
+    """The whole budget is a few dozen episodes.
+
+    ## Why it hurts
+    No on-policy algorithm learns a task from so few tries.
+
+    ## When it is fine
+    Trying out whether a script runs.
+    """
+    length = case.signal("train/roll/ep_len_mean")
+    limit = case.time_limit
+    steps = length.median if len(length) else float(limit) / 2 if limit else math.nan
+    if not case.budget or not steps > 0:
+        return
+    episodes = case.budget / steps
+    strength = grade(-episodes, -80.0, -25.0)
+    if strength <= 0:
+        return
+    text = f"{case.budget} env steps are about {say(episodes)} episodes"
+    fix = change(case, "run.max_env_steps", int(1000 * steps), "a thousand episodes", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence("config:run.max_env_steps", text, episodes=episodes),), remedies=(fix,))

@@ -1,0 +1,273 @@
+"""The environment as the agent meets it: observations, actions, and whether it stays the same."""
+
+import math
+from collections.abc import Iterator
+
+from rlclinic.diagnosis import measures, signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import LENGTH, RETURN, sentinel
+from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+
+REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
+TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
+
+
+@rule("ENV601", severity=Severity.HIGH, needs=[OBS_STD, REPEAT], cites=["schulman2016nuts"])
+def observations_never_change(case: Case) -> Iterator[Finding]:
+    """Every observation is the same, whatever happens.
+
+    ## Why it hurts
+    The agent is blind: it can only learn which action is best on average. A sensor, a wrapper or a buffer is not connected.
+
+    ## When it is fine
+    Bandits.
+    """
+    deviation, repeat = case.signal(OBS_STD), case.signal(REPEAT)
+    if deviation.median > 1e-9 or repeat.median < 0.95:
+        return
+    text = f"the observation is the same after {percent(repeat.median)} of the steps, and in all episodes"
+    fix = advice("print a few observations of the wrapped environment: which wrapper or reader returns a constant?", "> 30 %")
+    found = evidence(REPEAT, text, *case.span, repeat=repeat.median, deviation=deviation.median)
+    yield Finding(text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("ENV602", severity=Severity.HIGH, needs=[REPEAT, OBS_STD], cites=["sutton2018book"])
+def observation_not_carried_over(case: Case) -> Iterator[Finding]:
+    """After most steps the observation is the one from before the step.
+
+    ## Why it hurts
+    The new observation is dropped on its way to the agent: it acts on an old picture of the world.
+
+    ## When it is fine
+    Turn-based tasks in which most actions change nothing (walls in a maze).
+    """
+    repeat, deviation = case.learning(REPEAT), case.signal(OBS_STD)
+    strength = grade(repeat.median, 0.6, 0.95)
+    if strength <= 0 or deviation.median <= 1e-9 or not case.sick:
+        return
+    text = f"{percent(repeat.median)} of the steps leave the observation as it was"
+    fix = advice("look at step(): is the new observation returned, and is it a copy?", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(REPEAT, text, *case.span, repeat=repeat.median),), remedies=(fix,))
+
+
+@rule("ENV603", severity=Severity.HIGH, needs=[OBS_MAX], cites=["schulman2016nuts", "andrychowicz2021matters"])
+def observations_not_scaled(case: Case) -> Iterator[Finding]:
+    """The networks are shown numbers far outside the range that they can tell apart.
+
+    ## Why it hurts
+    Large inputs saturate the first layer: all states look alike, and its gradient vanishes.
+
+    ## When it is fine
+    A single large value now and then.
+    """
+    largest = case.learning(OBS_MAX)
+    mean = case.learning(sentinel("obs_mean_abs_max"))
+    strength = grade(decades(max(largest.median, 1e-9)), 1.5, 2.5)
+    if strength <= 0 or not case.sick:
+        return
+    worst = case.sentinel("obs_abs_worst")
+    where = f" in component {int(worst.median)}" if len(worst) else ""
+    text = f"observations of up to {say(largest.median)}{where}; about 1 suits a network"
+    numbers = {"median": largest.median, **({"mean": mean.median} if len(mean) else {})}
+    fixes = (
+        (change(case, "env.normalize_obs", True, "mean 0, deviation 1", "> 30 %"),) if case.setting("env.normalize_obs") is not True else ()
+    )
+    yield Finding(strength=strength, text=text, evidence=(evidence(OBS_MAX, text, *case.span, **numbers),), remedies=fixes)
+
+
+@rule("ENV604", severity=Severity.MEDIUM, needs=[OBS_STD], cites=["schulman2016nuts"])
+def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
+    """A component of the observation never changes.
+
+    ## Why it hurts
+    Something that the agent should see is missing: a velocity, a sensor. Without it the best action may not be known at all.
+
+    ## When it is fine
+    Padding, one-hot states that are never visited, goals that are fixed.
+    """
+    deviation, repeat, worst = case.learning(OBS_STD), case.learning(REPEAT), case.sentinel("obs_std_worst")
+    first = case.signal(OBS_STD)
+    one_hot = len(case.signal(OBS_MAX)) > 0 and case.signal(OBS_MAX).bottom == 1.0 == case.signal(OBS_MAX).top
+    if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or (len(repeat) and repeat.median > 0.95) or not case.sick:
+        return
+    where = f" {int(worst.median)}" if len(worst) else ""
+    text = f"component{where} of the observation never changes"
+    fix = change(
+        case, "env.frame_stack", 4, "several observations together show what changes; better: return the missing component", "> 30 %"
+    )
+    yield Finding(text=text, evidence=(evidence(OBS_STD, text, *case.span, deviation=deviation.median),), remedies=(fix,))
+
+
+@rule("ENV605", severity=Severity.MEDIUM, needs=[sentinel("obs_out_of_bounds")], cites=["sutton2018book"])
+def observations_leave_their_bounds(case: Case) -> Iterator[Finding]:
+    """Observations lie outside the space that the environment declares.
+
+    ## Why it hurts
+    Wrappers that rely on the bounds (rescaling, one-hot) compute nonsense; an environment that was not reset goes out of bounds too.
+
+    ## When it is fine
+    Bounds that were declared too narrow, if nothing uses them.
+    """
+    share = case.signal(sentinel("obs_out_of_bounds"))
+    late = share.share(0.1).median
+    if late <= 0:
+        return
+    text = f"{percent(late)} of the components leave the declared bounds"
+    yield Finding(strength=grade(late, 0.0, 0.5), text=text, evidence=(evidence(share.name, text, *case.span, share=late),))
+
+
+@rule("ENV608", severity=Severity.HIGH, cites=["schulman2016nuts"], certain=True)
+def environment_failed(case: Case) -> Iterator[Finding]:
+    """The environment raised an error, or returned something that is not a number.
+
+    ## Why it hurts
+    The run ended there.
+
+    ## When it is fine
+    Never.
+    """
+    reason = case.history.reason or ""
+    known = ("environment", "observation", "reward", "env ", "nan", "not finite")
+    if case.history.state != "failed" or not any(word in reason.lower() for word in known):
+        return
+    first = reason.splitlines()[0]
+    yield Finding(
+        text=first,
+        evidence=(evidence("status", first, case.trained, case.trained),),
+        onset=case.trained,
+        remedies=(advice("guard the environment's step() and reset(): the message names the field and the step", "> 30 %"),),
+    )
+
+
+@rule("ENV609", severity=Severity.HIGH, algos=ON_POLICY, needs=[sentinel("action_at_bound")], cites=["raffin2021sb3"])
+def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
+    """Most continuous actions are cut off at a bound of the action space.
+
+    ## Why it hurts
+    The policy's noise is far wider than the box (or its mean far outside): different actions have the same effect, so nothing can be
+    learned about them. Boxes much smaller than [-1, 1] are the usual reason.
+
+    ## When it is fine
+    Tasks whose best control is bang-bang.
+    """
+    share = case.learning(sentinel("action_at_bound"))
+    first = case.sentinel("action_at_bound").share(0.0, 0.1).median
+    strength = max(grade(first, 0.7, 0.9), grade(share.median, 0.75, 0.95))
+    if strength <= 0 or not case.sick:
+        return
+    text = f"{percent(share.median)} of the actions lie on a bound (at the start {percent(first)})"
+    fix = advice(
+        "rescale the action space to [-1, 1] (gymnasium.wrappers.RescaleAction), or start with less noise: --set net.log_std_init=-1",
+        "> 30 %",
+    )
+    yield Finding(
+        strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, median=share.median, first=first),), remedies=(fix,)
+    )
+
+
+@rule(
+    "ENV610",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[sentinel("action_at_bound"), sentinel("action_std_max"), RETURN],
+    cites=["raffin2021sb3"],
+)
+def actions_use_a_sliver_of_their_box(case: Case) -> Iterator[Finding]:
+    """Continuous actions never come near their bounds, and nothing is learned.
+
+    ## Why it hurts
+    In a box of ±500 a policy with a deviation of 1 does nothing at all: every action has the same, negligible effect.
+
+    ## When it is fine
+    Tasks that need small actions only.
+    """
+    share, deviation = case.sentinel("action_at_bound"), case.sentinel("action_std_max")
+    if share.top > 1e-4 or not case.sick or case.improved:
+        return
+    text = f"no action ever reached a bound; their deviation is {say(deviation.median)}"
+    fix = advice("rescale the action space to [-1, 1]: gymnasium.wrappers.RescaleAction", "> 30 %")
+    yield Finding(strength=0.8, text=text, evidence=(evidence(share.name, text, *case.span, largest=share.top),), remedies=(fix,))
+
+
+@rule("ENV611", severity=Severity.HIGH, needs=[RETURN], cites=["schulman2016nuts"])
+def environment_changed_under_way(case: Case) -> Iterator[Finding]:
+    """The return broke off at one moment while the policy's updates were small and steady.
+
+    ## Why it hurts
+    Not the agent changed but the task: another version, a changed reward, a curriculum step, drifting dynamics.
+
+    ## When it is fine
+    A curriculum, if the return recovers.
+    """
+    returns = case.signal(RETURN)
+    fell = signals.collapse(returns, 0.4)
+    if fell is None or not case.sick:
+        return
+    after = returns.between(fell.peak_at, math.inf)
+    drop = next((float(s) for s, v in zip(after.steps, after.values, strict=True) if v < (fell.peak + fell.after) / 2), None)
+    if drop is None:
+        return
+    width = (drop - fell.peak_at) / max(case.span[1] - case.span[0], 1.0)
+    length = case.signal(LENGTH)
+    kl = measures.kl(case)
+    calm = measures.step_size(case, max(0.05, _share(case, fell.peak_at) - 0.2), _share(case, fell.peak_at)) if len(kl) else math.nan
+    shock = (
+        kl.between(drop, drop + 0.2 * (case.span[1] - case.span[0])).median / max(kl.between(0, fell.peak_at).median, 1e-9)
+        if len(kl)
+        else 1.0
+    )
+    strength = min(grade(-width, -0.15, -0.05), grade(-calm, -1.5, -0.8) if calm == calm else 0.5)
+    ev = _critic_broke(case, fell.peak_at)
+    if strength <= 0 or not ev:
+        return
+    fall = f"the return fell from {say(fell.peak)} to {say(fell.after)} at about {say(drop)} env steps"
+    text = f"{fall}; updates were {say(calm)} of a usual step"
+    numbers = {"peak": fell.peak, "after": fell.after, "kl_after_before": shock, "length_last": length.last}
+    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, fell.peak_at, drop, **numbers),), onset=fell.peak_at)
+
+
+def _share(case: Case, step: float) -> float:
+    return (step - case.span[0]) / max(case.span[1] - case.span[0], 1.0)
+
+
+def _critic_broke(case: Case, at: float) -> bool:
+    """Whether the critic, good until then, was suddenly wrong: the world changed, not only the policy."""
+    found = case.signal("train/metrics/explained_variance")
+    before, after = found.between(0.5 * at, at), found.between(at, at + 0.15 * (case.span[1] - case.span[0]))
+    return len(before) >= 2 and len(after) >= 1 and float(after.values.min()) < before.median - 0.3
+
+
+@rule(
+    "ENV616",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[RETURN, sentinel("adv_logp_corr"), "train/metrics/explained_variance"],
+    cites=["jones2021debugging"],
+)
+def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
+    """The policy moves by full steps and the critic learns, but the return stays that of a random policy.
+
+    ## Why it hurts
+    What the policy chooses does not reach the environment: an action mapping, a wrapper or a wire in between. Or nothing that it can
+    choose matters.
+
+    ## When it is fine
+    Before a sparse reward has been met.
+    """
+    if not case.sick or case.improved or case.progress is None:
+        return
+    size, found, correlation = measures.step_size(case), measures.explained(case).share(0.4), case.learning(sentinel("adv_logp_corr"))
+    returns = case.signal(RETURN)
+    drift = abs(returns.share(0.5).median - case.progress.start) / max(abs(case.progress.start), 3 * signals.noise(returns.values), 1e-9)
+    moved = measures.relative_entropy(case)
+    settled = grade(-moved.share(0.7).median, -0.95, -0.8) if len(moved) else 0.5
+    parts = (grade(size, 0.02, 0.08), grade(-size, -3.0, -1.5), grade(found.median, 0.2, 0.5), grade(correlation.median, 0.02, 0.04))
+    strength = min(*parts, grade(-drift, -0.35, -0.2), settled)
+    if strength <= 0:
+        return
+    text = (
+        f"KL {say(size)} of a usual step, explained variance {say(found.median)}, and the return stays at {say(returns.share(0.5).median)}"
+    )
+    fix = advice("follow one action from the policy to the simulator; does a scripted policy do better than a random one?", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, drift=drift),), remedies=(fix,))

@@ -1,0 +1,161 @@
+"""Ends of episodes: resets, time limits, final observations."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlclinic.diagnosis import signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import EPISODES, LENGTH, RETURN, sentinel
+from rlclinic.diagnosis.rule import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+
+REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
+TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
+
+
+@rule("ENV606", severity=Severity.HIGH, needs=[EPISODES, LENGTH], cites=["sutton2018book"], certain=True)
+def episodes_do_not_restart(case: Case) -> Iterator[Finding]:
+    """Episodes end at every step: the environment is not reset after an end.
+
+    ## Why it hurts
+    The agent learns on one frozen, terminal state.
+
+    ## When it is fine
+    Tasks of a single step (bandits).
+    """
+    length, episodes = case.signal(LENGTH), case.signal(EPISODES)
+    late = length.share(0.3).median
+    first = length.first
+    if late > 1.5 or first <= 1.5 or len(episodes) < 4:
+        return
+    text = f"episodes last {say(late)} steps (at first {say(first)})"
+    fix = advice("reset the environment when terminated or truncated, and act on the observation that reset() returns", "> 30 %")
+    yield Finding(text=text, evidence=(evidence(LENGTH, text, *case.span, late=late, first=first),), remedies=(fix,))
+
+
+@rule("ENV607", severity=Severity.HIGH, needs=[sentinel("next_obs_is_reset")], cites=["pardo2018time"], certain=True)
+def final_observation_overwritten(case: Case) -> Iterator[Finding]:
+    """The observation at an episode's end is the first one of the next episode.
+
+    ## Why it hurts
+    Values at the end of episodes are bootstrapped from a state that has nothing to do with them: auto-reset has put it in place of
+    the final observation (Gymnasium keeps that in info["final_obs"]).
+
+    ## When it is fine
+    Environments that end in the very state in which they start.
+    """
+    share = case.signal(sentinel("next_obs_is_reset"))
+    strength = grade(share.median, 0.5, 0.9)
+    repeat, deviation = case.signal(REPEAT), case.signal(OBS_STD)
+    blind = len(repeat) > 0 and len(deviation) > 0 and repeat.median > 0.9 and deviation.median <= 1e-9
+    if strength <= 0 or blind:
+        return
+    text = f"{percent(share.median)} of the final observations equal the next episode's first one"
+    fix = advice('use info["final_obs"] (SAME_STEP) or mask the reset rows (NEXT_STEP) where values are bootstrapped', "10-30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, share=share.median),), remedies=(fix,))
+
+
+@rule("ENV612", severity=Severity.HIGH, needs=[TRUNCATED, TERMINATED, RETURN], cites=["pardo2018time"])
+def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
+    """All episodes are cut by the time limit, and the return never leaves its floor.
+
+    ## Why it hurts
+    The goal is not reached within the limit by any policy that was tried: either the limit is too short for the task, or exploration
+    never gets there.
+
+    ## When it is fine
+    Tasks without an end, where longer is better or the return varies all the same.
+    """
+    cut, ended = case.signal(TRUNCATED).share(0.4), case.signal(TERMINATED).share(0.4)
+    total = float(np.sum(cut.values) + np.sum(ended.values))
+    returns, length = case.signal(RETURN).share(0.4), case.signal(LENGTH)
+    if total < 4 or not case.sick or not len(returns) or not len(length):
+        return
+    share = float(np.sum(cut.values)) / total
+    flat = grade(-signals.spread(returns.values) / max(abs(returns.median), 1e-9), -0.08, -0.02)
+    # A limit that the config sets below the task's own is the first suspect; else it may be exploration that fails.
+    limit, usual = case.count("env.max_episode_steps"), case.count("spec.max_episode_steps")
+    strength = min(flat, grade(share, 0.9, 0.98)) * (1.0 if limit and (not usual or limit < usual) else 0.6)
+    if strength <= 0:
+        return
+    text = f"{percent(share)} of the episodes are cut after {say(length.median)} steps, all with a return of about {say(returns.median)}"
+    longer = change(
+        case, "env.max_episode_steps", int(4 * length.median), "can a random or scripted agent get there in that time?", "> 30 %"
+    )
+    curious = change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.01), "keep looking for the goal", "10-30 %")
+    found = evidence(TRUNCATED, text, *case.span, share=share)
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(longer, curious))
+
+
+@rule("ENV613", severity=Severity.MEDIUM, needs=[LENGTH, TRUNCATED, TERMINATED], cites=["pardo2018time"], certain=True)
+def time_limit_reported_as_an_end(case: Case) -> Iterator[Finding]:
+    """Episodes end at the time limit, but are reported as terminated.
+
+    ## Why it hurts
+    The critic learns that the last states before the limit are worth nothing, although the task goes on: values of good policies are
+    too low, the more so the closer to the limit.
+
+    ## When it is fine
+    Where running out of time really is the end of the task.
+    """
+    limit = case.time_limit
+    length, cut, ended = case.signal(LENGTH), case.signal(TRUNCATED), case.signal(TERMINATED)
+    if not limit or len(length) < 4:
+        return
+    at_limit = length.values >= limit - 0.5
+    share = float(at_limit.mean())
+    if share < 0.2 or float(np.sum(cut.values)) > 0 or float(np.sum(ended.values)) == 0:
+        return
+    text = f"episodes last {say(length.top)} steps, the time limit, and all of them are reported as terminated"
+    fix = advice("report the time limit as truncated (gymnasium.wrappers.TimeLimit does), and bootstrap there", "10-30 %")
+    yield Finding(
+        strength=grade(share, 0.1, 0.5), text=text, evidence=(evidence(TERMINATED, text, *case.span, share=share),), remedies=(fix,)
+    )
+
+
+@rule("ENV614", severity=Severity.MEDIUM, needs=[LENGTH], cites=["pardo2018time"], certain=True)
+def episodes_outlast_the_time_limit(case: Case) -> Iterator[Finding]:
+    """Episodes are longer than the time limit that the config names.
+
+    ## Why it hurts
+    The limit is not applied: returns are not comparable with the threshold, and a run may never see an episode end.
+
+    ## When it is fine
+    Where the limit is counted in other units (frames before skipping).
+    """
+    limit = case.time_limit
+    length = case.signal(LENGTH)
+    if not limit or not length.top > limit + 0.5:
+        return
+    text = f"episodes last up to {say(length.top)} steps; the limit is {limit}"
+    yield Finding(text=text, evidence=(evidence(LENGTH, text, *case.span, longest=length.top, limit=float(limit)),))
+
+
+@rule(
+    "ENV615",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=[sentinel("bootstrap_mass"), TRUNCATED],
+    cites=["pardo2018time"],
+    certain=True,
+)
+def nothing_is_bootstrapped_at_time_limits(case: Case) -> Iterator[Finding]:
+    """Episodes are cut by a time limit, and their targets end there as if the task were over.
+
+    ## Why it hurts
+    The same state is worth a lot early and nothing at the limit, and the critic cannot see the clock: values of good policies, whose
+    episodes reach the limit, are too low and too noisy.
+
+    ## When it is fine
+    Where running out of time really is the end of the task.
+    """
+    mass, cut = case.signal(sentinel("bootstrap_mass")), case.signal(TRUNCATED)
+    rows = [mass.at(step) for step, count in zip(cut.steps, cut.values, strict=True) if count >= 1]
+    if len(rows) < 3 or float(np.median(rows)) > 1e-6:
+        return
+    text = f"in {len(rows)} rows with cut episodes none of the targets goes on behind the limit"
+    fix = advice("add gamma x V(final observation) to the last reward of a truncated episode", "10-30 %")
+    yield Finding(
+        text=text, evidence=(evidence(sentinel("bootstrap_mass"), text, *case.span, median=float(np.median(rows))),), remedies=(fix,)
+    )

@@ -1,0 +1,153 @@
+"""Evaluation: whether its numbers can be trusted, and whether the best policy was kept."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlclinic.diagnosis import signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
+from rlclinic.diagnosis.rule import advice, change, evidence, grade, rule, say
+
+
+@rule("EVA801", severity=Severity.HIGH, needs=[EVAL_RETURN, RETURN], cites=["raffin2021sb3"])
+def evaluation_far_below_training(case: Case) -> Iterator[Finding]:
+    """Evaluation returns stay far below those of training.
+
+    ## Why it hurts
+    Either the numbers of evaluation are wrong (other wrappers, no normalizer, another limit), or the policy lives on its noise: the
+    most likely action alone is bad.
+
+    ## When it is fine
+    A small gap; stochastic tasks whose best policy is random.
+    """
+    if case.progress is None:
+        return
+    trained, judged = case.signal(RETURN).share(0.5), case.signal(EVAL_RETURN).share(0.5)
+    gain = max(trained.median - case.progress.start, 0.1 * abs(case.progress.start), 1e-9)
+    gap = trained.median - judged.median
+    strength = min(grade(gap / gain, 0.4, 0.9), grade(gap, 0.0, 3 * max(signals.noise(judged.values), 1e-9)))
+    if strength <= 0 or not case.sick or not case.improved:
+        return
+    text = f"training returns {say(trained.median)}, evaluation {say(judged.median)}, in the second half"
+    fix = change(case, "run.eval_deterministic", False, "evaluate with sampled actions too: is the gap still there?")
+    yield Finding(strength=strength, text=text, evidence=(evidence(EVAL_RETURN, text, *case.span, gap=gap),), remedies=(fix,))
+
+
+@rule("EVA802", severity=Severity.MEDIUM, needs=[(EVAL_RETURN, RETURN)], cites=["henderson2018matters"])
+def best_policy_lost_again(case: Case) -> Iterator[Finding]:
+    """The last policy is far worse than the best one was.
+
+    ## Why it hurts
+    Whoever uses the last checkpoint uses a bad policy; and learning that can be undone at any time is luck.
+
+    ## When it is fine
+    Where the best checkpoint is used, and its score holds up on fresh episodes.
+    """
+    progress = case.progress
+    if progress is None or len(case.returns) < 5 or not case.sick:
+        return
+    gain = progress.best - progress.start
+    lost = progress.best - progress.last
+    beyond = lost / max(3 * progress.noise, 1e-9)
+    strength = min(grade(lost / max(gain, 1e-9), 0.3, 0.6), grade(beyond, 0.7, 1.5))
+    if strength <= 0 or gain <= 0:
+        return
+    text = f"best {say(progress.best)} at {say(progress.best_at)}, last {say(progress.last)}"
+    fix = advice("use @best; a learning rate that falls to 0 keeps what was learned", "10-30 %")
+    found = evidence(case.returns.name, text, progress.best_at, case.span[1], best=progress.best, last=progress.last)
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=progress.best_at, remedies=(fix,))
+
+
+@rule("EVA803", severity=Severity.MEDIUM, needs=[EVAL_RETURN, EVAL_STD, "threshold"], cites=["henderson2018matters", "agarwal2021rliable"])
+def evaluation_too_noisy_to_judge(case: Case) -> Iterator[Finding]:
+    """An evaluation's own error is as large as the distance that it should tell.
+
+    ## Why it hurts
+    Solved or not, best or not, is decided by chance.
+
+    ## When it is fine
+    Far from the threshold.
+    """
+    episodes, judged, deviation = case.count("run.eval_episodes"), case.signal(EVAL_RETURN), case.signal(EVAL_STD)
+    if not episodes or case.progress is None or case.threshold is None:
+        return
+    error = deviation.share(0.7).median / math.sqrt(episodes)
+    way = abs(case.threshold - case.progress.start)
+    gap = abs(case.threshold - judged.share(0.7).median)
+    strength = min(grade(error / max(way, 1e-9), 0.08, 0.25), grade(-gap / max(error, 1e-9), -3.0, -1.0))
+    if strength <= 0:
+        return
+    wanted = min(int(np.ceil(episodes * (error / (0.03 * max(way, 1e-9))) ** 2)), 1000)
+    text = f"{episodes} episodes leave an error of {say(error)}; the gap is {say(gap)}"
+    fix = change(case, "run.eval_episodes", wanted, "an error of 3 % of the way")
+    yield Finding(strength=strength, text=text, evidence=(evidence(EVAL_STD, text, *case.span, error=error),), remedies=(fix,))
+
+
+@rule("EVA804", severity=Severity.HIGH, needs=["threshold", (EVAL_RETURN, RETURN)], cites=["henderson2018matters"])
+def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
+    """The run sits at the highest return that the task allows, and that is below the threshold.
+
+    ## Why it hurts
+    A run that cannot be better is called a failure: the threshold belongs to another version or reward.
+
+    ## When it is fine
+    Never.
+    """
+    bounds, threshold, progress = case.setting("spec.return_range"), case.threshold, case.progress
+    if progress is None or threshold is None or threshold <= progress.start:
+        return
+    length = case.signal(LENGTH)
+    limit = case.time_limit
+    top = float(bounds[1]) if isinstance(bounds, list | tuple) and len(bounds) == 2 else None
+    low, high = case.sentinel("reward_min"), case.sentinel("reward_max")
+    if limit and len(high) and high.top > 0 and low.bottom >= 0 and len(length):
+        top = limit * high.top if top is None else min(top, limit * high.top)
+    if top is None or threshold <= top + 1e-9 or progress.best < 0.95 * top:
+        return
+    text = f"best return {say(progress.best)}, the most that is possible is {say(top)}, the threshold {say(threshold)}"
+    yield Finding(text=text, evidence=(evidence("config:spec.threshold", text, possible=top, threshold=threshold),))
+
+
+@rule("EVA805", severity=Severity.LOW, needs=["config:run.max_env_steps"], cites=["raffin2021sb3"])
+def never_evaluated(case: Case) -> Iterator[Finding]:
+    """No evaluation was made: returns are those of training, with exploration.
+
+    ## Why it hurts
+    Whether the policy is good by itself is not known, and no best checkpoint can be kept.
+
+    ## When it is fine
+    Quick looks.
+    """
+    if case.has(EVAL_RETURN) or not case.ours or case.is_early or not case.has(RETURN):
+        return
+    text = "the run was never evaluated"
+    fix = change(case, "run.eval_every_env_steps", max(int((case.budget or 100_000) / 20), 1), "twenty evaluations")
+    yield Finding(text=text, evidence=(evidence("config:run.eval_every_env_steps", text),), remedies=(fix,))
+
+
+@rule("EVA806", severity=Severity.MEDIUM, needs=[EVAL_LENGTH, LENGTH, EVAL_RETURN, RETURN], cites=["raffin2021sb3"])
+def evaluation_counts_other_steps(case: Case) -> Iterator[Finding]:
+    """Episodes in evaluation are several times longer or shorter than in training, at the same return per step.
+
+    ## Why it hurts
+    Evaluation uses another time limit, frame skip or wrapper: its returns are in other units.
+
+    ## When it is fine
+    A policy without noise lives longer, or reaches the goal sooner.
+    """
+    ours, theirs = case.signal(LENGTH).share(0.5).median, case.signal(EVAL_LENGTH).share(0.5).median
+    if min(ours, theirs) <= 0:
+        return
+    ratio = theirs / ours
+    whole = abs(ratio - round(ratio)) < 0.05 * ratio if ratio >= 1 else abs(1 / ratio - round(1 / ratio)) < 0.05 / ratio
+    per_step = case.signal(RETURN).share(0.5).median / ours, case.signal(EVAL_RETURN).share(0.5).median / theirs
+    same = abs(per_step[0] - per_step[1]) <= 0.05 * max(abs(per_step[0]), 1e-9)
+    limit = case.time_limit
+    capped = limit is not None and ours >= limit - 0.5
+    if not (whole and same and capped and max(ratio, 1 / ratio) > 1.5):
+        return
+    text = f"episodes last {say(ours)} steps in training and {say(theirs)} in evaluation"
+    yield Finding(text=text, evidence=(evidence(EVAL_LENGTH, text, *case.span, ratio=ratio),))

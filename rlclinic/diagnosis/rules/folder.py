@@ -1,0 +1,166 @@
+"""The run folder and its config: whether what was written fits together."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
+from rlclinic.diagnosis.rule import ON_POLICY, advice, evidence, grade, percent, rule, say
+
+LOSSES = (POLICY_LOSS, VALUE_LOSS, ENTROPY_LOSS, TOTAL_LOSS)
+
+
+@rule(
+    "CFG101",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[*LOSSES, applied("vf_coef"), applied("ent_coef")],
+    cites=["schulman2017ppo"],
+    certain=True,
+)
+def total_loss_is_not_the_sum_of_its_parts(case: Case) -> Iterator[Finding]:
+    """The loss that was minimized is not policy + vf_coef x value + ent_coef x entropy.
+
+    Recomputed for every row from the parts and the weights that were applied.
+
+    ## Why it hurts
+    A term is missing, counted twice, or has the wrong sign; the metrics of the parts look fine.
+
+    ## When it is fine
+    Algorithms that add a term of their own.
+    """
+    series = case.history.series
+    total = series[TOTAL_LOSS]
+    parts = [np.interp(total.steps, series[name].steps, series[name].values) for name in LOSSES[:3]]
+    weights = [np.interp(total.steps, series[applied(name)].steps, series[applied(name)].values) for name in ("vf_coef", "ent_coef")]
+    policy, value, entropy = parts
+    rebuilt = policy + weights[0] * value + weights[1] * entropy
+    size = np.abs(policy) + weights[0] * np.abs(value) + weights[1] * np.abs(entropy) + 1e-6
+    off = np.abs(rebuilt - total.values) / size
+    share = float((off > 0.02).mean())
+    if share < 0.3:
+        return
+    worst = int(np.argmax(off))
+    text = f"total loss {say(float(total.values[worst]))}, its parts give {say(float(rebuilt[worst]))}, in {percent(share)} of the rows"
+    fix = advice("look at the sum of the loss terms: the sign of the entropy bonus first", "> 30 %")
+    yield Finding(
+        strength=grade(share, 0.2, 0.6), text=text, evidence=(evidence(TOTAL_LOSS, text, *case.span, share=share),), remedies=(fix,)
+    )
+
+
+@rule("CFG102", severity=Severity.HIGH, needs=[KL], cites=["schulman2020kl"], certain=True)
+def kl_is_negative(case: Case) -> Iterator[Finding]:
+    """The KL divergence is negative.
+
+    ## Why it hurts
+    A divergence cannot be: the estimate has a wrong sign or mixes up its two policies, and target_kl never stops anything.
+
+    ## When it is fine
+    The k1 estimator (mean of the log ratio) may be a little negative by noise.
+    """
+    logged = case.history.series[KL]
+    if "k1" in logged.estimator:
+        return
+    share = float((logged.values < -1e-6).mean())
+    if share < 0.3:
+        return
+    text = f"KL is negative in {percent(share)} of the rows, down to {say(float(logged.values.min()))}"
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(evidence(KL, text, *case.span, share=share),))
+
+
+@rule("CFG103", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"], certain=True)
+def seeds_are_copies_of_each_other(cases: Sequence[Case]) -> Iterator[Finding]:
+    """Two runs with different seeds have the same numbers.
+
+    ## Why it hurts
+    Several seeds count as one: every interval over them is far too narrow.
+
+    ## When it is fine
+    Never, for different seeds.
+    """
+    for one, other in itertools.combinations(cases, 2):
+        if one.history.seed == other.history.seed:
+            continue
+        a, b = (case.history.series.get("train/loss/policy") or case.history.series.get(RETURN) for case in (one, other))
+        if a is None or b is None or min(len(a.values), len(b.values)) < 3:
+            continue
+        count = min(len(a.values), len(b.values))
+        if np.array_equal(a.values[:count], b.values[:count]) and float(np.ptp(a.values[:count])) > 0:
+            text = f"{one.id} and {other.id} have the same numbers in {a.name}"
+            fix = advice("give every run its own seed, down to the weights and the environment", "unknown")
+            yield Finding(run=one.id, text=text, evidence=(evidence(a.name, text, *one.span),), remedies=(fix,))
+            return
+
+
+@rule("CFG105", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"])
+def runs_of_one_group_differ_in_their_settings(cases: Sequence[Case]) -> Iterator[Finding]:
+    """Runs that are compared as seeds of one config have different settings.
+
+    ## Why it hurts
+    Statistics over them mix two experiments.
+
+    ## When it is fine
+    Comparing configs on purpose: diagnose them one by one.
+    """
+    skipped = ("seed", "name")
+    first = {key: value for key, value in cases[0].history.settings.items() if key not in skipped}
+    for case in cases[1:]:
+        for key, value in case.history.settings.items():
+            if key not in skipped and key in first and first[key] != value:
+                text = f"{cases[0].id} has {key} = {first[key]}, {case.id} has {value}"
+                yield Finding(run=case.id, text=text, evidence=(evidence(f"config:{key}", text),))
+                return
+
+
+@rule("CFG106", severity=Severity.MEDIUM, needs=["budget"], cites=["raffin2021sb3"])
+def files_are_missing_or_damaged(case: Case) -> Iterator[Finding]:
+    """Part of what the run should have left behind is not there.
+
+    ## Why it hurts
+    The diagnosis sees less than happened; a run without metrics cannot be judged, one without checkpoints cannot be used.
+
+    ## When it is fine
+    Runs that have only just begun.
+    """
+    problems = [note for note in case.history.notes if "damaged" in note or "cannot be read" in note]
+    if case.ours and case.history.state == "finished" and not case.has(RETURN):
+        problems.append("it finished, but logged no return")
+    path = case.history.path
+    if (
+        case.ours
+        and path is not None
+        and path.is_dir()
+        and case.history.state == "finished"
+        and not (path / "checkpoints" / "@last").exists()
+    ):
+        problems.append("no checkpoint was kept")
+    if problems:
+        text = "; ".join(problems)
+        yield Finding(text=text, evidence=(evidence("folder", text),))
+
+
+@rule("CFG107", severity=Severity.HIGH, cites=["raffin2021sb3"])
+def run_failed(case: Case) -> Iterator[Finding]:
+    """The run ended with an error.
+
+    ## Why it hurts
+    It is not finished.
+
+    ## When it is fine
+    Never.
+    """
+    if case.history.state != "failed":
+        return
+    reason = (case.history.reason or _last_error(case.history.log_tail) or "no reason was recorded").splitlines()[0]
+    text = f"failed at {say(case.trained)} env steps: {reason}"
+    yield Finding(text=text, evidence=(evidence("status", text, case.trained, case.trained),), onset=case.trained)
+
+
+def _last_error(log: str) -> str | None:
+    """The last line of a traceback, if the log ends with one."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    named = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception", "Interrupt"))]
+    return named[-1] if named else None

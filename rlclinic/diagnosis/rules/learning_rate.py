@@ -1,0 +1,212 @@
+"""The learning rate and its schedule."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from rlclinic.diagnosis import measures, signals
+from rlclinic.diagnosis.case import Case, first_value
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import KL, RETURN, applied, sentinel
+from rlclinic.diagnosis.rule import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+
+RATE: Final = "config:algo.learning_rate"
+HIGH: Final = {"ppo": 1e-2, "a2c": 2e-2, "reinforce": 1e-1}
+"""Above every tuned setting that we know of, by algorithm: PPO takes many steps on a rollout, REINFORCE one."""
+LOW: Final = {"ppo": 1e-5, "a2c": 1e-5, "reinforce": 1e-4}
+"""Below every tuned setting: rl-zoo3's lowest for PPO is 2e-5, with 160 gradient steps per rollout."""
+
+
+@rule("LRN101", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RATE], cites=["andrychowicz2021matters", "huang2022details"])
+def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
+    """The learning rate is above all tuned settings of this algorithm.
+
+    ## Why it hurts
+    Steps overshoot: the policy becomes deterministic within a few updates, or swings between bad policies.
+
+    ## When it is fine
+    Tiny tasks with a schedule that falls to 0 learn with it, and faster: the run's KL divergence decides, not this number.
+    """
+    rate, limit = case.real("algo.learning_rate"), HIGH.get(case.algo, 1e-2)
+    if rate is None or rate <= limit or case.setting("algo.optimizer") == "sgd":
+        return
+    text = f"learning_rate {say(rate)}; tuned settings stay below {say(limit)}"
+    constant = not isinstance(case.setting("algo.learning_rate"), Mapping)
+    found = evidence(RATE, text + (", and it never falls" if constant else ""), value=rate, usual_most=limit)
+    fix = change(case, "algo.learning_rate", {"start": 1e-3, "end": 0.0, "schedule": "linear"}, "a usual rate that falls to 0", "> 30 %")
+    yield Finding(strength=grade(decades(rate / limit), 0.0, 0.5), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("LRN102", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RATE], cites=["andrychowicz2021matters"])
+def learning_rate_unusually_low(case: Case) -> Iterator[Finding]:
+    """The learning rate is below all tuned settings of this algorithm.
+
+    ## Why it hurts
+    The budget ends before the policy has changed enough to matter.
+
+    ## When it is fine
+    Fine-tuning a policy that is already good; very many gradient steps per rollout.
+    """
+    rate, limit = case.real("algo.learning_rate"), LOW.get(case.algo, 1e-5)
+    if rate is None or rate >= limit or rate <= 0:
+        return
+    text = f"learning_rate {say(rate)}; tuned settings stay above {say(limit)}"
+    fix = change(case, "algo.learning_rate", case.default("learning_rate"), "the usual rate of this algorithm", "> 30 %")
+    found = evidence(RATE, text, value=rate, usual_least=limit)
+    yield Finding(strength=grade(decades(limit / rate), 0.0, 1.0), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("LRN103", severity=Severity.HIGH, algos=ON_POLICY, needs=[(KL, sentinel("kl_exact")), RATE], cites=["schulman2017ppo"])
+def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
+    """Every update is taken in full, and yet the policy hardly moves: the learning rate is too low.
+
+    Early stops, a tight clip range, a gradient limit that bites and plain SGD are looked at first; what is left is the rate.
+
+    ## Why it hurts
+    Learning is right in direction but a hundred times too slow: the return creeps up, if at all.
+
+    ## When it is fine
+    A run with a very long budget that still gets there.
+    """
+    size = measures.step_size(case)
+    strength = grade(-decades(max(size, 1e-9)), -decades(0.05), -decades(0.005))
+    rate = case.number("learning_rate")
+    stopped = measures.updates_share(case) < 0.7
+    correlation = case.learning(sentinel("adv_logp_corr"))
+    blind = len(correlation) > 0 and correlation.median < 0.01
+    # A policy that is certain hardly moves in KL, however long its steps are.
+    certain = measures.relative_entropy(case)
+    blind = blind or (len(certain) > 0 and measures.in_learning(case, certain).median < 0.1)
+    if strength <= 0 or not case.sick or not rate or stopped or blind or _held_back(case):
+        return
+    # KL grows with the square of the rate: aim at half a usual step.
+    factor = min((0.5 / max(size, 1e-6)) ** 0.5, 100.0)
+    new = float(f"{min(rate * factor, HIGH.get(case.algo, 1e-2) / 4):.1g}")
+    text = f"KL {say(size * measures.step_scale(case))} per update at learning_rate {say(rate)}: {say(size)} of a usual step"
+    found = evidence(measures.kl(case).name, text, *case.span, usual_steps=size, learning_rate=rate)
+    fix = change(
+        case, "algo.learning_rate", new, f"{say(new / rate)} x: KL grows with its square", "> 30 %", "watch that KL stays below 0.03"
+    )
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,) if new > rate else ())
+
+
+def _held_back(case: Case) -> bool:
+    """Whether something other than the rate limits the step: plain SGD, a gradient limit far below the gradients, a tiny clip range."""
+    if case.setting("algo.optimizer") == "sgd":
+        return True
+    limit, norm = case.number("max_grad_norm"), case.learning("train/metrics/grad_norm/p50")
+    if limit and len(norm) and norm.median / limit > 3e3:
+        return True
+    clip = case.number("clip_range")
+    return clip is not None and case.algo == "ppo" and case.real("algo.clip_range") in (clip,) and clip < 0.03
+
+
+@rule("LRN104", severity=Severity.HIGH, needs=[RATE, "budget"], cites=["engstrom2020matters"])
+def schedule_ends_long_before_the_run(case: Case) -> Iterator[Finding]:
+    """The learning rate reaches (almost) 0 long before the budget is used up.
+
+    ## Why it hurts
+    What is collected after that teaches nothing: the return stays where it was. Usually the schedule was made for another budget.
+
+    ## When it is fine
+    A last stretch at 0 for measuring only.
+    """
+    logged = case.signal(applied("learning_rate"))
+    budget = float(case.budget or 0)
+    steps = logged.steps if len(logged) >= 4 else np.linspace(0, budget, 101)
+    rates = logged.values if len(logged) >= 4 else case.planned("learning_rate", steps)
+    if rates is None or not len(rates) or rates.max() <= 0:
+        return
+    alive = np.flatnonzero(rates > 0.02 * rates.max())
+    end = float(steps[alive[-1]]) if len(alive) else 0.0
+    share = end / max(float(steps[-1]), budget if not len(logged) else 1.0)
+    strength = grade(-share, -0.6, -0.3)
+    if strength <= 0:
+        return
+    text = f"the learning rate is below 2 % of its start from {say(end)} env steps on ({percent(share)} of the run)"
+    found = evidence(RATE, text, end, float(steps[-1]), share=share)
+    fix = change(
+        case, "algo.learning_rate", {"start": float(rates.max()), "end": 0.0, "schedule": "linear"}, "fall over the whole budget", "> 30 %"
+    )
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=end, remedies=(fix,))
+
+
+@rule("LRN105", severity=Severity.HIGH, needs=[applied("learning_rate"), RATE, "budget"], cites=["engstrom2020matters"], certain=True)
+def schedule_not_followed(case: Case) -> Iterator[Finding]:
+    """A hyperparameter that was applied is not the one that its schedule asks for.
+
+    Planned values are computed from the config and the budget, and compared with those that the run logged.
+
+    ## Why it hurts
+    The run is another experiment than its config says: a rate that never falls, falls too early, or restarts after a resume.
+
+    ## When it is fine
+    Changes made by hand while it ran; those are known and left out.
+    """
+    if case.history.segments:
+        return
+    for name in ("learning_rate", "clip_range", "ent_coef"):
+        logged = case.signal(applied(name))
+        planned = case.planned(name, logged.steps) if len(logged) >= 4 else None
+        if planned is None:
+            continue
+        scale = max(float(np.abs(planned).max()), 1e-12)
+        # A row's value was applied at the start of its iteration, one rollout before the row's env step.
+        slack = 2.5 * (case.rollout or 0) / max(float(case.budget or 1), 1.0) + 0.02
+        off = np.abs(logged.values - planned) / scale
+        share = float((off > slack).mean())
+        if share > 0.3:
+            worst = int(np.argmax(off))
+            real, wanted = float(logged.values[worst]), float(planned[worst])
+            text = f"{name} was {say(real)} at {say(float(logged.steps[worst]))} env steps; planned: {say(wanted)}"
+            found = evidence(applied(name), text, *case.span, share=share, largest=float(off[worst]))
+            yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,))
+
+
+@rule("LRN106", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:algo.optimizer", RATE], cites=["kingma2015adam"])
+def plain_sgd_at_the_rate_of_adam(case: Case) -> Iterator[Finding]:
+    """Plain SGD with a learning rate that suits Adam.
+
+    Adam's step has the length of its learning rate whatever the gradient's size; SGD's is rate times gradient, and the gradient is
+    limited to max_grad_norm.
+
+    ## Why it hurts
+    Steps are a hundred times shorter than intended.
+
+    ## When it is fine
+    With a rate of 0.1 or more, tuned for it.
+    """
+    rate = case.real("algo.learning_rate")
+    if case.setting("algo.optimizer") != "sgd" or rate is None or rate >= 0.05:
+        return
+    text = f"optimizer sgd with learning_rate {say(rate)}"
+    found = evidence("config:algo.optimizer", text, value=rate)
+    fix = change(case, "algo.optimizer", "adam", "scales each weight's step by its gradients", "> 30 %")
+    yield Finding(strength=grade(-decades(rate), 1.3, 2.3), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("LRN107", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RETURN, RATE], cites=["engstrom2020matters"])
+def late_swings_at_a_constant_rate(case: Case) -> Iterator[Finding]:
+    """The return swings widely to the end, with a learning rate that never falls.
+
+    ## Why it hurts
+    A good policy is found and lost again and again: which one is kept is luck.
+
+    ## When it is fine
+    Environments whose returns vary that much under one fixed policy.
+    """
+    rate = case.setting("algo.learning_rate")
+    if isinstance(rate, Mapping) or not case.sick:
+        return
+    judged = case.returns if len(case.returns.share(0.4)) >= signals.SHORTEST else case.signal(RETURN)
+    late = judged.share(0.4)
+    swing = signals.oscillation(late)
+    size = measures.step_size(case)
+    if swing < 1.5 or len(late) < signals.SHORTEST or not size > 0.5:
+        return
+    text = f"the return swings between {say(late.bottom)} and {say(late.top)} to the end; learning_rate is constant"
+    found = evidence(judged.name, text, float(late.steps[0]), float(late.steps[-1]), low=late.bottom, high=late.top)
+    value = first_value(rate)
+    fix = change(case, "algo.learning_rate", {"start": value, "end": 0.0, "schedule": "linear"}, "let it fall to 0", "10-30 %")
+    yield Finding(strength=grade(swing, 1.0, 2.5), text=text, evidence=(found,), remedies=(fix,))

@@ -1,0 +1,262 @@
+"""The policy's update: how far it moves, in which direction, and whether it is the update that was meant."""
+
+from collections.abc import Iterator
+
+from rlclinic.diagnosis import measures, signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Remedy, Severity
+from rlclinic.diagnosis.names import CLIP_FRACTION, KL, sentinel
+from rlclinic.diagnosis.rule import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+
+KL_EXACT = sentinel("kl_exact")
+RATIO = sentinel("ratio_first_dev")
+CORRELATION = sentinel("adv_logp_corr")
+
+
+@rule("POL101", severity=Severity.HIGH, algos=ON_POLICY, needs=[(KL, KL_EXACT)], cites=["schulman2017ppo", "jones2021debugging"])
+def policy_step_too_large(case: Case) -> Iterator[Finding]:
+    """The policy moves too far in one update, again and again.
+
+    Measured as the median KL divergence of an update against clip_range² / 2, the KL of an update that just uses its clip range.
+
+    ## Why it hurts
+    Outside the trust region the clipped objective no longer predicts the true one: an update that looks good can undo earlier
+    learning. Returns then saw-tooth or collapse, and the policy becomes sure of itself long before it is good.
+
+    ## When it is fine
+    The first few updates; small tasks whose best policy is nearly deterministic and which learn all the same.
+    """
+    size = measures.step_size(case)
+    large = grade(size, 1.2, 3.0)
+    if large <= 0:
+        return
+    measured = measures.kl(case)
+    level = size * measures.step_scale(case)
+    text = f"KL {say(level)} per update (median), {say(size)} x a usual step"
+    numbers = {"median": level, "usual_steps": size, "largest": measured.top}
+    found = [evidence(measured.name, text, *case.span, **numbers)]
+    clipped = case.learning(CLIP_FRACTION)
+    if len(clipped):
+        found.append(evidence(CLIP_FRACTION, f"clip fraction {say(clipped.median)}", median=clipped.median))
+    yield Finding(
+        strength=large, text=text, evidence=tuple(found), onset=_when(case, 1.2 * measures.step_scale(case)), remedies=_smaller(case, size)
+    )
+
+
+def _when(case: Case, level: float) -> float | None:
+    """The first env step after which KL stays above a level most of the time; None if from the start."""
+    measured = measures.kl(case)
+    smooth = signals.smoothed(measured.values, 5)
+    above = [float(step) for step, value in zip(measured.steps, smooth, strict=True) if value > level]
+    return None if not above or above[0] <= case.span[0] + 0.05 * (case.span[1] - case.span[0]) else above[0]
+
+
+def _smaller(case: Case, size: float) -> tuple[Remedy, ...]:
+    # KL grows with the square of the step's length: half a usual step is aimed at.
+    rate = case.number("learning_rate")
+    epochs = case.count("algo.n_epochs")
+    factor = (0.5 / size) ** 0.5
+    remedies = []
+    if rate:
+        new = float(f"{rate * factor:.1g}")
+        text = f"shrink the step {say(1 / factor)} x (KL grows with its square), and let it fall to 0"
+        schedule = {"start": new, "end": 0.0, "schedule": "linear"}
+        remedies.append(change(case, "algo.learning_rate", schedule, text, "> 30 %", "slower first steps"))
+    if case.algo == "ppo" and case.setting("algo.target_kl") is None:
+        text = "end a rollout's epochs as soon as the policy has moved this far"
+        remedies.append(change(case, "algo.target_kl", 0.02, text, "10-30 %", "may waste data"))
+    if epochs and epochs > 20:
+        text = f"{epochs} passes over each rollout push the policy away from the data it was collected with"
+        remedies.append(change(case, "algo.n_epochs", 10, text, "10-30 %"))
+    return tuple(remedies)
+
+
+@rule("POL102", severity=Severity.HIGH, algos=ON_POLICY, needs=[(KL, KL_EXACT)], cites=["schulman2017ppo"])
+def policy_hardly_moves(case: Case) -> Iterator[Finding]:
+    """Updates leave the policy where it was.
+
+    ## Why it hurts
+    Nothing can be learned in the budget: at this pace a hundred updates make one ordinary step. Why the steps are so small is
+    another question; the learning rate, a gradient limit, a clip range, an early stop or a dead loss all end here.
+
+    ## When it is fine
+    At the end of a schedule that falls to 0, and after the task is solved.
+    """
+    size = measures.step_size(case)
+    small = grade(-size, -measures.TINY_STEP, -measures.TINY_STEP / 5)
+    if small <= 0 or not case.sick:
+        return
+    level = size * measures.step_scale(case)
+    text = f"KL {say(level)} per update (median): {say(size)} of a usual step"
+    found = evidence(measures.kl(case).name, text, *case.span, median=level, usual_steps=size)
+    yield Finding(strength=small, text=text, evidence=(found,))
+
+
+@rule("POL103", severity=Severity.HIGH, algos=["ppo"], needs=[KL, CLIP_FRACTION], cites=["schulman2017ppo", "huang2022details"])
+def clip_range_too_tight(case: Case) -> Iterator[Finding]:
+    """Most samples are clipped although the policy hardly moves.
+
+    ## Why it hurts
+    A clipped sample has no gradient: each update stops almost where it began, and learning takes many times the steps.
+
+    ## When it is fine
+    At the end of a clip range that falls to 0 on purpose.
+    """
+    clipped, size = case.learning(CLIP_FRACTION).share(0.0, 0.6), measures.step_size(case)
+    strength = min(grade(clipped.median, 0.25, 0.45), grade(-size, -0.1, -0.02))
+    if strength <= 0:
+        return
+    limit = case.number("clip_range")
+    text = f"clip fraction {say(clipped.median)} at a KL of only {say(size * measures.step_scale(case))}"
+    found = [evidence(CLIP_FRACTION, text, *case.span, median=clipped.median, usual_steps=size)]
+    if limit is not None:
+        found.append(evidence("config:algo.clip_range", f"clip_range {say(limit)}; usual is 0.1 to 0.3", value=limit))
+    fix = change(case, "algo.clip_range", 0.2, "let an update move a probability by a fifth", "> 30 %", "larger steps: watch KL")
+    yield Finding(strength=strength, text=text, evidence=tuple(found), remedies=(fix,))
+
+
+@rule("POL104", severity=Severity.MEDIUM, algos=["ppo"], needs=[KL, CLIP_FRACTION], cites=["schulman2017ppo"])
+def clipping_does_not_bind(case: Case) -> Iterator[Finding]:
+    """The policy moves far, but hardly a sample is clipped.
+
+    ## Why it hurts
+    Nothing holds an update back: the clip range is too wide for these steps, or clipping is not applied at all.
+
+    ## When it is fine
+    A policy that is nearly deterministic moves in KL through a few rare actions only.
+    """
+    clipped, size = case.learning(CLIP_FRACTION).share(0.0, 0.6), measures.step_size(case)
+    sure = measures.relative_entropy(case)
+    strength = min(grade(size, 3.0, 8.0), grade(-clipped.median, -0.1, -0.02))
+    if strength <= 0 or (len(sure) and measures.in_learning(case, sure).median < 0.15):
+        return
+    text = f"KL {say(size * measures.step_scale(case))} per update with a clip fraction of {say(clipped.median)}"
+    found = evidence(CLIP_FRACTION, text, *case.span, median=clipped.median, usual_steps=size)
+    fix = change(case, "algo.clip_range", 0.2, "hold the update back", "10-30 %")
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("POL105", severity=Severity.HIGH, algos=["ppo"], needs=[sentinel("updates"), "config:algo.target_kl"], cites=["schulman2017ppo"])
+def target_kl_stops_almost_every_update(case: Case) -> Iterator[Finding]:
+    """target_kl ends each rollout's epochs almost before they began.
+
+    ## Why it hurts
+    The data of a rollout is thrown away after a few gradient steps: learning takes many times the env steps.
+
+    ## When it is fine
+    Where it stops the last of many epochs: that is what it is for.
+    """
+    share, limit = measures.updates_share(case), case.number("target_kl")
+    size = measures.step_size(case)
+    strength = min(grade(-share, -0.5, -0.2), grade(-size, -0.3, -0.05) if size == size else 1.0)
+    if strength <= 0 or limit is None:
+        return
+    taken = case.sentinel("updates").median
+    text = f"{say(taken)} of {case.planned_updates} planned gradient steps per rollout are taken (target_kl {say(limit)})"
+    found = evidence(sentinel("updates"), text, *case.span, median=taken, planned=float(case.planned_updates or 0))
+    fix = change(case, "algo.target_kl", 0.02, "0.01 to 0.03 lets most epochs run", "> 30 %", "larger steps: watch KL")
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("POL106", severity=Severity.HIGH, algos=["ppo"], needs=[RATIO], cites=["huang2022details"], certain=True)
+def old_log_probabilities_are_wrong(case: Case) -> Iterator[Finding]:
+    """The probability ratio is not 1 before the first gradient step.
+
+    ## Why it hurts
+    Before anything was learned, old and new policy are the same: a ratio other than 1 means that the stored log-probability
+    belongs to another action, observation, normalizer or policy. Every update is weighted by that error.
+
+    ## When it is fine
+    Never, beyond float rounding. (Dropout or batch normalization in training mode has the same effect.)
+    """
+    deviation = case.signal(RATIO)
+    off = deviation.values > 1e-3
+    share = float(off.mean())
+    if share < 0.2:
+        return
+    text = f"the ratio is off by {say(deviation.median)} before the first gradient step, in {percent(share)} of the rows"
+    found = evidence(RATIO, text, *case.span, median=deviation.median, largest=deviation.top, share=share)
+    fix = advice(
+        "store the log-probability of the very action and observation that the policy chose with, at the moment it chose; "
+        "freeze normalizers between rollout and update",
+        "> 30 %",
+    )
+    yield Finding(strength=grade(share, 0.1, 0.6), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("POL107", severity=Severity.HIGH, algos=ON_POLICY, needs=[CORRELATION], cites=["jones2021debugging"], certain=True)
+def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
+    """Actions with a positive advantage become less likely.
+
+    ## Why it hurts
+    The policy climbs down: a wrong sign of the advantage, of the loss, or of the ratio. Returns fall below those of a random policy.
+
+    ## When it is fine
+    Never for long; a single row may be negative by chance.
+    """
+    correlation, deviation = case.learning(CORRELATION), case.signal(sentinel("adv_std"))
+    size = measures.step_size(case)
+    if not len(correlation) or (len(deviation) and deviation.median <= 1e-8) or size < 1e-4:
+        return
+    negative = float((correlation.values < 0).mean())
+    strength = min(grade(-correlation.median, 0.0, 0.05), grade(negative, 0.6, 0.9))
+    if strength <= 0:
+        return
+    text = f"advantage and change of log-probability correlate by {say(correlation.median)}: what is good gets rarer"
+    found = evidence(CORRELATION, text, *case.span, median=correlation.median, share_negative=negative)
+    fix = advice("look for a wrong sign where the advantage enters the policy loss, and in the ratio (new over old)", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule(
+    "POL108",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=[KL, sentinel("adv_std"), sentinel("updates")],
+    cites=["schulman2017ppo"],
+    certain=True,
+)
+def surrogate_is_dead(case: Case) -> Iterator[Finding]:
+    """Many gradient steps per rollout, advantages that vary, and a KL divergence of exactly nothing.
+
+    ## Why it hurts
+    The ratio is 1 whatever the policy does: its old log-probability is computed anew in each step, or the policy's gradient is cut off.
+
+    ## When it is fine
+    A learning rate of 0; one gradient step per rollout, before which KL is measured.
+    """
+    measured, clipped, updates = case.learning(KL), case.learning(CLIP_FRACTION), case.sentinel("updates")
+    rate, planned = case.number("learning_rate"), case.planned_updates
+    still = float((measured.values <= 1e-9).mean())
+    alive = case.learning(sentinel("adv_std")).median > 1e-6
+    certain = measures.relative_entropy(case)
+    if still < 0.9 or not alive or updates.median < 2 or (planned or 2) < 2 or not rate or (len(certain) and certain.median < 0.01):
+        return
+    text = f"KL is 0 in {percent(still)} of the rows, after {say(updates.median)} gradient steps each"
+    found = evidence(KL, text, *case.span, share=still, clip_fraction=clipped.median if len(clipped) else 0.0)
+    fix = advice("keep the log-probabilities of the rollout; do not recompute them inside the update", "> 30 %")
+    yield Finding(strength=grade(still, 0.85, 0.97), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("POL109", severity=Severity.HIGH, algos=ON_POLICY, needs=[CORRELATION, (KL, KL_EXACT)], cites=["jones2021debugging"], certain=True)
+def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
+    """The policy moves by full steps, but not towards actions with a positive advantage.
+
+    ## Why it hurts
+    Advantages do not belong to the rows that they are multiplied with: they were not shuffled along, or reshaped in another order.
+
+    ## When it is fine
+    Where the entropy bonus or another loss outweighs the policy's.
+    """
+    correlation, size = case.learning(CORRELATION), measures.step_size(case)
+    if case.planned_updates == 1 or not size > 0.05 or len(correlation) < 8:
+        return
+    positive = float((correlation.values > 0).mean())
+    strength = min(grade(-abs(correlation.median), -0.03, -0.012), grade(-abs(positive - 0.5), -0.35, -0.2))
+    if strength <= 0:
+        return
+    text = f"advantage and change of log-probability correlate by {say(correlation.median)}, positive in {percent(positive)} of the rows"
+    fix = advice("index advantages, actions and observations with the same permutation", "> 30 %")
+    yield Finding(
+        strength=strength, text=text, evidence=(evidence(CORRELATION, text, *case.span, median=correlation.median),), remedies=(fix,)
+    )

@@ -1,0 +1,265 @@
+"""Rewards: whether there is a signal, its scale, its sign, its noise."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlclinic.diagnosis import measures, signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, sentinel
+from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+
+TARGETS = sentinel("return_abs_p95")
+STD, LOW, HIGH = sentinel("reward_std"), sentinel("reward_min"), sentinel("reward_max")
+
+
+@rule("REW501", severity=Severity.HIGH, algos=ON_POLICY, needs=[RETURN], cites=["schulman2016nuts"])
+def all_returns_are_equal(case: Case) -> Iterator[Finding]:
+    """Every episode has the same return: there is nothing to prefer.
+
+    ## Why it hurts
+    Without a difference between episodes no action can be found to be better. Sparse rewards that are never met look like this.
+
+    ## When it is fine
+    A solved task whose return is at its upper bound.
+    """
+    deviation, returns = case.signal(RETURN_STD), case.signal(RETURN)
+    if not case.sick or len(returns) < 4:
+        return
+    varied = deviation.share(0.3).median if len(deviation) else signals.spread(returns.values)
+    if varied > 1e-6 * max(abs(returns.median), 1.0) or signals.spread(returns.values) > 1e-6 * max(abs(returns.median), 1.0):
+        return
+    text = f"every episode returns {say(returns.median)}"
+    fix = advice("check that the reward can be reached at all: longer episodes, shaping, a curriculum, more exploration", "> 30 %")
+    yield Finding(text=text, evidence=(evidence(RETURN, text, *case.span, value=returns.median, deviation=varied),), remedies=(fix,))
+
+
+@rule("REW502", severity=Severity.HIGH, algos=ON_POLICY, needs=[TARGETS, sentinel("reward_trained_std")], cites=["jones2021debugging"])
+def reward_scale_too_large(case: Case) -> Iterator[Finding]:
+    """Value targets are hundreds or thousands of times larger than a network's output at its start.
+
+    ## Why it hurts
+    The critic needs most of the run just to reach their size; on a shared network, or with one gradient limit for both, its error
+    drowns the policy's gradient.
+
+    ## When it is fine
+    Tasks that learn all the same; with networks of their own and Adam, tens or hundreds are often harmless.
+    """
+    size = case.learning(TARGETS)
+    strength = grade(decades(max(size.median, 1e-9)), 2.5, 3.5)
+    if strength <= 0 or not case.sick:
+        return
+    text = f"95 % of the value targets lie within {say(size.median)}; about 10 suits a network"
+    fix = change(
+        case,
+        "env.normalize_reward",
+        True,
+        f"divides rewards by the deviation of the return: targets of about 1 in place of {say(size.median)}",
+        "> 30 %",
+    )
+    fixes = (fix,) if case.setting("env.normalize_reward") is not True else ()
+    yield Finding(strength=strength, text=text, evidence=(evidence(TARGETS, text, *case.span, median=size.median),), remedies=fixes)
+
+
+@rule("REW503", severity=Severity.HIGH, algos=ON_POLICY, needs=[TARGETS, sentinel("adv_std")], cites=["jones2021debugging"])
+def reward_scale_too_small(case: Case) -> Iterator[Finding]:
+    """Rewards are so small that everything else outweighs them.
+
+    ## Why it hurts
+    Value targets vanish in the critic's noise, and advantages (before scaling) in rounding; the entropy bonus decides.
+
+    ## When it is fine
+    With normalized rewards or advantages the policy may not notice.
+    """
+    size, deviation = case.learning(TARGETS), case.learning(sentinel("adv_std"))
+    strength = grade(-decades(max(size.median, 1e-12)), 1.0, 2.0)
+    if strength <= 0 or size.top <= 1e-9 or not case.sick:
+        return
+    text = f"95 % of the value targets lie within {say(size.median)}, advantages within {say(deviation.median)}"
+    fix = change(case, "env.normalize_reward", True, "targets of about 1", "> 30 %")
+    fixes = (fix,) if case.setting("env.normalize_reward") is not True else ()
+    yield Finding(strength=strength, text=text, evidence=(evidence(TARGETS, text, *case.span, median=size.median),), remedies=fixes)
+
+
+@rule("REW504", severity=Severity.HIGH, algos=ON_POLICY, needs=[RETURN], cites=["jones2021debugging"])
+def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
+    """The return falls below that of the first, random policy and stays there.
+
+    ## Why it hurts
+    Learning works, in the wrong direction: the task is rewarded upside down, the advantage has the wrong sign, or the policy locked
+    in on a bad action early.
+
+    ## When it is fine
+    A passing dip early in a run.
+    """
+    returns, progress = case.signal(RETURN), case.progress
+    if progress is None or len(returns) < signals.SHORTEST or (case.threshold is not None and progress.start >= case.threshold):
+        return
+    late = returns.share(0.5)
+    below = progress.start - late.median
+    scale = max(abs(progress.start), 2 * signals.noise(returns.values), 1e-9)
+    strength = min(grade(below / scale, 0.2, 0.5), grade(float((late.values < progress.start).mean()), 0.7, 0.95))
+    if strength <= 0 or not case.sick:
+        return
+    text = f"the return fell from {say(progress.start)} (random) to {say(late.median)}"
+    found = evidence(RETURN, text, *case.span, start=progress.start, late=late.median)
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(returns))
+
+
+@rule("REW505", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[sentinel("reward_nonzero")], cites=["schulman2016nuts"])
+def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
+    """Almost every step has a reward of 0.
+
+    ## Why it hurts
+    Until the first success is found by luck there is nothing to learn from.
+
+    ## When it is fine
+    Tasks in which success is found early, as in small mazes.
+    """
+    share = case.signal(sentinel("reward_nonzero"))
+    early = share.share(0.0, 0.3)
+    strength = grade(-early.median, -0.005, -0.0005)
+    if strength <= 0 or not case.sick:
+        return
+    text = f"{percent(early.median)} of the steps have a reward other than 0"
+    fix = change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.01), "keep looking; or shape the reward", "10-30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, share=early.median),), remedies=(fix,))
+
+
+@rule("REW506", severity=Severity.HIGH, algos=ON_POLICY, needs=[STD, EXPLAINED_VARIANCE, LOW, HIGH], cites=["schulman2016nuts"])
+def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
+    """Rewards vary widely from step to step, and the critic can explain none of it.
+
+    ## Why it hurts
+    Advantages are noise: the update's direction is a matter of chance, and only much larger batches average it out.
+
+    ## When it is fine
+    Games of chance, with batches to match.
+    """
+    deviation, low, high = case.learning(STD), case.learning(LOW), case.learning(HIGH)
+    found, mean = measures.explained(case), case.learning(sentinel("reward_mean"))
+    if not len(found) or deviation.median <= 0 or not len(mean) or not case.sick:
+        return
+    # Bell-shaped and on both sides: neither a rare event nor a constant with exceptions.
+    spread = (high.median - low.median) / deviation.median
+    both = low.median < mean.median - deviation.median and high.median > mean.median + deviation.median
+    strength = min(grade(-found.share(0.4).median, -0.25, -0.05), grade(deviation.median / max(abs(mean.median), 1e-9), 2.0, 5.0))
+    if strength <= 0 or not both or not 3.5 < spread < 9:
+        return
+    text = f"rewards are {say(mean.median)} ± {say(deviation.median)} per step; explained variance {say(found.share(0.4).median)}"
+    fixes = (advice("take the noise out of the reward; else average it: longer rollouts and more envs (x4)", "> 30 %"),)
+    yield Finding(strength=strength, text=text, evidence=(evidence(STD, text, *case.span, deviation=deviation.median),), remedies=fixes)
+
+
+@rule(
+    "REW507",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[RETURN, sentinel("action_std_max"), sentinel("reward_max")],
+    cites=["schulman2016nuts"],
+)
+def settles_for_doing_nothing(case: Case) -> Iterator[Finding]:
+    """The return rose to about 0 and stays there: effort costs, and doing nothing is free.
+
+    ## Why it hurts
+    The cheap optimum hides the good one: the large reward was not met before the agent had learned to stand still.
+
+    ## When it is fine
+    Where 0 is the best possible return.
+    """
+    returns, progress = case.signal(RETURN), case.progress
+    best = case.signal(sentinel("reward_max"))
+    if progress is None or progress.start >= 0 or case.threshold is None or case.threshold <= 0 or not case.sick:
+        return
+    late = returns.share(0.7).median
+    near = 1 - abs(late) / max(abs(progress.start), 1e-9)
+    strength = min(grade(near, 0.4, 0.8), grade(-late, -0.05 * case.threshold, 0.0) if late > 0 else 1.0)
+    if strength <= 0 or best.share(0.5).median > 0.1 * case.threshold:
+        return
+    text = f"the return went from {say(progress.start)} to {say(late)}: the cost is avoided, the reward of the goal never met"
+    fixes = (
+        change(case, "net.log_std_init", 0.5, "wider actions at first", "> 30 %"),
+        change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.005), "pay for noise until the goal was seen", "10-30 %"),
+    )
+    yield Finding(
+        strength=strength,
+        text=text,
+        evidence=(evidence(RETURN, text, *case.span, late=late),),
+        onset=signals.onset(returns),
+        remedies=fixes,
+    )
+
+
+@rule("REW508", severity=Severity.MEDIUM, needs=[STD, sentinel("reward_trained_std"), "config:env.clip_reward"], cites=["schulman2016nuts"])
+def reward_clip_hides_magnitudes(case: Case) -> Iterator[Finding]:
+    """Normalized rewards are cut so tightly that large and small ones look alike.
+
+    ## Why it hurts
+    The agent counts events in place of weighing them: the return that is reported is not the one that is learned.
+
+    ## When it is fine
+    Rewards without rare large values.
+    """
+    limit = case.real("env.clip_reward")
+    trained = case.learning(sentinel("reward_trained_std"))
+    if case.setting("env.normalize_reward") is not True or limit is None or limit >= 3 or not len(trained):
+        return
+    text = f"clip_reward {say(limit)}; rewards that are learned from have a deviation of {say(trained.median)}"
+    fix = change(case, "env.clip_reward", 10.0, "only outliers are cut", "10-30 %")
+    found = evidence("config:env.clip_reward", text, value=limit)
+    yield Finding(strength=grade(-limit, -3.0, -1.0), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule(
+    "REW509",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=[RETURN, LENGTH, sentinel("reward_mean")],
+    cites=["jones2021debugging"],
+    certain=True,
+)
+def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
+    """Reported returns are not what the rewards per step and the episodes' lengths give.
+
+    ## Why it hurts
+    The curve that everything is judged by is wrong: returns summed across episodes, or rewards changed on the way.
+
+    ## When it is fine
+    Where returns and rewards are logged in different units on purpose.
+    """
+    returns, length, mean = case.signal(RETURN), case.signal(LENGTH), case.sentinel("reward_mean")
+    low, high = case.signal(LOW), case.signal(HIGH)
+    if len(returns) < 4 or not len(low) or not len(high) or not len(mean):
+        return
+    steps = length.top
+    largest = max(abs(low.bottom), abs(high.top))
+    most = steps * largest
+    beyond = float(np.mean(np.abs(returns.values) > 1.5 * most + 1e-9))
+    if beyond < 0.2:
+        return
+    text = f"returns of {say(returns.top)} from episodes of at most {say(steps)} steps with rewards of at most {say(largest)}"
+    yield Finding(strength=grade(beyond, 0.1, 0.5), text=text, evidence=(evidence(RETURN, text, *case.span, bound=most),))
+
+
+@rule("REW510", severity=Severity.HIGH, needs=[HIGH, "threshold", RETURN], cites=["jones2021debugging"], certain=True)
+def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
+    """No reward is positive, but the threshold is: no episode can ever reach it.
+
+    ## Why it hurts
+    The reward has the wrong sign, or the threshold belongs to another reward. An agent that learns well ends its episodes as soon as
+    it can, to be spared further punishment.
+
+    ## When it is fine
+    Never; a positive reward that was not met yet would be a sparse one, without punishment in between.
+    """
+    most, least = case.signal(HIGH), case.signal(LOW)
+    if case.threshold is None or case.threshold <= 0 or most.top > 0 or not (len(least) and least.median < 0) or most.median >= 0:
+        return
+    length = case.signal(LENGTH)
+    shorter = len(length) > 0 and length.share(0.6).median < 0.7 * length.first
+    text = f"rewards lie between {say(least.bottom)} and {say(most.top)}, the threshold is {say(case.threshold)}"
+    text += f"; episodes became shorter ({say(length.first)} -> {say(length.share(0.6).median)})" if shorter else ""
+    fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
+    numbers = {"largest": most.top, "smallest": least.bottom}
+    yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(evidence(HIGH, text, *case.span, **numbers),), remedies=(fix,))

@@ -1,0 +1,158 @@
+"""Other frameworks' folders, files and console output as histories.
+
+`read` finds out what a path is and asks the reader of that format; every reader has `matches(path)` and `read(path, options)`.
+What a log does not say stays unknown, and what was joined, guessed, converted or left out is in a history's notes. Files are
+read as far as they go, in bounded memory; nothing is ever unpickled or executed; foreign folders are never written to.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from rlclinic.errors import NotFound, RlclinicError, UsageError
+from rlclinic.readers import console, gymnasium_solver, lines, own, plain, sb3, tensorboard, zoo
+from rlclinic.readers import options as given
+from rlclinic.readers.guesses import Mapping
+from rlclinic.readers.options import Options
+from rlclinic.readers.storing import import_run, import_runs
+from rlclinic.runs.history import History
+
+__all__ = ["FORMATS", "Format", "Mapping", "Options", "import_run", "import_runs", "read"]
+
+STDIN: Final = "-"
+_SPOOL_BYTES: Final = 16 << 20
+_MAX_FILES: Final = 64
+_MAX_FOLDERS: Final = 256
+_TEXTS: Final = (".log", ".out", ".txt")
+
+
+class Format(NamedTuple):
+    """One reader."""
+
+    name: str
+    matches: Callable[[Path], bool]
+    read: Callable[[Path, Options], list[History]]
+
+
+FORMATS: Final = (
+    Format("rlclinic run folders", own.matches, own.read),
+    Format("gymnasium-solver run folders", gymnasium_solver.matches, gymnasium_solver.read),
+    Format("Stable-Baselines3 and rl-zoo3 folders", sb3.matches, sb3.read),
+    Format("TensorBoard folders (CleanRL and others)", tensorboard.matches, tensorboard.read),
+    Format("CSV and JSON lines", plain.matches, plain.read),
+    Format("console output", console.matches, console.read),
+)
+"""Asked in this order; the last two for files only."""
+
+
+def read(
+    path: str | Path,
+    *,
+    threshold: float | None = None,
+    budget: float | None = None,
+    mapping: Sequence[str] | Mapping | None = None,
+    stdin: BinaryIO | None = None,
+) -> list[History]:
+    """The histories that a path holds: a run folder, a folder of runs, a log file, or "-" for text from a pipe.
+
+    threshold and budget: the return that counts as solved and the planned env steps, where the log does not know them.
+    mapping: METRIC=COLUMN texts (see rlclinic.readers.guesses.parse), or a Mapping.
+    Raises NotFound if there is nothing, and UsageError if what is there cannot be read as a log.
+    """
+    options = given.make(threshold, budget, mapping)
+    try:
+        found = _read_stdin(stdin or sys.stdin.buffer, options) if str(path) == STDIN else _read_path(Path(path), options)
+    except RlclinicError:
+        raise
+    except (OSError, RecursionError, MemoryError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else "nested or large beyond reason"
+        raise UsageError(f"{path} cannot be read: {what}.\n  Nothing can be said about it.\n  Give another folder or file") from error
+    return [options.complete(history) for history in _unique(found)]
+
+
+def _read_path(path: Path, options: Options) -> list[History]:
+    if not path.exists():
+        raise NotFound(
+            f"{path} does not exist.\n  There is nothing to read.\n"
+            "  Give a run folder, a folder of runs, a log file, or - for text from a pipe: python train.py | rlclinic diagnose -"
+        )
+    return _read_file(path, options) if path.is_file() else _read_folder(path, options)
+
+
+def _read_file(path: Path, options: Options) -> list[History]:
+    if zoo.is_model(path):
+        raise UsageError(
+            f"{path} is a saved model of Stable-Baselines3: it holds settings and weights, and no log.\n"
+            f"  There are no curves in it.\n  Give the folder with progress.csv, monitor.csv or events: rlclinic diagnose {path.parent}"
+        )
+    for form in FORMATS:
+        if form.matches(path):
+            return form.read(path, options)
+    raise UsageError(
+        f"{path} is a binary file and no log.\n  Nothing can be said about it.\n  Give the folder that it lies in, or a text log"
+    )
+
+
+def _read_folder(path: Path, options: Options, depth: int = 0) -> list[History]:
+    for form in FORMATS[:4]:
+        if form.matches(path):
+            return form.read(path, options)
+    found = _read_files(path, options)
+    if not found and depth < 2:
+        folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))[:_MAX_FOLDERS]
+        for folder in folders:
+            try:
+                found += _read_folder(folder, options, depth + 1)
+            except RlclinicError:
+                continue
+    if not found:
+        raise UsageError(
+            f"{path} holds no log that can be read; looked for: {', '.join(form.name for form in FORMATS)}.\n"
+            "  Nothing can be said about it.\n  Give the log file itself, with --map METRIC=COLUMN if its columns have unusual names"
+        )
+    return found
+
+
+def _read_files(path: Path, options: Options) -> list[History]:
+    """Tables in a folder, or else its text logs. What cannot be read is passed over."""
+    names = sorted(entry for entry in path.iterdir() if entry.is_file())[:_MAX_FILES]
+    # RLlib writes the same rows twice; in the CSV, columns that come later are lost.
+    tables = [file for file in names if plain.matches(file) and not (file.name == "progress.csv" and path / "result.json" in names)]
+    found = list(_readable(tables, plain.read, options))
+    return found or list(_readable([file for file in names if file.suffix in _TEXTS and console.matches(file)], console.read, options))
+
+
+def _readable(files: list[Path], reader: Callable[[Path, Options], list[History]], options: Options) -> Iterator[History]:
+    for file in files:
+        try:
+            yield from reader(file, options)
+        except RlclinicError:
+            continue
+
+
+def _read_stdin(stream: BinaryIO, options: Options) -> list[History]:
+    """What comes through a pipe, kept on disk where it is long."""
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
+        while chunk := stream.read(1 << 20):
+            spool.write(chunk)
+        spool.seek(0)
+        if lines.is_binary(spool.read(8_192)):
+            raise UsageError(
+                "what came through the pipe is no text.\n  Nothing can be said about it.\n  Pipe what the training script prints"
+            )
+        spool.seek(0)
+        return [console.read_text(spool, options)]  # type: ignore[arg-type]
+
+
+def _unique(histories: list[History]) -> list[History]:
+    """Runs of one folder name are told apart by the folder above."""
+    names = [history.id for history in histories]
+    return [
+        replace(history, id=f"{history.path.parent.name}/{history.id}")
+        if history.path is not None and names.count(history.id) > 1
+        else history
+        for history in histories
+    ]

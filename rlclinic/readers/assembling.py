@@ -1,0 +1,119 @@
+"""From what was read to a History: what settings and series say about each other, and how the run ended."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from rlclinic.readers import hyperparameters
+from rlclinic.readers.recording import Recording
+from rlclinic.runs import history
+from rlclinic.runs.history import History, Series
+
+_LOGGED: Final = (
+    "learning_rate",
+    "clip_range",
+    "clip_range_vf",
+    "target_kl",
+    "ent_coef",
+    "vf_coef",
+    "gamma",
+    "gae_lambda",
+    "max_grad_norm",
+)
+_ERROR: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit|Killed|Warning|Failure|Fault)\w*)(?::\s*(.*))?$")
+_TRACEBACK: Final = "Traceback (most recent call last)"
+
+
+def assemble(
+    name: str,
+    source: str,
+    path: Path | None,
+    recording: Recording,
+    series: Mapping[str, Series],
+    settings: Mapping[str, Any],
+    *,
+    algo: str | None = None,
+    notes: Iterable[str] = (),
+    log: str = "",
+    env_steps: int | None = None,
+) -> History:
+    """One history. What is not passed is taken from the settings, from constant columns, and from the end of the log."""
+    known = dict(settings)
+    told = constants(series, known)
+    known |= told
+    if algo is not None:
+        known.setdefault("algo.name", algo)
+    budget = known.get("run.max_env_steps")
+    steps = env_steps if env_steps is not None else recording.env_steps
+    state, reason = ending(log, steps, budget, known)
+    said = [f"{', '.join(told)}: as the log has them, constant"] if told else []
+    return History(
+        id=name,
+        source=source,
+        path=path,
+        env_id=text(known.get("env.id")),
+        algo=text(known.get("algo.name")),
+        seed=known["seed"] if isinstance(known.get("seed"), int) else None,
+        threshold=real(known.get("spec.threshold")),
+        max_env_steps=int(budget) if isinstance(budget, int | float) else None,
+        env_steps=steps,
+        settings=known,
+        series=dict(series),
+        state=state,
+        reason=reason,
+        segments=recording.segments,
+        log_tail=history.tail(log) if log else "",
+        notes=(*notes, *said, *recording.notes),
+    )
+
+
+def text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def real(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def constants(series: Mapping[str, Series], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that nobody wrote down but that the log shows, the same in every row."""
+    found = {}
+    for name in _LOGGED:
+        values = series[f"train/hp/{name}"].values if f"train/hp/{name}" in series else np.empty(0)
+        if f"algo.{name}" not in settings and len(values) > 1 and np.ptp(values) <= 1e-9 * abs(values[0]):
+            # Event files hold 32 bits: 0.0007 comes back as 0.000699999975.
+            found[f"algo.{name}"] = float(f"{values[0]:.7g}")
+    return found
+
+
+def ending(log: str, env_steps: int | None, budget: Any, settings: Mapping[str, Any]) -> tuple[str, str | None]:
+    """(state, reason): an error at the end of the log, or the budget used up to less than one rollout; otherwise unknown."""
+    failed = failure(log)
+    if failed is not None:
+        return failed
+    if env_steps is None or not isinstance(budget, int | float):
+        return "unknown", None
+    sizes = [settings.get(name) for name in ("env.n_envs", "algo.n_steps")]
+    rollout = float(np.prod([size for size in sizes if isinstance(size, int | float)]))
+    return ("finished", None) if env_steps >= budget - max(rollout, 0.02 * budget) else ("unknown", None)
+
+
+def failure(log: str) -> tuple[str, str] | None:
+    """How a log ends in an error; None if it does not."""
+    last = log.rfind(_TRACEBACK)
+    if last >= 0 and "| time/ " in log[last:]:
+        return None  # it was caught: training went on and logged
+    lines = [line.strip() for line in log[last:].splitlines() if line.strip()] if last >= 0 else []
+    for line in reversed(lines):
+        match = _ERROR.match(line[:400])
+        if match is not None:
+            return ("stopped" if match[1] == "KeyboardInterrupt" else "failed"), line[:400]
+    return ("failed", "a traceback without an end") if lines else None
+
+
+def algorithm(*hints: object) -> str | None:
+    """The first of several names that begins with an algorithm's."""
+    return hyperparameters.first(hyperparameters.algorithm(hint) for hint in hints if hint)

@@ -1,0 +1,326 @@
+"""Which metric a column of an unknown log is, by its name; and what the user says it is.
+
+Names are compared after spelling them alike: "Train/AverageEpRet" is `train_average_ep_ret`. Words such as eval, test or val
+in front make it an evaluation.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rlclinic import metrics
+from rlclinic.errors import UsageError, nearest
+from rlclinic.readers.tags import Tag
+
+_EVALUATION: Final = frozenset({"eval", "evaluation", "evaluator", "test", "testing", "val", "validation"})
+_TRAINING: Final = frozenset(
+    {
+        "train",
+        "training",
+        "rollout",
+        "rollouts",
+        "charts",
+        "losses",
+        "loss",
+        "metrics",
+        "stats",
+        "info",
+        "log",
+        "agent",
+        "time",
+        "sys",
+        "performance",
+    }
+)
+
+# Best first: of two columns that fit, the earlier name counts.
+_STEPS: Final = (
+    *(
+        "total_timesteps",
+        "total_timestep",
+        "timesteps_total",
+        "num_env_steps_sampled_lifetime",
+        "num_timesteps",
+        "global_step",
+        "global_steps",
+    ),
+    *("total_env_steps", "env_steps", "env_step", "num_env_steps", "environment_steps", "total_env_interacts", "agent_steps", "agent_step"),
+    *("timesteps", "timestep", "total_steps", "total_step", "num_steps", "frames", "frame", "total_frames", "num_frames", "steps", "step"),
+    *("steps_done", "t", "x"),
+)
+_ROWS: Final = (
+    "iteration",
+    "iterations",
+    "training_iteration",
+    "update",
+    "updates",
+    "epoch",
+    "epochs",
+    "episode",
+    "episodes",
+    "episode_num",
+    "i",
+)
+_EPISODE_COUNTS: Final = frozenset({"episode", "episodes", "episode_num", "ep"})
+
+_COUNTERS: Final = ("time", "total_timesteps")
+
+_MEAN_RETURN: Final = (
+    *("ep_rew_mean", "episode_reward_mean", "mean_episode_reward", "episode_return_mean", "mean_episode_return", "ep_return_mean"),
+    *("ep_reward_mean", "mean_ep_reward", "mean_ep_return", "average_ep_ret", "mean_return", "return_mean", "mean_returns", "mean_reward"),
+    *("reward_mean", "mean_rewards", "avg_reward", "average_reward", "avg_return", "average_return", "avg_episode_reward"),
+    *(
+        "average_episode_reward",
+        "avg_score",
+        "mean_score",
+        "average_score",
+        "moving_average",
+        "running_reward",
+        "reward_100",
+        "avg_reward_100",
+    ),
+    *("mean_100_episode_reward", "eprewmean"),
+)
+_EPISODE_RETURN: Final = (
+    *("episodic_return", "episode_return", "episode_reward", "ep_return", "ep_reward", "ep_ret", "ep_rew", "total_reward"),
+    *("cumulative_reward", "episode_score", "score", "return", "returns", "reward", "rewards", "r"),
+)
+_LENGTH: Final = (
+    *("ep_len_mean", "episode_len_mean", "episode_length_mean", "mean_episode_length", "mean_ep_length", "average_episode_length"),
+    *("avg_episode_length", "ep_len", "ep_length", "episode_length", "episode_len", "episodic_length", "length", "l"),
+)
+_LEARNING: Final[dict[str, tuple[str, ...]]] = {
+    "train/roll/ep_rew_std": ("std_ep_ret", "reward_std", "std_reward", "return_std", "std_return", "ep_rew_std", "episode_reward_std"),
+    "train/roll/ep_rew_best": ("best_reward", "best_score", "best_return", "ep_rew_best"),
+    "train/roll/success_rate": ("success_rate", "success", "is_success", "win_rate", "winrate", "solved_rate"),
+    "train/loss/policy": (
+        *(
+            "policy_loss",
+            "policy_gradient_loss",
+            "pg_loss",
+            "loss_policy",
+            "loss_pi",
+            "pi_loss",
+            "surrogate_loss",
+            "surr_loss",
+            "loss_clip",
+        ),
+        *("loss_objective", "clip_loss", "policyloss"),
+    ),
+    "train/loss/value": ("value_loss", "vf_loss", "v_loss", "loss_value", "loss_v", "loss_vf", "value_function_loss", "baseline_loss"),
+    "train/loss/actor": ("actor_loss", "loss_actor"),
+    "train/loss/critic": ("critic_loss", "loss_critic", "qf_loss", "q_loss", "loss_q", "qf1_loss", "critic1_loss"),
+    "train/loss/td": ("td_loss", "td_error", "dqn_loss", "huber_loss"),
+    "train/loss/alpha": ("alpha_loss", "ent_coef_loss", "temperature_loss"),
+    "train/loss/total": ("loss", "total_loss", "loss_total"),
+    "train/metrics/entropy": ("entropy", "policy_entropy", "mean_entropy", "ent", "action_entropy", "loss_ent_positive"),
+    "train/loss/entropy": ("entropy_loss", "loss_entropy", "ent_loss"),
+    "train/metrics/kl_divergence": (
+        *(
+            "approx_kl",
+            "kl_divergence",
+            "approxkl",
+            "kl_approx",
+            "mean_kl",
+            "kl_mean",
+            "kl_div",
+            "approx_kl_divergence",
+            "kl",
+            "mean_kl_loss",
+        ),
+        "kl_loss",
+    ),
+    "train/metrics/clip_fraction": ("clip_fraction", "clipfrac", "clip_frac", "fraction_clipped", "clipfraction", "clip_ratio_fraction"),
+    "train/metrics/explained_variance": ("explained_variance", "explained_var", "vf_explained_var", "ev", "value_explained_variance"),
+    "train/metrics/grad_norm/all": ("grad_norm", "gradient_norm", "grad_norm_total", "total_grad_norm", "global_grad_norm", "gradnorm"),
+    "train/metrics/q_mean": (
+        "q_mean",
+        "mean_q",
+        "q_value",
+        "q_values",
+        "avg_q",
+        "average_q",
+        "qf1_values",
+        "mean_q_value",
+        "average_q_vals",
+        "q1",
+    ),
+    "train/metrics/q2_mean": ("qf2_values", "q2"),
+    "train/metrics/action_std": (
+        "action_std",
+        "policy_std",
+        "std",
+        "mean_std",
+        "mean_noise_std",
+        "mean_action_noise_std",
+        "action_noise_std",
+    ),
+    "train/hp/learning_rate": ("learning_rate", "lr", "policy_lr", "actor_lr", "cur_lr"),
+    "train/hp/epsilon": ("epsilon", "eps", "exploration_rate", "exploration_epsilon"),
+    "train/hp/alpha": ("alpha", "temperature", "ent_coef_value"),
+    "train/hp/ent_coef": ("ent_coef", "entropy_coef", "entropy_coefficient"),
+    "train/hp/clip_range": ("clip_range", "clip_coef", "clip_epsilon"),
+    "time/fps": ("fps", "sps", "steps_per_second", "throughput", "env_steps_per_second"),
+    "total_episodes": ("total_episodes", "num_episodes", "episodes_total", "episodes_completed"),
+}
+_EVALUATED: Final = {"train/roll/ep_rew_mean": "val/roll/ep_rew_mean", "train/roll/ep_rew_std": "val/roll/ep_rew_std"} | {
+    "train/roll/ep_len_mean": "val/roll/ep_len_mean",
+    "train/roll/success_rate": "val/roll/success_rate",
+}
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """`--map` as data: the user's own word for columns, and what the axis is."""
+
+    tags: tuple[Tag, ...] = ()
+    step: str | None = None
+    """The column of the axis."""
+    step_factor: float = 1.0
+    """Env steps in one unit of that column."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the columns of a log seem to be."""
+
+    tags: tuple[Tag, ...]
+    step: str | None
+    """The column that counts env steps."""
+    rows: str | None
+    """The column that counts iterations or episodes, where no column counts env steps."""
+    lengths: str | None
+    """The column with the length of each row's episode: summed up, it counts env steps."""
+
+    @property
+    def episodic(self) -> frozenset[str]:
+        return frozenset(tag.tag for tag in self.tags if tag.episodic)
+
+
+def spelled(name: str) -> str:
+    """A name in one spelling: lower case, words joined by one underscore."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[^a-z0-9]+", "_", parted.lower()).strip("_")
+
+
+def canonical(name: str) -> Tag | None:
+    """The metric that a column's name means; None if it says nothing to us."""
+    if metrics.find(name) is not None:
+        return Tag(name, name)
+    words = spelled(name).split("_")
+    evaluated = any(word in _EVALUATION for word in words[:-1])
+    while len(words) > 1 and (words[0] in _TRAINING or words[0] in _EVALUATION):
+        short = "_".join(words)
+        if not evaluated and (found := _lookup(short)) is not None:
+            return Tag(found[0], name, episodic=found[1])
+        words = words[1:]
+    found = _lookup("_".join(word for word in words if not (evaluated and word in _EVALUATION)))
+    found = found or _lookup(spelled(re.split(r"[/.]", name)[-1]))
+    if found is None:
+        return None
+    meant, episodic = found
+    if not evaluated:
+        return Tag(meant, name, episodic=episodic)
+    return Tag(_EVALUATED[meant], name) if meant in _EVALUATED else None
+
+
+def _lookup(short: str) -> tuple[str, bool] | None:
+    if short in _MEAN_RETURN:
+        return "train/roll/ep_rew_mean", False
+    if short in _EPISODE_RETURN:
+        return "train/roll/ep_rew_mean", True
+    if short in _LENGTH:
+        return "train/roll/ep_len_mean", short in ("episodic_length", "l")
+    return next(((name, False) for name, words in _LEARNING.items() if short in words), None)
+
+
+def guess(names: Sequence[str]) -> Guess:
+    """What the columns of a log seem to be: the best name for each metric, and the axis."""
+    tags: dict[str, list[Tag]] = {}
+    for name in names:
+        if (tag := canonical(name)) is not None and tag.canonical not in _COUNTERS:
+            tags.setdefault(tag.canonical, []).append(tag)
+    # A mean that the log has itself is better than one made of single episodes.
+    chosen = [sorted(group, key=lambda tag: (tag.episodic, _rank(tag)))[0] for group in tags.values()]
+    short = {_bare(name): name for name in reversed(names)}
+    step = next((short[word] for word in _STEPS if word in short), None)
+    rows = next((short[word] for word in _ROWS if word in short), None)
+    per_episode = any(word in short for word in _EPISODE_COUNTS) or "r" in short
+    lengths = next((short[word] for word in _LENGTH if word in short and "mean" not in word), None) if per_episode else None
+    if not per_episode:
+        chosen = [Tag(tag.canonical, tag.tag, episodic=tag.episodic and "episodic" in spelled(tag.tag)) for tag in chosen]
+    elif lengths is not None:
+        chosen = [Tag(tag.canonical, tag.tag, episodic=tag.episodic or tag.tag == lengths) for tag in chosen]
+    used = {step, rows if step is None else None}
+    return Guess(tuple(tag for tag in chosen if tag.tag not in used), step, rows, lengths)
+
+
+def _rank(tag: Tag) -> int:
+    words = (*_MEAN_RETURN, *_EPISODE_RETURN, *_LENGTH, *(word for group in _LEARNING.values() for word in group))
+    short = _bare(tag.tag)
+    return words.index(short) if short in words else len(words)
+
+
+def _bare(name: str) -> str:
+    words = spelled(name).split("_")
+    while len(words) > 1 and words[0] in _TRAINING:
+        words = words[1:]
+    return "_".join(words)
+
+
+# ── what the user says ──
+
+_RIGHT: Final = re.compile(r"(?P<sign>-)?(?P<column>.+?)(?:\*(?P<scale>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?))?(?P<each>:episodes)?")
+
+
+def parse(entries: Iterable[str]) -> Mapping:
+    """`--map` options: METRIC=COLUMN, METRIC=-COLUMN, METRIC=COLUMN*0.5, METRIC=COLUMN:episodes, step=COLUMN*2048."""
+    tags, step, step_factor = [], None, 1.0
+    for entry in entries:
+        left, equals, right = entry.partition("=")
+        match = _RIGHT.fullmatch(right.strip())
+        if not equals or not left.strip() or match is None:
+            raise UsageError(
+                f"--map {entry!r} is not METRIC=COLUMN.\n  Nothing was read.\n"
+                "  Try: --map entropy=-ent_loss, --map train/loss/value=vf*2, --map step=iteration*2048"
+            )
+        factor = float(match["scale"] or 1.0) * (-1.0 if match["sign"] else 1.0)
+        if spelled(left) in (*_STEPS, "steps", "axis"):
+            step, step_factor = match["column"], factor
+        else:
+            tags.append(Tag(named(left.strip()), match["column"], factor, episodic=bool(match["each"])))
+    return Mapping(tuple(tags), step, step_factor)
+
+
+def named(word: str) -> str:
+    """The canonical name that a user's word means: in full, a usual name, or its end where only one metric has it.
+
+    UsageError offers the nearest.
+    """
+    if metrics.find(word) is not None:
+        return word
+    known = [*metrics.METRICS, *metrics.FOREIGN]
+    ends = [name for name in known if name.endswith("/" + word)]
+    guessed = canonical(word)
+    if guessed is not None:
+        return guessed.canonical
+    if len(ends) == 1:
+        return ends[0]
+    offered = ends[:4] or nearest(word, [*known, "return", "eval_return", "kl", "entropy", "step"])
+    hint = f"; nearest: {', '.join(offered)}" if offered else ""
+    raise UsageError(
+        f"--map {word}=…: no metric has this name{hint}.\n  The column would be read as nothing.\n  See docs/metrics.md for all names"
+    )
+
+
+def check(mapping: Mapping, names: Collection[str]) -> None:
+    """UsageError if `--map` names a column that the log does not have."""
+    wanted = [tag.tag for tag in mapping.tags] + ([mapping.step] if mapping.step else [])
+    for column in wanted:
+        if column not in names:
+            offered = nearest(column, names) or sorted(names)[:6]
+            raise UsageError(
+                f"--map: the log has no column {column!r}; it has {', '.join(offered)}.\n"
+                "  The metric would be missing.\n  Try: --map METRIC=COLUMN with one of these"
+            )

@@ -1,0 +1,74 @@
+"""Text files in blocks of whole lines: a log of any size in a few megabytes of memory."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from rlclinic.errors import NotFound, UsageError
+
+BLOCK_BYTES: Final = 1 << 20
+LINE_BYTES: Final = 16 << 20
+"""A longer line is no line of a log."""
+_HEAD_BYTES: Final = 8_192
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def head(path: Path) -> bytes:
+    """The first bytes of a file; empty if it cannot be opened."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""
+
+
+def is_binary(beginning: bytes) -> bool:
+    """Whether these bytes are no text: control characters, or hardly anything that decodes."""
+    if not beginning:
+        return False
+    if len(_CONTROL.findall(beginning)) > 0.02 * len(beginning) + 1:
+        return True
+    return beginning.decode("utf-8", errors="replace").count("�") > 0.1 * len(beginning) + 2
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open a text file for `blocks`. UsageError if it is binary, NotFound if it is not there."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise NotFound(
+            f"{path} does not exist.\n  rlclinic diagnose PATH takes a run folder, a log file, or - for text from a pipe"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.\n  Check its permissions") from error
+    beginning = file.read(_HEAD_BYTES)
+    if is_binary(beginning):
+        file.close()
+        raise UsageError(
+            f"{path} is a binary file and no log.\n  Give the folder that it lies in, or a CSV, JSONL, tfevents or console file"
+        )
+    file.seek(0)
+    return file
+
+
+def blocks(file: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[tuple[list[bytes], bool]]:
+    """(lines, whole) for each block; a last line that has no end yet comes by itself, with whole=False. UsageError if a line has no end."""
+    rest = b""
+    while True:
+        chunk = file.read(size)
+        if not chunk:
+            break
+        text = rest + chunk if rest else chunk
+        cut = text.rfind(b"\n") + 1
+        rest = text[cut:]
+        if cut:
+            whole = text[:cut]
+            yield (whole.replace(b"\r\n", b"\n") if b"\r" in whole else whole).split(b"\n")[:-1], True
+        if len(rest) > LINE_BYTES:
+            raise UsageError(
+                f"a line of more than {LINE_BYTES >> 20} MB: this is no log with a row per line.\n"
+                "  Write one record per line (JSONL or CSV), or give the framework's own folder"
+            )
+    if rest:
+        yield [rest.rstrip(b"\r")], False

@@ -1,0 +1,141 @@
+"""Any CSV or JSON-lines file: columns by `--map`, by a framework's names, or by guessing."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from rlclinic.errors import UsageError
+from rlclinic.readers import guesses, lines, rows, tags
+from rlclinic.readers.guesses import Guess
+from rlclinic.readers.options import Options
+from rlclinic.readers.points import Column
+from rlclinic.readers.recording import Recording
+from rlclinic.readers.rows import Block, Count
+from rlclinic.runs.history import History, Series
+
+SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+NAMES: Final = ("progress.txt",)
+"""Tables that are called text: Spinning Up's."""
+_AXES: Final = {
+    "lengths": "env steps are the sum of episode lengths",
+    "rows": "no column counts env steps: the axis counts iterations or episodes; --map step=COLUMN*FACTOR makes env steps of them",
+    "order": "no column counts steps: the axis counts rows; --map step=COLUMN says which does",
+}
+
+
+def matches(path: Path) -> bool:
+    """A text file that is called a table."""
+    named = path.name in NAMES or path.suffix.lower() in SUFFIXES
+    return named and path.is_file() and not lines.is_binary(lines.head(path))
+
+
+def read(path: Path, options: Options) -> list[History]:
+    """One history from one file."""
+    with lines.open_text(path) as file:
+        return [read_table(file, options, path=path)]
+
+
+def read_table(file: BinaryIO, options: Options, *, path: Path | None = None) -> History:
+    """The history in an open CSV or JSONL file."""
+    count = Count()
+    return read_blocks(table_blocks(file, count), count, options, path=path, name=path.stem if path is not None else "text")
+
+
+def read_blocks(blocks: Iterator[Block], count: Count, options: Options, *, path: Path | None, name: str) -> History:
+    """The history in rows of numbers."""
+    label = str(path) if path is not None else name
+    first = next(blocks, None)
+    if first is None:
+        raise UsageError(
+            f"{label} has no rows of numbers.\n  Nothing can be said about it.\n  Give a log with a header and at least one row"
+        )
+    guesses.check(options.mapping, first.names)
+    guessed, framework = guesses.guess(first.names), tags.recognize(first.names)
+    recording, axis = _record(itertools.chain([first], blocks), guessed, options)
+    recording.step_factor = options.mapping.step_factor
+    series = recording.series(options.table(framework.table() if framework else [*guessed.tags, *tags.OWN]), {})
+    if not series:
+        raise _nothing(label, recording)
+    signed = [] if framework else _sign_entropy(series)
+    return History(
+        id=name,
+        source=framework.source if framework and framework.source in ("sb3", "cleanrl") else "csv",
+        path=path,
+        env_steps=recording.env_steps if axis in ("", "lengths") else None,
+        series=series,
+        segments=recording.segments,
+        notes=(*_notes(series, axis, framework.name if framework else None), *signed, *recording.notes, *skipped(count)),
+    )
+
+
+def _sign_entropy(series: dict[str, Series]) -> list[str]:
+    """An "entropy loss" is the entropy with either sign: the one that makes entropy positive is taken, and a note says so."""
+    found = series.get("train/loss/entropy")
+    if found is None or "train/metrics/entropy" in series or not len(found):
+        return []
+    sign = 1.0 if np.median(found.values) > 0 else -1.0
+    series["train/metrics/entropy"] = replace(found, values=sign * found.values)
+    series["train/loss/entropy"] = replace(found, values=-sign * found.values)
+    return [f"{found.name} was read as {'' if sign > 0 else 'minus '}the entropy, so that entropy is positive"]
+
+
+def table_blocks(file: BinaryIO, count: Count) -> Iterator[Block]:
+    """The blocks of a table: JSON lines, a JSON array or CSV, told by the first character. The file must be able to go back."""
+    first = file.read(256).lstrip()[:1]
+    file.seek(0)
+    return {b"{": rows.json_lines, b"[": rows.json_array}.get(first, rows.delimited)(file, count)
+
+
+def _record(blocks: Iterable[Block], guessed: Guess, options: Options) -> tuple[Recording, str]:
+    """Every block on one axis, and what had to be done for it: "" for env steps as they were logged."""
+    recording = Recording(guessed.episodic | options.episodic | tags.EPISODIC)
+    step = options.mapping.step or guessed.step
+    column, axis = next(
+        (name, kind) for name, kind in ((step, ""), (guessed.lengths, "lengths"), (guessed.rows, "rows"), ("", "order")) if name is not None
+    )
+    passed, row = 0.0, 0
+    for block in blocks:
+        count = len(block.values)
+        steps = np.arange(row, row + count, dtype=np.float64) if axis == "order" else _column(block, column)
+        if axis == "lengths":
+            steps = passed + np.cumsum(np.nan_to_num(steps))
+            passed = float(steps[-1])
+        row += count
+        recording.rows(block.names, steps, block.values, block.blank)
+    return recording, axis
+
+
+def _column(block: Block, name: str) -> Column:
+    if name not in block.names:
+        return np.full(len(block.values), np.nan)
+    return block.values[:, block.names.index(name)]
+
+
+def _nothing(label: str, recording: Recording) -> UsageError:
+    names = recording.names
+    if not len(recording):
+        return UsageError(
+            f"{label}: no row says at which step it is.\n  It has no axis.\n  Say which column counts env steps: --map step=COLUMN"
+        )
+    return UsageError(
+        f"{label}: no column is known as a metric ({', '.join(names[:8])}).\n  Nothing can be said about the run.\n"
+        f"  Say which column is which: --map return={names[0] if names else 'COLUMN'}"
+    )
+
+
+def _notes(series: Mapping[str, Series], axis: str, framework: str | None) -> list[str]:
+    renamed = ", ".join(f"{name} = {found.name}" for name, found in series.items() if found.name != name)
+    notes = [f"read as a log of {framework}"] if framework else []
+    if renamed and not framework:
+        notes.append(f"columns by their names: {renamed}; --map METRIC=COLUMN corrects them")
+    return notes + ([_AXES[axis]] if axis else [])
+
+
+def skipped(count: Count) -> list[str]:
+    """What was left out while reading, for the notes of a history."""
+    left = [f"{count.skipped:,} lines that are no rows were left out"] if count.skipped else []
+    return [*count.notes, *left]

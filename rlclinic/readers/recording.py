@@ -1,0 +1,157 @@
+"""One log on its way to a History: raw tags in, canonical series out."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlclinic.readers.points import Axis, Column, Episodes, Points, restarts
+from rlclinic.readers.tags import EPISODE_SERIES, Tag, matching
+from rlclinic.runs.history import Series, make_series
+
+Mask = NDArray[np.bool_]
+
+
+class Recording:
+    """Raw tags with the steps at which they were logged."""
+
+    def __init__(self, episodic: Collection[str] = ()) -> None:
+        self._episodic = frozenset(episodic)
+        self._points: dict[str, Points] = {}
+        self._broken: dict[str, Points] = {}
+        self._episodes: dict[str, Episodes] = {}
+        self._clock = Points()
+        self._order = 0
+        self._axis: Axis | None = None
+        self.step_factor = 1.0
+        """Env steps in one unit of the log's own axis; set before anything is taken out."""
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._points.keys() | self._broken.keys() | self._episodes.keys())
+
+    def __len__(self) -> int:
+        return self._order
+
+    def rows(self, names: Iterable[str], steps: Column, values: Column, blank: Mask) -> None:
+        """Rows of a table with one step each: values and blank are [rows, names]. Rows without a step are left out."""
+        known = np.isfinite(steps)
+        steps, values, blank = steps[known], values[known], blank[known]
+        order = self._take(len(steps))
+        self._clock.add(order, steps, steps)
+        for place, name in enumerate(names):
+            logged = ~blank[:, place]
+            if logged.any():
+                self._add(name, order[logged], steps[logged], values[logged, place])
+
+    def column(self, name: str, steps: Any, values: Any) -> None:
+        """Points of one tag that has steps of its own, as in TensorBoard, in the order of the log."""
+        at, numbers = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
+        self.points(name, self._take(len(at)), at, numbers)
+
+    def points(self, name: str, order: Column, steps: Column, values: Column) -> None:
+        """As `column`, for a log whose tags are interleaved: the caller counts `order` over all tags."""
+        known = np.isfinite(steps)
+        self._order = max(self._order, int(order[-1]) + 1) if len(order) else self._order
+        self._add(name, order[known], steps[known], values[known])
+
+    def _take(self, count: int) -> Column:
+        order = np.arange(self._order, self._order + count, dtype=np.float64)
+        self._order += count
+        return order
+
+    def _add(self, name: str, order: Column, steps: Column, values: Column) -> None:
+        finite = np.isfinite(values)
+        if not finite.all():
+            self._broken.setdefault(name, Points()).add(order[~finite], steps[~finite], values[~finite])
+        store = self._episodes.setdefault(name, Episodes()) if name in self._episodic else self._points.setdefault(name, Points())
+        store.add(order[finite], steps[finite], values[finite])
+
+    # ── out ──
+
+    @property
+    def axis(self) -> Axis:
+        """The env-step axis with its restarts, told by the rows, or by the tag that was logged most often."""
+        if self._axis is None:
+            stores = [*self._points.values(), *(episodes.mean for episodes in self._episodes.values())]
+            clock = self._clock if self._clock.seen else max(stores, key=lambda points: points.seen, default=self._clock)
+            order, steps, _ = clock.columns
+            self._axis = Axis(tuple(restarts(order, steps)))
+        return self._axis
+
+    def align(self, main: "Recording") -> None:
+        """Place this log's segments as those of another log of the same run."""
+        self._axis = self.axis.aligned(main.axis)
+
+    @property
+    def env_steps(self) -> int | None:
+        """The last env step of any tag, over all segments."""
+        ends = [steps.max() for points in self._stores() if len(steps := self.axis.place(*points.columns)[0])]
+        return int(max(ends) * self.step_factor) if ends else None
+
+    @property
+    def segments(self) -> tuple[float, ...]:
+        """Env steps at which the log was restarted."""
+        return tuple(boundary * self.step_factor for boundary in self.axis.boundaries)
+
+    @property
+    def notes(self) -> list[str]:
+        """What happened to the axis, and what was thinned."""
+        anew = [restart for restart in self.axis.restarts if restart.anew]
+        back = [restart for restart in self.axis.restarts if not restart.anew]
+        notes = []
+        if anew:
+            ends = ", ".join(f"{restart.last:,.0f}" for restart in anew[:4])
+            notes.append(f"the step count began again {_times(len(anew))} (after step {ends}): read as one run that goes on, in segments")
+        if back:
+            places = ", ".join(f"{restart.last:,.0f} to {restart.first:,.0f}" for restart in back[:4])
+            notes.append(
+                f"the step count went back {_times(len(back))} ({places}): resumed; what was computed twice is read from the later part"
+            )
+        stride = max((points.stride for points in self._stores()), default=1)
+        if stride > 1:
+            notes.append(f"a long log: of the densest columns 1 in {stride} values was kept")
+        return notes
+
+    def _stores(self) -> list[Points]:
+        return [self._clock, *self._points.values(), *(episodes.mean for episodes in self._episodes.values()), *self._broken.values()]
+
+    def raw(self, name: str) -> tuple[Column, Column]:
+        """(env steps, values) of a tag as it was logged."""
+        steps, values = self.axis.place(*self._points[name].columns) if name in self._points else (np.empty(0), np.empty(0))
+        return steps * self.step_factor, values
+
+    def series(self, table: Iterable[Tag], settings: Mapping[str, Any], *, rounded: bool = False) -> dict[str, Series]:
+        """Every tag that the table knows, by canonical name; of two tags for one name the table's first one counts."""
+        found: dict[str, Series] = {}
+        for tag in table:
+            if tag.canonical in found:
+                continue
+            for name in matching(tag, self._points.keys() | self._episodes.keys() | self._broken.keys()):
+                for canonical, made in self._convert(tag, name, settings, rounded):
+                    found.setdefault(canonical, made)
+        return found
+
+    def _convert(self, tag: Tag, name: str, settings: Mapping[str, Any], rounded: bool) -> Iterable[tuple[str, Series]]:
+        factor = tag.scale(settings)
+        if factor is None:
+            return
+        if name in self._episodes:
+            parts = EPISODE_SERIES.get(tag.canonical, {"mean": tag.canonical})
+            stores = {canonical: getattr(self._episodes[name], part) for part, canonical in parts.items()}
+        else:
+            stores = {tag.canonical: self._points.get(name, Points())}
+        lost, nothing = self.axis.place(*self._broken[name].columns) if name in self._broken else (np.empty(0), np.empty(0))
+        for canonical, points in stores.items():
+            steps, values = self.axis.place(*points.columns)
+            at = np.concatenate([steps, lost]) * self.step_factor
+            with np.errstate(all="ignore"):
+                scaled = values if canonical == "total_episodes" else factor * values
+            made = make_series(at, np.concatenate([scaled, nothing]), name, estimator=tag.estimator, rounded=rounded)
+            if made is not None:
+                yield canonical, made
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

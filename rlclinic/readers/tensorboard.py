@@ -1,0 +1,175 @@
+"""TensorBoard folders: CleanRL's, SB3's, and those of other frameworks whose tags are known."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from rlclinic.errors import UsageError
+from rlclinic.readers import assembling, guesses, hyperparameters, tags, tfevents
+from rlclinic.readers.options import Options
+from rlclinic.readers.recording import Recording
+from rlclinic.readers.tags import Framework, Tag
+from rlclinic.runs.history import History
+
+MAX_TAGS: Final = 4_096
+MAX_DEPTH: Final = 6
+MAX_FOLDERS: Final = 2_000
+_FLUSH: Final = 8_192
+_CLEANRL_NAME: Final = re.compile(r"(?P<env>.+)__(?P<exp>[^/]+?)__(?P<seed>\d+)__(?P<time>\d+)")
+_CUT: Final = ("ray/tune/",)
+
+
+@dataclass
+class Events:
+    """What the event files of one run hold."""
+
+    recording: Recording
+    texts: dict[str, str] = field(default_factory=dict)
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def matches(path: Path) -> bool:
+    """An event file, or a folder with one in it or below it."""
+    return tfevents.is_event_file(path) if path.is_file() else bool(folders(path))
+
+
+def read(path: Path, options: Options) -> list[History]:
+    """A history for every folder that has event files of its own."""
+    if path.is_file():
+        return [read_run(path.parent, [path], options)]
+    found = [read_run(folder, files, options, required=False) for folder, files in folders(path).items()]
+    kept = [history for history in found if history.series]
+    if not kept and found:
+        raise _unknown(path, found)
+    return kept
+
+
+def folders(path: Path) -> dict[Path, list[Path]]:
+    """Event files by run. What lies below a folder with event files belongs to it: writers make such folders for hyperparameters."""
+    runs: dict[Path, list[Path]] = {}
+    for count, (root, below, names) in enumerate(os.walk(path)):
+        folder = Path(root)
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if len(folder.relative_to(path).parts) >= MAX_DEPTH or count > MAX_FOLDERS:
+            below.clear()
+        files = [folder / name for name in sorted(names) if tfevents.NAME in name]
+        if files:
+            owner = next((parent for parent in folder.parents if parent in runs), folder)
+            runs.setdefault(owner, []).extend(files)
+    return runs
+
+
+def collect(files: Iterable[Path], episodic: Iterable[str] = ()) -> Events:
+    """Every scalar of some event files, one after the other, as one log."""
+    events = Events(Recording(tags.EPISODIC | frozenset(episodic)))
+    buffers: dict[str, tuple[list[int], list[int], list[float]]] = {}
+    order = 0
+    for file in files:
+        for item in tfevents.items(file, events.notes):
+            if isinstance(item, tfevents.Scalar):
+                buffer = buffers.get(item.tag)
+                if buffer is None:
+                    if len(buffers) >= MAX_TAGS:
+                        continue
+                    buffer = buffers[item.tag] = ([], [], [])
+                buffer[0].append(order)
+                buffer[1].append(item.step)
+                buffer[2].append(item.value)
+                order += 1
+                if len(buffer[0]) >= _FLUSH:
+                    _flush(events.recording, item.tag, buffer)
+            elif isinstance(item, tfevents.Text):
+                events.texts.setdefault(item.tag.removesuffix("/text_summary"), item.text)
+            else:
+                events.hyperparameters |= item.values
+    for tag, buffer in buffers.items():
+        _flush(events.recording, tag, buffer)
+    if len(buffers) >= MAX_TAGS:
+        events.notes.append(f"only the first {MAX_TAGS:,} tags were read")
+    return events
+
+
+def _flush(recording: Recording, tag: str, buffer: tuple[list[int], list[int], list[float]]) -> None:
+    if buffer[0]:
+        name = next((tag.removeprefix(cut) for cut in _CUT if tag.startswith(cut)), tag)
+        recording.points(name, *(np.array(column, dtype=np.float64) for column in buffer))
+        for column in buffer:
+            column.clear()
+
+
+def read_run(folder: Path, files: list[Path], options: Options, *, required: bool = True) -> History:
+    """The history in the event files of one folder."""
+    events = collect(files, options.episodic)
+    names = events.recording.names
+    framework = tags.recognize(names)
+    settings, notes = settings_of(events, folder, framework)
+    algo = assembling.algorithm(settings.get("algo.name"), folder.name) or hyperparameters.algorithm_of_tags(names)
+    table = framework.table(algo) if framework else _guessed(names)
+    _set_axis(events.recording, framework, settings, options, notes)
+    series = events.recording.series(options.table(table), settings)
+    if len(files) > 1:
+        notes.append(f"{len(files)} event files of {folder.name} were joined")
+    if framework is None and series:
+        notes.append("tags of no framework that is known: metrics by their names; --map METRIC=TAG corrects them")
+    made = assembling.assemble(
+        *(folder.name, framework.source if framework else "tensorboard", folder, events.recording, series),
+        settings,
+        algo=algo,
+        notes=[*notes, *events.notes],
+    )
+    if required and not series:
+        raise _unknown(folder, [made], names)
+    return made
+
+
+def _guessed(names: list[str]) -> list[Tag]:
+    return [*(Tag(tag.canonical, tag.tag) for tag in guesses.guess(names).tags), *tags.OWN]
+
+
+def settings_of(events: Events, folder: Path, framework: Framework | None) -> tuple[dict[str, Any], list[str]]:
+    """Hyperparameters from the text or the plugin that holds them, and from CleanRL's folder name."""
+    table = hyperparameters.markdown_table(events.texts.get("hyperparameters", ""))
+    settings, notes = hyperparameters.cleanrl(table), []
+    if events.hyperparameters:
+        settings = {**hyperparameters.usual(events.hyperparameters), **settings}
+        notes.append("settings from TensorBoard's hyperparameters")
+    named = _CLEANRL_NAME.fullmatch(folder.name)
+    algo = assembling.algorithm(table.get("exp_name"), named and named["exp"])
+    if algo is not None:
+        settings["algo.name"] = algo
+    if named is not None:
+        settings.setdefault("env.id", named["env"])
+        settings.setdefault("seed", int(named["seed"]))
+    if framework is not None and framework.source == "cleanrl" and "algo.vf_coef" in settings:
+        notes.append("CleanRL logs half the squared error as value loss: doubled here; algo.vf_coef is as you wrote it")
+    return settings, notes
+
+
+def _set_axis(recording: Recording, framework: Framework | None, settings: Mapping[str, Any], options: Options, notes: list[str]) -> None:
+    """Turn a framework's own counter into env steps, where the numbers for it are known or given."""
+    axis = framework.axis if framework else "env_steps"
+    needed = {"env_steps": (), "vec_steps": ("env.n_envs",), "iterations": ("env.n_envs", "algo.n_steps")}[axis]
+    sizes = [settings.get(name) for name in needed]
+    if options.mapping.step_factor != 1.0:
+        recording.step_factor = options.mapping.step_factor
+    elif all(isinstance(size, int | float) for size in sizes):
+        recording.step_factor = float(np.prod([float(size) for size in sizes if isinstance(size, int | float)]))
+    elif framework is not None:
+        unit = {"vec_steps": "steps of all envs at once", "iterations": "iterations"}[axis]
+        notes.append(f"{framework.name} counts {unit} on the axis; --map step=step*FACTOR makes env steps of them")
+
+
+def _unknown(path: Path, found: list[History], names: Iterable[str] = ()) -> UsageError:
+    seen = sorted(names)[:8]
+    notes = "; ".join(found[0].notes) if found else ""
+    what = f"its tags are {', '.join(seen)}" if seen else notes or "it holds no scalars"
+    return UsageError(
+        f"{path}: no tag is known as a metric ({what}).\n  Nothing can be said about the run.\n"
+        "  Say which tag is which: --map return=TAG --map kl=TAG"
+    )
