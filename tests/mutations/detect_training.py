@@ -208,7 +208,7 @@ def weights_start_as_the_gains_say() -> None:
     """Orthogonal times gain: rows of the policy's last layer have length 0.01, hidden ones sqrt(2)."""
     policy = mlp.build(config().net, 4, distributions.Categorical(2))
     params = policy.layout.views(mlp.initialize(policy, 0))
-    near(params["policy.weight"].squeeze(0).norm(dim=0), [0.01, 0.01], "policy head", 1e-6)
+    near(params["policy.weight"].squeeze(0).norm(dim=1), [0.01, 0.01], "policy head", 1e-6)
     near(params["actor.0.weight"].squeeze(0).norm(dim=1), [2**0.5] * 4, "hidden layer")
 
 

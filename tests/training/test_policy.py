@@ -70,7 +70,7 @@ def by_hand(run: Run, obs: np.ndarray) -> torch.Tensor:
     if "obs_stats.mean" in saved:
         x = ((x - saved["obs_stats.mean"]) / (saved["obs_stats.var"] + 1e-8).sqrt()).float().clamp(-10, 10)
     hidden = torch.tanh(x @ saved["actor.0.weight"] + saved["actor.0.bias"][0])
-    return hidden @ saved["policy.weight"] + saved["policy.bias"][0]
+    return hidden @ saved["policy.weight"].T + saved["policy.bias"][0]
 
 
 @pytest.mark.parametrize("normalize", [False, True])

@@ -68,6 +68,17 @@ def linear(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
     return torch.baddbmm(bias, x, weight)
 
 
+def narrow(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+    """M linear layers with few outputs: [M, B, n_in] -> [M, B, n_out]. The weight lies as [M, n_out, n_in].
+
+    BLAS multiplies by so narrow a matrix three times as fast that way round, there and on the way back.
+    """
+    weight, bias = params[name + ".weight"], params[name + ".bias"]
+    if weight.shape[1] == 1:  # for `linear`'s reason
+        return (x * weight).sum(-1, keepdim=True) + bias
+    return torch.baddbmm(bias, x, weight.transpose(1, 2))
+
+
 def scalar(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
     """M linear layers with one output each: [M, B, n_in] -> [M, B]; multiplied and summed, for `linear`'s reason."""
     return (x * params[name + ".weight"]).sum(-1) + params[name + ".bias"]

@@ -105,7 +105,7 @@ class ActorCritic:
 
 
 def build(net: NetConfig, obs_size: int, distribution: distributions.Distribution) -> ActorCritic:
-    """Names and shapes of an actor-critic network; matrices are [n_in, n_out], biases [1, n_out]."""
+    """Names and shapes of an actor-critic network; matrices are [n_in, n_out], those of the heads [n_out, n_in], biases [1, n_out]."""
     shapes: dict[str, tuple[int, ...]] = {}
     critic_hidden = net.hidden if net.critic_hidden is None else net.critic_hidden
     trunks = {"trunk": net.hidden} if net.shared else {"actor": net.hidden, "critic": critic_hidden}
@@ -120,7 +120,7 @@ def build(net: NetConfig, obs_size: int, distribution: distributions.Distributio
         ends[trunk] = width
     outputs = distribution.outputs(net.state_dependent_std)
     actor_end, critic_end = ends.get("trunk", ends.get("actor", 0)), ends.get("trunk", ends.get("critic", 0))
-    shapes |= {"policy.weight": (actor_end, outputs), "policy.bias": (1, outputs)}
+    shapes |= {"policy.weight": (outputs, actor_end), "policy.bias": (1, outputs)}
     if distribution.learns_std and not net.state_dependent_std:
         shapes["log_std"] = (1, distribution.size)
     shapes |= {"value.weight": (1, critic_end), "value.bias": (1,)}
@@ -137,8 +137,9 @@ def initialize(policy: ActorCritic, seed: int) -> Tensor:
             params[name] = torch.full(shape, net.log_std_init)
         elif part == "weight":
             gain = {"policy": net.policy_gain, "value": net.value_gain}.get(name.split(".")[0], net.hidden_gain)
-            matrix = layouts.orthogonal((shape[1], 1) if name == "value.weight" else shape, gain, generator)
-            params[name] = matrix.reshape(shape)
+            # Heads lie as [n_out, n_in].
+            matrix = layouts.orthogonal(shape[::-1] if name in ("policy.weight", "value.weight") else shape, gain, generator)
+            params[name] = matrix if matrix.shape == shape else matrix.T
         else:
             params[name] = torch.ones(shape) if part == "scale" else torch.zeros(shape)
     if policy.distribution.learns_std and net.state_dependent_std:
@@ -177,7 +178,7 @@ def finish(policy: ActorCritic, head: Tensor, log_std: Tensor | None, action_mas
 
 def actor(policy: ActorCritic, params: Mapping[str, Tensor], obs: Tensor, action_mask: Tensor | None = None) -> Tensor:
     """Distribution parameters [M, B, K] of the actions at obs [M, B, D]."""
-    head = layouts.linear(params, "policy", features(policy, params, policy.actor_trunk, obs))
+    head = layouts.narrow(params, "policy", features(policy, params, policy.actor_trunk, obs))
     return finish(policy, head, params["log_std"] if policy.has_log_std else None, action_mask)
 
 
@@ -193,5 +194,5 @@ def actor_critic(
     if not policy.net.shared:
         return actor(policy, params, obs, action_mask), critic(policy, params, obs)
     last = features(policy, params, "trunk", obs)
-    head = layouts.linear(params, "policy", last)
+    head = layouts.narrow(params, "policy", last)
     return finish(policy, head, params["log_std"] if policy.has_log_std else None, action_mask), layouts.scalar(params, "value", last)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlclinic.training.nets.mlp import ActorCritic
 
 Params = Mapping[str, Tensor]
+MINUS_ONE = torch.tensor(-1.0)
 
 
 class Pass(NamedTuple):
@@ -33,7 +34,8 @@ def tanh_layers(params: Params, trunk: str, count: int, obs: Tensor) -> list[Ten
     for index in range(count):
         # tanh(z) = 2 sigmoid(2z) - 1: PyTorch's CPU sigmoid takes a sixth of its tanh's time. In place: nobody else holds z.
         bias, weight = params[f"{trunk}.{index}.bias"], params[f"{trunk}.{index}.weight"]
-        x = torch.baddbmm(bias, x, weight, beta=2, alpha=2).sigmoid_().mul_(2).sub_(1)
+        x = torch.baddbmm(bias, x, weight, beta=2, alpha=2).sigmoid_()
+        torch.add(MINUS_ONE, x, alpha=2, out=x)
         layers.append(x)
     return layers
 
@@ -41,7 +43,7 @@ def tanh_layers(params: Params, trunk: str, count: int, obs: Tensor) -> list[Ten
 def forward(policy: "ActorCritic", params: Params, obs: Tensor) -> Pass:
     """Policy head [M, B, K] and value [M, B] at obs [M, B, D]."""
     layers = {trunk: [obs, *tanh_layers(params, trunk, len(policy.widths(trunk)), obs)] for trunk in policy.trunks.values()}
-    head = layouts.linear(params, "policy", layers[policy.actor_trunk][-1])
+    head = layouts.narrow(params, "policy", layers[policy.actor_trunk][-1])
     return Pass(head, layouts.scalar(params, "value", layers[policy.critic_trunk][-1]), layers)
 
 
@@ -61,11 +63,11 @@ def backward(policy: "ActorCritic", params: Params, done: Pass, head: Tensor, lo
 def _through_policy_head(params: Params, last: Tensor, grad: Tensor, grads: dict[str, Tensor]) -> Tensor:
     weight = params["policy.weight"]
     grads["policy.bias"] = grad.sum(1)
-    if weight.shape[2] == 1:  # as in layout.linear: no matrix product is that narrow
+    if weight.shape[1] == 1:  # as in layout.narrow: no matrix product is that narrow
         grads["policy.weight"] = (last * grad).sum(1)
-        return grad * weight.transpose(1, 2)
-    grads["policy.weight"] = torch.bmm(last.transpose(1, 2), grad)
-    return torch.bmm(grad, weight.transpose(1, 2))
+        return grad * weight
+    grads["policy.weight"] = torch.bmm(grad.transpose(1, 2), last)
+    return torch.bmm(grad, weight)
 
 
 def _through_value_head(params: Params, last: Tensor, grad: Tensor, grads: dict[str, Tensor]) -> Tensor:

@@ -60,7 +60,7 @@ def test_each_member_computes_the_chain_of_layers_of_its_own_weights(net: dict[s
         one, params = flat[m : m + 1], {name: view[m] for name, view in policy.layout.views(flat).items()}
         actor = by_hand(policy, one, obs[m], "trunk" if policy.net.shared else "actor", activation)
         critic = by_hand(policy, one, obs[m], "trunk" if policy.net.shared else "critic", activation)
-        torch.testing.assert_close(dist[m], actor @ params["policy.weight"] + params["policy.bias"], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(dist[m], actor @ params["policy.weight"].T + params["policy.bias"], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(value[m], critic @ params["value.weight"][0] + params["value.bias"], rtol=1e-5, atol=1e-6)
 
 

@@ -51,7 +51,7 @@ def by_hand(policy: mlp.ActorCritic, flat: Tensor, obs: Tensor) -> tuple[Tensor,
 def by_autograd(policy: mlp.ActorCritic, flat: Tensor, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     leaf = flat.clone().requires_grad_()
     params = policy.layout.views(leaf)
-    head = layouts.linear(params, "policy", mlp.hidden(policy, params, policy.actor_trunk, obs)[-1])
+    head = layouts.narrow(params, "policy", mlp.hidden(policy, params, policy.actor_trunk, obs)[-1])
     value = layouts.scalar(params, "value", mlp.hidden(policy, params, policy.critic_trunk, obs)[-1])
     by_head, by_log_std, by_value = pulls(policy, head, value)
     total = (head * by_head).sum() + (value * by_value).sum()
