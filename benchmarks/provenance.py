@@ -54,10 +54,13 @@ def provenance(command: str, peer_versions: dict[str, str] | None = None) -> dic
 
 
 def write(name: str, rows: list[dict[str, Any]], origin: dict[str, Any], quick: bool) -> Path:
-    """Save one benchmark's rows beside their provenance, in one step."""
+    """Save one benchmark's rows with their provenance, in one step; rows that were not measured this time stay as they were."""
     folder = QUICK_RESULTS if quick else RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
+    measured = [{key: origin[key] for key in ("date", "commit", "command")} | row for row in rows]
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = [row for row in before if row["what"] not in {new["what"] for new in measured}] + measured
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps({"provenance": origin, "rows": rows}, indent=1) + "\n")
     temporary.replace(path)

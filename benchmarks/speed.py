@@ -173,7 +173,9 @@ def main() -> None:
         steps = args.steps or (contest.quick_steps if args.quick else contest.steps)
         measured = run_pairs(contest, steps, pairs, args.sb3_python)
         rows += [to_row(row, contest, steps, measured) for row in contest.rows]
-    origin = provenance.provenance(f"python -m benchmarks.speed --pairs {pairs}", versions)
+    asked = "" if args.only == list(CONTESTS) else " --only " + " ".join(args.only)
+    asked += f" --steps {args.steps}" if args.steps else ""
+    origin = provenance.provenance(f"python -m benchmarks.speed --pairs {pairs}{asked}", versions)
     print(provenance.write("speed", rows, origin, args.quick))
 
 
