@@ -13,7 +13,7 @@ MEAN: Final = "mean over the gradient steps of the row"
 LAST100: Final = "last 100 episodes"
 EVALUATION: Final = "episodes of one evaluation; blank in rows without one"
 ROLLOUT: Final = "transitions of the row's last rollout"
-PROBE: Final = "up to 512 transitions of the rollout, about 50 times in a run; blank otherwise"
+PROBE: Final = "up to 128 transitions of the rollout, about 40 times in a run; blank otherwise"
 
 
 class Band(NamedTuple):
@@ -192,8 +192,8 @@ _COSTLY = _table("train/sentinel/", PROBE, """
     saturated_critic | share | The same for the critic.
     activation_norm_actor | - | Mean norm of the policy's last hidden layer: rising with a falling rank precedes collapse.
     activation_norm_critic | - | The same for the critic.
-    ev_early | share | Explained variance early in episodes (elapsed steps up to their median). | rollout, about 50 times in a run
-    ev_late | share | Explained variance late in episodes: a critic that cannot see the clock fails here. | rollout, about 50 times in a run
+    ev_early | share | Explained variance early in episodes (elapsed steps up to their median). | rollout, about 40 times in a run
+    ev_late | share | Explained variance late in episodes: a critic that cannot see the clock fails here. | rollout, about 40 times in a run
 """, {
     "kl_exact": Band(0.0, INFINITY, "definition"),
     "dormant_actor": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),

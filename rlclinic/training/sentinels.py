@@ -1,7 +1,7 @@
 """Sentinels: what training testifies about itself, so that causes can be told apart from files alone.
 
 `every_row` is cheap and runs with each logged row; `now_and_then` costs passes through the networks and runs about
-50 times in a run. Both take tensors with a leading member axis and give one number per member, [M]. Vectors are logged
+40 times in a run. Both take tensors with a leading member axis and give one number per member, [M]. Vectors are logged
 as their extremes and the index of the worst entry. A column that does not apply (no bounds, no box) stays blank.
 """
 
@@ -29,7 +29,7 @@ NOW_AND_THEN: Final = (
     "saturated_actor", "saturated_critic", "activation_norm_actor", "activation_norm_critic", "ev_early", "ev_late", "ev_after", "kl_exact",
 )  # fmt: skip
 COLUMNS: Final = tuple(PREFIX + name for name in EVERY_ROW + NOW_AND_THEN)
-PROBE_ROWS: Final = 512
+PROBE_ROWS: Final = 128
 SATURATES: Final = {"tanh": 0.97, "sigmoid": 0.985}
 """Bounded activations, and where their slope has all but vanished."""
 DORMANT: Final = 0.025
@@ -186,7 +186,7 @@ def _ends(rollout: Rollout, whole: Batch, raw: Estimates) -> dict[str, Tensor]:
 
 
 def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
-    """The costly ones, on at most 512 rows: gradients by loss term, features, what changed, errors early and late."""
+    """The costly ones, on at most 128 rows: gradients by loss term, features, what changed, errors early and late."""
     count = seen.whole.log_prob.shape[1]
     index = torch.arange(0, count, max(count // PROBE_ROWS, 1), device=seen.whole.obs.device)[:PROBE_ROWS]
     probe = Batch(*(None if field is None else field[:, index] for field in seen.whole))  # type: ignore[arg-type]

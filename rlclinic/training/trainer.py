@@ -19,7 +19,7 @@ from rlclinic.training.sentinels import Seen
 
 EVALUATION_STREAM = 0x5EED
 """Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
-COSTLY_SENTINELS = 50
+COSTLY_SENTINELS = 40
 """How often in a run the costly sentinels are computed."""
 
 
