@@ -44,12 +44,13 @@ def check_protocol(env_id: str) -> None:
         )
 
 
-def train(env_id: str, seeds: int) -> list[int | None]:
+def train(env_id: str, seeds: int, reuse: bool) -> list[int | None]:
     """Train the shipped variant; the step at which each seed reached the threshold, None where it did not."""
     folder = provenance.SCRATCH / "steps-to-threshold" / env_id
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    subprocess.run([str(RLCLINIC), *command(env_id, seeds)[1:]], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    if not (reuse and folder.exists()):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        subprocess.run([str(RLCLINIC), *command(env_id, seeds)[1:]], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     runs = sorted(Store(folder / "runs").runs(), key=lambda run: run.seed)
     if len(runs) != seeds:
         raise SystemExit(f"{env_id}: {len(runs)} runs where {seeds} were asked for; see {folder / 'runs'}")
@@ -107,6 +108,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = provenance.parser(__doc__)
     parser.add_argument("--envs", nargs="*", choices=list(SETTINGS), help="only these (all; with --quick CartPole-v1)")
+    parser.add_argument("--reuse", action="store_true", help="read our runs of an earlier call where there are any")
     args = parser.parse_args()
     envs = args.envs or (["CartPole-v1"] if args.quick else list(SETTINGS))
     seeds = 2 if args.quick else SEEDS
@@ -115,7 +117,7 @@ def main() -> None:
         check_protocol(env_id)
     rows = []
     for env_id in envs:
-        rows.append(to_row(env_id, train(env_id, seeds), peers[env_id]))
+        rows.append(to_row(env_id, train(env_id, seeds, args.reuse), peers[env_id]))
         print(markdown(rows[-1:]), file=sys.stderr, flush=True)
     versions = json.loads(BASELINE.read_text())["versions"]
     typed = "python -m benchmarks.steps_to_threshold" + (f" --envs {' '.join(args.envs)}" if args.envs else "")

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SAYS = {"train_cartpole.py": "one episode with the policy", "own_environment.py": "-s1", "watch_and_stop.py": "greedy return over 20 episodes"}
+SAYS = {
+    "train_cartpole.py": "one episode with the policy",
+    "own_environment.py": "-s1",
+    "watch_and_stop.py": "greedy return over 20 episodes",
+}
 
 
 def test_every_example_is_run_here() -> None:

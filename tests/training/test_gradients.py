@@ -84,7 +84,9 @@ def test_what_is_not_a_number_reaches_the_gradient_of_its_member_and_of_no_other
     assert torch.isfinite(grad).all(1).tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize(("kind", "net"), [("reinforce without baseline", {}), ("ppo", {"activation": "relu"}), ("ppo", {"layer_norm": True})])
+@pytest.mark.parametrize(
+    ("kind", "net"), [("reinforce without baseline", {}), ("ppo", {"activation": "relu"}), ("ppo", {"layer_norm": True})]
+)
 def test_what_nobody_has_written_out_is_left_to_autograd(kind: str, net: dict[str, Any]) -> None:
     env, factory = TASKS["discrete"]
     at = workshop([make_config(kind, {**env, "n_envs": 4}, net=net)], factory)
