@@ -29,6 +29,7 @@ from rlclinic.errors import UsageError
 from rlclinic.runs.history import History
 
 LIKELY = 0.15
+SURE = 0.7
 CURVE_POINTS = 64
 
 
@@ -134,7 +135,7 @@ def _capped(each: Rule, severity: Severity, strength: float, sick: float) -> Sev
     """No more than the group's own state allows: where runs do well, only an invariant that broke is more than a remark."""
     if sick == 0:
         most = Severity.MEDIUM if each.certain else Severity.LOW
-    elif sick < 0.5 or strength < 0.4:
+    elif sick < 0.5 or strength < 0.5:
         most = Severity.MEDIUM
     else:
         most = Severity.HIGH
@@ -147,9 +148,15 @@ def _capped(each: Rule, severity: Severity, strength: float, sick: float) -> Sev
 def _causes(findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cause]:
     ranked = story.told(ranking.rank(findings, len(cases)), ranking.table(), findings, cases)
     if _troubled(cases):
-        return ranked
+        return [_weighed(cause, cases) for cause in ranked]
     # Nothing needs an explanation; what is wrong all the same is told after that.
     return [_calm(cases), *(cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5)]
+
+
+def _weighed(cause: Cause, cases: Sequence[Case]) -> Cause:
+    """What most likely keeps most runs of a group from learning is serious, however mild each finding is by itself."""
+    decisive = cause.probability >= SURE and 2 * sum(case.sick for case in cases) >= len(cases) and 2 * cause.agree >= len(cases)
+    return cause.model_copy(update={"severity": Severity.HIGH}) if decisive and cause.id != ranking.UNKNOWN else cause
 
 
 def _troubled(cases: Sequence[Case]) -> bool:

@@ -220,5 +220,6 @@ class Diagnosis(Part):
 
     @property
     def worst(self) -> Severity | None:
-        """The highest severity found; None if nothing was."""
-        return max((finding.severity for finding in self.findings), key=lambda severity: severity.rank, default=None)
+        """The highest severity of a finding or a likely cause; None if nothing was found."""
+        found = [finding.severity for finding in self.findings] + [cause.severity for cause in self.causes if cause.rules]
+        return max(found, key=lambda severity: severity.rank, default=None)

@@ -106,3 +106,13 @@ def return_fell_at(case: Case) -> float | None:
 def horizon(gamma: float) -> float:
     """Steps ahead that still count: 1 / (1 - gamma)."""
     return math.inf if gamma >= 1 else 1 / (1 - gamma)
+
+
+def target_size(case: Case) -> Signal:
+    """The size of the critic's targets: their 95th percentile, or the root of the first value losses, when values are still near 0."""
+    known, loss = case.learning(names.sentinel("return_abs_p95")), case.signal(names.VALUE_LOSS)
+    if len(known) or not len(loss):
+        return known
+    early = loss.share(0.0, 0.15)
+    middle, low, high = (np.sqrt(np.maximum(each, 0.0)) for each in (early.values, early.low, early.high))
+    return Signal(early.steps, middle, low, high, names.VALUE_LOSS)

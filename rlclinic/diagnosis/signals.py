@@ -197,6 +197,36 @@ def collapse(signal: Signal, least: float = 0.3) -> Collapse | None:
     return Collapse(float(short.steps[top]), float(smooth[top]), after, fall / gain)
 
 
+class Cliff(NamedTuple):
+    """A fall from one moment to the next, whether or not it was made good later."""
+
+    top_at: float
+    """The last env step on the old level."""
+    foot_at: float
+    """The first one on the new level."""
+    before: float
+    after: float
+    lost: float
+    """Share of what had been gained since the start."""
+
+
+def cliff(signal: Signal, least: float = 0.5, width: float = 0.05) -> Cliff | None:
+    """The deepest fall within `width` of the span that lost at least `least` of the gain and stands out from the noise; None otherwise."""
+    short = thin(signal, 128)
+    if len(short) < SHORTEST:
+        return None
+    reach = max(1, round(width * len(short)))
+    start = float(np.median(short.values[: max(2, len(short) // 10)]))
+    falls = [(float(short.values[i] - short.values[i + 1 : i + 1 + reach].min()), i) for i in range(len(short) - 1)]
+    fall, top = max(falls)
+    after = short.values[top + 1 : top + 1 + reach]
+    foot = top + 1 + int(np.argmin(after))
+    gain = float(short.values[: top + 1].max()) - start
+    if gain <= 0 or fall < max(least * gain, 0.3 * spread(short.values), 6 * noise(short.values)):
+        return None
+    return Cliff(float(short.steps[top]), float(short.steps[foot]), float(short.values[top]), float(after.min()), fall / gain)
+
+
 def smoothed(values: ArrayLike, width: int) -> Column:
     """Centred running median; at the ends the window is cut, not padded."""
     y = np.asarray(values, dtype=np.float64)

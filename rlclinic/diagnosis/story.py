@@ -44,7 +44,7 @@ def _first(finding: GroupFinding, cases: Sequence[Case]) -> str:
 
 def _return_fell(cases: Sequence[Case]) -> float | None:
     """The median env step from which the return fell for good, if it did in half of the runs."""
-    falls = [signals.collapse(case.signal(names.RETURN)) for case in cases if case.has(names.RETURN)]
+    falls = [signals.collapse(case.signal(names.RETURN)) if case.improved else None for case in cases if case.has(names.RETURN)]
     known = [fall.peak_at for fall in falls if fall is not None]
     return statistics.median(known) if 2 * len(known) > len(falls) else None
 

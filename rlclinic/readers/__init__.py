@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+import numpy as np
+
 from rlclinic.errors import NotFound, RlclinicError, UsageError
 from rlclinic.readers import console, gymnasium_solver, lines, own, plain, sb3, tensorboard, zoo
 from rlclinic.readers import options as given
@@ -64,7 +66,9 @@ def read(
     """
     options = given.make(threshold, budget, mapping)
     try:
-        found = _read_stdin(stdin or sys.stdin.buffer, options) if str(path) == STDIN else _read_path(Path(path), options)
+        # A log may hold any number: what overflows is set aside as broken.
+        with np.errstate(all="ignore"):
+            found = _read_stdin(stdin or sys.stdin.buffer, options) if str(path) == STDIN else _read_path(Path(path), options)
     except RlclinicError:
         raise
     except (OSError, RecursionError, MemoryError) as error:

@@ -10,7 +10,7 @@ import numpy as np
 from rlclinic.readers import hyperparameters
 from rlclinic.readers.recording import Recording
 from rlclinic.runs import history
-from rlclinic.runs.history import History, Series
+from rlclinic.runs.history import History, Series, real, text, whole
 
 _LOGGED: Final = (
     "learning_rate",
@@ -56,9 +56,9 @@ def assemble(
         path=path,
         env_id=text(known.get("env.id")),
         algo=text(known.get("algo.name")),
-        seed=known["seed"] if isinstance(known.get("seed"), int) else None,
+        seed=whole(known.get("seed")),
         threshold=real(known.get("spec.threshold")),
-        max_env_steps=int(budget) if isinstance(budget, int | float) else None,
+        max_env_steps=whole(budget),
         env_steps=steps,
         settings=known,
         series=dict(series),
@@ -68,14 +68,6 @@ def assemble(
         log_tail=history.tail(log) if log else "",
         notes=(*notes, *said, *recording.notes),
     )
-
-
-def text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def real(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def constants(series: Mapping[str, Series], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,11 +86,11 @@ def ending(log: str, env_steps: int | None, budget: Any, settings: Mapping[str, 
     failed = failure(log)
     if failed is not None:
         return failed
-    if env_steps is None or not isinstance(budget, int | float):
+    planned = real(budget)
+    if env_steps is None or planned is None:
         return "unknown", None
-    sizes = [settings.get(name) for name in ("env.n_envs", "algo.n_steps")]
-    rollout = float(np.prod([size for size in sizes if isinstance(size, int | float)]))
-    return ("finished", None) if env_steps >= budget - max(rollout, 0.02 * budget) else ("unknown", None)
+    rollout = (real(settings.get("env.n_envs")) or 1.0) * (real(settings.get("algo.n_steps")) or 1.0)
+    return ("finished", None) if env_steps >= planned - max(rollout, 0.02 * planned) else ("unknown", None)
 
 
 def failure(log: str) -> tuple[str, str] | None:

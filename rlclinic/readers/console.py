@@ -108,7 +108,7 @@ def _nothing(path: Path | None, found: Printed) -> UsageError:
 def _history(found: Printed, options: Options, name: str, path: Path | None) -> History:
     names = found.recording.names
     framework = found.framework or tags.SB3
-    algo = assembling.algorithm(found.settings.get("algo.name")) or hyperparameters.algorithm_of_tags(names)
+    algo = hyperparameters.agreed(assembling.algorithm(found.settings.get("algo.name")), names)
     if algo is None:
         found.settings.pop("algo.name", None)
     else:

@@ -16,10 +16,13 @@ from rlclinic.readers.points import Column, Points
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.rows import Count
 from rlclinic.readers.tags import Tag
+from rlclinic.runs.history import real, text
 
 MONITOR: Final = "monitor.csv"
 EVALUATIONS: Final = "evaluations.npz"
 MAX_ARRAY_BYTES: Final = 256 << 20
+DAMAGED: Final = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What opening a damaged zip file raises."""
 START_SECONDS: Final = 120.0
 """Envs of one run start within this time; older files are left from a run before."""
 
@@ -88,14 +91,7 @@ def monitors(files: Sequence[Path]) -> Monitors:
 
 
 def _read(path: Path, notes: list[str]) -> _Env | None:
-    about = _about(path)
-    started = about.get("t_start")
-    env_id = about.get("env_id")
-    env = _Env(
-        path,
-        float(started) if isinstance(started, int | float) and math.isfinite(started) else None,
-        env_id if isinstance(env_id, str) else None,
-    )
+    env = _Env(path, started(path), text(_about(path).get("env_id")))
     count, passed = Count(), 0.0
     try:
         with path.open("rb") as file:
@@ -112,8 +108,7 @@ def _read(path: Path, notes: list[str]) -> _Env | None:
 
 def started(path: Path) -> float | None:
     """Unix seconds at which a monitor was opened."""
-    value = _about(path).get("t_start")
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    return real(_about(path).get("t_start"))
 
 
 def _about(path: Path) -> dict[str, object]:
@@ -153,17 +148,7 @@ def evaluations(path: Path, notes: list[str]) -> Recording | None:
             if key in arrays and arrays[key].ndim == 2 and arrays[key].size and len(arrays[key]) == len(steps):
                 columns.append(arrays[key].mean(1))
                 names.append(f"{key} mean")
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        MemoryError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
+    except (*DAMAGED, MemoryError) as error:
         notes.append(f"{path.name} cannot be read ({type(error).__name__}) and was left out")
         return None
     table = np.stack(columns, axis=1)

@@ -13,17 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from rlclinic.config.keys import ALIASES
 from rlclinic.errors import UsageError
 from rlclinic.readers import assembling, lines, rows, tags
-from rlclinic.readers.assembling import text
-from rlclinic.readers.hyperparameters import schedule_from_side_keys
+from rlclinic.readers.hyperparameters import aliases, schedule_from_side_keys
 from rlclinic.readers.options import Options
 from rlclinic.readers.points import Column
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.rows import Block
 from rlclinic.runs import disk
-from rlclinic.runs.history import History, Series, make_series
+from rlclinic.runs.history import History, Series, make_series, real, text, whole
 
 METRICS, LOG, CONFIGS = "metrics.csv", "run.log", ("config.json", "configs/config.json")
 _ENV_STEPS: Final = "train/cnt/total_env_steps"
@@ -147,8 +145,9 @@ def _config(folder: Path) -> dict[str, Any] | None:
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Its settings by our names; defaults that it does not write are not added."""
     found: dict[str, Any] = {}
+    names = aliases()
     for key in config:
-        ours = ALIASES.get(key) or (f"algo.{key}" if key in _ALGO else None)
+        ours = names.get(key) or (f"algo.{key}" if key in _ALGO else None)
         value = schedule_from_side_keys(config, key)
         if ours and ours not in ("env.wrappers", "net.hidden", "algo.normalize_advantage") and _is_plain(value):
             found[ours] = value
@@ -156,12 +155,12 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
     advantages = config.get("normalize_advantages", config.get("normalize_advantage"))
     if isinstance(advantages, bool | str):
         found["algo.normalize_advantage"] = advantages if isinstance(advantages, str) else "batch" if advantages else "off"
-    batch, size = config.get("batch_size"), [config.get("n_envs"), config.get("n_steps")]
-    if isinstance(batch, float) and 0 < batch <= 1 and all(isinstance(item, int) for item in size):
-        found["algo.batch_size"] = int(batch * np.prod([int(item) for item in size if isinstance(item, int)]))
-    if isinstance(config.get("max_env_steps"), int | float):
-        found["run.max_env_steps"] = int(config["max_env_steps"])
-    if isinstance(seed := config.get("seed"), int):
+    share, n_envs, n_steps = config.get("batch_size"), whole(config.get("n_envs")), whole(config.get("n_steps"))
+    if isinstance(share, float) and 0 < share <= 1 and n_envs and n_steps:
+        found["algo.batch_size"] = int(share * n_envs * n_steps)
+    if (budget := whole(config.get("max_env_steps"))) is not None:
+        found["run.max_env_steps"] = budget
+    if (seed := whole(config.get("seed"))) is not None:
         found["seed"] = seed
     threshold = _threshold(config)
     if threshold is not None:
@@ -207,7 +206,7 @@ def _threshold(config: Mapping[str, Any]) -> float | None:
     for block in ("returns", "rewards"):
         inner = spec.get(block) if isinstance(spec, Mapping) else None
         candidates.append(inner.get("threshold_solved") if isinstance(inner, Mapping) else None)
-    return next((number for value in candidates if (number := assembling.real(value)) is not None), None)
+    return next((number for value in candidates if (number := real(value)) is not None), None)
 
 
 def _read_run(folder: Path, options: Options) -> History | None:
@@ -253,13 +252,13 @@ def _column(block: Block, name: str) -> Column:
 
 def _set_axis(train: Recording, config: Mapping[str, Any], notes: list[str]) -> None:
     """`total_timesteps` counts steps of all envs at once: told by its growth per epoch, where the config says the sizes."""
-    n_envs, n_steps = config.get("n_envs"), config.get("n_steps")
-    if not isinstance(n_envs, int) or n_envs < 1:
+    n_envs, n_steps = whole(config.get("n_envs")), whole(config.get("n_steps"))
+    if n_envs is None or n_envs < 1:
         notes.append("n_envs is not known: the axis counts steps of all envs at once; --map step=step*N_ENVS makes env steps of them")
         return
     steps, epochs = train.raw("epoch")
     growth = np.diff(steps) / np.maximum(np.diff(epochs), 1.0) if len(steps) > 1 else np.empty(0)
-    if isinstance(n_steps, int) and len(growth) and np.median(growth) >= 0.75 * n_steps * n_envs and n_envs > 1:
+    if n_steps and len(growth) and np.median(growth) >= 0.75 * n_steps * n_envs and n_envs > 1:
         return
     train.step_factor = float(n_envs)
     if n_envs > 1:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from rlclinic.config.keys import ALIASES
+from rlclinic.runs.history import real, whole
 
 Settings = dict[str, Any]
 
@@ -65,6 +65,15 @@ _SAME: Final = {
     "ppo_mask": "maskable_ppo",
     "ppo2": "ppo",
 }
+_FAMILIES: Final = {
+    "ppo": ("ppo", "recurrent_ppo", "maskable_ppo", "rpo", "ppg", "appo"),
+    "dqn": ("dqn", "qrdqn", "c51", "rainbow"),
+    "sac": ("sac", "tqc", "crossq"),
+    "td3": ("td3", "ddpg"),
+    "a2c": ("a2c", "a3c", "reinforce", "vpg"),
+    "trpo": ("trpo",),
+}
+"""Algorithms whose logs have the same tags."""
 _ACTIVATIONS: Final = {"tanh", "relu", "elu", "gelu", "silu", "leaky_relu", "sigmoid"}
 _MAX_TEXT: Final = 10_000
 
@@ -80,12 +89,18 @@ def algorithm_of_tags(names: Collection[str]) -> str | None:
     """The algorithm that SB3 or CleanRL writes such tags for; None if several do."""
     for algo, tag in (
         *(("ppo", "train/clip_fraction"), ("ppo", "losses/clipfrac"), ("trpo", "train/is_line_search_success")),
-        *(("dqn", "rollout/exploration_rate"), ("dqn", "losses/td_loss"), ("sac", "train/ent_coef_loss"), ("sac", "losses/alpha")),
-        *(("a2c", "train/policy_loss"), ("ppo", "train/policy_gradient_loss")),
+        *(("dqn", "rollout/exploration_rate"), ("dqn", "losses/td_loss"), ("sac", "train/ent_coef"), ("sac", "losses/alpha")),
+        *(("a2c", "train/policy_loss"), ("ppo", "train/policy_gradient_loss"), ("td3", "train/critic_loss")),
     ):
         if tag in names:
             return algo
     return None
+
+
+def agreed(named: str | None, names: Collection[str]) -> str | None:
+    """The algorithm by a folder's name and by the tags: a name may say more ("maskable_ppo"), but not something else."""
+    tagged = algorithm_of_tags(names)
+    return named if tagged is None or named in _FAMILIES.get(tagged, ()) else tagged
 
 
 def value_of(text: str) -> Any:
@@ -179,9 +194,8 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _count(value: Any) -> int | None:
-    plain = number(value) if isinstance(value, str) else value
-    usable = isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain) and plain > 0
-    return int(plain) if usable else None
+    steps = whole(number(value) if isinstance(value, str) else value)
+    return steps if steps is not None and steps > 0 else None
 
 
 def _normalized(value: Any) -> Settings:
@@ -214,8 +228,8 @@ def network(value: Any) -> Settings:
     name = "leaky_relu" if name == "LeakyReLU" else name.lower()
     if name in _ACTIVATIONS:
         found["net.activation"] = name
-    if isinstance(std := given.get("log_std_init"), int | float):
-        found["net.log_std_init"] = float(std)
+    if (std := real(given.get("log_std_init"))) is not None:
+        found["net.log_std_init"] = std
     return found
 
 
@@ -268,12 +282,19 @@ def cleanrl(raw: Mapping[str, Any]) -> Settings:
     return found
 
 
+def aliases() -> Mapping[str, str]:
+    """The names that other tools use for our settings."""
+    from rlclinic.config.keys import ALIASES  # a third of a second that most logs do not need
+
+    return ALIASES
+
+
 def usual(raw: Mapping[str, Any]) -> Settings:
     """Settings by any of the names that the field uses: SB3's, and the aliases of our own config."""
-    found = sb3(raw)
+    found, names = sb3(raw), aliases()
     for key, value in raw.items():
         last = re.split(r"[./]", str(key))[-1]
-        ours = ALIASES.get(last) or (f"algo.{last}" if last in _ALGO else None)
+        ours = names.get(last) or (f"algo.{last}" if last in _ALGO else None)
         if ours and ours not in found and isinstance(value, bool | int | float | str):
             found[ours] = number(value) if isinstance(value, str) and ours != "env.id" else value
     return found

@@ -52,11 +52,11 @@ def open_text(path: Path) -> BinaryIO:
     return file
 
 
-def blocks(file: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[tuple[list[bytes], bool]]:
+def blocks(file: BinaryIO, size: int | None = None) -> Iterator[tuple[list[bytes], bool]]:
     """(lines, whole) for each block; a last line that has no end yet comes by itself, with whole=False. UsageError if a line has no end."""
     rest = b""
     while True:
-        chunk = file.read(size)
+        chunk = file.read(size or BLOCK_BYTES)
         if not chunk:
             break
         text = rest + chunk if rest else chunk

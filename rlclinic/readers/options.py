@@ -1,5 +1,6 @@
 """What the user adds to a log that does not say everything."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,7 +41,7 @@ class Options:
 
 def make(threshold: float | None = None, budget: float | None = None, mapping: Sequence[str] | Mapping | None = None) -> Options:
     """Checked options. `mapping` is a list of METRIC=COLUMN, or a Mapping."""
-    if budget is not None and budget < 1:
+    if budget is not None and not 1 <= budget < math.inf:
         raise UsageError(f"--budget {budget:g}: a budget is a number of env steps, 1 or more.\n  Try: --budget 100000")
     if threshold is not None and threshold != threshold:
         raise UsageError("--threshold nan: a threshold is a return.\n  Try: --threshold 475")

@@ -9,12 +9,13 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import guesses, lines, rows, tags
+from rlclinic.readers import guesses, hyperparameters, lines, rows, tags
 from rlclinic.readers.guesses import Guess
 from rlclinic.readers.options import Options
 from rlclinic.readers.points import Column
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.rows import Block, Count
+from rlclinic.readers.tags import Framework, Tag
 from rlclinic.runs.history import History, Series
 
 SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -57,7 +58,8 @@ def read_blocks(blocks: Iterator[Block], count: Count, options: Options, *, path
     guessed, framework = guesses.guess(first.names), tags.recognize(first.names)
     recording, axis = _record(itertools.chain([first], blocks), guessed, options)
     recording.step_factor = options.mapping.step_factor
-    series = recording.series(options.table(framework.table() if framework else [*guessed.tags, *tags.OWN]), {})
+    algo = hyperparameters.algorithm_of_tags(first.names) if framework else None
+    series = recording.series(options.table(_table(guessed, framework, algo)), {})
     if not series:
         raise _nothing(label, recording)
     signed = [] if framework else _sign_entropy(series)
@@ -65,11 +67,19 @@ def read_blocks(blocks: Iterator[Block], count: Count, options: Options, *, path
         id=name,
         source=framework.source if framework and framework.source in ("sb3", "cleanrl") else "csv",
         path=path,
+        algo=algo,
         env_steps=recording.env_steps if axis in ("", "lengths") else None,
         series=series,
         segments=recording.segments,
         notes=(*_notes(series, axis, framework.name if framework else None), *signed, *recording.notes, *skipped(count)),
     )
+
+
+def _table(guessed: Guess, framework: Framework | None, algo: str | None) -> list[Tag]:
+    """A framework's own table, and guesses for the columns that it has no line for."""
+    known = {tag.tag for tag in framework.tags} if framework else set()
+    named = framework.table(algo) if framework else []
+    return [*named, *(tag for tag in guessed.tags if tag.tag not in known), *tags.OWN]
 
 
 def _sign_entropy(series: dict[str, Series]) -> list[str]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rlclinic.readers.points import Axis, Column, Episodes, Points, restarts
 from rlclinic.readers.tags import EPISODE_SERIES, Tag, matching
-from rlclinic.runs.history import Series, make_series
+from rlclinic.runs.history import Series, make_series, whole
 
 Mask = NDArray[np.bool_]
 
@@ -88,7 +88,7 @@ class Recording:
     def env_steps(self) -> int | None:
         """The last env step of any tag, over all segments."""
         ends = [steps.max() for points in self._stores() if len(steps := self.axis.place(*points.columns)[0])]
-        return int(max(ends) * self.step_factor) if ends else None
+        return whole(float(max(ends)) * self.step_factor) if ends else None
 
     @property
     def segments(self) -> tuple[float, ...]:

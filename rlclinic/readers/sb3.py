@@ -9,10 +9,12 @@ from rlclinic.readers.options import Options
 from rlclinic.readers.plain import table_blocks
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.tree import Files
-from rlclinic.runs.history import History, Series
+from rlclinic.runs.history import History, Series, whole
 
 STEPS: Final = "time/total_timesteps"
 _TAIL_BYTES: Final = 65_536
+_EVENT_BYTES: Final = 32 << 20
+"""Beside a CSV log, event files are read for what else they hold; more than this is not worth the wait."""
 
 
 def matches(path: Path) -> bool:
@@ -70,7 +72,7 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
     algo = assembling.algorithm(
         settings.get("algo.name"), files.root.name, files.root.parent.name, *(path.parent.name for path in files.events)
     )
-    algo = algo or hyperparameters.algorithm_of_tags(names)
+    algo = hyperparameters.agreed(algo, names)
     series = main.series(options.table(tags.SB3.table(algo)), settings)
     if events is not None:
         series = {**events.series(options.table(tags.SB3.table(algo)), settings), **series}
@@ -97,7 +99,7 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
 
 def _env_steps(series: dict[str, Series]) -> int | None:
     ends = [float(found.steps[-1]) for found in series.values() if len(found)]
-    return int(max(ends)) if ends else None
+    return whole(max(ends, default=None))
 
 
 def _settings(files: Files, notes: list[str]) -> dict[str, Any]:
@@ -113,7 +115,10 @@ def _settings(files: Files, notes: list[str]) -> dict[str, Any]:
 
 def _main(files: Files, options: Options, notes: list[str]) -> tuple[Recording, Recording | None]:
     """The log with the training metrics (CSV, then JSON, then the console), and the event files, which may have more tags."""
-    events = tensorboard.collect(files.events, options.episodic) if files.events else None
+    large = files.progress and sum(path.stat().st_size for path in files.events) > _EVENT_BYTES
+    if large:
+        notes.append("the event files are large and were left out: the log has their metrics")
+    events = tensorboard.collect(files.events, options.episodic) if files.events and not large else None
     if events is not None:
         notes += events.notes
     for path in sorted(files.progress, key=lambda path: path.suffix):

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from rlclinic import metrics
+from rlclinic.runs.history import real
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Tag:
         """What to multiply logged values with; None where that needs a setting that is not known."""
         if not self.divide_by:
             return self.factor
-        weight = settings.get(self.divide_by)
-        return self.factor / float(weight) if isinstance(weight, int | float) and weight else None
+        weight = real(settings.get(self.divide_by))
+        return self.factor / weight if weight else None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rlclinic.readers import assembling, guesses, hyperparameters, tags, tfevent
 from rlclinic.readers.options import Options
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.tags import Framework, Tag
-from rlclinic.runs.history import History
+from rlclinic.runs.history import History, real
 
 MAX_TAGS: Final = 4_096
 MAX_DEPTH: Final = 6
@@ -109,7 +109,7 @@ def read_run(folder: Path, files: list[Path], options: Options, *, required: boo
     names = events.recording.names
     framework = tags.recognize(names)
     settings, notes = settings_of(events, folder, framework)
-    algo = assembling.algorithm(settings.get("algo.name"), folder.name) or hyperparameters.algorithm_of_tags(names)
+    algo = hyperparameters.agreed(assembling.algorithm(settings.get("algo.name"), folder.name), names)
     table = framework.table(algo) if framework else _guessed(names)
     _set_axis(events.recording, framework, settings, options, notes)
     series = events.recording.series(options.table(table), settings)
@@ -155,11 +155,11 @@ def _set_axis(recording: Recording, framework: Framework | None, settings: Mappi
     """Turn a framework's own counter into env steps, where the numbers for it are known or given."""
     axis = framework.axis if framework else "env_steps"
     needed = {"env_steps": (), "vec_steps": ("env.n_envs",), "iterations": ("env.n_envs", "algo.n_steps")}[axis]
-    sizes = [settings.get(name) for name in needed]
+    sizes = [real(settings.get(name)) for name in needed]
     if options.mapping.step_factor != 1.0:
         recording.step_factor = options.mapping.step_factor
-    elif all(isinstance(size, int | float) for size in sizes):
-        recording.step_factor = float(np.prod([float(size) for size in sizes if isinstance(size, int | float)]))
+    elif all(sizes):
+        recording.step_factor = float(np.prod([size for size in sizes if size is not None]))
     elif framework is not None:
         unit = {"vec_steps": "steps of all envs at once", "iterations": "iterations"}[axis]
         notes.append(f"{framework.name} counts {unit} on the axis; --map step=step*FACTOR makes env steps of them")

@@ -11,9 +11,10 @@ import yaml
 
 from rlclinic.readers import hyperparameters
 from rlclinic.readers.hyperparameters import Settings
+from rlclinic.runs.history import whole
 
 CONFIG, ARGUMENTS = "config.yml", "args.yml"
-MAX_YAML_BYTES: Final = 1 << 20
+MAX_YAML_BYTES: Final = 1 << 16
 MAX_DATA_BYTES: Final = 8 << 20
 _PYTHON: Final = "tag:yaml.org,2002:python/"
 _MODEL_MARK: Final = "_stable_baselines3_version"
@@ -76,10 +77,10 @@ def settings(folder: Path, notes: list[str]) -> Settings:
         found["algo.name"] = algo
     if isinstance(seed := arguments.get("seed"), int) and seed >= 0:
         found["seed"] = seed
-    steps = arguments.get("n_timesteps")
-    if isinstance(steps, int | float) and steps > 0:
+    steps = whole(arguments.get("n_timesteps"))
+    if steps is not None and steps > 0:
         # -1 means "as in the hyperparameters".
-        found["run.max_env_steps"] = int(steps)
+        found["run.max_env_steps"] = steps
     if isinstance(kwargs := arguments.get("env_kwargs"), Mapping) and kwargs:
         found["env.kwargs"] = dict(kwargs)
     return found

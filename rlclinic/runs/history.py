@@ -25,6 +25,7 @@ STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
 LOG_TAIL_LINES: Final = 200
 _STATES: Final = {"queued": "running", "crashed": "failed"}
 _RESUMED: Final = re.compile(r"^.{0,40}\b(?:resume|extend|fork) from env step (\d+)", re.MULTILINE)
+_LARGEST: Final = 1e300
 _SECTIONS: Final = ("spec", "env", "algo", "net", "run")
 
 
@@ -126,11 +127,11 @@ def of_run(run: Run) -> History:
         id=run.id,
         source=str(source.get("framework", "rlclinic")),
         path=run.path,
-        env_id=_text(_section(about, "env").get("id")),
-        algo=_text(_section(about, "algo").get("name")),
-        seed=_whole(about.get("seed")),
-        threshold=_real(spec.get("threshold")),
-        max_env_steps=_whole(limits.get("max_env_steps")) or _whole(status.max_env_steps),
+        env_id=text(_section(about, "env").get("id")),
+        algo=text(_section(about, "algo").get("name")),
+        seed=whole(about.get("seed")),
+        threshold=real(spec.get("threshold")),
+        max_env_steps=whole(limits.get("max_env_steps")) or whole(status.max_env_steps),
         env_steps=_env_steps(status.env_steps, found),
         settings=dotted(record.settings(about)),
         series=_series(found, source),
@@ -153,9 +154,27 @@ def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def tail(text: str) -> str:
+def real(value: Any) -> float | None:
+    """A finite number as a file has it; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
+        return None
+    return float(value)
+
+
+def whole(value: Any) -> int | None:
+    """A count as a file has it; None for anything else."""
+    known = real(value)
+    return None if known is None else int(value)
+
+
+def text(value: Any) -> str | None:
+    """A text as a file has it; None for anything else, and for none."""
+    return value if isinstance(value, str) and value else None
+
+
+def tail(log: str) -> str:
     """The last lines of a log."""
-    return "\n".join(text.rstrip("\n").rsplit("\n", LOG_TAIL_LINES)[-LOG_TAIL_LINES:])
+    return "\n".join(log.rstrip("\n").rsplit("\n", LOG_TAIL_LINES)[-LOG_TAIL_LINES:])
 
 
 def _record(run: Run, notes: list[str]) -> dict[str, Any]:
@@ -173,18 +192,6 @@ def _section(about: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _real(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _whole(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and np.isfinite(value) else None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -193,7 +200,7 @@ def _env_steps(reported: Any, found: table.Table) -> int:
     """The larger of what the status and the table say: the one or the other may be a moment older."""
     logged = found[table.STEPS] if table.STEPS in found else _nothing()
     logged = logged[np.isfinite(logged)]
-    return max(_whole(reported) or 0, int(logged.max()) if len(logged) else 0)
+    return max(whole(reported) or 0, int(logged.max()) if len(logged) else 0)
 
 
 def _series(found: table.Table, source: Mapping[str, Any]) -> dict[str, Series]:
@@ -218,4 +225,4 @@ def _segments(run: Run, log: str, source: Mapping[str, Any]) -> tuple[float, ...
     resumed = [float(match) for match in _RESUMED.findall(log)]
     changed = [change.get("env_steps") for change in run.interventions]
     known = [*resumed, *changed, *_list(source.get("segments"))]
-    return tuple(sorted({float(step) for step in known if isinstance(step, int | float) and np.isfinite(step)}))
+    return tuple(sorted({step for given in known if (step := real(given)) is not None}))

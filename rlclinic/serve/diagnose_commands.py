@@ -66,7 +66,7 @@ def diagnose(
         console.print_json(result)
     else:
         diagnose_text.print_diagnosis(result, time.perf_counter() - began)
-    _fail_on(fail_on, [finding.severity for found in (result.diagnosis, *result.more) for finding in found.findings])
+    _fail_on(fail_on, [found.worst for found in (result.diagnosis, *result.more) if found.worst is not None])
 
 
 def _fail_on(level: Level | None, severities: "Sequence[Severity]") -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rlclinic.ops.diagnose import DiagnosisReport, LintReport, RuleList, RulePage
 
 LABEL = 12
+CALM = ("healthy", "too-early", "no-reference", "no-return")
 HIGH_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "dim"}
 
 
@@ -24,7 +25,11 @@ def print_diagnosis(result: "DiagnosisReport", seconds: float) -> None:
         if found.answer != "healthy":
             print_lines(plot.curve_lines(_curve(found), height=5))
         print_lines([""])
-        for place, cause in enumerate(found.causes, 1):
+        calm = found.causes[0].id in CALM
+        if calm:
+            print_lines([_calm(found)])
+        told = [cause for cause in found.causes[calm:] if cause.id != "unknown" or cause is found.causes[0] or cause.probability >= 0.1]
+        for place, cause in enumerate(told, 1):
             _print_cause(place, cause)
         print_lines(_excluded(found))
         print_lines(_remedies(found))
@@ -77,15 +82,17 @@ def _curve(found: "Diagnosis") -> Curve:
     )
 
 
+def _calm(found: "Diagnosis") -> str:
+    """What to say where the returns need no explanation."""
+    if found.causes[0].id != "healthy":
+        return found.causes[0].title
+    return "HEALTHY  nothing that needs a change was found" if len(found.causes) == 1 else "DOES WELL  and yet this is wrong:"
+
+
 def _print_cause(place: int, cause: "Cause") -> None:
     from rich.text import Text
 
-    if cause.id in ("healthy", "too-early", "no-reference", "no-return"):
-        print_lines([cause.title if cause.id != "healthy" else "HEALTHY  nothing that needs a change was found"])
-        return
     if cause.id == "unknown":
-        if place > 1 and cause.probability < 0.1:
-            return
         print_lines([f"CAUSE {place}  p {cause.probability:.2f}  unknown: no check explains it"])
         return
     rules = cause.rules[0] if cause.rules else ""

@@ -212,18 +212,36 @@ def action_noise_tiny_from_the_start(case: Case) -> Iterator[Finding]:
 
 
 @rule("ENT308", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:net.log_std_init"], cites=["andrychowicz2021matters"])
-def action_noise_far_from_the_usual(case: Case) -> Iterator[Finding]:
-    """The initial deviation of continuous actions is far from 1.
+def initial_action_noise_huge(case: Case) -> Iterator[Finding]:
+    """Continuous actions start with a deviation far above 1.
 
     ## Why it hurts
-    Below a hundredth nothing is tried; above seven, every action lies on a bound.
+    Almost every action lies on a bound: the mean does not matter, and exploration is bang-bang.
 
     ## When it is fine
-    Noise that depends on the state (gSDE) starts at log_std -2 to -4; boxes that are not [-1, 1].
+    Boxes that are far larger than [-1, 1].
     """
     start = case.real("net.log_std_init")
-    if start is None or -3.7 < start < 1.9 or case.setting("net.state_dependent_std"):
+    if start is None or start < 1.9:
         return
-    text = f"log_std_init {say(start)}: a deviation of {say(math.exp(start))}; usual is 0.1 to 1.6"
+    text = f"log_std_init {say(start)}: a deviation of {say(math.exp(min(start, 50.0)))}; usual is 0.1 to 1.6"
+    fix = change(case, "net.log_std_init", 0.0, "a deviation of 1", "10-30 %")
+    yield Finding(strength=0.8, text=text, evidence=(evidence("config:net.log_std_init", text, value=start),), remedies=(fix,))
+
+
+@rule("ENT309", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:net.log_std_init"], cites=["andrychowicz2021matters"])
+def initial_action_noise_tiny(case: Case) -> Iterator[Finding]:
+    """The config starts continuous actions with a deviation of a few hundredths.
+
+    ## Why it hurts
+    Nothing new is tried, and every step of the mean is many deviations long.
+
+    ## When it is fine
+    Noise that depends on the state (gSDE) starts at log_std -2 to -4.
+    """
+    start = case.real("net.log_std_init")
+    if start is None or start > -3.5 or case.setting("net.state_dependent_std"):
+        return
+    text = f"log_std_init {say(start)}: a deviation of {say(math.exp(max(start, -50.0)))}; usual is 0.1 to 1.6"
     fix = change(case, "net.log_std_init", 0.0, "a deviation of 1", "10-30 %")
     yield Finding(strength=0.8, text=text, evidence=(evidence("config:net.log_std_init", text, value=start),), remedies=(fix,))

@@ -1,12 +1,11 @@
 """The environment as the agent meets it: observations, actions, and whether it stays the same."""
 
-import math
 from collections.abc import Iterator
 
 from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import LENGTH, RETURN, sentinel
+from rlclinic.diagnosis.names import RETURN, sentinel
 from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
@@ -183,7 +182,8 @@ def actions_use_a_sliver_of_their_box(case: Case) -> Iterator[Finding]:
     Tasks that need small actions only.
     """
     share, deviation = case.sentinel("action_at_bound"), case.sentinel("action_std_max")
-    if share.top > 1e-4 or not case.sick or case.improved:
+    covered = case.progress.share if case.progress is not None else None
+    if share.top > 1e-4 or not case.sick or (case.improved and (covered is None or covered > 0.4)):
         return
     text = f"no action ever reached a bound; their deviation is {say(deviation.median)}"
     fix = advice("rescale the action space to [-1, 1]: gymnasium.wrappers.RescaleAction", "> 30 %")
@@ -200,41 +200,31 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     ## When it is fine
     A curriculum, if the return recovers.
     """
-    returns = case.signal(RETURN)
-    fell = signals.collapse(returns, 0.4)
+    fell = signals.cliff(case.signal(RETURN))
     if fell is None or not case.sick:
         return
-    after = returns.between(fell.peak_at, math.inf)
-    drop = next((float(s) for s, v in zip(after.steps, after.values, strict=True) if v < (fell.peak + fell.after) / 2), None)
-    if drop is None:
+    span = case.span[1] - case.span[0]
+    kl, scale = measures.kl(case), measures.step_scale(case)
+    before = kl.between(fell.top_at - 0.15 * span, fell.top_at)
+    # A policy that ruins itself takes a giant step first.
+    calm = grade(-before.top / scale, -6.0, -2.0) if len(before) else 0.5
+    strength = min(grade(fell.lost, 0.5, 0.8), calm, 1.0 if _critic_broke(case, fell.top_at) else 0.0)
+    if strength <= 0:
         return
-    width = (drop - fell.peak_at) / max(case.span[1] - case.span[0], 1.0)
-    length = case.signal(LENGTH)
-    kl = measures.kl(case)
-    calm = measures.step_size(case, max(0.05, _share(case, fell.peak_at) - 0.2), _share(case, fell.peak_at)) if len(kl) else math.nan
-    shock = (
-        kl.between(drop, drop + 0.2 * (case.span[1] - case.span[0])).median / max(kl.between(0, fell.peak_at).median, 1e-9)
-        if len(kl)
-        else 1.0
+    text = f"the return fell from {say(fell.before)} to {say(fell.after)} at {say(fell.foot_at)} env steps, after small and steady updates"
+    numbers = {"before": fell.before, "after": fell.after, "largest_step_before": before.top / scale if len(before) else 0.0}
+    fix = advice(
+        "what changed at that step: a version, a curriculum, a limit of the simulator? Log the env's version and parameters", "> 30 %"
     )
-    strength = min(grade(-width, -0.15, -0.05), grade(-calm, -1.5, -0.8) if calm == calm else 0.5)
-    ev = _critic_broke(case, fell.peak_at)
-    if strength <= 0 or not ev:
-        return
-    fall = f"the return fell from {say(fell.peak)} to {say(fell.after)} at about {say(drop)} env steps"
-    text = f"{fall}; updates were {say(calm)} of a usual step"
-    numbers = {"peak": fell.peak, "after": fell.after, "kl_after_before": shock, "length_last": length.last}
-    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, fell.peak_at, drop, **numbers),), onset=fell.peak_at)
-
-
-def _share(case: Case, step: float) -> float:
-    return (step - case.span[0]) / max(case.span[1] - case.span[0], 1.0)
+    found = evidence(RETURN, text, fell.top_at, fell.foot_at, **numbers)
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=fell.top_at, remedies=(fix,))
 
 
 def _critic_broke(case: Case, at: float) -> bool:
     """Whether the critic, good until then, was suddenly wrong: the world changed, not only the policy."""
     found = case.signal("train/metrics/explained_variance")
-    before, after = found.between(0.5 * at, at), found.between(at, at + 0.15 * (case.span[1] - case.span[0]))
+    span = case.span[1] - case.span[0]
+    before, after = found.between(0.5 * at, at - 0.03 * span), found.between(at - 0.03 * span, at + 0.15 * span)
     return len(before) >= 2 and len(after) >= 1 and float(after.values.min()) < before.median - 0.3
 
 

@@ -159,3 +159,32 @@ def nothing_is_bootstrapped_at_time_limits(case: Case) -> Iterator[Finding]:
     yield Finding(
         text=text, evidence=(evidence(sentinel("bootstrap_mass"), text, *case.span, median=float(np.median(rows))),), remedies=(fix,)
     )
+
+
+@rule(
+    "ENV617",
+    severity=Severity.MEDIUM,
+    needs=["threshold", RETURN, TRUNCATED, "config:env.max_episode_steps"],
+    cites=["pardo2018time"],
+    certain=True,
+)
+def threshold_met_because_episodes_are_cut_short(case: Case) -> Iterator[Finding]:
+    """The threshold is passed only because a shorter time limit leaves no time to lose more.
+
+    ## Why it hurts
+    The run counts as solved and has learned nothing: where each step costs, an episode cut after 50 steps costs 50.
+
+    ## When it is fine
+    Where the threshold was set for this very limit.
+    """
+    limit, usual = case.count("env.max_episode_steps"), case.count("spec.max_episode_steps")
+    returns, cut, ended = case.signal(RETURN), case.signal(TRUNCATED), case.signal(TERMINATED)
+    if case.solved_at is None or not limit or (usual and limit >= usual) or len(returns) < 4:
+        return
+    total = float(np.sum(cut.values) + (np.sum(ended.values) if len(ended) else 0.0))
+    same = signals.spread(returns.values) <= 1e-6 * max(abs(returns.median), 1.0)
+    if not same or total < 4 or float(np.sum(cut.values)) < 0.98 * total:
+        return
+    text = f"every episode is cut after {limit} steps with a return of {say(returns.median)}, from the first to the last"
+    fix = change(case, "env.max_episode_steps", usual or 10 * limit, "the task's own limit", "> 30 %")
+    yield Finding(text=text, evidence=(evidence(RETURN, text, *case.span, limit=float(limit)),), remedies=(fix,))

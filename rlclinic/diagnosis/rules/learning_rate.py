@@ -80,6 +80,9 @@ def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
     blind = blind or (len(certain) > 0 and measures.in_learning(case, certain).median < 0.1)
     if strength <= 0 or not case.sick or not rate or stopped or blind or _held_back(case):
         return
+    # At a usual rate, a policy that hardly moves has another reason: nothing to learn from, or nothing to see.
+    usual = HIGH.get(case.algo, 1e-2) / 30
+    strength *= 0.4 + 0.6 * grade(-decades(rate / usual), -0.5, 0.3)
     # KL grows with the square of the rate: aim at half a usual step.
     factor = min((0.5 / max(size, 1e-6)) ** 0.5, 100.0)
     new = float(f"{min(rate * factor, HIGH.get(case.algo, 1e-2) / 4):.1g}")
@@ -92,14 +95,12 @@ def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
 
 
 def _held_back(case: Case) -> bool:
-    """Whether something other than the rate limits the step: plain SGD, a gradient limit far below the gradients, a tiny clip range."""
-    if case.setting("algo.optimizer") == "sgd":
-        return True
+    """Whether something other than the rate limits the step: plain SGD, a gradient limit, a tiny clip range, an early stop."""
     limit, norm = case.number("max_grad_norm"), case.learning("train/metrics/grad_norm/p50")
-    if limit and len(norm) and norm.median / limit > 3e3:
-        return True
-    clip = case.number("clip_range")
-    return clip is not None and case.algo == "ppo" and case.real("algo.clip_range") in (clip,) and clip < 0.03
+    cut = limit is not None and (norm.median / limit > 3e3 if len(norm) and limit > 0 else limit < 1e-4)
+    clip, stop = case.real("algo.clip_range"), case.number("target_kl")
+    tight = case.algo == "ppo" and ((clip is not None and clip < 0.03) or (stop is not None and stop < 1e-3))
+    return case.setting("algo.optimizer") == "sgd" or cut or tight
 
 
 @rule("LRN104", severity=Severity.HIGH, needs=[RATE, "budget"], cites=["engstrom2020matters"])

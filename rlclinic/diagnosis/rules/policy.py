@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
@@ -194,16 +196,17 @@ def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Never for long; a single row may be negative by chance.
     """
-    correlation, deviation = case.learning(CORRELATION), case.signal(sentinel("adv_std"))
-    size = measures.step_size(case)
-    if not len(correlation) or (len(deviation) and deviation.median <= 1e-8) or size < 1e-4:
+    correlation, deviation = case.signal(CORRELATION), case.signal(sentinel("adv_std"))
+    # Exactly 0: the policy stood still, or all actions were worth the same.
+    seen = correlation.values[correlation.values != 0]
+    if len(seen) < 5 or (len(deviation) and deviation.median <= 1e-8):
         return
-    negative = float((correlation.values < 0).mean())
-    strength = min(grade(-correlation.median, 0.0, 0.05), grade(negative, 0.6, 0.9))
+    middle, negative = float(np.median(seen)), float((seen < 0).mean())
+    strength = min(grade(-middle, 0.0, 0.03), grade(negative, 0.6, 0.9))
     if strength <= 0:
         return
-    text = f"advantage and change of log-probability correlate by {say(correlation.median)}: what is good gets rarer"
-    found = evidence(CORRELATION, text, *case.span, median=correlation.median, share_negative=negative)
+    text = f"advantage and change of log-probability correlate by {say(middle)}: what is good gets rarer"
+    found = evidence(CORRELATION, text, *case.span, median=middle, share_negative=negative)
     fix = advice("look for a wrong sign where the advantage enters the policy loss, and in the ratio (new over old)", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
@@ -225,17 +228,26 @@ def surrogate_is_dead(case: Case) -> Iterator[Finding]:
     ## When it is fine
     A learning rate of 0; one gradient step per rollout, before which KL is measured.
     """
-    measured, clipped, updates = case.learning(KL), case.learning(CLIP_FRACTION), case.sentinel("updates")
+    measured, exact, updates = case.signal(KL), case.signal(KL_EXACT), case.sentinel("updates")
     rate, planned = case.number("learning_rate"), case.planned_updates
-    still = float((measured.values <= 1e-9).mean())
     alive = case.learning(sentinel("adv_std")).median > 1e-6
-    certain = measures.relative_entropy(case)
-    if still < 0.9 or not alive or updates.median < 2 or (planned or 2) < 2 or not rate or (len(certain) and certain.median < 0.01):
+    if not alive or updates.median < 2 or (planned or 2) < 2 or not rate:
         return
-    text = f"KL is 0 in {percent(still)} of the rows, after {say(updates.median)} gradient steps each"
-    found = evidence(KL, text, *case.span, share=still, clip_fraction=clipped.median if len(clipped) else 0.0)
+    known = exact.values > 1e-6
+    if known.sum() >= 3:
+        # The distributions themselves show that the policy moved: the ratio should have, too.
+        still = float((np.abs(np.interp(exact.steps, measured.steps, measured.values)) < 1e-3 * exact.values)[known].mean())
+        text = f"the ratio shows no change in {percent(still)} of the rows, while the policy moved by a KL of {say(float(np.median(exact.values[known])))}"
+    else:
+        still = float((np.abs(measured.values) <= 1e-9).mean())
+        certain = measures.relative_entropy(case)
+        still = 0.0 if len(exact) or (len(certain) and certain.median < 0.01) else still
+        text = f"KL is 0 in {percent(still)} of the rows, after {say(updates.median)} gradient steps each"
+    if still < 0.85:
+        return
+    found = evidence(KL, text, *case.span, share=still)
     fix = advice("keep the log-probabilities of the rollout; do not recompute them inside the update", "> 30 %")
-    yield Finding(strength=grade(still, 0.85, 0.97), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(still, 0.8, 0.95), text=text, evidence=(found,), remedies=(fix,))
 
 
 @rule("POL109", severity=Severity.HIGH, algos=ON_POLICY, needs=[CORRELATION, (KL, KL_EXACT)], cites=["jones2021debugging"], certain=True)
@@ -260,3 +272,74 @@ def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     yield Finding(
         strength=strength, text=text, evidence=(evidence(CORRELATION, text, *case.span, median=correlation.median),), remedies=(fix,)
     )
+
+
+@rule(
+    "POL110",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[sentinel("adv_mean"), sentinel("return_mean"), sentinel("value_mean")],
+    cites=["schulman2015gae"],
+    certain=True,
+)
+def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
+    """Advantages and value targets contradict each other.
+
+    A target is advantage plus value, so the mean advantage must be the mean target minus the mean value, in every row.
+
+    ## Why it hurts
+    The policy is taught something else than the critic. If the two are opposite, good actions are made rarer: the return falls below
+    that of a random policy, while every other number looks healthy.
+
+    ## When it is fine
+    Algorithms whose targets are computed in another way than their advantages.
+    """
+    advantage, target, value = (case.history.series[sentinel(name)] for name in ("adv_mean", "return_mean", "value_mean"))
+    if not len(advantage.values) == len(target.values) == len(value.values) or len(value.values) < 4:
+        return
+    wanted = target.values - value.values
+    clear = np.abs(wanted) > 1e-4 * (np.abs(target.values) + np.abs(value.values))
+    off = np.abs(advantage.values - wanted) > 0.1 * (np.abs(advantage.values) + np.abs(wanted))
+    share = float(off[clear].mean()) if clear.any() else 0.0
+    if share < 0.3:
+        return
+    opposite = float((np.sign(advantage.values) != np.sign(wanted))[clear].mean())
+    how = "have the opposite sign of" if opposite > 0.8 else "differ from"
+    text = f"advantages {how} targets minus values in {percent(share)} of the rows"
+    found = evidence(sentinel("adv_mean"), text, *case.span, share=share, opposite=opposite)
+    fix = advice("look at the sign and the order of the terms where advantages are computed", "> 30 %")
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule(
+    "POL111",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=[KL, "config:algo.learning_rate", "config:algo.n_epochs", "config:algo.batch_size"],
+    cites=["schulman2017ppo"],
+)
+def clip_does_not_hold_the_update(case: Case) -> Iterator[Finding]:
+    """Updates are far larger than this learning rate and number of gradient steps can explain.
+
+    ## Why it hurts
+    What should stop an update at the clip range does not: the surrogate takes the wrong one of its two terms, or is not clipped. The
+    policy becomes certain within a few updates.
+
+    ## When it is fine
+    Tiny rollouts, whose gradients are mostly noise.
+    """
+    kl, rate, planned = case.signal(KL), case.number("learning_rate"), case.planned_updates
+    early = kl.share(0.0, 0.2)
+    if not rate or not planned or (case.rollout or 0) < 128 or len(early) < 3 or case.number("target_kl") is not None:
+        return
+    size = max(measures.step_size(case), float(np.percentile(early.values, 75)) / measures.step_scale(case))
+    # Seen in healthy runs: 0.3 usual steps at rate x steps = 0.02, 1 at 0.2, 5 at 0.6, 40 at 2.
+    expected = 3.0 * max(rate * planned / 0.02, 1.0) ** 0.75
+    strength = grade(size / expected, 1.0, 1.7)
+    if strength <= 0 or not case.sick:
+        return
+    taken = f"{planned} gradient steps at learning_rate {say(rate)}"
+    text = f"updates of {say(size)} usual steps with {taken}; at most {say(expected)} is plausible"
+    fix = advice("check the surrogate: -min(ratio x advantage, clip(ratio) x advantage), and that clip_range reaches it", "> 30 %")
+    found = evidence(KL, text, *case.span, usual_steps=size, plausible=expected)
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))

@@ -1,5 +1,6 @@
 """Rewards: whether there is a signal, its scale, its sign, its noise."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, sentinel
+from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
 
 TARGETS = sentinel("return_abs_p95")
@@ -35,7 +36,7 @@ def all_returns_are_equal(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(RETURN, text, *case.span, value=returns.median, deviation=varied),), remedies=(fix,))
 
 
-@rule("REW502", severity=Severity.HIGH, algos=ON_POLICY, needs=[TARGETS, sentinel("reward_trained_std")], cites=["jones2021debugging"])
+@rule("REW502", severity=Severity.HIGH, algos=ON_POLICY, needs=[(TARGETS, VALUE_LOSS)], cites=["jones2021debugging"])
 def reward_scale_too_large(case: Case) -> Iterator[Finding]:
     """Value targets are hundreds or thousands of times larger than a network's output at its start.
 
@@ -46,11 +47,11 @@ def reward_scale_too_large(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Tasks that learn all the same; with networks of their own and Adam, tens or hundreds are often harmless.
     """
-    size = case.learning(TARGETS)
-    strength = grade(decades(max(size.median, 1e-9)), 2.5, 3.5)
+    size = measures.target_size(case)
+    strength = grade(decades(size.median), 2.5, 3.5)
     if strength <= 0 or not case.sick:
         return
-    text = f"95 % of the value targets lie within {say(size.median)}; about 10 suits a network"
+    text = f"value targets are of the order of {say(size.median)}; about 10 suits a network"
     fix = change(
         case,
         "env.normalize_reward",
@@ -59,10 +60,10 @@ def reward_scale_too_large(case: Case) -> Iterator[Finding]:
         "> 30 %",
     )
     fixes = (fix,) if case.setting("env.normalize_reward") is not True else ()
-    yield Finding(strength=strength, text=text, evidence=(evidence(TARGETS, text, *case.span, median=size.median),), remedies=fixes)
+    yield Finding(strength=strength, text=text, evidence=(evidence(size.name, text, *case.span, median=size.median),), remedies=fixes)
 
 
-@rule("REW503", severity=Severity.HIGH, algos=ON_POLICY, needs=[TARGETS, sentinel("adv_std")], cites=["jones2021debugging"])
+@rule("REW503", severity=Severity.HIGH, algos=ON_POLICY, needs=[(TARGETS, VALUE_LOSS)], cites=["jones2021debugging"])
 def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     """Rewards are so small that everything else outweighs them.
 
@@ -72,14 +73,14 @@ def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     ## When it is fine
     With normalized rewards or advantages the policy may not notice.
     """
-    size, deviation = case.learning(TARGETS), case.learning(sentinel("adv_std"))
-    strength = grade(-decades(max(size.median, 1e-12)), 1.0, 2.0)
+    size = measures.target_size(case)
+    strength = grade(-decades(size.median), 1.0, 2.0)
     if strength <= 0 or size.top <= 1e-9 or not case.sick:
         return
-    text = f"95 % of the value targets lie within {say(size.median)}, advantages within {say(deviation.median)}"
+    text = f"value targets are of the order of {say(size.median)}: other terms outweigh them"
     fix = change(case, "env.normalize_reward", True, "targets of about 1", "> 30 %")
     fixes = (fix,) if case.setting("env.normalize_reward") is not True else ()
-    yield Finding(strength=strength, text=text, evidence=(evidence(TARGETS, text, *case.span, median=size.median),), remedies=fixes)
+    yield Finding(strength=strength, text=text, evidence=(evidence(size.name, text, *case.span, median=size.median),), remedies=fixes)
 
 
 @rule("REW504", severity=Severity.HIGH, algos=ON_POLICY, needs=[RETURN], cites=["jones2021debugging"])
@@ -242,7 +243,7 @@ def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(beyond, 0.1, 0.5), text=text, evidence=(evidence(RETURN, text, *case.span, bound=most),))
 
 
-@rule("REW510", severity=Severity.HIGH, needs=[HIGH, "threshold", RETURN], cites=["jones2021debugging"], certain=True)
+@rule("REW510", severity=Severity.HIGH, needs=[(HIGH, LENGTH), "threshold", RETURN], cites=["jones2021debugging"], certain=True)
 def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     """No reward is positive, but the threshold is: no episode can ever reach it.
 
@@ -253,13 +254,24 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Never; a positive reward that was not met yet would be a sparse one, without punishment in between.
     """
-    most, least = case.signal(HIGH), case.signal(LOW)
-    if case.threshold is None or case.threshold <= 0 or most.top > 0 or not (len(least) and least.median < 0) or most.median >= 0:
+    most, least = _extremes(case)
+    if case.threshold is None or case.threshold <= 0 or not (most < 0 and least < 0):
         return
     length = case.signal(LENGTH)
     shorter = len(length) > 0 and length.share(0.6).median < 0.7 * length.first
-    text = f"rewards lie between {say(least.bottom)} and {say(most.top)}, the threshold is {say(case.threshold)}"
+    text = f"rewards lie between {say(least)} and {say(most)}, the threshold is {say(case.threshold)}"
     text += f"; episodes became shorter ({say(length.first)} -> {say(length.share(0.6).median)})" if shorter else ""
     fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
-    numbers = {"largest": most.top, "smallest": least.bottom}
-    yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(evidence(HIGH, text, *case.span, **numbers),), remedies=(fix,))
+    found = evidence(HIGH, text, *case.span, largest=most, smallest=least)
+    yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(found,), remedies=(fix,))
+
+
+def _extremes(case: Case) -> tuple[float, float]:
+    """The largest and the smallest reward; where they were not logged, of return per step."""
+    if case.has(HIGH) and case.has(LOW):
+        return case.signal(HIGH).top, case.signal(LOW).bottom
+    returns, length = case.signal(RETURN), case.signal(LENGTH)
+    if not len(returns) or not len(length):
+        return math.nan, math.nan
+    each = returns.values / np.maximum(np.interp(returns.steps, length.steps, length.values), 1.0)
+    return float(each.max()), float(each.min())

@@ -1,0 +1,123 @@
+"""Causes: weights add up, consequences are told from causes, and the shipped table is sound."""
+
+import math
+
+import pytest
+
+from rlclinic.diagnosis import causes, rule
+from rlclinic.diagnosis.causes import Weights
+from rlclinic.diagnosis.findings import Evidence, GroupFinding, Remedy, Severity
+
+RULES = {each.id for each in rule.rules()}
+
+
+def finding(id: str, strength: float = 1.0, onset: float | None = None, runs: int = 4, **more: object) -> GroupFinding:
+    return GroupFinding(
+        rule=id,
+        name=id.lower(),
+        severity=Severity.HIGH,
+        strength=strength,
+        runs=tuple(f"r{n}" for n in range(runs)),
+        judged=4,
+        text=f"{id} happened",
+        evidence=(Evidence(series="train/x", text="x"),),
+        onset=onset,
+        remedies=(),
+    ).model_copy(update=more)
+
+
+def weights(
+    id: str, speaks: dict[str, float], prior: float = -2.0, key: set[str] | None = None, explains: set[str] | None = None
+) -> Weights:
+    return Weights(id, id, prior, speaks, frozenset(key or speaks), frozenset(explains or ()))
+
+
+UNKNOWN = weights("unknown", {}, prior=0.0)
+TABLE = {
+    row.id: row
+    for row in (
+        UNKNOWN,
+        weights("rate", {"AAA": 5.0, "BBB": 1.0}, key={"AAA"}, explains={"CCC"}),
+        weights("critic", {"CCC": 5.0}),
+        weights("doubtful", {"BBB": 1.0}),
+    )
+}
+
+
+def test_without_findings_the_cause_is_unknown() -> None:
+    found = causes.rank([], 4, TABLE)
+    assert [(cause.id, cause.probability) for cause in found] == [("unknown", 1.0)]
+
+
+def test_probabilities_are_the_softmax_of_prior_and_weights() -> None:
+    found = causes.rank([finding("AAA", 0.8)], 4, TABLE)
+    score = -2 + 5 * 0.8
+    assert found[0].id == "rate"
+    assert found[0].probability == pytest.approx(math.exp(score) / (math.exp(score) + 1), abs=1e-4)
+    assert sum(cause.probability for cause in found) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_cause_without_its_key_finding_is_not_considered() -> None:
+    assert "rate" not in {cause.id for cause in causes.rank([finding("BBB")], 4, TABLE)}
+
+
+def test_what_the_first_cause_explains_counts_little_for_the_next() -> None:
+    together = causes.rank([finding("AAA", onset=100.0), finding("CCC", 0.9, onset=500.0)], 4, TABLE)
+    assert together[0].id == "rate"
+    critic = next((cause for cause in together if cause.id == "critic"), None)
+    assert critic is None or critic.probability < 0.1
+    alone = causes.rank([finding("CCC", 0.9)], 4, TABLE)
+    assert alone[0].id == "critic"
+
+
+def test_what_began_before_the_first_cause_is_not_its_consequence() -> None:
+    found = causes.rank([finding("AAA", onset=900.0), finding("CCC", 0.95, onset=100.0)], 4, TABLE)
+    critic = next(cause for cause in found if cause.id == "critic")
+    assert critic.consequence_of is None
+    assert critic.probability > 0.2
+
+
+def test_a_consequence_says_what_it_follows_from() -> None:
+    found = causes.rank(
+        [finding("AAA", onset=1.0), finding("CCC", 1.0, onset=5.0)], 4, {**TABLE, "critic": weights("critic", {"CCC": 9.0}, 0.5)}
+    )
+    assert {cause.id: cause.consequence_of for cause in found}.get("critic") in ("rate", None)
+    assert found[0].consequence_of is None
+
+
+def test_agreement_counts_the_runs_with_a_key_finding() -> None:
+    found = causes.rank([finding("AAA", runs=3)], 4, TABLE)
+    assert (found[0].agree, found[0].of) == (3, 4)
+
+
+def test_a_setting_is_changed_once_by_the_strongest_finding() -> None:
+    first = Remedy(setting="algo.x", value=1, text="one")
+    second = Remedy(setting="algo.x", value=2, text="two")
+    found = causes.rank([finding("AAA", remedies=(first,)), finding("BBB", remedies=(second,))], 4, TABLE)
+    assert found[0].remedies == (first,)
+
+
+# ── the shipped table ──
+
+
+def test_every_rule_in_the_table_exists_and_keys_speak() -> None:
+    for row in causes.table().values():
+        assert set(row.speaks) | row.key | row.explains <= RULES, row.id
+        assert row.key <= set(row.speaks), row.id
+        assert all(row.speaks[id] > 0 for id in row.key), row.id
+        assert row.id == "unknown" or row.prior < 0, row.id
+
+
+def test_every_serious_rule_speaks_for_a_cause() -> None:
+    used = {id for row in causes.table().values() for id, weight in row.speaks.items() if weight > 0}
+    silent = {each.id for each in rule.rules() if each.severity is not Severity.LOW} - used
+    # Consequences and remarks: they explain nothing by themselves.
+    assert silent == {"EVA802", "ENV605", "CFG106"}
+
+
+def test_one_full_key_finding_alone_makes_its_cause_likely() -> None:
+    for row in causes.table().values():
+        strongest = max(row.key, key=lambda id: row.speaks[id], default=None)
+        if strongest is not None:
+            found = causes.rank([finding(strongest)], 1)
+            assert row.id in {cause.id for cause in found[:3]}, row.id

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from rlclinic.readers.recording import Recording
+from rlclinic.readers.tags import Tag
+
+RETURN = Tag("train/roll/ep_rew_mean", "ret")
+ENTROPY = Tag("train/metrics/entropy", "ent", factor=-1.0, estimator="k1")
+
+
+def recorded(steps: list[float], **columns: list[float]) -> Recording:
+    recording = Recording()
+    values = np.array(list(columns.values())).T
+    recording.rows(columns, np.array(steps), values, np.zeros_like(values, dtype=bool))
+    return recording
+
+
+def test_a_tag_becomes_a_series_with_sign_and_origin() -> None:
+    series = recorded([1, 2], ent=[-0.5, -0.4]).series([ENTROPY], {})
+    found = series["train/metrics/entropy"]
+    assert (found.values.tolist(), found.name, found.estimator) == ([0.5, 0.4], "ent", "k1")
+
+
+def test_of_two_tags_for_one_metric_the_first_in_the_table_counts() -> None:
+    series = recorded([1], a=[1.0], b=[2.0]).series([Tag("time/fps", "b"), Tag("time/fps", "a")], {})
+    assert series["time/fps"].values.tolist() == [2.0]
+
+
+def test_blank_cells_are_not_logged_and_nan_is_broken() -> None:
+    recording = Recording()
+    values = np.array([[1.0], [np.nan], [np.nan], [4.0]])
+    recording.rows(["ret"], np.array([1.0, 2.0, 3.0, 4.0]), values, np.array([[False], [True], [False], [False]]))
+    found = recording.series([RETURN], {})["train/roll/ep_rew_mean"]
+    assert (found.steps.tolist(), found.broken.tolist()) == ([1.0, 4.0], [3.0])
+
+
+def test_a_column_that_is_nan_from_the_start_is_still_a_series() -> None:
+    recording = Recording()
+    recording.rows(["ret"], np.array([1.0, 2.0]), np.full((2, 1), np.nan), np.zeros((2, 1), dtype=bool))
+    found = recording.series([RETURN], {})["train/roll/ep_rew_mean"]
+    assert (len(found), found.broken.tolist()) == (0, [1.0, 2.0])
+
+
+def test_rows_without_a_step_are_left_out() -> None:
+    assert recorded([1, np.nan, 3], ret=[1.0, 2.0, 3.0]).series([RETURN], {})["train/roll/ep_rew_mean"].steps.tolist() == [1, 3]
+
+
+def test_a_factor_turns_iterations_into_env_steps() -> None:
+    recording = recorded([1, 2, 3, 4, 1, 2], ret=[1.0] * 6)
+    recording.step_factor = 2_048.0
+    assert recording.series([RETURN], {})["train/roll/ep_rew_mean"].steps.tolist() == [2_048 * step for step in (1, 2, 3, 4, 5, 6)]
+    assert (recording.env_steps, recording.segments) == (6 * 2_048, (4 * 2_048,))
+
+
+def test_single_episodes_become_mean_spread_best_and_count() -> None:
+    recording = Recording(["ret"])
+    recording.column("ret", [10, 20, 30], [1.0, 3.0, 2.0])
+    series = recording.series([Tag("train/roll/ep_rew_mean", "ret", episodic=True)], {})
+    assert {name: found.last for name, found in series.items()} == {
+        "train/roll/ep_rew_mean": 2.0,
+        "train/roll/ep_rew_std": pytest.approx(np.std([1, 2, 3])),
+        "train/roll/ep_rew_best": 3.0,
+        "total_episodes": 3.0,
+    }
+
+
+def test_restarts_and_thinning_are_told_in_the_notes() -> None:
+    assert any("began again once (after step 40)" in note for note in recorded([10, 20, 30, 40, 10, 20], ret=[1.0] * 6).notes)
+    resumed = recorded([*range(0, 1_000, 10), *range(500, 700, 10)], ret=[1.0] * 120)
+    assert any("went back once (990 to 500)" in note for note in resumed.notes)
+    long = recorded(list(range(40_000)), ret=[1.0] * 40_000)
+    assert any("1 in 2 values" in note for note in long.notes)
+
+
+def test_nothing_recorded_is_nothing() -> None:
+    empty = Recording()
+    assert (len(empty), empty.names, empty.env_steps, empty.segments, empty.notes, empty.series([RETURN], {})) == (0, [], None, (), [], {})
