@@ -59,6 +59,8 @@ class Member:
         text = f"{state} at env step {env_steps}" + (f": {reason}" if reason else "")
         try:
             self.writer.log(text)
+            # At once, not when the whole cohort is through: who looks now should see that it has ended.
+            self.writer.status(state, env_steps, reason=reason, best_eval=self.best_eval, threshold_reached_at=self.reached_at)
         except RunError:
             # The disk that refused a row refuses its last words too; somebody may still read what the process prints.
             print(f"{self.run.id}: {text}", file=sys.stderr)
