@@ -237,7 +237,8 @@ def surrogate_is_dead(case: Case) -> Iterator[Finding]:
     if known.sum() >= 3:
         # The distributions themselves show that the policy moved: the ratio should have, too.
         still = float((np.abs(np.interp(exact.steps, measured.steps, measured.values)) < 1e-3 * exact.values)[known].mean())
-        text = f"the ratio shows no change in {percent(still)} of the rows, while the policy moved by a KL of {say(float(np.median(exact.values[known])))}"
+        moved = say(float(np.median(exact.values[known])))
+        text = f"the ratio shows no change in {percent(still)} of the rows, while the policy moved by a KL of {moved}"
     else:
         still = float((np.abs(measured.values) <= 1e-9).mean())
         certain = measures.relative_entropy(case)
