@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from rlclinic.diagnosis import names, signals
-from rlclinic.diagnosis.case import Case, first_value
+from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.signals import Signal
 
 USUAL_CLIP: Final = 0.2
@@ -25,9 +25,14 @@ def kl(case: Case) -> Signal:
 
 
 def step_scale(case: Case) -> float:
-    """The KL of an update that uses its clip range: clip² / 2, where a ratio of 1 ± clip is one deviation; 0.02 at 0.2."""
-    clip = first_value(case.setting("algo.clip_range")) if case.algo == "ppo" else None
-    usual = min(max(clip or USUAL_CLIP, 0.1), 0.3)
+    """The KL of a usual update.
+
+    PPO: clip² / 2, where a ratio of 1 ± clip is one deviation; 0.02 at 0.2. Algorithms that take one gradient step per rollout
+    move far less each time, the less the shorter their rollouts: 4e-5 for A2C's 40 transitions, 2e-3 for REINFORCE's thousands.
+    """
+    if case.algo in ("a2c", "reinforce"):
+        return 2e-3 * min((case.rollout or 512) / 512, 1.0) ** 1.5
+    usual = min(max(case.real("algo.clip_range") or USUAL_CLIP, 0.1), 0.3)
     return usual * usual / 2
 
 

@@ -25,12 +25,14 @@ def normalizer_moves_between_rollout_and_update(case: Case) -> Iterator[Finding]
     if case.setting("env.normalize_obs") is not True or share < 0.2:
         return
     early, late = deviation.share(0.0, 0.2).median, deviation.share(0.8).median
-    # Running statistics settle: their drift fades as they see more, which no other reason for a wrong ratio does.
-    fades = grade(early / max(late, 1e-12), 2.0, 10.0)
+    # Running statistics drift a little, less and less; another action's log-probability is off by factors, to the end.
+    small, fades = grade(-deviation.median, -1.0, -0.3), grade(early / max(late, 1e-12), 1.5, 4.0)
     text = f"the ratio is off by {say(early)} early and {say(late)} late, with a running normalizer"
     fix = advice("update the statistics once per iteration, after the update; keep them frozen in between", "10-30 %")
     found = evidence(RATIO, text, *case.span, early=early, late=late, share=share)
-    yield Finding(strength=0.5 + 0.5 * fades, text=text, evidence=(found,), remedies=(fix,))
+    strength = 0.7 * small + 0.3 * min(small, fades)
+    if strength > 0:
+        yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
 @rule("NRM702", severity=Severity.HIGH, needs=[EVAL_RETURN, RETURN, "config:env.normalize_obs"], cites=["raffin2021sb3"])

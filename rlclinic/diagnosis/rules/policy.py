@@ -29,7 +29,8 @@ def policy_step_too_large(case: Case) -> Iterator[Finding]:
     The first few updates; small tasks whose best policy is nearly deterministic and which learn all the same.
     """
     size = measures.step_size(case)
-    large = grade(size, 1.2, 3.0)
+    # One step per rollout is noisy: there, only orders of magnitude mean something.
+    large = grade(size, 1.2, 3.0) if case.algo not in ("a2c", "reinforce") else grade(size, 10.0, 40.0)
     if large <= 0:
         return
     measured = measures.kl(case)
@@ -262,10 +263,10 @@ def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     Where the entropy bonus or another loss outweighs the policy's.
     """
     correlation, size = case.learning(CORRELATION), measures.step_size(case)
-    if case.planned_updates == 1 or not size > 0.05 or len(correlation) < 8:
+    if case.planned_updates == 1 or not size > 0.01 or len(correlation) < 8:
         return
     positive = float((correlation.values > 0).mean())
-    strength = min(grade(-abs(correlation.median), -0.03, -0.012), grade(-abs(positive - 0.5), -0.35, -0.2))
+    strength = min(grade(-abs(correlation.median), -0.04, -0.025), grade(-abs(positive - 0.5), -0.16, -0.1))
     if strength <= 0:
         return
     text = f"advantage and change of log-probability correlate by {say(correlation.median)}, positive in {percent(positive)} of the rows"

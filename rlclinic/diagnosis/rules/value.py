@@ -15,7 +15,7 @@ TARGETS = sentinel("return_abs_p95")
 GAMMA = "config:algo.gamma"
 
 
-@rule("VAL201", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[EXPLAINED_VARIANCE], cites=["schulman2016nuts"])
+@rule("VAL201", severity=Severity.MEDIUM, algos=["ppo", "a2c"], needs=[EXPLAINED_VARIANCE], cites=["schulman2016nuts"])
 def critic_explains_nothing(case: Case) -> Iterator[Finding]:
     """The critic predicts returns no better than a constant, to the end.
 
@@ -59,7 +59,7 @@ def critic_has_no_weight(case: Case) -> Iterator[Finding]:
 @rule(
     "VAL203",
     severity=Severity.MEDIUM,
-    algos=ON_POLICY,
+    algos=["ppo", "a2c"],
     needs=[sentinel("value_mean"), sentinel("return_mean")],
     cites=["jones2021debugging"],
 )
