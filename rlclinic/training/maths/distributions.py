@@ -275,6 +275,15 @@ class Gaussian:
         return (log_std1 - log_std0 + 0.5 * (spread - 1.0)).sum(-1)
 
 
+def forbid(distribution: Distribution, dist: Tensor, action_mask: Tensor) -> Tensor:
+    """Parameters under which what action_mask [..., choices] does not allow has a vanishing probability."""
+    if isinstance(distribution, Bernoulli):
+        # Two choices to one logit: (no, yes) of each component.
+        no, yes = action_mask.unflatten(-1, (distribution.size, 2)).unbind(-1)
+        return dist.masked_fill(~yes, FORBIDDEN).masked_fill(~no, -FORBIDDEN)
+    return dist.masked_fill(~action_mask, FORBIDDEN)
+
+
 def of(action: ActionSpec) -> Distribution:
     """The distribution that fits an action space."""
     if action.kind == "discrete":

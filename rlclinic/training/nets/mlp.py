@@ -173,7 +173,7 @@ def finish(policy: ActorCritic, head: Tensor, log_std: Tensor | None, action_mas
     if policy.distribution.learns_std:
         mean, spread = (head, log_std.expand_as(head)) if log_std is not None else head.chunk(2, dim=-1)
         head = torch.cat([mean, spread.clamp(policy.net.log_std_min, policy.net.log_std_max)], dim=-1)
-    return head if action_mask is None else head.masked_fill(~action_mask, distributions.FORBIDDEN)
+    return head if action_mask is None else distributions.forbid(policy.distribution, head, action_mask)
 
 
 def actor(policy: ActorCritic, params: Mapping[str, Tensor], obs: Tensor, action_mask: Tensor | None = None) -> Tensor:

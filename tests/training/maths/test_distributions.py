@@ -183,3 +183,15 @@ def test_only_a_gaussian_with_its_own_deviation_per_state_needs_more_outputs(kin
     distribution, _ = KINDS[kind]
     assert (distribution.outputs(False), distribution.outputs(True)) == (separate, joint)
     assert distribution.learns_std == (kind == "gaussian")
+
+
+def test_a_mask_of_yes_or_no_choices_forbids_either_answer() -> None:
+    kind = distributions.Bernoulli(3)
+    logits = torch.tensor([[[0.3, -0.4, 0.5]]])
+    # The first may only be no, the second only yes, the third either; (no, yes) of each.
+    mask = torch.tensor([[[True, False, False, True, True, True]]])
+    dist = distributions.forbid(kind, logits, mask)
+    assert kind.mode(dist).tolist() == [[[0, 1, 1]]]
+    assert kind.log_prob(dist, torch.tensor([[[0, 1, 0]]])).item() == pytest.approx(math.log(1 - 1 / (1 + math.exp(-0.5))), abs=1e-6)
+    assert kind.log_prob(dist, torch.tensor([[[1, 1, 0]]])).item() < -1e7
+    assert torch.isfinite(kind.entropy(dist)).all()
