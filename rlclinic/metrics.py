@@ -168,6 +168,8 @@ _SENTINELS = _table("train/sentinel/", ROLLOUT, """
     next_obs_is_reset | share | Share of episode ends whose final observation is the next episode's first one: overwritten.
     weight_norm | - | Norm of all weights before the update.
     optimizer_steps | gradient steps | Steps that the optimizer has counted since the start.
+    kl_first_epoch | nats | `kl_divergence` in the first epoch; the rest came later. | k3, mean over each iteration's first epoch
+    clip_fraction_first_epoch | share | `clip_fraction` in the first epoch: many there point at wrong log-probabilities. | first epochs
 """, {
     "ratio_first_dev": Band(0.0, 1e-4, "definition", "PPO; float32 rounding only"),
     "ess": Band(0.0, 1.0, "definition"),
@@ -178,8 +180,24 @@ _SENTINELS = _table("train/sentinel/", ROLLOUT, """
     "entropy_relative": Band(0.0, 1.0, "jones2021debugging"),
 })  # fmt: skip
 
+_RANDOM = _table("train/sentinel/", "20 episodes (Gymnasium's envs: as many as an evaluation has) before training; equal in all rows", """
+    random_return | return | What a uniformly random policy gets from the evaluation starts: below it is worse than nothing learned.
+    random_return_std | return | Standard deviation of those returns over episodes.
+    random_length | steps | Mean length of those episodes; cut at 2,000 steps where no time limit is shorter.
+""")  # fmt: skip
+
+_FINGERPRINTS = _table("train/sentinel/", "all bytes after the row's last iteration, about 40 times in a run and at evaluations", """
+    fingerprint_policy | 48 bits | Of the weights. Equal in two rows: nothing was learned between. Equal in two seeds: no seed was set.
+    fingerprint_optimizer | 48 bits | Of the optimizer's moments and step counts.
+    fingerprint_normalizer | 48 bits | Of the running statistics that scale observations and rewards; blank without any.
+    fingerprint_normalizer_eval | 48 bits | The same, as the evaluation used them: if other, it saw other observations. | at evaluations
+    fingerprint_random | 48 bits | Of the counters that randomness depends on: seed, iterations, episodes and steps of the environments.
+""")  # fmt: skip
+
 _COSTLY = _table("train/sentinel/", PROBE, """
     ev_after | share | Explained variance after the update.
+    target_error | share | How far value targets within episodes are from what rewards and values give, relative to their size.
+    target_error_ends | share | The same at terminal states, where the target is the last reward alone.
     kl_exact | nats | KL divergence of the new policy from the old one, from the distributions themselves.
     grad_cosine | cosine | Angle between policy and value gradients on a shared trunk: below 0 they pull against each other.
     grad_value_share | share | Share of the value term in the trunk's gradient norm.
@@ -196,15 +214,15 @@ _COSTLY = _table("train/sentinel/", PROBE, """
     ev_late | share | Explained variance late in episodes: a critic that cannot see the clock fails here. | rollout, about 40 times in a run
 """, {
     "kl_exact": Band(0.0, INFINITY, "definition"),
+    "target_error": Band(0.0, 1e-3, "definition", "the recursion of TD(lambda) holds for every step"),
+    "target_error_ends": Band(0.0, 1e-3, "definition", "nothing follows a terminal state"),
     "dormant_actor": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),
     "dormant_critic": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),
 })  # fmt: skip
 
-METRICS: Final[dict[str, Metric]] = {
-    metric.name: metric
-    for part in (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _VALIDATION, _TIME, _HYPERPARAMETERS, _SENTINELS, _COSTLY)
-    for metric in part
-}
+_SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _VALIDATION, _TIME, _HYPERPARAMETERS)
+_TESTIFIED = (_SENTINELS, _COSTLY, _FINGERPRINTS, _RANDOM)
+METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 
 _OFF_POLICY = _table("train/", MEAN, """
@@ -218,6 +236,13 @@ _OFF_POLICY = _table("train/", MEAN, """
     metrics/kl_signed | nats | Mean difference of old and new log-probabilities: as `kl_divergence`, but noisier, and it may be negative.
     hp/alpha | - | SAC's temperature. | the value applied
     hp/epsilon | share | Share of random actions (DQN). | the value applied
+    sentinel/q_abs_max | return | Largest Q-value by size over transitions spread over the replay buffer. | 128 stored transitions
+    sentinel/q_bound | return | What no Q-value can pass: the largest reward seen / (1 - gamma). | all steps so far
+    sentinel/q_bias | return | Q-values minus the discounted return that really came. | the last complete episode of one env
+    sentinel/td_error | return | Mean size of the TD error, without SAC's bonus for entropy. | 128 stored transitions
+    sentinel/target_distance | share | How far the target network is from the network, as a share of its norm. | after the gradient steps
+    sentinel/replay_age | env steps | Mean age of a transition in the replay buffer. | the whole buffer
+    sentinel/buffer_share | share | How full the replay buffer is. | the whole buffer
 """)  # fmt: skip
 
 FOREIGN: Final[dict[str, Metric]] = {metric.name: metric for metric in _OFF_POLICY}

@@ -25,7 +25,7 @@ from rlclinic.config.run import RunConfig
 from rlclinic.config.schema import flatten
 from rlclinic.errors import ConfigError, NotFound, nearest
 
-__all__ = ["Available", "Loaded", "available", "load"]
+__all__ = ["Available", "Loaded", "available", "check_environment", "load"]
 
 _SHIPPED: Final = Path(__file__).parent / "environments"
 _DEFAULTS: Final = Path(__file__).parent / "defaults.yaml"
@@ -87,6 +87,13 @@ def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) ->
         origins = {old: origin for old, origin in origins.items() if not old.startswith(hidden)} | {key: "--set"}
     config = validated(record, origins)
     return Loaded(config, {key: _origin(key, origins) for key in flatten(to_record(config))}, tuple(notes))
+
+
+def check_environment(env_id: str, search: Path | None = None) -> None:
+    """Raise NotFound, with the nearest names, for an environment that does not exist: a typo is cheaper here than in a process."""
+    shipped = [path.stem for path in _files(_SHIPPED)]
+    if env_id not in shipped:
+        registry.look_up(env_id, [*(path.stem for path in _files(search or _USER)), *shipped])
 
 
 def available(search: Path | None = None) -> list[Available]:

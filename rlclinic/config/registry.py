@@ -1,6 +1,6 @@
 """What Gymnasium knows about an environment that has no file here. Imports gymnasium only when asked."""
 
-import re
+import importlib.util
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rlclinic.errors import NotFound, nearest
 
 __all__ = ["Registered", "look_up"]
 
-_PROBE = re.compile(r"probe:[A-Za-z0-9_-]+")
+_PROBES = tuple(f"probe:{number}" for number in range(1, 6))
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,12 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
     `module:Id` is looked at only as far as the module's existence: importing it is for the process that trains. Without gymnasium
     installed every plain id is taken on trust.
     """
-    if _PROBE.fullmatch(env_id):
+    if env_id in _PROBES:
         return Registered()
+    if env_id.startswith("probe:"):
+        raise NotFound(f"no environment {env_id}.\n  There would be nothing to train on.\n  Try: one of {', '.join(_PROBES)}")
+    if env_id.startswith("ALE/") and importlib.util.find_spec("ale_py") is not None:
+        return Registered()  # Atari's package registers its games when it is imported, which is for the process that trains
     module, separator, _ = env_id.rpartition(":")
     if separator:
         if PathFinder.find_spec(module.split(".")[0], [str(Path.cwd()), *sys.path]) is None and module not in sys.modules:

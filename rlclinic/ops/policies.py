@@ -33,15 +33,16 @@ def evaluate(
     """Score a checkpoint (the best one unless another is named; of a group, its best run) from fixed start states."""
     from rlclinic.ops import video as videos
 
+    note = None
     if video is not None:
-        videos.check(video)
+        video, note = videos.settle(video)
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
     policy = _load(checkpoint)
     recorded = _record(policy, video, deterministic) if video is not None else None
     scored = policy.evaluate(episodes, deterministic=deterministic)
     successes = [float(value) for value in scored.success[0] if value == value]
     returns, lengths = scored.returns[0].tolist(), scored.lengths[0].tolist()
-    return _result(checkpoint, policy, returns, lengths, successes, deterministic, recorded)
+    return _result(checkpoint, policy, returns, lengths, successes, deterministic, recorded).model_copy(update={"note": note})
 
 
 def play(

@@ -1,35 +1,50 @@
-"""An episode's frames as a file: GIF through Pillow, MP4 through imageio."""
+"""An episode's frames as a file: MP4 through ffmpeg, GIF through Pillow."""
 
 import importlib
 import importlib.util
+import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rlclinic.errors import DiskFailed, UsageError
 
 # GIFs count hundredths of a second, and most viewers slow down below two of them.
-_GIF_MOST_FPS = 50.0
-_PALETTE_FRAMES = 16
+_GIF_MOST_FPS: Final = 50.0
+_PALETTE_FRAMES: Final = 16
+_INSTALL: Final = "pip install imageio-ffmpeg (or your system's ffmpeg)"
 
 
-def check(path: Path) -> None:
-    """Raise before an episode is played, if it could not be written afterwards."""
+def settle(path: Path) -> tuple[Path, str | None]:
+    """Where the film will go, and a remark if it is not where it was wanted; raises before an episode is played for nothing."""
     if path.suffix not in (".gif", ".mp4"):
         raise UsageError(f"--video {path}: the name must end in .gif or .mp4.\n  Type: --video {path.with_suffix('.gif')}")
-    if path.suffix == ".gif" and importlib.util.find_spec("PIL") is None:
-        raise UsageError("a GIF needs Pillow, which is not installed.\n  Type: pip install pillow")
-    if path.suffix == ".mp4" and (importlib.util.find_spec("imageio") is None or importlib.util.find_spec("imageio_ffmpeg") is None):
-        raise UsageError(
-            f"an MP4 needs imageio with ffmpeg, which is not installed.\n"
-            f"  Type: pip install 'imageio[ffmpeg]'\n  Or record a GIF: --video {path.with_suffix('.gif')}"
-        )
     if not path.absolute().parent.is_dir():
         raise UsageError(f"--video {path}: there is no folder {path.parent}.\n  Type: mkdir -p {path.parent}")
+    if path.suffix == ".mp4" and ffmpeg() is not None:
+        return path, None
+    if importlib.util.find_spec("PIL") is None:
+        raise UsageError(f"--video {path}: neither ffmpeg (for an MP4) nor Pillow (for a GIF) is installed.\n  Type: {_INSTALL}")
+    if path.suffix == ".gif":
+        return path, None
+    gif = path.with_suffix(".gif")
+    return gif, f"no MP4, but a GIF: ffmpeg is not installed. For {path.name}, type: {_INSTALL}"
+
+
+def ffmpeg() -> str | None:
+    """The program that makes MP4s: the system's, or the one that imageio-ffmpeg brings."""
+    found = shutil.which("ffmpeg")
+    if found is None and importlib.util.find_spec("imageio_ffmpeg") is not None:
+        try:
+            found = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+        except RuntimeError:  # the package without the program, as some systems build it
+            return None
+    return found
 
 
 def write(path: Path, frames: Sequence[Any], fps: float) -> Path:
-    """Write RGB frames [height, width, 3]; `check` has been called."""
+    """Write RGB frames [height, width, 3] to a path that `settle` gave."""
     try:
         if path.suffix == ".gif":
             _write_gif(path, frames, min(fps, _GIF_MOST_FPS))
@@ -52,6 +67,15 @@ def _write_gif(path: Path, frames: Sequence[Any], fps: float) -> None:
 
 
 def _write_mp4(path: Path, frames: Sequence[Any], fps: float) -> None:
-    imageio = importlib.import_module("imageio.v2")
-    # Any size is kept: the default would stretch frames to multiples of 16.
-    imageio.mimwrite(path, list(frames), fps=fps, macro_block_size=None)
+    """Raw frames through a pipe: nothing but the program itself is needed."""
+    program = ffmpeg()
+    assert program is not None, "settle() has looked for it"
+    height, width = frames[0].shape[:2]
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{fps:g}", "-i", "-"]
+    # Players want yuv420p, which wants an even number of pixels each way.
+    film = ["-an", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-c:v", "libx264", "-pix_fmt", "yuv420p", str(path)]
+    data = b"".join(frame.tobytes() for frame in frames)
+    done = subprocess.run([program, "-y", "-loglevel", "error", *source, *film], input=data, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+        raise DiskFailed(f"ffmpeg could not write {path}: {said}.\n  Type: --video {path.with_suffix('.gif')}")

@@ -16,8 +16,8 @@ from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
+from rlclinic.training import baseline, envs, optim, rows, snapshot
 from rlclinic.training import checkpoint as checkpoints
-from rlclinic.training import envs, optim, rows, snapshot
 from rlclinic.training.algos import ALGORITHMS
 from rlclinic.training.checkpoint import Checkpoint
 from rlclinic.training.cohort import Member
@@ -52,6 +52,13 @@ class Cohort:
     def config(self) -> Config:
         """The first member's: for what is equal in a cohort."""
         return self.members[0].config
+
+    def retire(self) -> None:
+        """Step no environment of a member that has left: what it would collect teaches nobody."""
+        gone = [index for index, member in enumerate(self.members) if not member.active]
+        for env in (self.env, self.eval_env):
+            if gone and env is not None:
+                env.retire(gone)
 
 
 def device_of(config: Config) -> torch.device:
@@ -113,8 +120,20 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         _go_on(cohort, starts)
         if config.run.eval_episodes:
             cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=str(device), evaluation=True, factory=factory)
+        _compare_with_random(cohort, factory)
         undo.pop_all()
     return cohort
+
+
+def _compare_with_random(cohort: Cohort, factory: Factory | None) -> None:
+    """Every member's random baseline: as measured when the run began, or now. Members of a cohort have the same environment."""
+    for member in cohort.members:
+        member.baseline = dict(member.run.record.get("random_policy") or {})
+    if all("random_policy" in member.run.record for member in cohort.members):
+        return
+    found = baseline.measure(cohort.config, native=cohort.env.exact, device=str(cohort.device), factory=factory)
+    for member in cohort.members:
+        member.baseline = member.baseline or found
 
 
 def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[Member], list[Start], list[RunError]]:

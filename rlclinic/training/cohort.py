@@ -40,6 +40,8 @@ class Member:
     improved: bool = False
     """Whether the last evaluation was the best so far and is not saved yet."""
     reached_at: int | None = None
+    baseline: dict[str, float] = field(default_factory=dict)
+    """What a random policy gets in this run's environment; empty where it could not be measured."""
     events: EventFile | None = None
     """Where TensorBoard reads along, if the config asks for it."""
     interventions: list[dict[str, Any]] = field(default_factory=list)
@@ -163,6 +165,11 @@ def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, 
             first, last = policy.layout.span(name)
             hp.step_size[:, first:last] = hp.value_lr
     return hp
+
+
+def one(hp: SimpleNamespace, index: int) -> SimpleNamespace:
+    """The numbers of one member, still [1, 1]."""
+    return SimpleNamespace(**{name: value[index : index + 1] if isinstance(value, Tensor) else value for name, value in vars(hp).items()})
 
 
 def active_mask(members: list[Member], device: torch.device) -> Tensor:

@@ -14,7 +14,8 @@ from rlclinic.training.optim import OptimizerState
 def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollout, whole: Batch, readings: dict[str, Tensor]) -> Learner:
     """An update that left numbers which are not finite is taken back, and its member ends."""
     # One NaN gradient makes all weights of that member NaN for good, so looking once per iteration misses nothing.
-    good = torch.isfinite(after.flat).all(1, keepdim=True)
+    # Losses too: target_kl refuses a step whose KL is NaN, so that the weights stay finite and nothing is learned ever after.
+    good = torch.isfinite(after.flat).all(1, keepdim=True) & torch.isfinite(readings["total"][:1]).T
     if bool(good.all()):
         return after
     for index in (~good).squeeze(1).nonzero().flatten().tolist():

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from rlclinic.config import Config
@@ -28,7 +29,8 @@ class Policy:
         self.config, self.path = config, path
         saved = checkpoint.read(path)
         self.env_steps = saved.env_steps
-        env = envs.make(config.env, [config.seed], 1, factory=factory)
+        # A factory of vector environments may know only the size that it was trained with.
+        env = envs.make(config.env, [config.seed], 1 if factory is None else config.env.n_envs, factory=factory)
         self._plan = assembly.plan_for(config, env)
         env.close()
         self._factory = factory
@@ -73,9 +75,16 @@ class Policy:
             count, low, high = probe.action.sizes[0], probe.action.low, probe.action.high
             choice = gymnasium.spaces.Discrete(count) if low is None or high is None else gymnasium.spaces.Box(low, high)
             return spaces.observations(box, name), spaces.actions(choice, name)
-        env = making.single(self.config.env, self._factory)
+        env = making.single(self.config.env) if self._factory is None else self._own(self._factory)
         env.close()
+        if isinstance(env, VectorEnv):
+            return spaces.observations(env.single_observation_space, name), spaces.actions(env.single_action_space, name)
         return spaces.observations(env.observation_space, name), spaces.actions(env.action_space, name)
+
+    def _own(self, factory: Callable[..., Any]) -> Any:
+        """What the user's factory makes: an environment with the config's wrappers, or a vector of them."""
+        made = making.called(self.config.env, factory, self.config.env.n_envs)
+        return made if isinstance(made, VectorEnv) else making.dressed(self.config.env, made, factory)
 
     def evaluate(self, episodes: int = 20, *, deterministic: bool = True) -> Evaluation:
         """Play whole episodes from the fixed evaluation starts."""

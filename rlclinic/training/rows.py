@@ -57,6 +57,9 @@ def _member_row(reading: dict[str, Any]) -> dict[str, float]:
         last = kept["epoch"][np.searchsorted(turn, turn, side="right") - 1]
         row["train/metrics/kl_divergence"] = float(kept["kl"][kept["epoch"] == last].mean())
         row["train/metrics/clip_fraction"] = float(kept["clip_fraction"].mean())
+        first = kept["epoch"] == 0
+        row["train/sentinel/kl_first_epoch"] = float(kept["kl"][first].mean())
+        row["train/sentinel/clip_fraction_first_epoch"] = float(kept["clip_fraction"][first].mean())
     for name in GRAD_NORMS:
         row[f"train/metrics/grad_norm/{name}"] = float(kept[f"grad_norm/{name}"].mean())
     ordered = np.sort(kept["grad_norm/all"])
@@ -71,5 +74,5 @@ def per_member(readings: dict[str, Tensor]) -> list[dict[str, float | None]]:
     """Numbers [M] by name -> one dict per member; what is not finite because it means nothing stays blank."""
     if not readings:
         return []
-    table = torch.stack([value.float() for value in readings.values()]).T.tolist()
+    table = torch.stack([value.double() for value in readings.values()]).T.tolist()
     return [{name: None if value != value else value for name, value in zip(readings, row, strict=True)} for row in table]

@@ -3,18 +3,22 @@
 `every_row` is cheap and runs with each logged row; `now_and_then` costs passes through the networks and runs about
 40 times in a run. Both take tensors with a leading member axis and give one number per member, [M]. Vectors are logged
 as their extremes and the index of the worst entry. A column that does not apply (no bounds, no box) stays blank.
+Rows that are no transition (see envs.base.Step.valid) are left out of everything.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
+from rlclinic.training import baseline, cohort, fingerprints
 from rlclinic.training.data.rollout import Batch, Rollout, rows
 from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.nets import mlp
+from rlclinic.training.optim import OptimizerState
 
 PREFIX: Final = "train/sentinel/"
 EVERY_ROW: Final = (
@@ -27,8 +31,14 @@ EVERY_ROW: Final = (
 NOW_AND_THEN: Final = (
     "grad_cosine", "grad_value_share", "grad_entropy_share", "dormant_actor", "dormant_critic", "rank_actor", "rank_critic",
     "saturated_actor", "saturated_critic", "activation_norm_actor", "activation_norm_critic", "ev_early", "ev_late", "ev_after", "kl_exact",
+    "target_error", "target_error_ends",
 )  # fmt: skip
-COLUMNS: Final = tuple(PREFIX + name for name in EVERY_ROW + NOW_AND_THEN)
+FROM_READINGS: Final = ("kl_first_epoch", "clip_fraction_first_epoch")
+"""Made with the other means over gradient steps."""
+AT_EVALUATION: Final = ("fingerprint_normalizer_eval",)
+COLUMNS: Final = tuple(
+    PREFIX + name for name in EVERY_ROW + FROM_READINGS + NOW_AND_THEN + fingerprints.NAMES + AT_EVALUATION + baseline.NAMES
+)
 PROBE_ROWS: Final = 128
 SATURATES: Final = {"tanh": 0.97, "sigmoid": 0.985}
 """Bounded activations, and where their slope has all but vanished."""
@@ -49,10 +59,55 @@ class Seen(NamedTuple):
     elapsed: Tensor
     """Steps since the episode's start, [M, T, N]."""
 
+    def member(self, index: int) -> "Seen":
+        """What one member saw, without the rows that are no transition: [1, K, 1] in place of [M, T, N]."""
+        assert self.rollout.valid is not None
+        one = slice(index, index + 1)
+        counts = rows(self.rollout.valid)[index]  # [T*N]
+
+        def kept(batch: Any) -> list[Tensor | None]:
+            return [None if each is None else each[one][:, counts] for each in batch]
+
+        whole = vars(self.rollout) | {"following": _after_resets(self.rollout, self.rollout.valid)}
+        grid = {name: None if each is None else rows(each)[one][:, counts].unsqueeze(2) for name, each in whole.items()}
+        return Seen(
+            _only(self.before, one),
+            _only(self.after, one),
+            Rollout(**{**grid, "valid": None}),  # type: ignore[arg-type]
+            Batch(*kept(self.whole)),  # type: ignore[arg-type]
+            Estimates(*kept(self.raw)),  # type: ignore[arg-type]
+            {name: reading[:, one] for name, reading in self.readings.items()},
+            None if self.closing is None else Closing(*(None if each is None else each[one] for each in self.closing)),  # type: ignore[arg-type]
+            rows(self.elapsed)[one][:, counts].unsqueeze(2),
+        )
+
+
+def _after_resets(rollout: Rollout, valid: Tensor) -> Tensor:
+    """`following`, with the observation after the reset where a row that is no transition comes between; NaN if it is yet to come."""
+    later = torch.cat([rollout.following[:, 1:], torch.full_like(rollout.following[:, :1], torch.nan)], 1)
+    resets = torch.cat([~valid[:, 1:], rollout.end[:, -1:]], 1)
+    return torch.where(resets.unsqueeze(-1), later, rollout.following)
+
+
+def _only(learner: Learner, one: slice) -> Learner:
+    """A learner of one member; the sentinels look at its weights and at its optimizer."""
+    return Learner(learner.flat[one], OptimizerState(*(each[one] for each in learner.optimizer)))
+
+
+def _one_by_one(seen: Seen, look: Callable[[Seen, int], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Members differ in how many of their rows count, so they cannot be looked at together. One without any stays blank."""
+    assert seen.rollout.valid is not None
+    found = [look(seen.member(m), m) if bool(each.any()) else {} for m, each in enumerate(seen.rollout.valid)]
+    names = dict.fromkeys(name for each in found for name in each)
+    blank = seen.whole.value.new_full((1,), torch.nan)
+    return {name: torch.cat([each.get(name, blank) for each in found]) for name in names}
+
 
 @torch.no_grad()
 def every_row(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
-    """The free ones: statistics of tensors that are there anyway, no pass through a network."""
+    """The free ones: statistics of tensors that are there anyway, no pass through a network. Also the explained variance."""
+    if seen.rollout.valid is not None:
+        return _one_by_one(seen, lambda own, _: every_row(plan, own, env))
     found = {
         **_targets(seen.whole, seen.rollout, seen.raw),
         **_update(plan, seen.before, seen.after, seen.readings),
@@ -61,11 +116,14 @@ def every_row(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
         **_ends(seen.rollout, seen.whole, seen.raw),
     }
     if seen.closing is not None:
-        found["adv_logp_corr"] = correlation(seen.closing.advantage, seen.closing.log_ratio)
-        found["ess"] = effective_sample_size(seen.closing.log_ratio)
+        found["adv_logp_corr"] = correlation(*seen.closing)
+        found["ess"] = effective_sample_size(seen.closing.log_ratio, seen.closing.weight)
     if plan.policy.distribution.max_entropy is not None:
         found["entropy_relative"] = -seen.readings["entropy"][0] / max(plan.policy.distribution.max_entropy, 1e-8)
-    return {PREFIX + name: number for name, number in found.items()}
+    named = {PREFIX + name: number for name, number in found.items()}
+    if "value" in seen.readings:  # without a baseline nobody trains the critic, and its errors say nothing
+        named["train/metrics/explained_variance"] = explained_variance(seen.whole.value, seen.whole.returns)
+    return named
 
 
 def explained_variance(value: Tensor, target: Tensor) -> Tensor:
@@ -75,31 +133,60 @@ def explained_variance(value: Tensor, target: Tensor) -> Tensor:
     return torch.where(spread > floor, 1 - (target - value).var(1) / spread, torch.full_like(spread, torch.nan))
 
 
-def correlation(x: Tensor, y: Tensor) -> Tensor:
+def correlation(x: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
     """Pearson correlation over rows [M, B] -> [M]; zero where one of them does not vary."""
-    x, y = x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
+    x, y = x - _mean(x, weight), y - _mean(y, weight)
+    if weight is not None:
+        x, y = x * weight, y * weight
     scale = (x.square().sum(1) * y.square().sum(1)).sqrt()
     return torch.where(scale > 1e-20, (x * y).sum(1) / scale.clamp(min=1e-20), torch.zeros_like(scale))
 
 
-def effective_sample_size(log_ratio: Tensor) -> Tensor:
+def effective_sample_size(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:
     """Share of rows that still count after reweighting to the new policy: 1 when nothing moved."""
     ratio = log_ratio.exp()
-    return ratio.mean(1).square() / ratio.square().mean(1).clamp(min=1e-20)
+    return (_mean(ratio, weight).square() / _mean(ratio.square(), weight).clamp(min=1e-20)).squeeze(1)
+
+
+def _mean(x: Tensor, weight: Tensor | None) -> Tensor:
+    """Mean over the last axis, which stays. Not the losses' own: what watches them must not share their faults."""
+    return x.mean(-1, keepdim=True) if weight is None else (x * weight).sum(-1, keepdim=True) / weight.sum(-1, keepdim=True).clamp(min=1.0)
 
 
 def _targets(whole: Batch, rollout: Rollout, raw: Estimates) -> dict[str, Tensor]:
     """Scale of everything that is regressed on; value targets far from +-10 slow learning down or blow it up."""
     reward = rows(rollout.reward)
     table = torch.stack([raw.advantage, whole.returns, whole.value, reward, raw.reward], 1)  # [M, 5, B]
-    means, stds = table.mean(2), table.std(2)
+    if whole.weight is None:
+        means, stds = table.mean(2), table.std(2)
+    else:
+        # A sum of rewards that the rollout's end cut short is no target: nothing learns from it, and nothing is said about it.
+        own, every = whole.weight, torch.ones_like(whole.weight)
+        means, stds = _moments(table, torch.stack([own, own, own, every, every], 1))
     names = ("adv", "return", "value", "reward")
     found = {f"{name}_mean": means[:, i] for i, name in enumerate(names)} | {f"{name}_std": stds[:, i] for i, name in enumerate(names)}
     found["reward_trained_std"] = stds[:, 4]
-    position = max(int(0.95 * whole.returns.shape[1]) - 1, 0)
-    found["return_abs_p95"] = whole.returns.abs().kthvalue(position + 1, dim=1).values
+    found["return_abs_p95"] = _high(whole.returns.abs(), whole.weight)
     low, high = torch.aminmax(reward, dim=1)
     return found | {"reward_min": low, "reward_max": high, "reward_nonzero": (reward != 0).float().mean(1)}
+
+
+def _moments(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation over the rows that count, which lie along the last axis."""
+    mean = _mean(x, weight)
+    square = ((x - mean).square() * weight).sum(-1) / (weight.sum(-1) - 1).clamp(min=1.0)
+    return mean.squeeze(-1), square.sqrt()
+
+
+def _high(x: Tensor, weight: Tensor | None) -> Tensor:
+    """95th percentile [M] of rows [M, B]."""
+    if weight is None:
+        return x.kthvalue(max(int(0.95 * x.shape[1]) - 1, 0) + 1, dim=1).values
+    counts = weight.sum(1, keepdim=True)
+    # Rows that do not count come first in order.
+    place = x.shape[1] - counts + ((0.95 * counts).floor() - 1).clamp(min=0)
+    ordered = x.masked_fill(weight == 0, -torch.inf).sort(1).values
+    return torch.where(counts > 0, ordered.gather(1, place.long().clamp(max=x.shape[1] - 1)), torch.nan).squeeze(1)
 
 
 def _update(plan: Plan, before: Learner, after: Learner, readings: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -187,6 +274,8 @@ def _ends(rollout: Rollout, whole: Batch, raw: Estimates) -> dict[str, Tensor]:
 
 def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
     """The costly ones, on at most 128 rows: gradients by loss term, features, what changed, errors early and late."""
+    if seen.rollout.valid is not None:
+        return _one_by_one(seen, lambda own, m: now_and_then(plan, own, cohort.one(hp, m)))
     count = seen.whole.log_prob.shape[1]
     index = torch.arange(0, count, max(count // PROBE_ROWS, 1), device=seen.whole.obs.device)[:PROBE_ROWS]
     probe = Batch(*(None if field is None else field[:, index] for field in seen.whole))  # type: ignore[arg-type]
@@ -201,20 +290,46 @@ def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tenso
         found["kl_exact"] = plan.policy.distribution.kl(rows(seen.rollout.dist)[:, index], dist).mean(1)
         found["ev_after"] = explained_variance(value, probe.returns)
         if seen.closing is None:
-            found["adv_logp_corr"] = correlation(probe.advantage, change)
-            found["ess"] = effective_sample_size(change)
+            found["adv_logp_corr"] = correlation(probe.advantage, change, probe.weight)
+            found["ess"] = effective_sample_size(change, probe.weight)
         found |= _by_time(seen.whole, seen.elapsed)
     return {PREFIX + name: number for name, number in found.items()}
+
+
+@torch.no_grad()
+def target_errors(seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
+    """Do targets follow from rewards and values? The recursion of TD(lambda), written out a second time, step by step.
+
+    Within an episode R[t] = r[t] + gamma ((1 - lambda) V[t + 1] + lambda R[t + 1]); at a terminal state R[t] = r[t]. Mean error over
+    such steps, relative to the size of targets and rewards; NaN where there was no such step. Blank for rollouts with rows that are
+    no transition.
+    """
+    rollout, whole = seen.rollout, seen.whole
+    if rollout.valid is not None:
+        return {}
+    shape = rollout.reward.shape
+    target, value, reward = (each.view(shape) for each in (whole.returns, whole.value, seen.raw.reward))
+    gamma, gae_lambda = (torch.ones_like(hp.gamma) if each is None else each for each in (hp.gamma, getattr(hp, "gae_lambda", None)))
+    gamma, gae_lambda = gamma.unsqueeze(-1), gae_lambda.unsqueeze(-1)
+    counted = torch.ones(shape, dtype=torch.bool, device=reward.device) if whole.weight is None else whole.weight.view(shape) > 0
+    inside = ~(rollout.terminated | rollout.truncated)[:, :-1] & counted[:, :-1]
+    due = reward[:, :-1] + gamma * ((1 - gae_lambda) * value[:, 1:] + gae_lambda * target[:, 1:])
+    scale = target.abs().mean((1, 2)) + reward.abs().mean((1, 2)) + 1e-8
+    errors = {
+        "target_error": ((target[:, :-1] - due).abs(), inside),
+        "target_error_ends": ((target - reward).abs(), rollout.terminated & counted),
+    }
+    return {PREFIX + name: (error * where).sum((1, 2)) / where.sum((1, 2)) / scale for name, (error, where) in errors.items()}
 
 
 def _gradients(plan: Plan, learner: Learner, probe: Batch, hp: SimpleNamespace) -> dict[str, Tensor]:
     """Do policy and value pull the trunk the same way, and who pulls harder?"""
     leaf = learner.flat.detach().requires_grad_()
     dist, value = mlp.actor_critic(plan.policy, plan.policy.layout.views(leaf), probe.obs, probe.action_mask)
-    advantage = normalize.standardize(probe.advantage)
-    policy_loss = losses.policy_gradient(plan.policy.distribution.log_prob(dist, probe.action), advantage)
-    value_loss = hp.vf_coef * losses.value_error(value, probe.returns)
-    entropy_loss = -hp.ent_coef * plan.policy.distribution.entropy(dist).mean(1, keepdim=True)
+    advantage = normalize.standardize(probe.advantage, probe.weight)
+    policy_loss = losses.policy_gradient(plan.policy.distribution.log_prob(dist, probe.action), advantage, probe.weight)
+    value_loss = hp.vf_coef * losses.value_error(value, probe.returns, probe.weight)
+    entropy_loss = -hp.ent_coef * losses.mean(plan.policy.distribution.entropy(dist), probe.weight)
     if plan.policy.net.shared:
         pulls = [_pull(plan, leaf, term) for term in (policy_loss, value_loss)]
     else:

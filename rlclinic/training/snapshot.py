@@ -112,8 +112,9 @@ def of_run(run: Path, step: int | None) -> tuple[Checkpoint, list[str]]:
     found, passed = checkpoints.newest(run)
     if found is None:
         raise CheckpointCorrupt(
-            f"run {run.name} has no checkpoint that can be used" + ("".join("\n  " + text for text in passed)) + ".\n"
-            f"  There is nothing to go on from.\n"
-            f"  Train it anew: rlclinic train {run.name}"
+            f"run {run.name} has no checkpoint that can be used.\n"
+            + "".join(f"  {text.partition(chr(10))[0]}\n" for text in passed)
+            + "  There is nothing to go on from.\n"
+            + f"  Train its settings and seed again, as a new run: rlclinic train {run.name}"
         )
     return found, passed

@@ -10,7 +10,7 @@ import torch
 
 from rlclinic.training import checkpoint as checkpoints
 from rlclinic.training import cohort as cohorts
-from rlclinic.training import evaluation, failures, rows, sentinels, snapshot
+from rlclinic.training import evaluation, failures, fingerprints, rows, sentinels, snapshot
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.cohort import Member
 from rlclinic.training.evaluation import Evaluation
@@ -44,7 +44,7 @@ def train(session: Session) -> None:
     config = cohort.config
     for member in cohort.members:
         with member.writing(cohort.env_steps):
-            member.writer.annotate(**provenance(cohort))
+            member.writer.annotate(**provenance(cohort), random_policy=member.baseline)
             member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
     session.row_env_steps = cohort.env_steps
     row_every = math.ceil(rows.ROW_ENV_STEPS / config.rollout_size)
@@ -55,10 +55,13 @@ def train(session: Session) -> None:
         if not session.waiting:
             # Only between rows: a checkpoint in the middle of one would lose the readings that wait for it.
             obey(session)
+        cohort.retire()
         final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
         due = {what: final or crosses(session, every) for what, every in schedule(config).items()}
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
         found = iterate(session, row_due=row_due, costly=due["costly"])
+        if due["costly"] or due["eval"]:
+            found |= fingerprint(session)
         evaluated = evaluate(session) if due["eval"] else None
         if row_due:
             write_rows(session, found, evaluated)
@@ -120,15 +123,22 @@ def iterate(session: Session, *, row_due: bool, costly: bool) -> dict[str, torch
 
 
 def look(session: Session, seen: Seen, costly: bool) -> dict[str, torch.Tensor]:
-    """The sentinels of this row, and the explained variance that people expect beside them."""
+    """The sentinels of this row."""
     cohort = session.cohort
     found = sentinels.every_row(cohort.plan, seen, cohort.env)
-    if "value" in seen.readings:  # without a baseline nobody trains the critic, and its errors say nothing
-        found["train/metrics/explained_variance"] = sentinels.explained_variance(seen.whole.value, seen.whole.returns)
     if costly:
         hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, cohort.plan.policy, cohort.device)
         found |= sentinels.now_and_then(cohort.plan, seen, hp)
+        found |= sentinels.target_errors(seen, hp)
     return found
+
+
+def fingerprint(session: Session) -> dict[str, torch.Tensor]:
+    """Which state the iteration left behind: that of a checkpoint written now."""
+    cohort, started = session.cohort, time.perf_counter()
+    found = fingerprints.of_state(cohort.learner, cohort.seed.view(-1, 1), cohort.iteration, cohort.env)
+    session.clock["sentinels"] += time.perf_counter() - started
+    return {sentinels.PREFIX + name: number for name, number in found.items()}
 
 
 def evaluate(session: Session) -> Evaluation | None:
@@ -175,6 +185,7 @@ def write_rows(session: Session, found: dict[str, torch.Tensor], evaluated: Eval
             **cohort.episodes.row(index),
             **losses[index],
             **looked[index],
+            **{sentinels.PREFIX + name: number for name, number in member.baseline.items()},
             **{f"train/hp/{name}": value for name, value in session.numbers[index].items()},
             "time/fps": fps,
             **{f"time/{phase}": seconds for phase, seconds in session.clock.items()},

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tests.mutations import broken_learning as learning
 from tests.mutations import broken_maths as maths
 from tests.mutations import broken_running as running
+from tests.mutations import broken_testimony as testimony
 
 
 class Seam(NamedTuple):
@@ -248,4 +249,34 @@ BUGS: tuple[Bug, ...] = (
     Bug("resume-no-normalizer", "A resume starts with a fresh normalizer.", WEIGHTS, running.normalizer_lost),
     Bug("resume-new-episodes", "A resume starts new episodes.", Seam("snapshot", "place"), running.environments_start_anew),
     Bug("nan-applied", "An update that is not finite is applied.", Seam("failures", "keep_finite"), running.broken_update_applied),
+    # ── what training says about itself ──
+    Bug("kl-counts-resets", "KL is averaged over rows that are no transition.", Seam("maths.losses", "kl_k3"), testimony.kl_of_every_row),
+    Bug(
+        "readings-count-resets",
+        "Clip fraction and ratios include rows that are no transition.",
+        Seam("loops.on_policy", "_reduce"),
+        testimony.readings_of_every_row,
+    ),
+    Bug(
+        "sentinels-count-resets",
+        "Sentinels include rows that are no transition.",
+        Seam("sentinels", "_one_by_one"),
+        testimony.sentinels_look_at_every_row,
+    ),
+    Bug(
+        "reset-row-as-start",
+        "The row of a reset is taken for the start that follows it.",
+        Seam("sentinels", "_after_resets"),
+        testimony.resets_count_as_what_followed,
+    ),
+    Bug("fingerprint-no-order", "A fingerprint ignores the order.", Seam("fingerprints", "_weights"), testimony.places_weigh_the_same),
+    Bug("fingerprint-rounded", "A fingerprint misses small changes.", Seam("fingerprints", "_bits"), testimony.rounded_before_hashing),
+    Bug(
+        "fingerprint-no-moments",
+        "The optimizer's fingerprint is of its step count alone.",
+        Seam("fingerprints", "of_state"),
+        testimony.moments_left_out,
+    ),
+    Bug("baseline-not-random", "The random baseline repeats one action.", Seam("baseline", "uniform"), testimony.first_action_always),
+    Bug("left-but-stepped", "Members that have left are still stepped.", Seam("assembly", "Cohort.retire"), testimony.everybody_is_stepped),
 )

@@ -40,6 +40,13 @@ class Signs(gym.Env[Any, Any]):
         return self.signs
 
 
+class Resetting(gym.vector.SyncVectorEnv):
+    """Three-step episodes that are reset in the step after their end: that step is no transition."""
+
+    def __init__(self, num_envs: int = 2, kind: str = "discrete") -> None:
+        super().__init__([lambda: Signs(kind, length=3)] * num_envs, autoreset_mode=gym.vector.AutoresetMode.NEXT_STEP)
+
+
 class Fragile(Signs):
     """Signs until its `last`-th step in all; then it raises, or gives what `gives` says."""
 

@@ -113,6 +113,7 @@ def test_a_row_sums_up_a_members_episodes() -> None:
     success = np.array([[np.nan, np.nan], [1.0, np.nan]])
     found = evaluation.Evaluation(returns, lengths, success)
     assert found.row(0) == {
+        "train/sentinel/fingerprint_normalizer_eval": None,
         "val/roll/ep_rew_mean": 2.0,
         "val/roll/ep_rew_std": 1.0,
         "val/roll/ep_rew_min": 1.0,

@@ -157,3 +157,17 @@ def test_the_first_bad_tensor_is_named_in_the_order_of_the_way_from_the_env_to_t
     assert failures.first_bad(0, rollout, whole, readings).startswith("value in gradient step 3 came first")
     readings["value"][2, 0] = 0.0
     assert failures.first_bad(0, rollout, whole, readings).startswith("the optimizer step came first")
+
+
+def test_nan_rewards_end_a_run_even_where_target_kl_refuses_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = on_policy.assess
+
+    def spoiled(plan: Any, learner: Any, rollout: Any, hp: Any) -> Any:
+        whole, raw = step(plan, learner, rollout, hp)
+        # A KL of NaN is not below any target: no step is applied, and the weights stay finite.
+        return whole._replace(log_prob=torch.full_like(whole.log_prob, torch.nan)), raw
+
+    monkeypatch.setattr(on_policy, "assess", spoiled)
+    runs = train(tmp_path, [make_config(env=SIGNS, seed=0, run=EVERY, algo={"target_kl": 0.01})], factory=tasks.Signs)
+    assert runs[0].status.state == "failed"
+    assert "not finite" in (runs[0].status.reason or "")

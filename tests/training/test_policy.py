@@ -156,3 +156,21 @@ def test_an_env_that_breaks_raises_what_broke(tmp_path: Path) -> None:
     policy = policies.load(trained(tmp_path, {"id": "Signs"}, tasks.Signs), "@last", lambda: tasks.Fragile(last=2))
     with pytest.raises(Exception, match="the simulator fell over"):
         policy.evaluate(2)
+
+
+class Two(gym.vector.SyncVectorEnv):
+    """A vector of two, always."""
+
+    def __init__(self) -> None:
+        super().__init__([tasks.Signs, tasks.Signs], autoreset_mode=gym.vector.AutoresetMode.NEXT_STEP)
+
+
+@pytest.mark.parametrize("factory", [tasks.Resetting, Two])
+def test_a_policy_that_was_trained_in_a_vector_env_acts_on_single_observations(tmp_path: Path, factory: Any) -> None:
+    config = make_config(env={"id": "Vector"}, run={"max_env_steps": 64, "eval_episodes": 2})
+    run = train(tmp_path, [config], factory=factory)[0]
+    assert run.status.state == "finished", run.status.reason
+    policy, env = policies.load(run, "@last", factory), tasks.Signs()
+    obs, _ = env.reset(seed=1)
+    assert env.action_space.contains(policy.act(obs))
+    assert policy.evaluate(2).returns.shape == (1, 2)

@@ -53,6 +53,14 @@ def test_the_divergence_is_that_of_the_last_epoch_of_each_iteration() -> None:
     assert member_row(table)["train/metrics/kl_divergence"] == pytest.approx((kl[2] + kl[3] + kl[6] + kl[7]) / 4)
 
 
+def test_the_first_epochs_have_a_divergence_and_a_clip_fraction_of_their_own() -> None:
+    table = readings([[0, 0, 1, 1], [0, 0, 1, 1]], [[1] * 4] * 2)
+    kl, clipped = table["kl"].flatten().tolist(), table["clip_fraction"].flatten().tolist()
+    row = member_row(table)
+    assert row["train/sentinel/kl_first_epoch"] == pytest.approx((kl[0] + kl[1] + kl[4] + kl[5]) / 4)
+    assert row["train/sentinel/clip_fraction_first_epoch"] == pytest.approx((clipped[0] + clipped[1] + clipped[4] + clipped[5]) / 4)
+
+
 def test_steps_after_an_early_stop_are_left_out_and_the_refused_one_is_not() -> None:
     # The second step of the first epoch was refused; neighbours went on for two more.
     table = readings([[0, 0, 1, 1]], [[1, 0, 0, 0]])
@@ -97,6 +105,11 @@ def test_an_algorithm_without_a_ratio_has_no_divergence() -> None:
     table = readings([[0]], [[1]])
     del table["kl"], table["clip_fraction"]
     assert "train/metrics/kl_divergence" not in member_row(table)
+
+
+def test_a_number_of_48_bits_reaches_the_row_exactly() -> None:
+    number = float(2**48 - 1)
+    assert rows.per_member({"a": torch.tensor([number], dtype=torch.float64), "b": torch.tensor([0.1])})[0]["a"] == number
 
 
 def test_sentinels_become_one_dict_per_member_and_nan_a_blank() -> None:

@@ -15,6 +15,7 @@ from rlclinic.training.loops import on_policy
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.nets import mlp
 from rlclinic.training.sentinels import PREFIX, Seen
+from tests.training import tasks
 from tests.training.cohorts import ALGOS, TASKS, Workshop, make_config, workshop
 
 MEMBERS = 2
@@ -41,11 +42,13 @@ def lived(at: Workshop) -> Seen:
 
 
 def cheap(at: Workshop, seen: Seen) -> dict[str, Tensor]:
-    return {name.removeprefix(PREFIX): value for name, value in sentinels.every_row(at.plan, seen, at.env).items()}
+    found = sentinels.every_row(at.plan, seen, at.env)
+    return {name.removeprefix(PREFIX): value for name, value in found.items() if name.startswith(PREFIX)}
 
 
 def costly(at: Workshop, seen: Seen) -> dict[str, Tensor]:
-    return {name.removeprefix(PREFIX): value for name, value in sentinels.now_and_then(at.plan, seen, at.numbers()).items()}
+    found = sentinels.now_and_then(at.plan, seen, at.numbers()) | sentinels.target_errors(seen, at.numbers())
+    return {name.removeprefix(PREFIX): value for name, value in found.items()}
 
 
 # ── which there are ──
@@ -423,3 +426,115 @@ def test_costly_sentinels_look_at_five_hundred_rows_at_most_spread_over_the_roll
     seen = seen._replace(whole=seen.whole._replace(obs=seen.whole.obs.clone()))
     seen.whole.obs[:, 1::2] = 1e6  # rows that are not looked at
     assert costly(at, seen)["activation_norm_actor"].max() < 10
+
+
+# ── rows that are no transition ──
+
+
+def with_resets(kind: str = "ppo", actions: str = "discrete") -> Workshop:
+    env = {"id": "Resetting", "kwargs": {"kind": actions}, "normalize_obs": True}
+    return workshop([make_config(kind, env, seed) for seed in range(MEMBERS)], tasks.Resetting)
+
+
+def poisoned(seen: Seen) -> Seen:
+    """The same with nonsense in every row that is no transition."""
+    valid = seen.rollout.valid
+    assert valid is not None
+
+    def spoilt(x: Tensor, by: float) -> Tensor:
+        assert valid is not None
+        counts = valid if x.shape[:3] == valid.shape else rows(valid)
+        return torch.where(counts.view(counts.shape + (1,) * (x.dim() - counts.dim())), x, torch.full_like(x, by))
+
+    lived_through = ("obs", "next_obs", "net_obs", "net_next_obs", "reward", "dist")
+    rollout = replace(seen.rollout, **{name: spoilt(getattr(seen.rollout, name), 77.0) for name in lived_through})
+    learned_from = ("obs", "log_prob", "advantage", "returns", "value")
+    whole = seen.whole._replace(**{name: spoilt(getattr(seen.whole, name), -55.0) for name in learned_from})
+    raw = seen.raw._replace(advantage=spoilt(seen.raw.advantage, 33.0), reward=spoilt(seen.raw.reward, 44.0))
+    return seen._replace(rollout=rollout, whole=whole, raw=raw, elapsed=spoilt(seen.elapsed, 999.0))
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+@pytest.mark.parametrize("actions", ["discrete", "box"])
+def test_rows_in_which_a_vector_env_only_reset_change_no_sentinel(kind: str, actions: str) -> None:
+    at = with_resets(kind, actions)
+    seen = lived(at)
+    assert seen.rollout.valid is not None
+    assert (~seen.rollout.valid).any(2).any(1).all(), "every member has such rows"
+    found = sentinels.every_row(at.plan, seen, at.env) | sentinels.now_and_then(at.plan, seen, at.numbers())
+    spoilt = poisoned(seen)
+    others = sentinels.every_row(at.plan, spoilt, at.env) | sentinels.now_and_then(at.plan, spoilt, at.numbers())
+    assert found.keys() == others.keys()
+    for name, value in found.items():
+        assert value.shape == (MEMBERS,)
+        torch.testing.assert_close(value, others[name], equal_nan=True, rtol=0, atol=0, msg=name)
+
+
+def test_statistics_are_those_of_the_rows_that_count() -> None:
+    at = with_resets()
+    seen = lived(at)
+    assert seen.rollout.valid is not None
+    found = cheap(at, seen)
+    for m in range(MEMBERS):
+        counts = seen.rollout.valid[m]
+        reward, target = seen.rollout.reward[m][counts], seen.whole.returns[m][counts.flatten()]
+        assert found["reward_mean"][m].item() == pytest.approx(reward.mean().item())
+        assert found["return_std"][m].item() == pytest.approx(target.std().item())
+        shares = torch.bincount(seen.rollout.action[m][counts], minlength=2) / counts.sum()
+        assert found["action_top_share"][m].item() == pytest.approx(shares.max().item())
+
+
+def test_an_env_that_resets_a_step_late_keeps_its_final_observations() -> None:
+    at = with_resets()
+    seen = lived(at)
+    # Three signs: one end in eight looks like the next start by chance.
+    assert all(share < 0.6 for share in cheap(at, seen)["next_obs_is_reset"].tolist())
+    # Overwritten by what comes after the reset, one row later.
+    late = torch.cat([seen.rollout.following[:, 1:], seen.rollout.following[:, -1:]], 1)
+    spoilt = replace(seen.rollout, next_obs=torch.where(seen.rollout.end.unsqueeze(-1), late, seen.rollout.next_obs))
+    assert all(share > 0.6 for share in cheap(at, seen._replace(rollout=spoilt))["next_obs_is_reset"].tolist())
+
+
+def test_a_member_with_no_row_that_counts_is_blank_and_its_neighbour_is_not() -> None:
+    at = with_resets()
+    seen = lived(at)
+    assert seen.rollout.valid is not None
+    none = seen.rollout.valid.clone()
+    none[0] = False
+    found = cheap(at, seen._replace(rollout=replace(seen.rollout, valid=none)))
+    assert found["reward_mean"].isnan().tolist() == [True, False]
+
+
+def test_rewards_that_the_rollouts_end_cut_short_are_no_targets() -> None:
+    at = shop("reinforce without baseline", env={"max_episode_steps": 20})
+    seen = lived(at)
+    weight = seen.whole.weight
+    assert weight is not None
+    assert (weight == 0).any(1).all()
+    found = cheap(at, seen)
+    for m in range(MEMBERS):
+        target = seen.whole.returns[m][weight[m] > 0]
+        assert found["return_mean"][m].item() == pytest.approx(target.mean().item())
+        assert found["return_std"][m].item() == pytest.approx(target.std().item())
+        place = max(int(0.95 * len(target)) - 1, 0)
+        assert found["return_abs_p95"][m].item() == pytest.approx(target.abs().sort().values[place].item())
+
+
+# ── targets ──
+
+
+@pytest.mark.parametrize("kind", ALGOS)
+def test_targets_follow_from_rewards_and_values(kind: str) -> None:
+    at = shop(kind, "discrete")
+    found = sentinels.target_errors(lived(at), at.numbers())
+    assert float(found[PREFIX + "target_error"].max()) < 1e-5
+    assert float(found[PREFIX + "target_error_ends"].nan_to_num().max()) < 1e-5
+
+
+def test_a_target_that_is_off_in_one_step_shows() -> None:
+    at = shop("ppo", "discrete")
+    seen = lived(at)
+    spoiled = seen.whole.returns.clone()
+    spoiled[:, 3] += 1.0
+    found = sentinels.target_errors(seen._replace(whole=seen.whole._replace(returns=spoiled)), at.numbers())
+    assert float(found[PREFIX + "target_error"].min()) > 1e-3

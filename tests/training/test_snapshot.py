@@ -100,3 +100,14 @@ def test_a_saved_place_fits_only_envs_of_its_own_shape() -> None:
 def test_without_any_checkpoint_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
     with pytest.raises(CheckpointCorrupt, match="no checkpoint"):
         snapshot.of_run(tmp_path, None)
+
+
+def test_checkpoints_that_were_passed_over_are_named_and_the_advice_is_a_new_run(tmp_path: Path) -> None:
+    (tmp_path / "g1-s0" / "checkpoints" / "64").mkdir(parents=True)
+    with pytest.raises(CheckpointCorrupt) as caught:
+        snapshot.of_run(tmp_path / "g1-s0", None)
+    first, why, *_, advice = str(caught.value).split("\n")
+    assert first == "run g1-s0 has no checkpoint that can be used."
+    assert "64 cannot be used: it is incomplete" in why
+    assert advice.endswith("as a new run: rlclinic train g1-s0")
+    assert "An earlier one is used" not in str(caught.value)

@@ -14,7 +14,7 @@ from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.training import trainer
 from rlclinic.training.__main__ import train_runs
-from tests.training import cohorts
+from tests.training import cohorts, tasks
 from tests.training.cohorts import TASKS, Interrupted, assert_same_run, interrupt_at, make_config, table, train
 
 EVERY = {"checkpoint_every_env_steps": 32}
@@ -197,6 +197,36 @@ def test_a_run_that_was_asked_to_stop_resumes_as_if_it_never_had(tmp_path: Path,
     assert train_runs([stopped], resume=True)
     assert stopped.status.state == "finished"
     assert_same_run(stopped, straight)
+
+
+class Counted(tasks.Signs):
+    """Signs that count the steps of all copies together."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        type(self).steps += 1
+        return super().step(action)
+
+
+def test_environments_of_a_member_that_has_left_are_stepped_no_more(tmp_path: Path) -> None:
+    config = {"env": {"id": "Counted"}, "run": {"eval_episodes": 0, "max_env_steps": 160}}
+    Counted.steps = 0
+    alone = train(tmp_path / "alone", [make_config(**config)], factory=Counted)[0]
+    assert alone.status.env_steps == Counted.steps == 160
+    Counted.steps = 0
+
+    def first_leaves(row: dict[str, Any]) -> None:
+        if row["total_timesteps"] == 64 and row["run"].seed == 1:
+            row["run"].ask(stop=True)
+
+    stays, leaves = train(
+        tmp_path / "both", [make_config(**config, seed=seed) for seed in range(2)], factory=Counted, callback=first_leaves
+    )
+    assert leaves.status.state == "stopped"
+    assert leaves.status.env_steps == 64
+    assert Counted.steps == 160 + 64
+    assert_same_run(stays, alone)
 
 
 def test_a_callback_that_says_no_stops_every_member_with_a_checkpoint(tmp_path: Path) -> None:

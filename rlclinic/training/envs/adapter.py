@@ -1,6 +1,6 @@
 """Any Gymnasium environment as a VecEnv: arrays in, tensors out, seeds, failures. How envs are stepped is a backend's matter."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +27,10 @@ class Backend(Protocol):
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
         """Step all envs; whether `rows.obs` holds rows that differ from `rows.next_obs`."""
+        ...
+
+    def retire(self, members: Iterable[int]) -> None:
+        """Leave these members alone from now on."""
         ...
 
     def render(self, member: int, env: int) -> Any: ...
@@ -137,6 +141,9 @@ class GymnasiumEnv:
         """A picture of one env (it must have been made with kwargs render_mode)."""
         return self._backend.render(member, env)
 
+    def retire(self, members: Iterable[int]) -> None:
+        self._backend.retire(members)
+
     def close(self) -> None:
         self._backend.close()
 
@@ -148,10 +155,12 @@ class Local:
         self._lanes = lanes
         self.skips = skips
         self.failures: dict[int, Exception] = {}
+        self._out: set[int] = set()
+        """Members whose envs are closed: failed or retired."""
 
     def reset(self, seeds: list[list[int]], rows: Rows) -> None:
         for member, lanes in enumerate(self._lanes):
-            if member not in self.failures:
+            if member not in self._out:
                 try:
                     lanes.reset(seeds[member], rows.of(member))
                 except EnvironmentFailed as reason:
@@ -160,7 +169,7 @@ class Local:
     def step(self, action: np.ndarray, rows: Rows) -> bool:
         ended = False
         for member, lanes in enumerate(self._lanes):
-            if member not in self.failures:
+            if member not in self._out:
                 try:
                     ended |= lanes.step(action[member], rows.of(member))
                 except EnvironmentFailed as reason:
@@ -170,12 +179,15 @@ class Local:
     def _fail(self, member: int, rows: Rows, reason: Exception) -> None:
         self.failures[member] = reason
         rows.of(member).clear()
-        self._lanes[member].close()
+        self.retire([member])
+
+    def retire(self, members: Iterable[int]) -> None:
+        for member in set(members) - self._out:
+            self._out.add(member)
+            self._lanes[member].close()
 
     def render(self, member: int, env: int) -> Any:
         return self._lanes[member].render(env)
 
     def close(self) -> None:
-        for member, lanes in enumerate(self._lanes):
-            if member not in self.failures:
-                lanes.close()
+        self.retire(range(len(self._lanes)))

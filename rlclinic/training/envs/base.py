@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -84,6 +85,10 @@ class VecEnv(Protocol):
 
     def load_state(self, state: dict[str, Tensor]) -> Tensor:
         """Continue from state(); returns the observation to act on, [M, N, *obs_shape]."""
+        ...
+
+    def retire(self, members: Iterable[int]) -> None:
+        """Step these members no more, as they train no more: where each has envs of its own, they are closed, and its rows mean nothing."""
         ...
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ class Reply:
 
 
 def main(pipe: Connection, plan: Plan) -> None:
-    """Obey ("reset", seeds), ("step", members to drop) and ("close",) until the pipe closes, as it does when training dies."""
+    """Obey ("reset", seeds, members to drop), ("step", members to drop) and ("close",) until the pipe closes, as it does with training."""
     # Ctrl-C reaches the whole process group; training decides what is to be done, not each worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -92,7 +92,8 @@ class _Crew:
             lanes = Lanes(envs, name, obs, act, plan.masked, plan.once, part.first)
             self._lanes[part] = lanes, rows.of(part.place)
 
-    def reset(self, seeds: list[list[int]]) -> Reply:
+    def reset(self, seeds: list[list[int]], dropped: frozenset[int]) -> Reply:
+        self._drop(*(part for part in self._lanes if part.member in dropped))
         failed = []
         for part, (lanes, rows) in list(self._lanes.items()):
             try:
@@ -103,11 +104,9 @@ class _Crew:
         return Reply(failed=tuple(failed))
 
     def step(self, dropped: frozenset[int]) -> Reply:
+        self._drop(*(part for part in self._lanes if part.member in dropped))
         ended, failed = False, []
         for part, (lanes, rows) in list(self._lanes.items()):
-            if part.member in dropped:
-                self._drop(part)
-                continue
             rows.blank()
             try:
                 ended |= lanes.step(self._action[part.place], rows)
@@ -116,13 +115,13 @@ class _Crew:
                 self._drop(part)
         return Reply(ended, tuple(failed))
 
-    def _drop(self, part: Part) -> None:
-        lanes, _ = self._lanes.pop(part)
-        lanes.close()
+    def _drop(self, *parts: Part) -> None:
+        for part in parts:
+            lanes, _ = self._lanes.pop(part)
+            lanes.close()
 
     def close(self) -> None:
-        for part in list(self._lanes):
-            self._drop(part)
+        self._drop(*self._lanes)
 
 
 def views(memory: dict[str, tuple[Any, str, tuple[int, ...]]]) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ import itertools
 import multiprocessing
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -41,6 +41,7 @@ class Workers:
     ) -> None:
         self.failures: dict[int, Exception] = {}
         self.skips = once
+        self._retired: set[int] = set()
         self._name = making.name_of(config, factory)
         self._shape = shape
         memory = _memory(observations, actions, shape, config.action_mask)
@@ -63,19 +64,19 @@ class Workers:
             raise ConfigError(str(self.failures[0]))
 
     def reset(self, seeds: list[list[int]], rows: Rows) -> None:
-        self._ask("reset", seeds)
+        self._ask("reset", seeds, self._out())
         np.copyto(rows.obs, self._rows.obs)
         if rows.mask is not None and self._rows.mask is not None:
             np.copyto(rows.mask, self._rows.mask)
-        self._clear_failed(rows)
+        self._clear_out(rows)
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
         np.copyto(self._action, action)
-        ended = self._ask("step", frozenset(self.failures))
+        ended = self._ask("step", self._out())
         for name, array in vars(rows).items():
             if array is not None:
                 np.copyto(array, getattr(self._rows, name))
-        self._clear_failed(rows)
+        self._clear_out(rows)
         return ended
 
     def _ask(self, *command: Any) -> bool:
@@ -91,9 +92,16 @@ class Workers:
             self.failures.setdefault(member, EnvironmentFailed(text))
         return reply.ended
 
-    def _clear_failed(self, rows: Rows) -> None:
-        for member in self.failures:
+    def _out(self) -> frozenset[int]:
+        """Members whose envs are no longer stepped; their workers close them when they hear of it."""
+        return frozenset(self._retired.union(self.failures))
+
+    def _clear_out(self, rows: Rows) -> None:
+        for member in self._out():
             rows.of(member).clear()
+
+    def retire(self, members: Iterable[int]) -> None:
+        self._retired.update(members)
 
     def render(self, member: int, env: int) -> Any:
         raise UsageError("Environments in other processes give no pictures.\n  Only their numbers come back.\n  Try: --set env.workers=0")

@@ -1,5 +1,6 @@
 """Adds to what the agent sees, for all envs at once: the last frames, and how much of the time limit has passed."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,9 @@ class Augmented:
     def render(self, member: int = 0, env: int = 0) -> Any:
         """A picture of one env, where the wrapped one can give it."""
         return self._env.render(member, env)  # type: ignore[attr-defined]
+
+    def retire(self, members: Iterable[int]) -> None:
+        self._env.retire(members)
 
     def close(self) -> None:
         self._env.close()

@@ -61,6 +61,7 @@ class Closing(NamedTuple):
 
     advantage: Tensor
     log_ratio: Tensor
+    weight: Tensor | None = None
 
 
 @dataclass
@@ -173,6 +174,8 @@ def learn(
         tried = going
         flat, state, going, found = update_step(plan, flat, state, batch, hp, going)
         closing = _close(closing, batch, found, tried)
+        if batch.weight is not None:
+            found["weight"] = batch.weight
         for name, reading in found.items():
             readings.setdefault(name, []).append(reading)
         epochs.append(epoch)
@@ -191,9 +194,10 @@ def _close(closing: Closing | None, batch: Batch, found: dict[str, Tensor], trie
     """The newest minibatch of every member that still tried one: what its neighbours do after it stopped is not its own."""
     if "log_ratio" not in found:
         return None
+    new = Closing(batch.advantage, found["log_ratio"], batch.weight)
     if closing is None or tried is None:
-        return Closing(batch.advantage, found["log_ratio"])
-    return Closing(torch.where(tried, batch.advantage, closing.advantage), torch.where(tried, found["log_ratio"], closing.log_ratio))
+        return new
+    return Closing(*(None if one is None else torch.where(tried, one, old) for one, old in zip(new, closing, strict=True)))  # type: ignore[arg-type]
 
 
 def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
@@ -205,12 +209,15 @@ def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
 @torch.no_grad()
 def _reduce(table: dict[str, Tensor], hp: SimpleNamespace) -> dict[str, Tensor]:
     """Numbers per gradient step [U, M] out of rows [U, M, B]: once per iteration instead of once per step."""
+    weight = table.pop("weight", None)
     if "log_ratio" in table:
         log_ratio = table.pop("log_ratio")
-        deviation = torch.expm1(log_ratio)
-        table["kl"] = losses.kl_k3(log_ratio)
-        table["clip_fraction"] = (deviation.abs() > hp.clip_range).float().mean(-1, keepdim=True)
-        table["ratio_deviation"] = deviation.abs().amax(-1, keepdim=True)
+        deviation = torch.expm1(log_ratio).abs()
+        table["kl"] = losses.kl_k3(log_ratio, weight)
+        beyond = (deviation > hp.clip_range).float()
+        table["clip_fraction"] = beyond.mean(-1, keepdim=True) if weight is None else losses.mean(beyond, weight)
+        # A row that does not count is no step of the policy's: its ratio may be anything.
+        table["ratio_deviation"] = (deviation if weight is None else deviation * weight).amax(-1, keepdim=True)
     norms = table.pop("grad_squares").sqrt()
     table |= {f"grad_norm/{name}": norms[..., i : i + 1] for i, name in enumerate(("trunk", "actor_head", "critic_head"))}
     table["grad_norm/all"] = norms.square().sum(-1, keepdim=True).sqrt()
@@ -228,7 +235,7 @@ def update_step(
         squares = torch.cat([part.sum(1, keepdim=True) for part in (grad * grad).split(plan.policy.parts, 1)], 1)
         if hp.target_kl is not None and "log_ratio" in readings:
             # Checked before the step is applied: a policy that has moved too far stays where it is.
-            within = losses.kl_k3(readings["log_ratio"]) <= 1.5 * hp.target_kl
+            within = losses.kl_k3(readings["log_ratio"], batch.weight) <= 1.5 * hp.target_kl
             active = within if active is None else active & within
         if hp.max_grad_norm is not None:
             grad = optim.clip_by_norm(grad, squares.sum(1, keepdim=True).sqrt(), hp.max_grad_norm)

@@ -201,3 +201,33 @@ def test_closing_closes_every_env() -> None:
     env.close()
     assert len(made) == 4
     assert all(walk.closed for walk in made)
+
+
+def test_a_retired_members_envs_are_closed_and_its_neighbours_play_on_as_before() -> None:
+    made: list[toys.Walk] = []
+
+    def factory() -> toys.Walk:
+        made.append(toys.Walk())
+        return made[-1]
+
+    env, whole = (
+        envs.make(EnvConfig(id="Own"), [0, 1, 2], 2, factory=factory),
+        envs.make(EnvConfig(id="Own"), [0, 1, 2], 2, factory=toys.Walk),
+    )
+    env.reset(), whole.reset()
+    action = torch.ones(3, 2, dtype=torch.int64)
+    for _ in range(2):
+        env.step(action), whole.step(action)
+    env.retire([1])
+    env.retire([1])  # a second time changes nothing
+    assert [walk.closed for walk in made] == [False, False, True, True, False, False]
+    for _ in range(9):
+        step, other = env.step(action), whole.step(action)
+        for ours, theirs in zip(step[:5], other[:5], strict=True):
+            assert torch.equal(ours[[0, 2]], theirs[[0, 2]])
+        assert not any(tensor[1].any() for tensor in (step.next_obs, step.reward, step.terminated, step.truncated))
+    assert [walk.taken for walk in made[2:4]] == [2, 2]
+    assert env.failures == {}
+    assert torch.equal(env.reset()[[0, 2]], whole.reset()[[0, 2]])
+    env.close()
+    assert all(walk.closed for walk in made)

@@ -55,6 +55,25 @@ def test_evaluation_masks_and_kwargs_work_in_workers_too() -> None:
         there.close()
 
 
+def test_a_retired_member_is_dropped_by_its_worker_and_its_rows_mean_nothing() -> None:
+    env: Any = envs.make(EnvConfig(id="Own", workers=2, kwargs={"length": 3}), [0, 1], 2, factory=toys.Walk)
+    here = envs.make(EnvConfig(id="Own", kwargs={"length": 3}), [0, 1], 2, factory=toys.Walk)
+    try:
+        env.reset(), here.reset()
+        action = torch.ones((2, 2), dtype=torch.int64)
+        for _ in range(3):  # the last one ends an episode: its flags must not stay behind
+            env.step(action), here.step(action)
+        env.retire([0])
+        for _ in range(4):
+            step, other = env.step(action), here.step(action)
+            assert torch.equal(step.next_obs[1], other.next_obs[1])
+            assert not any(tensor[0].any() for tensor in step[:5])
+        assert torch.equal(env.reset()[1], here.reset()[1])
+        assert env.failures == {}
+    finally:
+        env.close()
+
+
 def test_a_killed_worker_fails_the_members_it_stepped_and_no_other() -> None:
     env: Any = envs.make(EnvConfig(id="Own", workers=2), [0, 1], 3, factory=toys.Walk)
     here = envs.make(EnvConfig(id="Own"), [0, 1], 3, factory=toys.Walk)

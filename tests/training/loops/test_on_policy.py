@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -290,16 +289,9 @@ def test_normalizers_cover_what_the_iteration_saw_and_frozen_members_keep_theirs
     assert torch.equal(after.flat, at.learner.flat)
 
 
-class Resetting(gym.vector.SyncVectorEnv):
-    """Three-step episodes that are reset in the step after their end: that step is no transition."""
-
-    def __init__(self, num_envs: int = 2) -> None:
-        super().__init__([lambda: tasks.Signs(length=3)] * num_envs, autoreset_mode=gym.vector.AutoresetMode.NEXT_STEP)
-
-
 def test_rows_in_which_a_vector_env_only_reset_teach_nothing_and_count_nowhere() -> None:
     configs = [make_config(env={"id": "Resetting", "normalize_obs": True, "normalize_reward": True}, seed=seed) for seed in range(2)]
-    at = workshop(configs, Resetting)
+    at = workshop(configs, tasks.Resetting)
     rollout = at.collect()
     assert rollout.valid is not None
     assert (~rollout.valid).any()
@@ -312,6 +304,12 @@ def test_rows_in_which_a_vector_env_only_reset_teach_nothing_and_count_nowhere()
     noise = torch.where(idle, 50.0, 0.0)
     moved = whole._replace(advantage=whole.advantage + noise, returns=whole.returns + noise, value=whole.value - noise)
     assert torch.equal(learned(at, whole)[0].flat, learned(at, moved)[0].flat)
+    # And so are the readings, though the old policy's log-probabilities of those rows are far from the new one's.
+    odd_ratio = whole._replace(log_prob=torch.where(idle, whole.log_prob + 3.0, whole.log_prob))
+    readings, others = learned(at, whole)[1], learned(at, odd_ratio)[1]
+    for name in ("kl", "clip_fraction", "ratio_deviation", "entropy", "policy", "value"):
+        assert torch.equal(readings[name], others[name]), name
+    assert float(readings["kl"].max()) > 0
     everyone = torch.ones(2, 1, dtype=torch.bool)
     stats = on_policy.renormalize(at.plan, at.learner, rollout, hp, everyone).obs_stats
     odd = replace(rollout, obs=torch.where(rollout.valid.unsqueeze(-1), rollout.obs, 99.0))
@@ -320,6 +318,17 @@ def test_rows_in_which_a_vector_env_only_reset_teach_nothing_and_count_nowhere()
     assert again is not None
     assert torch.equal(stats.mean, again.mean)
     assert stats.count.flatten().tolist() == rollout.valid.sum((1, 2)).tolist()
+
+
+def test_rows_that_count_nowhere_do_not_stop_an_update_either() -> None:
+    at = workshop([make_config(env={"id": "Resetting"}, algo={"target_kl": 0.1})], tasks.Resetting)
+    whole = at.whole()
+    assert whole.weight is not None
+    far = whole._replace(log_prob=torch.where(whole.weight == 0, whole.log_prob + 5.0, whole.log_prob))
+    readings = learned(at, far)[1]
+    assert readings["applied"].all()
+    stopped = learned(at, far._replace(weight=None))[1]
+    assert not stopped["applied"].any()
 
 
 def test_the_readings_are_the_losses_of_each_minibatch() -> None:

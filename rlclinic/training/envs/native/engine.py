@@ -1,5 +1,7 @@
 """Steps any native environment as [M, N] tensors: time limits, auto-reset, counters. The physics is in the sibling modules."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -98,6 +100,9 @@ class NativeEnv:
             self._chances.rewind(state["clock"].to(self._device))
         self.action_mask = self._dynamics.mask(self._state)
         return self._dynamics.observe(self._state)
+
+    def retire(self, members: Iterable[int]) -> None:
+        """Nothing to save: the same operations step everybody."""
 
     def close(self) -> None:
         """Nothing to free."""

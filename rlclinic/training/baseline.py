@@ -1,0 +1,59 @@
+"""What a policy that knows nothing gets: the level below which a run has learned less than nothing."""
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from rlclinic.config import Config
+from rlclinic.errors import RlclinicError
+from rlclinic.training import envs, evaluation, rng
+from rlclinic.training.envs.base import EVALUATION_SEED
+from rlclinic.training.maths import distributions
+
+NAMES: Final = ("random_return", "random_return_std", "random_length")
+EPISODES: Final = 20
+LONGEST: Final = 2_000
+"""Steps after which an episode counts as it stands: at random, a task without a time limit may go on for ever."""
+
+
+@torch.no_grad()
+def measure(config: Config, *, native: bool, device: str, factory: Any = None) -> dict[str, float]:
+    """Return and length of a uniformly random policy from the evaluation starts; empty where the environment fails.
+
+    On environments of its own, with randomness of its own: nothing that training or evaluation does can change by it. The same
+    for every seed, so that a cohort measures it once. Gymnasium's environments are played only where the run evaluates at all.
+    """
+    episodes = EPISODES if native else config.run.eval_episodes
+    if not episodes:
+        return {}
+    settings = config.env.model_copy(update={"workers": 0})
+    try:
+        env = envs.make(settings, [EVALUATION_SEED], episodes, device=device, evaluation=True, factory=factory)
+    except RlclinicError:
+        return {}  # training's own environments say what is wrong, where it matters
+    try:
+        found = evaluation.play(env, lambda obs, mask, t: uniform(env, mask, t, obs.device), [True], LONGEST)
+        if env.failures:
+            return {}
+        return {
+            "random_return": float(found.returns.mean()),
+            "random_return_std": float(found.returns.std()),
+            "random_length": float(found.lengths.mean()),
+        }
+    finally:
+        env.close()
+
+
+def uniform(env: Any, mask: Tensor | None, t: int, device: torch.device) -> Tensor:
+    """Actions [1, N] of which every allowed one is as likely; on a side without a bound, a normal one."""
+    distribution = distributions.of(env.action)
+    seed = torch.full((1, 1), EVALUATION_SEED, device=device)
+    index = torch.arange(env.n_envs, device=device).view(1, -1)
+    noise = distribution.noise(seed, t, index)
+    if env.action.kind != "box":
+        dist = torch.zeros(1, env.n_envs, distribution.outputs(False), device=device)
+        return distribution.sample(dist if mask is None else distributions.forbid(distribution, dist, mask), noise)
+    low, high = (torch.as_tensor(bound, dtype=torch.float32, device=device) for bound in (env.action.low, env.action.high))
+    share = rng.uniform(seed.unsqueeze(-1), rng.EXPLORATION, t, index.unsqueeze(-1), torch.arange(distribution.size, device=device))
+    return torch.where(torch.isfinite(low) & torch.isfinite(high), low + share * (high - low), noise)
