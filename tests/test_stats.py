@@ -172,3 +172,103 @@ def test_one_seed_has_a_ratio_but_no_interval() -> None:
 def test_nothing_to_average_is_refused(times: list[float | None], horizon: float) -> None:
     with pytest.raises(UsageError, match="restricted mean"):
         stats.restricted_mean(times, horizon)
+
+
+# ── against rliable ──
+
+# python -m venv v; v/bin/pip install rliable==1.2.0 "arch<8" "pandas<3"; then, in v/bin/python:
+#   from rliable import library, metrics
+#   library.get_interval_estimates({"a": A, "b": B}, lambda x: np.array([metrics.aggregate_iqm(x)]), reps=50_000)
+#   library.get_interval_estimates({"ba": (B, A)}, metrics.probability_of_improvement, reps=2_000)
+# with A and B as columns of one task.
+A = [110.1, 95.0, 85.9, 113.5, 84.1, 140.6, 116.2, 108.3, 49.4, 34.5]
+B = [69.4, 159.0, 143.0, 57.9, 158.2, 93.0, 93.1, 225.4, 138.3, 151.6, 152.6, 57.2]
+
+
+def test_iqms_and_their_intervals_agree_with_rliable() -> None:
+    assert stats.estimate(A) == pytest.approx((99.48333333, 72.5325, 113.56666667), abs=1.5)
+    assert stats.estimate(B) == pytest.approx((128.6, 86.86666667, 153.96666667), abs=1.5)
+    assert stats.iqm(A) == pytest.approx(99.48333333)
+
+
+def test_the_probability_of_improvement_agrees_with_rliable() -> None:
+    found = stats.improvement(B, A)
+    assert found.value == pytest.approx(0.69166667)
+    # rliable's bootstrap gives [0.425, 0.9]; the score interval is a little wider downwards and narrower upwards.
+    assert found.low == pytest.approx(0.425, abs=0.05)
+    assert found.high == pytest.approx(0.9, abs=0.05)
+
+
+# ── differences ──
+
+
+def test_a_difference_draws_each_side_among_its_own_seeds() -> None:
+    oracle = scipy.stats.bootstrap(
+        (np.array(B), np.array(A)),
+        lambda x, y, axis: stats.iqm(x, axis=axis) - stats.iqm(y, axis=axis),
+        method="percentile",
+        n_resamples=20_000,
+        rng=np.random.default_rng(0),
+        vectorized=True,
+    )
+    found = stats.bootstrap_difference(B, A)
+    assert found.value == pytest.approx(128.6 - 99.48333333)
+    assert found.low == pytest.approx(oracle.confidence_interval.low, abs=1.5)
+    assert found.high == pytest.approx(oracle.confidence_interval.high, abs=1.5)
+
+
+def test_equal_values_differ_by_nothing() -> None:
+    assert stats.bootstrap_difference([5.0] * 4, [5.0] * 6) == (0.0, 0.0, 0.0)
+
+
+def test_a_difference_with_one_seed_has_no_interval() -> None:
+    assert stats.bootstrap_difference([5.0], [3.0, 4.0]) == (1.5, None, None)
+
+
+# ── probability of improvement with an interval ──
+
+
+def test_seeds_that_all_win_are_not_certain_to_win() -> None:
+    found = stats.improvement([2.0] * 8, [1.0] * 8)
+    assert found.value == 1.0
+    assert found.high == pytest.approx(1.0)
+    assert found.low == pytest.approx(0.756, abs=0.001)
+
+
+@given(a=st.lists(st.floats(-9, 9), min_size=2, max_size=9), b=st.lists(st.floats(-9, 9), min_size=2, max_size=9))
+def test_the_interval_of_an_improvement_holds_it_and_mirrors(a: list[float], b: list[float]) -> None:
+    ours, theirs = stats.improvement(a, b), stats.improvement(b, a)
+    assert ours.low is not None
+    assert ours.high is not None
+    assert 0 <= ours.low <= ours.value <= ours.high <= 1
+    assert (theirs.low, theirs.high) == pytest.approx((1 - ours.high, 1 - ours.low), abs=1e-9)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 2.5])
+def test_the_interval_of_an_improvement_covers_the_truth(shift: float) -> None:
+    rng = np.random.default_rng(5)
+    truth = scipy.stats.norm.cdf(shift / np.sqrt(2))
+    found = [stats.improvement(rng.normal(shift, 1, 8), rng.normal(0, 1, 8)) for _ in range(400)]
+    inside = sum(each.low <= truth <= each.high for each in found if each.low is not None and each.high is not None)
+    assert inside / 400 >= 0.93
+
+
+# ── shares ──
+
+
+@pytest.mark.parametrize(("hits", "of"), [(0, 8), (3, 8), (8, 8), (1, 1), (40, 90)])
+def test_wilsons_interval_agrees_with_scipy(hits: int, of: int) -> None:
+    oracle = scipy.stats.binomtest(hits, of).proportion_ci(method="wilson")
+    assert stats.share_interval(hits, of) == pytest.approx((hits / of, oracle.low, oracle.high), abs=1e-12)
+
+
+def test_newcombes_interval_by_the_published_examples() -> None:
+    # Newcombe (1998), table II, method 10: 56/70 against 48/80, and 10/10 against 0/10.
+    assert stats.share_difference((56, 70), (48, 80)) == pytest.approx((0.2, 0.0524, 0.3339), abs=1e-4)
+    assert stats.share_difference((10, 10), (0, 10)) == pytest.approx((1.0, 0.6075, 1.0), abs=1e-4)
+
+
+@pytest.mark.parametrize(("hits", "of"), [(1, 0), (3, 2), (-1, 4)])
+def test_a_share_of_nothing_is_refused(hits: int, of: int) -> None:
+    with pytest.raises(UsageError, match="no share"):
+        stats.share_interval(hits, of)

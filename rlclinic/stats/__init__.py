@@ -1,0 +1,75 @@
+"""Statistics of a few seeds (numpy only). Every interval and test is seeded: the same numbers in, the same bytes out.
+
+Seeds are few and returns are skewed, so the middle is an interquartile mean and spread is resampled, not assumed
+(Agarwal et al. 2021, arXiv:2108.13264); a run that never reaches the threshold is censored, not dropped; and several looks
+at growing data share one error rate.
+"""
+
+from rlclinic.stats.censored import (
+    Survival,
+    Times,
+    kaplan_meier,
+    log_rank,
+    median_time,
+    restricted_contrast,
+    restricted_estimate,
+    restricted_mean,
+    restricted_mean_ratio,
+    restricted_times,
+    shared_horizon,
+)
+from rlclinic.stats.distributions import normal_quantile, normal_tail
+from rlclinic.stats.estimates import (
+    LEVEL,
+    RESAMPLES,
+    Estimate,
+    bootstrap_band,
+    bootstrap_difference,
+    bootstrap_interval,
+    estimate,
+    improvement,
+    iqm,
+    probability_of_improvement,
+    share_difference,
+    share_interval,
+)
+from rlclinic.stats.looks import crossing_probability, obrien_fleming_bounds, pocock_bound
+from rlclinic.stats.significance import MANY_SEEDS, Outcome, compare_means, holm, permutation, rank_z, welch
+
+__all__ = [
+    "LEVEL",
+    "MANY_SEEDS",
+    "RESAMPLES",
+    "Estimate",
+    "Outcome",
+    "Survival",
+    "Times",
+    "bootstrap_band",
+    "bootstrap_difference",
+    "bootstrap_interval",
+    "compare_means",
+    "crossing_probability",
+    "estimate",
+    "holm",
+    "improvement",
+    "iqm",
+    "kaplan_meier",
+    "log_rank",
+    "median_time",
+    "normal_quantile",
+    "normal_tail",
+    "obrien_fleming_bounds",
+    "permutation",
+    "pocock_bound",
+    "probability_of_improvement",
+    "rank_z",
+    "restricted_contrast",
+    "restricted_estimate",
+    "restricted_mean",
+    "restricted_mean_ratio",
+    "restricted_times",
+    "share_difference",
+    "share_interval",
+    "shared_horizon",
+    "welch",
+]

@@ -1,0 +1,143 @@
+"""Whether two groups differ by more than luck: permutation, Welch's t, ranks, and Holm's correction for several questions."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rlclinic.stats.distributions import Numbers, student_tail
+from rlclinic.stats.estimates import finite, ranked
+
+MANY_SEEDS: Final = 20
+"""From this many seeds on each side, the mean is normal enough for Welch's test whatever a run's return looks like."""
+EVERY_WAY: Final = 20_000
+"""Up to this many ways to deal the seeds out, all of them are counted; beyond, as many are drawn."""
+
+
+class Outcome(NamedTuple):
+    """What a test found."""
+
+    statistic: float
+    p: float
+    method: str
+    """Which test, in words."""
+
+
+def compare_means(a: ArrayLike, b: ArrayLike) -> Outcome | None:
+    """Whether the means of two groups differ, two-sided: Welch's test with many seeds on both sides, a permutation test else.
+
+    None where a side has one seed: there is nothing to judge luck by.
+    """
+    ours, theirs = finite(a), finite(b)
+    few = min(len(ours), len(theirs))
+    if few < 2:
+        return None
+    return welch(ours, theirs) if few >= MANY_SEEDS else permutation(ours, theirs)
+
+
+def permutation(a: ArrayLike, b: ArrayLike) -> Outcome:
+    """Difference of means against all ways to deal the seeds out to the two groups: holds for any return and any number."""
+    ours, theirs = finite(a), finite(b)
+    pooled = np.concatenate([ours, theirs])
+    difference = float(ours.mean() - theirs.mean())
+    dealt, exact = splits(len(ours), len(theirs))
+    # Centred: sums of returns of a million would lose the digits that ties depend on.
+    sums = dealt @ (pooled - pooled.mean())
+    means = sums / len(ours) + sums / len(theirs)
+    p = permuted_p(np.abs(means), abs(difference), exact)
+    return Outcome(difference, p, "permutation test, exact" if exact else "permutation test, drawn")
+
+
+def welch(a: ArrayLike, b: ArrayLike) -> Outcome:
+    """Welch's t-test: means of two groups whose spreads may differ. Both without spread: p is 1 if equal, 0 if not."""
+    ours, theirs = finite(a), finite(b)
+    difference = float(ours.mean() - theirs.mean())
+    errors, freedom = _welch_parts(ours, theirs)
+    if errors == 0:
+        return Outcome(math.copysign(math.inf, difference) if difference else 0.0, 0.0 if difference else 1.0, "Welch's t-test")
+    t = difference / errors
+    return Outcome(t, student_tail(t, freedom), "Welch's t-test")
+
+
+def _welch_parts(a: Numbers, b: Numbers) -> tuple[float, float]:
+    """Standard error of the difference of means, and Welch and Satterthwaite's degrees of freedom."""
+    parts = [float(side.var(ddof=1)) / len(side) for side in (a, b)]
+    error = math.sqrt(sum(parts))
+    if error <= 1e-12 * max(float(np.abs(a).max()), float(np.abs(b).max()), 1e-300):
+        return 0.0, 1.0
+    return error, sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
+
+
+def rank_z(a: ArrayLike, b: ArrayLike) -> Numbers:
+    """Mann and Whitney's rank statistic as a normal number, positive where A is larger; rows are separate cases.
+
+    Ties share their rank and shrink the variance; the step of the statistic is taken off (continuity correction), without
+    which four seeds a side would alarm too often. All equal: 0.
+    """
+    ours, theirs = np.atleast_2d(ranked(a)), np.atleast_2d(ranked(b))
+    m, n = ours.shape[1], theirs.shape[1]
+    ranks, ties = _mid_ranks(np.concatenate([ours, theirs], axis=1))
+    u = ranks[:, :m].sum(axis=1) - m * (m + 1) / 2 - m * n / 2
+    # Each value in a tie of t contributes t^2 - 1 to the sum of t^3 - t.
+    total = m + n
+    variance = m * n / 12 * ((total + 1) - (ties**2 - 1).sum(axis=1) / (total * max(total - 1, 1)))
+    shrunk = np.sign(u) * np.maximum(np.abs(u) - 0.5, 0.0)
+    z: Numbers = np.divide(shrunk, np.sqrt(variance), out=np.zeros_like(shrunk), where=variance > 1e-12)
+    return z
+
+
+def _mid_ranks(values: Numbers) -> tuple[Numbers, Numbers]:
+    """Rank from 1 of each value among its row, ties sharing the middle of theirs; and how many are in each value's tie."""
+    order = np.argsort(values, axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+    edge = np.ones((len(values), 1), dtype=bool)
+    steps = ordered[:, 1:] != ordered[:, :-1]
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, steps], axis=1), places, 0), axis=1)
+    ends = np.where(np.concatenate([steps, edge], axis=1), places, values.shape[1])
+    last = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    ranks, ties = np.empty_like(values), np.empty_like(values)
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
+    np.put_along_axis(ties, order, (last - first + 1).astype(np.float64), axis=1)
+    return ranks, ties
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values of several questions, corrected so that one wrong answer among all stays as rare as promised (Holm 1979)."""
+    count = len(p_values)
+    order = sorted(range(count), key=lambda place: p_values[place])
+    corrected, worst = [0.0] * count, 0.0
+    for rank, place in enumerate(order):
+        worst = max(worst, min(1.0, (count - rank) * p_values[place]))
+        corrected[place] = worst
+    return corrected
+
+
+@lru_cache(maxsize=8)
+def splits(m: int, n: int) -> tuple[Numbers, bool]:
+    """Ways to deal m + n seeds out to the first group as rows of 0 and 1, and whether these are all ways.
+
+    Where there are too many to count, up to EVERY_WAY of them are drawn by a fixed seed.
+    """
+    total = m + n
+    if math.comb(total, m) <= EVERY_WAY:
+        rows = np.zeros((math.comb(total, m), total))
+        chosen = np.array(list(combinations(range(total), m)), dtype=np.int64)
+        np.put_along_axis(rows, chosen, 1.0, axis=1)
+        return rows, True
+    # Rows of many seeds are long: as many of them as 32 MB hold.
+    ways = max(2_000, min(EVERY_WAY, 4_000_000 // total))
+    keys = np.random.default_rng(0).random((ways, total))
+    rows = (np.argsort(np.argsort(keys, axis=1), axis=1) < m).astype(np.float64)
+    return rows, False
+
+
+def permuted_p(scores: Numbers, found: float, exact: bool) -> float:
+    """Share of the ways to deal seeds out that are at least as extreme as what was found."""
+    # Rounding must not turn a tie with the found score into a miss.
+    extreme = int((scores >= found - 1e-9 * max(1.0, abs(found))).sum())
+    return extreme / len(scores) if exact else (extreme + 1) / (len(scores) + 1)
