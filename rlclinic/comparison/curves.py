@@ -1,0 +1,52 @@
+"""Returns over env steps and over wall time: the IQM over a side's runs with its band, on one grid per side."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from rlclinic import stats
+from rlclinic.comparison.models import Axis, Band
+from rlclinic.comparison.outcomes import NAMES, Measure, wall_clock
+from rlclinic.comparison.sides import Side
+from rlclinic.runs.history import Column, History
+
+MAX_POINTS: Final = 200
+
+
+def bands(sides: Sequence[Side], measure: Measure) -> list[Band]:
+    """Each side's curve on env steps, and on wall seconds where every run of the side has a clock."""
+    found = []
+    axes: tuple[Axis, ...] = ("env steps", "wall seconds")
+    for axis in axes:
+        for side in sides:
+            lines = [line for each in side.histories if (line := _line(each, NAMES[measure], axis)) is not None]
+            complete = len(lines) == len([each for each in side.histories if NAMES[measure] in each])
+            if lines and (axis == "env steps" or complete):
+                found.append(_band(side.label, axis, lines))
+    return found
+
+
+def _line(history: History, name: str, axis: Axis) -> tuple[Column, Column] | None:
+    series = history.series.get(name)
+    if series is None or not len(series):
+        return None
+    if axis == "env steps":
+        return series.steps, series.values
+    clock = wall_clock(history)
+    if clock is None:
+        return None
+    return np.interp(series.steps, np.append(0.0, clock.steps), np.append(0.0, clock.values)), series.values
+
+
+def _band(label: str, axis: Axis, lines: Sequence[tuple[Column, Column]]) -> Band:
+    # Before its first value a run has none: the curve begins where all have one. A run that ended early keeps its last.
+    start = max(float(x[0]) for x, _ in lines)
+    grid = np.unique(np.concatenate([x for x, _ in lines]))
+    grid = grid[grid >= start]
+    if len(grid) > MAX_POINTS:
+        grid = grid[np.unique(np.linspace(0, len(grid) - 1, MAX_POINTS).round().astype(int))]
+    table = np.stack([values[np.searchsorted(x, grid, side="right") - 1] for x, values in lines])
+    centre = stats.iqm(table, axis=0)
+    low, high = stats.bootstrap_band(table) if len(lines) > 1 else (centre, centre)
+    return Band(label=label, axis=axis, x=grid.tolist(), center=centre.tolist(), low=low.tolist(), high=high.tolist(), runs=len(lines))

@@ -1,0 +1,161 @@
+"""One side against another: effects with intervals, tests, and a verdict in a word."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from rlclinic import stats
+from rlclinic.comparison.models import Contrast, Interval, Pair, Verdict
+from rlclinic.comparison.outcomes import Reading, arrived, filled, times, wall_times
+
+ALPHA: Final = 0.05
+POWER_AND_ALPHA: Final = stats.normal_quantile(0.8) + stats.normal_quantile(0.975)
+LEAST_FOR_SPREAD: Final = 4
+MOST_SEEDS: Final = 1_000
+"""More are not worth a suggestion."""
+RETURN, STEPS, WALL, SPREAD = "return", "env steps to the threshold", "seconds to the threshold", "spread over seeds"
+_ONE = "one seed has no spread to judge luck by"
+
+
+def pair(first: tuple[str, Sequence[Reading]], second: tuple[str, Sequence[Reading]], lowest: float, horizon: float | None) -> Pair:
+    """The second side against the first; horizon: the env step up to which arrivals at the threshold are counted (None: no threshold).
+
+    p-values are not corrected yet: `judged` does that for the whole comparison.
+    """
+    (one, ours), (other, theirs) = first, second
+    before, after = (filled([each.common for each in found], lowest) for found in (ours, theirs))
+    contrasts = [_returns(before, after)]
+    reached = None
+    if horizon is not None:
+        contrasts += _steps(ours, theirs, horizon)
+        hits = [(sum(arrived(each, horizon) for each in found), len(found)) for found in (theirs, ours)]
+        reached = Interval.of(stats.share_difference(*hits)) if min(len(ours), len(theirs)) > 1 else None
+    few = min(len(before), len(after)) < 2
+    return Pair(
+        first=one,
+        second=other,
+        verdict="not assessable",
+        reason="",
+        contrasts=contrasts,
+        improvement=Interval.of(stats.improvement(after, before)),
+        reached=reached,
+        detectable=None if few else _detectable(before, after),
+        seeds_needed=None if few else _seeds_needed(before, after),
+        spread=None if few else _spread(before, after),
+    )
+
+
+def judged(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs with p-values corrected over all their verdicts (Holm), and the verdicts."""
+    deciding = [contrast for each in pairs for contrast in each.contrasts if contrast.outcome in (RETURN, STEPS) and contrast.p is not None]
+    corrected = dict(zip(map(id, deciding), stats.holm([contrast.p or 0.0 for contrast in deciding]), strict=True))
+    found = []
+    for each in pairs:
+        contrasts = [contrast.model_copy(update={"p_holm": corrected.get(id(contrast))}) for contrast in each.contrasts]
+        verdict, reason = _verdict(contrasts, each)
+        found.append(each.model_copy(update={"contrasts": contrasts, "verdict": verdict, "reason": reason}))
+    return found
+
+
+def _returns(before: Sequence[float], after: Sequence[float]) -> Contrast:
+    difference = Interval.of(stats.bootstrap_difference(after, before))
+    test = stats.compare_means(after, before)
+    return _contrast(RETURN, difference, None, test, _why(test, len(before), len(after)))
+
+
+def _why(test: stats.Outcome | None, m: int, n: int) -> str:
+    few = min(m, n)
+    if test is None:
+        return f"n = {few}, not assessable: {_ONE}"
+    if few >= stats.MANY_SEEDS:
+        return f"{stats.MANY_SEEDS} seeds or more on both sides"
+    return f"{few} seeds on a side, too few for a t-test"
+
+
+def _steps(ours: Sequence[Reading], theirs: Sequence[Reading], end: float) -> list[Contrast]:
+    contrasts = []
+    sides: list[tuple[str, stats.Times | None, stats.Times | None]] = [
+        (STEPS, times(ours, end), times(theirs, end)),
+        (WALL, wall_times(ours), wall_times(theirs)),
+    ]
+    for name, before, after in sides:
+        if before is None or after is None:
+            continue
+        horizon = end if name == STEPS else stats.shared_horizon(before, after)
+        if horizon <= 0:
+            continue
+        difference, ratio = stats.restricted_contrast(after, before, horizon)
+        few = min(len(before), len(after))
+        test = stats.log_rank(after, before) if few > 1 else None
+        why = _why(test, len(before), len(after)) if few < 2 else f"{int((~before.reached).sum() + (~after.reached).sum())} runs censored"
+        contrasts.append(_contrast(name, Interval.of(difference), Interval.of(ratio), test, why))
+    return contrasts
+
+
+def _contrast(name: str, difference: Interval, ratio: Interval | None, test: stats.Outcome | None, why: str) -> Contrast:
+    return Contrast(
+        outcome=name,
+        difference=difference,
+        ratio=ratio,
+        p=None if test is None else test.p,
+        p_holm=None,
+        statistic=None if test is None or not math.isfinite(test.statistic) else test.statistic,
+        method="not assessable" if test is None else test.method,
+        why=why,
+    )
+
+
+def _detectable(before: Sequence[float], after: Sequence[float]) -> float:
+    """The true difference of means that a two-sided test at 5 % would find in 80 of 100 cases, with this spread and these seeds."""
+    return POWER_AND_ALPHA * math.sqrt(float(np.var(before, ddof=1)) / len(before) + float(np.var(after, ddof=1)) / len(after))
+
+
+def _seeds_needed(before: Sequence[float], after: Sequence[float]) -> int | None:
+    """Seeds a side for which the difference that was seen would be the detectable one."""
+    difference = abs(float(np.mean(after) - np.mean(before)))
+    spread = float(np.var(before, ddof=1) + np.var(after, ddof=1))
+    if difference == 0 or spread == 0:
+        return None
+    return max(2, math.ceil(POWER_AND_ALPHA**2 * spread / difference**2))
+
+
+def _spread(before: Sequence[float], after: Sequence[float]) -> Contrast | None:
+    """Brown and Forsythe's idea, by permutation: do the distances from the side's own median differ?"""
+    if min(len(before), len(after)) < LEAST_FOR_SPREAD:
+        return None
+    theirs, ours = (np.abs(np.asarray(side) - np.median(side)) for side in (after, before))
+    test = stats.permutation(theirs, ours)
+    difference = Interval.of(stats.bootstrap_difference(theirs, ours, np.mean))
+    return _contrast(SPREAD, difference, None, test, "distances from the side's own median")
+
+
+def _verdict(contrasts: Sequence[Contrast], pair: Pair) -> tuple[Verdict, str]:
+    deciding = [each for each in contrasts if each.p_holm is not None]
+    if not deciding:
+        return "not assessable", contrasts[0].why
+    # Higher returns and fewer steps are better.
+    shown = {each.outcome: _better(each) for each in deciding if each.p_holm is not None and each.p_holm < ALPHA}
+    if not shown:
+        return "no difference shown", _undetected(pair)
+    better = [name for name, up in shown.items() if up]
+    if len(better) in (0, len(shown)):
+        return ("better" if better else "worse"), f"shown in {' and '.join(shown)}"
+    return "mixed", "; ".join(f"{'better' if up else 'worse'} in {name}" for name, up in shown.items())
+
+
+def _better(contrast: Contrast) -> bool:
+    if contrast.outcome == RETURN:
+        return (contrast.difference.value or 0.0) > 0
+    # By the statistic: with all else censored the means may agree where the curves do not.
+    return (contrast.statistic or 0.0) > 0
+
+
+def _undetected(pair: Pair) -> str:
+    if pair.detectable is None or pair.detectable == 0:
+        return "the seeds do not differ by more than luck"
+    said = f"with these seeds a difference in return of {pair.detectable:.3g} would be seen in 8 of 10 cases"
+    if pair.seeds_needed is None or pair.seeds_needed > MOST_SEEDS:
+        return f"{said}; smaller ones may be there"
+    return f"{said}; the one that was seen would take about {pair.seeds_needed} seeds a side"

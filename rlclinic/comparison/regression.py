@@ -1,0 +1,258 @@
+"""A convergence gate: is a candidate worse than a baseline, with stated error rates?
+
+Two one-sided questions are asked of the same seeds, each by a rank test that counts runs which never got there last:
+
+    alarm   the candidate is worse than the baseline          a false alarm in at most alpha of all cases
+    pass    the candidate is not worse by more than a margin  a wrong pass in at most alpha of all cases
+
+A candidate that is trained for the occasion is looked at several times, after each batch of seeds; O'Brien and Fleming's bounds
+keep both rates over all looks together. A pass goes before an alarm: worse, but shown to be within the margin, is a pass.
+Neither shown is "undecided", which says how many seeds it would take.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from rlclinic import stats
+from rlclinic.comparison import outcomes
+from rlclinic.comparison.models import Interval, Part
+from rlclinic.comparison.sides import Side
+from rlclinic.errors import UsageError
+from rlclinic.runs.history import Column
+
+KIND: Final = "rlclinic baseline"
+SCHEMA_VERSION: Final = 1
+Outcome = Literal["steps", "return", "success", "wall"]
+Decision = Literal["passed", "regression", "undecided"]
+LOSSES: Final = (0.5, 0.3, 0.1, 0.0)
+"""Of which the power is printed; 0 is the false-alarm rate."""
+_MACHINE: Final = (
+    *("seed", "name", "spec.description", "spec.source", "run.threads", "run.device", "run.tensorboard", "env.workers"),
+    # When a run ends is no part of how it learns.
+    "run.stop_at_threshold",
+)
+
+
+class SeedResult(Part):
+    """What one run of a baseline came to."""
+
+    run: str
+    final: float | None
+    """Return at its end; None if it has none."""
+    reached: float | None
+    """Env steps to the threshold; None: not within `followed`."""
+    followed: float
+    seconds: float | None
+    """Wall seconds to the threshold."""
+    success: float | None
+    failed: bool
+
+
+class Baseline(Part):
+    """What later candidates are judged by: small enough to live in a repository."""
+
+    kind: Literal["rlclinic baseline"] = KIND
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    env: str | None
+    algo: str | None
+    measure: Literal["evaluation", "training"]
+    threshold: float | None
+    env_steps: float
+    """How far the runs were followed."""
+    fingerprint: str
+    """Of the settings, without seed, name and machine."""
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    seeds: list[SeedResult]
+
+
+class Look(Part):
+    """What was known after a batch of seeds."""
+
+    look: int
+    seeds: int
+    """Of the candidate so far."""
+    bound: float
+    alarm: float | None
+    """z of "worse than the baseline": an alarm above the bound. None where it is judged by an interval."""
+    passing: float | None
+    """z of "not worse by the margin": a pass above the bound."""
+    effect: Interval
+    """Candidate over baseline (steps, wall) or minus it; the interval holds over all looks."""
+    decision: Decision
+
+
+class Power(Part):
+    """What the gate would do, by simulation from the baseline's own seeds."""
+
+    loss: float
+    alarm: float
+    passed: float
+    seeds: float
+    """Of the candidate, on average."""
+
+
+class Gate(NamedTuple):
+    """The rule, before anything is looked at."""
+
+    outcome: Outcome
+    margin: float
+    alpha: float
+    looks: int
+    per_look: int
+    bounds: list[float]
+
+
+def fingerprint(settings: Mapping[str, Any]) -> str:
+    """Twelve letters that are the same for the same settings, whatever the seed, the name and the machine."""
+    kept = {key: value for key, value in settings.items() if key not in _MACHINE}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def baseline_of(side: Side, versions: Mapping[str, str], threshold: float | None = None) -> Baseline:
+    """The outcomes of a side's runs."""
+    measure = outcomes.measure_of([side])
+    common = outcomes.common_steps([side], measure) if measure is not None else None
+    if measure is None or common is None:
+        raise UsageError(f"{side.name} has no returns yet: there is nothing to keep.\n  Train it first, with evaluations: rlclinic train")
+    bar = side.threshold if threshold is None else threshold
+    found = outcomes.readings(side, measure, common, bar)
+    return Baseline(
+        name=side.name,
+        env=side.env,
+        algo=side.algo,
+        measure=measure,
+        threshold=bar,
+        env_steps=common,
+        fingerprint=fingerprint(side.settings),
+        settings={key: value for key, value in side.settings.items() if key not in _MACHINE},
+        versions=dict(versions),
+        seeds=[
+            SeedResult(
+                run=each.run,
+                final=each.common,
+                reached=each.reached,
+                followed=each.followed,
+                seconds=each.reached_seconds,
+                success=outcomes.success_rate(log),
+                failed=each.failed,
+            )
+            for each, log in zip(found, side.histories, strict=True)
+        ],
+    )
+
+
+def usual_outcome(baseline: Baseline) -> Outcome:
+    """Steps to the threshold where the baseline mostly gets there; else the return at the end."""
+    reached = sum(seed.reached is not None for seed in baseline.seeds)
+    return "steps" if baseline.threshold is not None and 2 * reached >= len(baseline.seeds) else "return"
+
+
+def values(kept: Baseline, outcome: Outcome, horizon: float) -> Column:
+    """One number for each run, larger is worse: steps or seconds (infinite: never), minus the return, minus the success rate."""
+    if outcome == "steps":
+        return np.array([math.inf if seed.reached is None or seed.reached > horizon else seed.reached for seed in kept.seeds])
+    if outcome == "wall":
+        return np.array([math.inf if seed.seconds is None else seed.seconds for seed in kept.seeds])
+    if outcome == "return":
+        return np.array([math.inf if seed.final is None else -seed.final for seed in kept.seeds])
+    return np.array([-_succeeded(seed) for seed in kept.seeds])
+
+
+def _succeeded(seed: SeedResult) -> float:
+    return seed.success if seed.success is not None else float(seed.reached is not None)
+
+
+def gate(kept: Baseline, outcome: Outcome, margin: float, alpha: float, looks: int, per_look: int) -> Gate:
+    """The rule for a candidate that comes in `looks` batches of `per_look` seeds; UsageError where the outcome cannot be judged."""
+    if not margin > 0 or not 0 < alpha < 0.5:
+        raise UsageError(f"margin {margin:g} and alpha {alpha:g}: a margin above 0 (0.1: 10 %), an alpha between 0 and 0.5")
+    if outcome in ("steps", "wall") and kept.threshold is None:
+        raise UsageError(f"{kept.name} has no threshold, so there are no {outcome} to it.\n  Type: --outcome return, or --threshold VALUE")
+    never = np.isinf(values(kept, outcome, kept.env_steps))
+    if outcome in ("steps", "wall") and np.all(never):
+        raise UsageError(
+            f"no run of the baseline {kept.name} reached {kept.threshold:g}: there are no {outcome} to lose.\n"
+            "  Every candidate would pass.\n  Type: --outcome return"
+        )
+    n = len(kept.seeds)
+    information = [1 / (1 / n + 1 / (per_look * (look + 1))) for look in range(looks)]
+    return Gate(outcome, margin, alpha, looks, per_look, stats.obrien_fleming_bounds(looks, 2 * alpha, information))
+
+
+def worsened(data: Column, outcome: Outcome, loss: float, size: float, horizon: float) -> Column:
+    """What the runs would have come to with a loss: that share more steps or seconds, or that share of `size` less return."""
+    if outcome in ("steps", "wall"):
+        longer = data * (1 + loss)
+        return np.where(longer > horizon, math.inf, longer) if outcome == "steps" else longer
+    return data + loss * size
+
+
+def scale(data: Column, outcome: Outcome) -> float:
+    """What a margin of 1 means: the size of the baseline's return, a whole success; returns about 0 are sized by their spread."""
+    if outcome != "return":
+        return 1.0
+    known = data[np.isfinite(data)]
+    if not len(known):
+        return 1.0
+    return max(abs(float(stats.iqm(known))), float(np.std(known)), 1e-9)
+
+
+def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
+    """What is known at a look (from 1)."""
+    horizon = min(kept.env_steps, found.env_steps)
+    before, after = values(kept, rule.outcome, horizon), values(found, rule.outcome, horizon)
+    bound = rule.bounds[look - 1]
+    if min(len(before), len(after)) < 2:
+        effect = _effect(before, after, rule.outcome, horizon, None)
+        return Look(look=look, seeds=len(after), bound=bound, alarm=None, passing=None, effect=effect, decision="undecided")
+    level = 1 - 2 * stats.normal_tail(bound)
+    effect = _effect(before, after, rule.outcome, horizon, level)
+    if binary(rule.outcome, before, after):
+        alarm, passing = None, None
+        decision = decided_by(effect, rule.margin)
+    else:
+        alarm, passing = (float(each[0]) for each in scores(before, after, rule, horizon))
+        decision = "passed" if passing > bound else "regression" if alarm > bound else "undecided"
+    return Look(look=look, seeds=len(after), bound=bound, alarm=alarm, passing=passing, effect=effect, decision=decision)
+
+
+def scores(before: Column, after: Column, rule: Gate, horizon: float) -> tuple[Column, Column]:
+    """z of an alarm and of a pass; rows are separate cases."""
+    size = scale(np.ravel(before), rule.outcome)
+    allowed = worsened(before, rule.outcome, rule.margin, size, horizon)
+    return stats.rank_z(after, before), -stats.rank_z(after, allowed)
+
+
+def binary(outcome: Outcome, *data: Column) -> bool:
+    """Whether runs only succeed or fail: then shares are compared, since ranks of two values cannot be shifted by a margin."""
+    return outcome == "success" and all(bool(np.all((side == 0) | (side == -1))) for side in data)
+
+
+def decided_by(effect: Interval, margin: float) -> Decision:
+    """The decision that the interval of a difference of shares makes."""
+    if effect.low is not None and effect.low > -margin:
+        return "passed"
+    return "regression" if effect.high is not None and effect.high < 0 else "undecided"
+
+
+def _effect(before: Column, after: Column, outcome: Outcome, horizon: float, level: float | None) -> Interval:
+    """The size of the difference: a ratio of restricted means, a difference of IQMs, or of shares."""
+    if outcome in ("steps", "wall"):
+        end = horizon if outcome == "steps" else max([1e-9, *(float(side[np.isfinite(side)].max(initial=0.0)) for side in (before, after))])
+        ours, theirs = (stats.Times.of([None if math.isinf(time) else time for time in side], end) for side in (after, before))
+        ratio = stats.restricted_contrast(ours, theirs, end, level=level or stats.LEVEL)[1]
+        return Interval.of(ratio)
+    if level is not None and binary(outcome, before, after):
+        hits = [(int(-side.sum()), len(side)) for side in (after, before)]
+        return Interval.of(stats.share_difference(hits[0], hits[1], level=level))
+    known = [-side[np.isfinite(side)] for side in (after, before)]
+    if not all(len(side) for side in known):
+        return Interval(value=None)
+    return Interval.of(stats.bootstrap_difference(known[0], known[1], level=level or stats.LEVEL))

@@ -1,0 +1,303 @@
+"""A comparison in words and tables: the same for the terminal, Markdown and HTML."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rlclinic.comparison.models import Compared, Contrast, Difference, Interval, Pair, SideOutcome
+from rlclinic.ops.wording import BLANK, count, duration, interval, number, percent, plural, short
+from rlclinic.references import cite
+
+if TYPE_CHECKING:
+    from rlclinic.ops.regressing import Regression
+
+VERDICTS = {
+    "better": "BETTER",
+    "worse": "WORSE",
+    "mixed": "MIXED",
+    "no difference shown": "NO DIFFERENCE SHOWN",
+    "not assessable": "NOT ASSESSABLE",
+}
+Say = Callable[[float | None], str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; the first column is text, the others are numbers. Remarks belong to the rows above them."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
+    remarks: dict[int, str] = field(default_factory=dict)
+    """By row: what stands below it."""
+    note: str = ""
+    words: bool = False
+    """The last column is text, too."""
+
+
+def headline(compared: Compared) -> str:
+    """What is compared, in one line."""
+    sides = " · ".join(f"{side.label} {side.name} ({_sample(side.kind, side.runs)})" for side in compared.sides)
+    return f"{compared.env or 'several environments'} · {sides}"
+
+
+def _sample(kind: str, runs: int) -> str:
+    return "config" if kind == "config" else plural(runs, "run" if kind == "foreign" else "seed")
+
+
+def verdicts(compared: Compared) -> list[tuple[str, str]]:
+    """For each pair: the verdict's word and the sentence behind it."""
+    return [(VERDICTS[pair.verdict], f"{pair.second} against {pair.first}: {_sentence(pair)}") for pair in compared.pairs]
+
+
+def _sentence(pair: Pair) -> str:
+    returns = next(each for each in pair.contrasts if each.outcome == "return")
+    parts = [f"return {_signed(returns.difference)}{_beside(returns)}"]
+    if pair.improvement is not None:
+        parts.append(f"P(better) {_estimate(pair.improvement, _share)}")
+    steps = next((each for each in pair.contrasts if each.outcome.startswith("env steps")), None)
+    if steps is not None and steps.ratio is not None:
+        parts.append(f"{times(steps.ratio)} the steps{_beside(steps)}")
+    return " · ".join([*parts, pair.reason])
+
+
+def _beside(contrast: Contrast) -> str:
+    return "" if contrast.p_holm is None else f" (p {chance(contrast.p_holm)})"
+
+
+def tables(compared: Compared) -> list[Table]:
+    """Every table of the report that has a row."""
+    made = [_settings(compared), _derived(compared), _outcomes(compared), _pairs(compared), _speed(compared), *_phases(compared)]
+    return [table for table in made if table.rows]
+
+
+def _labels(compared: Compared) -> list[str]:
+    return [side.label for side in compared.sides]
+
+
+def _settings(compared: Compared) -> Table:
+    found = compared.config.differences
+    rows = [[each.key, *each.shown, each.change] for each in found]
+    remarks = {row: said for row, each in enumerate(found) if (said := usually(each))}
+    total = len(found) + compared.config.same
+    note = "; ".join([f"{len(found)} of {plural(total, 'setting')} differ", *compared.config.notes])
+    return Table("Settings that differ", ["setting", *_labels(compared), "change"], rows, remarks, note, words=True)
+
+
+def usually(each: Difference) -> str:
+    """What such a change usually does, who says so, and what recorded trials say."""
+    tried = f"{each.adopted} of {plural(each.trials, 'recorded trial')} adopted it" if each.trials else "no recorded trial"
+    if not each.usual:
+        return f"no recorded effect in the literature table; {tried}" if each.trials else ""
+    return f"usually: {each.usual} [{', '.join(each.cites)}]; {tried}"
+
+
+def _derived(compared: Compared) -> Table:
+    rows = [[row.name, *(number(value, 4) for value in row.values), row.meaning] for row in compared.config.derived if row.differs]
+    same = [row for row in compared.config.derived if not row.differs]
+    said = " · ".join(f"{row.name} {number(next(value for value in row.values if value is not None), 4)}" for row in same)
+    return Table(
+        "What follows from them", ["number", *_labels(compared), "meaning"], rows, note=f"the same for all: {said}" if said else ""
+    )
+
+
+def _outcomes(compared: Compared) -> Table:
+    common = short(compared.common_env_steps)
+    bar = number(compared.threshold, 4)
+    wanted: list[tuple[str, Callable[[SideOutcome], str]]] = [
+        (f"{compared.measure} return at {common}, IQM", lambda side: _estimate(side.common)),
+        ("return at the end, IQM", lambda side: _estimate(side.last)),
+        ("mean return on the way", lambda side: _estimate(side.area)),
+        ("best", lambda side: number(side.best)),
+        (f"reached {bar}", _reached),
+        (f"env steps to {bar}, mean", lambda side: _estimate(side.steps, short)),
+        (f"env steps to {bar}, median", _median),
+        (f"wall time to {bar}, mean", lambda side: _estimate(side.wall, duration)),
+        ("success rate", lambda side: _estimate(side.success, percent)),
+        ("spread over seeds (standard deviation)", lambda side: _estimate(side.spread)),
+        ("lowest and highest seed", lambda side: f"{number(side.lowest)} – {number(side.highest)}"),
+        ("fall from a run's own best", lambda side: _estimate(side.fall)),
+        ("evaluation minus training", lambda side: _estimate(side.gap)),
+    ]
+    rows = [[name, *(say(side) for side in compared.outcomes)] for name, say in wanted]
+    rows = [row for row in rows if any(cell != BLANK for cell in row[1:])]
+    note = "intervals are 95 %, bootstrap over seeds (Wilson's for shares); runs that never reached the threshold count the whole horizon"
+    return Table("Outcomes", ["outcome", *(side.label for side in compared.outcomes)], rows if compared.outcomes else [], note=note)
+
+
+def _reached(side: SideOutcome) -> str:
+    if side.reached is None:
+        return BLANK
+    lost = side.reached - min(side.kept or 0, side.reached)
+    return f"{side.reached} of {side.runs}" + (f", {lost} lost it again" if lost else "")
+
+
+def _median(side: SideOutcome) -> str:
+    if side.reached is None:
+        return BLANK
+    return short(side.median_steps) if side.median_steps is not None else "more than half never did"
+
+
+def _pairs(compared: Compared) -> Table:
+    rows = []
+    for pair in compared.pairs:
+        name = f"{pair.second} against {pair.first}"
+        rows += [[f"{name}: {each.outcome}", *_tested(each)] for each in pair.contrasts]
+        if pair.improvement is not None:
+            rows.append([f"{name}: P(improvement)", _estimate(pair.improvement, _share), BLANK, BLANK, BLANK, "score interval (Newcombe)"])
+        if pair.reached is not None:
+            rows.append([f"{name}: share that reached it", _points(pair.reached), BLANK, BLANK, BLANK, "Newcombe's interval"])
+        if pair.spread is not None:
+            rows.append([f"{name}: {pair.spread.outcome}", *_tested(pair.spread)])
+    note = "p after Holm: corrected over every return and steps comparison in this table" if rows else ""
+    return Table("Tests", ["question", "difference", "ratio", "p", "p (Holm)", "test"], rows, note=note, words=True)
+
+
+def _tested(each: Contrast) -> list[str]:
+    say: Say = short if "env steps" in each.outcome else duration if "seconds" in each.outcome else number
+    ratio = BLANK if each.ratio is None else times(each.ratio)
+    method = each.why if each.p is None else f"{each.method} ({each.why})"
+    return [_signed(each.difference, say), ratio, chance(each.p), chance(each.p_holm), method]
+
+
+def _speed(compared: Compared) -> Table:
+    rows = [["env steps per second of a run", *(count(side.fps) for side in compared.outcomes)]]
+    rows.append(["time per 100k env steps", *(duration(side.seconds_per_100k) for side in compared.outcomes)])
+    phases = dict.fromkeys(name for side in compared.outcomes for name in side.split)
+    rows += [[f"share of {name}", *(percent(side.split.get(name)) for side in compared.outcomes)] for name in phases]
+    rows = [row for row in rows if any(cell != BLANK for cell in row[1:])]
+    note = "seconds are those of the process; seeds that were trained together share them" if rows else ""
+    return Table("Where the time went", ["", *(side.label for side in compared.outcomes)], rows, note=note)
+
+
+def _phases(compared: Compared) -> list[Table]:
+    trained = [side.label for side in compared.sides if side.kind != "config"]
+    heads = [f"{label} {third}" for label in trained for third in ("early", "middle", "late")]
+    rows = [[row.metric, *(number(value) for side in row.values for value in side)] for row in compared.phases]
+    note = "means over the first, second and last third of each run, IQM over runs"
+    shares = []
+    for side in compared.losses:
+        for name, values in (("policy", side.policy), ("value", side.value), ("entropy", side.entropy)):
+            shares.append([f"{side.label} {name}", *(percent(value) for value in values)])
+    mixed = Table(
+        "What the optimizer worked on", ["weighted loss term", "early", "middle", "late"], shares, note="share of |weight x term|"
+    )
+    return [Table("Losses, gradients and updates by phase", ["metric", *heads], rows, note=note), mixed]
+
+
+def references(compared: Compared) -> list[str]:
+    """The sources that the settings table cites."""
+    keys = dict.fromkeys(key for each in compared.config.differences for key in each.cites)
+    return [f"[{key}] {cite(key)}" for key in keys]
+
+
+def times(ratio: Interval) -> str:
+    """A ratio: 0.84x [0.81, 0.88]."""
+    return f"{number(ratio.value)}x {interval(ratio.low, ratio.high)}".strip()
+
+
+def chance(p: float | None) -> str:
+    """A p-value: 0.031, < 0.0001."""
+    if p is None:
+        return BLANK
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def _estimate(value: Interval | None, say: Say = number) -> str:
+    if value is None or value.value is None:
+        return BLANK
+    if say is number:
+        return f"{number(value.value)} {interval(value.low, value.high)}".strip()
+    ends = "" if value.low is None or value.high is None else f" [{say(value.low)}, {say(value.high)}]"
+    return say(value.value) + ends
+
+
+def _signed(value: Interval, say: Say = number) -> str:
+    def signed(amount: float | None) -> str:
+        if amount is None:
+            return BLANK
+        sign = "+" if amount > 0 else "−" if amount < 0 else "±"
+        return sign + say(abs(amount))
+
+    ends = "" if value.low is None or value.high is None else f" [{signed(value.low)}, {signed(value.high)}]"
+    return signed(value.value) + ends
+
+
+def _share(value: float | None) -> str:
+    return BLANK if value is None else f"{value:.2f}"
+
+
+def _points(value: Interval) -> str:
+    """A difference of shares in percentage points."""
+    ends = "" if value.low is None or value.high is None else f" [{100 * value.low:+.0f}, {100 * value.high:+.0f}]"
+    return f"{100 * (value.value or 0):+.0f} points{ends}"
+
+
+def listed_notes(compared: Compared) -> Sequence[str]:
+    """Remarks about the comparison, then those about its sides."""
+    return [*compared.notes, *(f"{side.label}: {note}" for side in compared.sides for note in side.notes)]
+
+
+# ── the gate ──
+
+LOSS_NAMES = {"steps": "more env steps", "wall": "more seconds", "return": "less return", "success": "fewer successes"}
+
+
+def rule_lines(result: "Regression") -> list[tuple[str, str]]:
+    """What is judged and how, and what the gate can see."""
+    rule = result.rule
+    what = {
+        "steps": f"env steps to {number(result.threshold, 4)}",
+        "wall": f"seconds to {number(result.threshold, 4)}",
+        "return": "return at the end",
+        "success": "success rate",
+    }[rule.outcome]
+    over = f"over {plural(rule.looks, 'look')}" + (" (O'Brien-Fleming)" if rule.looks > 1 else "")
+    lines = [("judged", f"{what} · a loss of up to {percent(rule.margin)} may pass")]
+    lines.append(("errors", f"false alarms ≤ {percent(rule.alpha)}, wrong passes ≤ {percent(rule.alpha)}, {over}"))
+    seen = [each for each in result.power if each.loss > 0]
+    if seen:
+        said = " · ".join(f"{percent(each.loss)}: {each.alarm:.2f}" for each in seen)
+        same = next((each for each in result.power if each.loss == 0), None)
+        calm = "" if same is None else f" · none: {same.alarm:.3f}, passing {same.passed:.2f}"
+        lines.append(("can see", f"{LOSS_NAMES[rule.outcome]}, share of alarms (simulated from the baseline): {said}{calm}"))
+    return lines
+
+
+def look_lines(result: "Regression") -> list[str]:
+    """One line for each look."""
+    said = []
+    for look in result.looks:
+        scores = [f"{name} z {number(z, 3)}" for name, z in (("worse", look.alarm), ("within the margin", look.passing)) if z is not None]
+        parts = [plural(look.seeds, "seed"), effect(result, look.effect), *scores, f"bound {number(look.bound, 3)}", look.decision]
+        said.append(" · ".join(parts))
+    return said
+
+
+def effect(result: "Regression", value: Interval) -> str:
+    """How the candidate differs: 1.3x the env steps [1.1, 1.6]; -20 return."""
+    if value.value is None:
+        return "no return to compare"
+    if result.rule.outcome in ("steps", "wall"):
+        return f"{times(value)} the {'env steps' if result.rule.outcome == 'steps' else 'seconds'}"
+    return f"return {_signed(value)}" if result.rule.outcome == "return" else f"success {_points(value)}"
+
+
+def decision_line(result: "Regression") -> str:
+    """The decision in a sentence."""
+    if not result.looks:
+        return "ended before the first look"
+    shown = effect(result, result.looks[-1].effect)
+    if min(result.baseline_seeds, result.candidate_seeds) < 2:
+        return f"n = 1, not assessable: {shown}; train more seeds: --seeds 8"
+    if result.decision == "passed":
+        return f"not worse by {percent(result.rule.margin)} or more: {shown}"
+    if result.decision == "regression":
+        return f"worse than the baseline: {shown}"
+    if result.needed is None:
+        more = "the seeds lean to neither side; no number of seeds worth training is in sight"
+    else:
+        more = f"about {plural(result.needed.candidate, 'seed')} of the candidate"
+        more += f" and {result.needed.baseline} of the baseline" if result.needed.baseline > result.baseline_seeds else ""
+        more += " would settle it, if this holds"
+    return f"neither worse nor within {percent(result.rule.margin)} is shown: {shown}; {more}"
