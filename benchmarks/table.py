@@ -16,6 +16,7 @@ TITLES = {
     "speed": "Training speed",
     "steps_to_threshold": "Env steps to the threshold",
     "footprint": "What it costs to have it",
+    "diagnosis": "Is the diagnosis right?",
 }
 INTRODUCTION = """# Benchmarks
 
@@ -39,7 +40,7 @@ def verdict(row: dict[str, Any]) -> str:
     """The best limit that a row meets."""
     if is_met(row, row["stretch"]):
         return "stretch met"
-    return "bar met" if is_met(row, row["bar"]) else "missed"
+    return "" if row["bar"] is None else "bar met" if is_met(row, row["bar"]) else "missed"
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:

@@ -1,0 +1,158 @@
+"""`python -m benchmarks.diagnosis.fit`: fit the weights of rlclinic/diagnosis/causes.json to the corpus' "fit" split.
+
+The model is the shipped one: log-odds by finding, softmax over the causes that have a key finding, and "unknown". Weights are drawn
+towards those that are in the table already, so that what the corpus says little about stays as the rules' authors put it. How
+strongly is chosen by leaving one task out at a time. Groups and their single runs both count: users bring either.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.diagnosis import corpus
+from benchmarks.diagnosis.corpus import Group
+from rlclinic.diagnosis import causes, engine
+from rlclinic.diagnosis.causes import UNKNOWN, Weights
+
+TABLE: Final = Path(causes.__file__).with_name("causes.json")
+PULLS: Final = (0.03, 0.1, 0.3, 1.0, 3.0)
+"""How strongly weights are drawn to the table: candidates."""
+SMALLEST: Final = 0.15
+
+
+@dataclass(frozen=True)
+class Example:
+    """The findings of one group (or run), and what would be right to say."""
+
+    task: str
+    strengths: dict[str, float]
+    right: frozenset[str]
+
+
+def examples(groups: Sequence[Group]) -> list[Example]:
+    """Every admitted fault of the fit split, as a group and run by run; what lies outside the catalogue is "unknown"."""
+    made = []
+    for group in groups:
+        if group.split != "fit" or group.role not in ("fault", "outside"):
+            continue
+        right = group.accepted if group.role == "fault" else frozenset({UNKNOWN})
+        for runs in (group.runs, *((run,) for run in group.runs if group.causes[0] != "seeds-identical")):
+            found = engine.diagnose(list(runs)).findings
+            made.append(Example(str(group.about["task"]), {finding.rule: finding.strength for finding in found}, right))
+    return made
+
+
+class Model:
+    """The table as tensors: [C, R] weights, [C] priors, [C, R] keys."""
+
+    def __init__(self, table: dict[str, Weights], rules: Sequence[str]) -> None:
+        self.causes, self.rules = list(table), list(rules)
+        at = {rule: place for place, rule in enumerate(rules)}
+        self.weights = torch.zeros(len(table), len(rules))
+        self.keys = torch.zeros(len(table), len(rules))
+        for row, weights in enumerate(table.values()):
+            for rule, weight in weights.speaks.items():
+                if rule in at:
+                    self.weights[row, at[rule]] = weight
+            for rule in weights.key:
+                if rule in at:
+                    self.keys[row, at[rule]] = 1.0
+        self.priors = torch.tensor([weights.prior for weights in table.values()])
+
+    def tensors(self, data: Sequence[Example]) -> tuple[Tensor, Tensor]:
+        """Strengths [N, R] and right answers [N, C]."""
+        strengths = torch.tensor([[each.strengths.get(rule, 0.0) for rule in self.rules] for each in data])
+        right = torch.tensor([[float(cause in each.right) for cause in self.causes] for each in data])
+        return strengths, right
+
+    def log_chances(self, strengths: Tensor, weights: Tensor, priors: Tensor) -> Tensor:
+        """[N, C]; causes without a key finding are out, "unknown" is always in."""
+        possible = (strengths > 0).float() @ self.keys.T > 0
+        possible[:, self.causes.index(UNKNOWN)] = True
+        scores = priors + strengths @ weights.T
+        return torch.log_softmax(scores.masked_fill(~possible, -30.0), 1)
+
+    def fitted(self, data: Sequence[Example], pull: float, steps: int = 200) -> tuple[Tensor, Tensor]:
+        """Weights and priors that make the right answers likely, each class counting about alike."""
+        strengths, right = self.tensors(data)
+        counts = Counter(sorted(each.right)[0] for each in data)
+        importance = torch.tensor([counts[sorted(each.right)[0]] ** -0.5 for each in data])
+        weights, priors = self.weights.clone().requires_grad_(), self.priors.clone().requires_grad_()
+        optimizer = torch.optim.Adam([weights, priors], lr=0.05)
+        for _ in range(steps):
+            chances = self.log_chances(strengths, weights, priors)
+            likelihood = torch.logsumexp(chances + (right + 1e-9).log(), 1)
+            drawn = (weights - self.weights).square().sum() + (priors - self.priors).square().sum()
+            loss = -(importance * likelihood.clamp(min=-12)).sum() / importance.sum() + pull * drawn / len(data)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return weights.detach(), priors.detach()
+
+    def judged(self, data: Sequence[Example], weights: Tensor, priors: Tensor) -> tuple[float, float]:
+        """Share of right first answers, and the mean log-likelihood."""
+        strengths, right = self.tensors(data)
+        chances = self.log_chances(strengths, weights, priors)
+        hit = right.gather(1, chances.argmax(1, keepdim=True)).mean()
+        return float(hit), float(torch.logsumexp(chances + (right + 1e-9).log(), 1).clamp(min=-12).mean())
+
+
+def best_pull(model: Model, data: Sequence[Example]) -> float:
+    """The pull whose fits predict the tasks that they have not seen best."""
+    tasks = sorted({each.task for each in data})
+    scores = {}
+    for pull in PULLS:
+        found = []
+        for task in tasks:
+            rest, left = [each for each in data if each.task != task], [each for each in data if each.task == task]
+            found.append(model.judged(left, *model.fitted(rest, pull)))
+        scores[pull] = tuple(np.mean(found, axis=0))
+        print(f"pull {pull}: top-1 of tasks left out {scores[pull][0]:.3f}, log-likelihood {scores[pull][1]:.3f}", flush=True)
+    return max(scores, key=lambda pull: (round(float(scores[pull][0]), 3), scores[pull][1]))
+
+
+def rewrite(model: Model, weights: Tensor, priors: Tensor) -> None:
+    """Put the fitted numbers into the table, leaving its form, titles, keys and explanations as they are."""
+    raw = json.loads(TABLE.read_text("utf-8"))
+    for row, cause in enumerate(model.causes):
+        entry: dict[str, Any] = raw["causes"][cause]
+        seen = {rule: round(float(weights[row, place]), 2) for place, rule in enumerate(model.rules)}
+        kept = {rule: weight for rule, weight in seen.items() if abs(weight) >= SMALLEST}
+        # A key finding speaks for its cause, however little the corpus has to say about it.
+        kept |= {rule: max(kept.get(rule, 0.0), 2 * SMALLEST) for rule in entry["key"] if rule in seen}
+        untouched = {rule: weight for rule, weight in entry["speaks"].items() if rule not in seen}
+        entry["speaks"] = dict(sorted({**untouched, **kept}.items(), key=lambda item: -item[1]))
+        entry["prior"] = round(float(priors[row]), 2) if cause == UNKNOWN else min(round(float(priors[row]), 2), -0.1)
+    raw["fitted"] = True
+    head = {key: value for key, value in raw.items() if key != "causes"}
+    rows = ",\n".join(f"    {json.dumps(cause)}: {json.dumps(entry)}" for cause, entry in raw["causes"].items())
+    TABLE.write_text(json.dumps(head, indent=2)[:-2] + ',\n  "causes": {\n' + rows + "\n  }\n}\n", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pull", type=float, default=None, help="how strongly weights stay as they are; by default chosen")
+    parser.add_argument("--dry-run", action="store_true", help="fit and report, change nothing")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    data = examples(corpus.load())
+    rules = sorted({rule for each in data for rule in each.strengths})
+    model = Model(causes.table(), rules)
+    print(f"{len(data)} examples; as it is: top-1 {model.judged(data, model.weights, model.priors)[0]:.3f}", flush=True)
+    pull = asked.pull or best_pull(model, data)
+    weights, priors = model.fitted(data, pull)
+    print(f"pull {pull}: top-1 on what was fitted {model.judged(data, weights, priors)[0]:.3f}")
+    if not asked.dry_run:
+        rewrite(model, weights, priors)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""`python -m benchmarks.diagnosis.measure`: how often the diagnosis is right, on groups that were not used to fit it.
+
+Prints a table and writes results/diagnosis.json. Shares come with Wilson's 95 % interval.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks import provenance
+from benchmarks.diagnosis import baselines, corpus
+from benchmarks.diagnosis.corpus import Group
+from rlclinic.diagnosis import engine
+from rlclinic.diagnosis.causes import UNKNOWN
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.runs.history import History
+
+CALIBRATION: Final = "calibration error of the top-1 probability"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the diagnosis said about a group, as far as it is judged."""
+
+    group: Group
+    ranked: tuple[tuple[str, float], ...]
+    alarmed: bool
+    """A finding or cause is HIGH."""
+
+    @property
+    def right(self) -> bool:
+        return self.ranked[0][0] in self.group.accepted
+
+    def among(self, count: int) -> bool:
+        """Whether a right answer is among the first few causes."""
+        named = [cause for cause, _ in self.ranked if cause != UNKNOWN][:count]
+        return bool(self.group.accepted & set(named))
+
+    @property
+    def both(self) -> bool:
+        """Whether two planted faults are both among the first three."""
+        return set(self.group.causes) <= {cause for cause, _ in [each for each in self.ranked if each[0] != UNKNOWN][:3]}
+
+
+def asked(group: Group) -> Answer:
+    """Diagnose a group."""
+    found = engine.diagnose(list(group.runs))
+    severities = [finding.severity for finding in found.findings] + [cause.severity for cause in found.causes]
+    alarmed = Severity.HIGH in severities
+    return Answer(group, tuple((cause.id, cause.probability) for cause in found.causes), alarmed)
+
+
+def wilson(hits: int, count: int) -> dict[str, float | int]:
+    """A share with its 95 % interval."""
+    if not count:
+        return {"share": math.nan, "low": math.nan, "high": math.nan, "n": 0}
+    z, share = 1.959964, hits / count
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    return {"share": round(share, 4), "low": round(centre - half, 4), "high": round(centre + half, 4), "n": count}
+
+
+def share(answers: Sequence[Answer], holds: Callable[[Answer], bool]) -> dict[str, float | int]:
+    return wilson(sum(holds(answer) for answer in answers), len(answers))
+
+
+def calibration_error(answers: Sequence[Answer], bins: int = 10) -> float:
+    """Expected gap between the first answer's probability and how often it is right, over equally filled bins."""
+    pairs = sorted((min(answer.ranked[0][1], 1.0), _fair(answer)) for answer in answers)
+    parts = np.array_split(np.array(pairs, dtype=float), bins)
+    return float(sum(len(part) * abs(part[:, 0].mean() - part[:, 1].mean()) for part in parts if len(part)) / len(pairs))
+
+
+def _fair(answer: Answer) -> bool:
+    if answer.group.role == "outside":
+        return answer.ranked[0][0] == UNKNOWN
+    if answer.group.role == "healthy":
+        return answer.ranked[0][0] in ("healthy", UNKNOWN)
+    return answer.right
+
+
+def rows(groups: Sequence[Group]) -> dict[str, Any]:
+    """Every measured row."""
+    answers = [asked(group) for group in groups if group.role != "unclear" and (group.split == "test" or group.role == "healthy")]
+    faults = [answer for answer in answers if answer.group.role == "fault"]
+    user = [answer for answer in faults if answer.group.about["kind"] == "user"]
+    known, own = ([answer for answer in user if bool(answer.group.about["own"]) is which] for which in (False, True))
+    bugs = [answer for answer in faults if answer.group.about["kind"] == "bug"]
+    healthy = [answer for answer in answers if answer.group.role == "healthy"]
+    two = [answer for answer in answers if answer.group.role == "two"]
+    outside = [answer for answer in answers if answer.group.role == "outside"]
+    judged = [answer for answer in answers if answer.group.split == "test" and answer.group.role in ("fault", "outside", "healthy")]
+    return {
+        "user faults: detected at HIGH": share(known, lambda answer: answer.alarmed),
+        "user faults: top-1": share(known, lambda answer: answer.right),
+        "user faults: top-3": share(known, lambda answer: answer.among(3)),
+        "user faults, unknown environment: top-1": share(own, lambda answer: answer.right),
+        "user faults, unknown environment: top-3": share(own, lambda answer: answer.among(3)),
+        "planted bugs: top-1": share(bugs, lambda answer: answer.right),
+        "healthy and odd-but-healthy: false alarm at HIGH": share(healthy, lambda answer: answer.alarmed),
+        "two faults: both in top-3": share(two, lambda answer: answer.both),
+        "outside the catalogue: says unknown": share(outside, lambda answer: answer.ranked[0][0] == UNKNOWN),
+        CALIBRATION: round(calibration_error(judged), 4),
+    }
+
+
+def compared(groups: Sequence[Group]) -> dict[str, Any]:
+    """The baselines on the same test groups."""
+    fit = [group for group in groups if group.split == "fit" and group.role in ("fault", "healthy")]
+    ways: dict[str, Callable[[Sequence[History]], str]] = {
+        "always lower the learning rate": baselines.always_lower_the_learning_rate,
+        "the briefs' fixed thresholds": baselines.fixed_thresholds,
+        "compare with the shipped YAML": baselines.shipped_settings,
+        "nearest neighbour on metrics": baselines.nearest_neighbour(fit),
+    }
+    user = [group for group in groups if group.split == "test" and group.role == "fault" and group.about["kind"] == "user"]
+    well = [group for group in groups if group.split == "test" and group.role == "healthy"]
+    return {
+        name: {
+            "user faults: top-1": wilson(sum(way(group.runs) in group.accepted for group in user), len(user)),
+            "healthy: names a fault": wilson(sum(way(group.runs) != baselines.HEALTHY for group in well), len(well)),
+        }
+        for name, way in ways.items()
+    }
+
+
+BARS: Final = {
+    "user faults: detected at HIGH": (93, 98),
+    "user faults: top-1": (80, 92),
+    "user faults: top-3": (93, 98),
+    "user faults, unknown environment: top-1": (65, 80),
+    "planted bugs: top-1": (95, 99),
+    "healthy and odd-but-healthy: false alarm at HIGH": (2, 0.5),
+    "two faults: both in top-3": (60, 80),
+    CALIBRATION: (7, 3),
+}
+
+
+def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the results file: percent, with the bar and the stretch where there is one."""
+    made = []
+    for what, value in found.items():
+        bar, stretch = BARS.get(what, (None, None))
+        lower = "alarm" in what or what == CALIBRATION or "names a fault" in what
+        row: dict[str, Any] = {"what": what, "unit": "%", "better": "lower" if lower else "higher", "bar": bar, "stretch": stretch}
+        if isinstance(value, dict):
+            row |= {"value": 100 * value["share"], "interval": [100 * value["low"], 100 * value["high"]], "n": value["n"]}
+        else:
+            row |= {"value": 100 * value}
+        made.append(row)
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--no-baselines", action="store_true")
+    wanted = parser.parse_args()
+    groups = corpus.load()
+    found = rows(groups)
+    if not wanted.no_baselines:
+        found |= {f"{name}, {what}": value for name, values in compared(groups).items() for what, value in values.items()}
+    for name, value in found.items():
+        print(f"{name:80} {_text(value)}")
+    provenance.write("diagnosis", recorded(found), provenance.provenance("python -m benchmarks.diagnosis.measure"), quick=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{100 * value['share']:.1f} % [{100 * value['low']:.1f}, {100 * value['high']:.1f}], n = {value['n']}"
+    return f"{value:.3f}"
+
+
+if __name__ == "__main__":
+    main()
