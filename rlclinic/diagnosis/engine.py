@@ -31,6 +31,8 @@ from rlclinic.runs.history import History
 LIKELY = 0.15
 SURE = 0.7
 CURVE_POINTS = 64
+NOISY = "EVA803"
+"""The rule that says that evaluations are too noisy to judge by."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,20 @@ def _capped(each: Rule, severity: Severity, strength: float, sick: float) -> Sev
 
 def _causes(findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cause]:
     ranked = story.told(ranking.rank(findings, len(cases)), ranking.table(), findings, cases)
-    if _troubled(cases):
+    # A threshold that was passed by chance is not passed: with noise like that nothing is known to be well.
+    by_chance = any(finding.rule == NOISY and finding.strength >= SURE for finding in findings)
+    if _troubled(cases) or by_chance:
         return [_weighed(cause, cases) for cause in ranked]
-    # Nothing needs an explanation; what is wrong all the same is told after that.
-    return [_calm(cases), *(cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5)]
+    # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
+    told = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
+    broken = [cause for cause in told if cause.id != ranking.UNKNOWN and _certain(cause, findings)]
+    return [*broken, _calm(cases), *(cause for cause in told if cause not in broken)]
+
+
+def _certain(cause: Cause, findings: Sequence[GroupFinding]) -> bool:
+    """Whether it rests on an invariant that cannot break in a sound run, however well that run does."""
+    clear = {finding.rule for finding in findings if finding.strength >= 0.5}
+    return any(id in clear and rule.find(id).certain for id in cause.rules)
 
 
 def _weighed(cause: Cause, cases: Sequence[Case]) -> Cause:
@@ -201,7 +213,9 @@ def _unassessable(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[Un
     if all(case.ours for case in cases):
         return []
     return [
-        Unassessable(rule=each.rule.id, name=each.rule.name, missing=tuple(each.missing), paste=paste.lines(each.missing))
+        Unassessable(
+            rule=each.rule.id, name=each.rule.name, missing=tuple(each.missing), paste=paste.lines(each.missing, cases[0].history.source)
+        )
         for each in outcomes
         if each.missing
     ]

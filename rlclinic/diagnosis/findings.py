@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 SCHEMA_VERSION: Final = 1
 
-_MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
+_MODEL = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Severity(StrEnum):

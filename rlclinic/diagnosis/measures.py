@@ -121,3 +121,28 @@ def target_size(case: Case) -> Signal:
     early = loss.share(0.0, 0.15)
     middle, low, high = (np.sqrt(np.maximum(each, 0.0)) for each in (early.values, early.low, early.high))
     return Signal(early.steps, middle, low, high, names.VALUE_LOSS)
+
+
+def normalizers_agree(case: Case) -> bool | None:
+    """Whether evaluation used the statistics that training had at that moment; None if no fingerprints were logged."""
+    ours, theirs = (case.history.series.get(names.sentinel(f"fingerprint_normalizer{end}")) for end in ("", "_eval"))
+    if ours is None or theirs is None:
+        return None
+    known = dict(zip(ours.steps.tolist(), ours.values.tolist(), strict=True))
+    pairs = [(known[step], value) for step, value in zip(theirs.steps.tolist(), theirs.values.tolist(), strict=True) if step in known]
+    return None if not pairs else 2 * sum(mine == other for mine, other in pairs) >= len(pairs)
+
+
+def evaluation_gap(case: Case) -> float:
+    """How much of what training gained is missing in evaluation, in the second half: 0 none of it, 1 all; NaN if unknown."""
+    trained, judged = case.signal(names.RETURN).share(0.5), case.signal(names.EVAL_RETURN).share(0.5)
+    if case.progress is None or not len(trained) or not len(judged):
+        return math.nan
+    gain = max(trained.median - case.progress.start, 0.1 * abs(case.progress.start), 1e-9)
+    return (trained.median - judged.median) / gain
+
+
+def random_return(case: Case) -> tuple[float, float] | None:
+    """Mean and deviation over episodes of a random policy's return, measured before training; None if it was not."""
+    mean, deviation = case.sentinel("random_return"), case.sentinel("random_return_std")
+    return (mean.median, deviation.median) if len(mean) and len(deviation) else None

@@ -41,18 +41,47 @@ _TORCH: Final = {
 }
 _CONFIG: Final = "config:"
 
+CALLBACK: Final = (
+    "from rlclinic.sentinels.sb3 import SentinelCallback",
+    "model.learn(…, callback=[SentinelCallback(), *yours])  # logs every sentinel and keeps the settings; see docs/sentinels.md",
+)
+"""What a script that uses Stable-Baselines3 needs for all sentinels, gradients and settings at once."""
+_EVALUATION: Final = (
+    "EvalCallback(eval_env, eval_freq=…, n_eval_episodes=20, log_path=…)  # wrapped as the training env is; beside your callbacks"
+)
+_LOOP: Final = (
+    "sentinels = Sentinels(agent, optimizer, max_grad_norm=…)  # once; from rlclinic.sentinels.torch_loop import Sentinels",
+    "sentinels.rollout(obs=obs, actions=actions, logprobs=logprobs, advantages=advantages, "
+    "returns=returns, values=values, rewards=rewards)  # when they are there",
+    "sentinels.minibatch(ratio=ratio, advantages=mb_advantages)  # before each gradient step",
+    "sentinels.row(writer, global_step)  # after the update; see docs/sentinels.md",
+)
+"""The same for a loop of CleanRL's kind."""
+_OURS: Final = ("train/sentinel/", "train/metrics/grad_norm/")
+_NOT_THERE: Final = tuple(f"train/sentinel/{name}" for name in ("random_", "fingerprint_optimizer", "fingerprint_random"))
+"""What the callback and the recipe leave out: they never step an environment on their own, and know only part of the state."""
+_RECIPES: Final = {line: place for place, line in enumerate((*CALLBACK, _EVALUATION, *_LOOP))}
+
 
 def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:
     """The lines of many checks, those first that make the most of them possible; remarks about settings last."""
     counts = Counter(line for lines in pasted for line in lines)
-    return sorted(counts, key=lambda line: (not line.startswith("log("), "…" in line, -counts[line], line))
+    last = len(_RECIPES)
+    return sorted(counts, key=lambda line: (_RECIPES.get(line, last), not line.startswith("log("), "…" in line, -counts[line], line))
 
 
-def lines(missing: Iterable[str]) -> tuple[str, ...]:
-    """What to add to the script (or to the command), one line for each missing input."""
-    found = []
+def lines(missing: Iterable[str], source: str = "") -> tuple[str, ...]:
+    """What to add to the script (or to the command) for each missing input; `source` is whose log it is, as a History says."""
+    found: list[str] = []
     for name in (option for names in missing for option in names.split(" or ")[:1]):
-        if name.startswith(_CONFIG):
+        ours = name.startswith(_OURS) and not name.startswith(_NOT_THERE)
+        if source == "sb3" and (ours or name.startswith(_CONFIG)):
+            found += CALLBACK
+        elif source == "sb3" and name.startswith("val/"):
+            found.append(_EVALUATION)
+        elif source == "cleanrl" and ours:
+            found += _LOOP
+        elif name.startswith(_CONFIG):
             found.append(f"# put {name.removeprefix(_CONFIG)} into the run's config file, or into the mapping's settings")
         elif name in ("threshold", "budget"):
             found.append(f"rlclinic diagnose … --{name} N")

@@ -153,6 +153,11 @@ def selected(select: Sequence[str] | None = None, ignore: Sequence[str] | None =
     return [each for each in kept if not any(_fits(each, prefix) for prefix in ignore or ())]
 
 
+def fits_any(prefix: str) -> bool:
+    """Whether a beginning of an id, or a name, means one of the rules."""
+    return any(_fits(each, prefix) for each in rules())
+
+
 def _fits(each: Rule, prefix: str) -> bool:
     return each.id.startswith(prefix.strip().upper()) or each.name == prefix.strip().lower()
 
@@ -202,6 +207,8 @@ def grade(value: float, weak: float, strong: float) -> float:
     """0 at `weak` or beyond, 1 at `strong` or beyond, in between in proportion; either may be the larger."""
     if value != value:
         return 0.0
+    if strong == weak:
+        return float(value >= strong)
     share = (value - weak) / (strong - weak)
     return min(max(share, 0.0), 1.0)
 

@@ -78,6 +78,15 @@ def _slow_evaluation() -> Group:
     return one(series(setting(unsolved(), run__eval_every_env_steps=1000), {"time/eval": 9.0, "time/learn": 1.0, "time/env": 1.0}))
 
 
+def _resigned(value: float = 1.0, entropy: float = 1.0) -> History:
+    """A run whose total loss has a term with another sign, at weights that make both terms count."""
+    weighed = series(unsolved(), {"train/hp/vf_coef": 0.5, "train/hp/ent_coef": 0.1})
+    rows = weighed.series["train/loss/total"].steps
+    policy, critic, noise = (weighed.series[f"train/loss/{name}"].values for name in ("policy", "value", "entropy"))
+    total = made(rows, policy + value * 0.5 * critic + entropy * 0.1 * noise, "train/loss/total")
+    return replace(weighed, series={**weighed.series, "train/loss/total": total})
+
+
 BAD: dict[str, Callable[[], Group]] = {
     # ── learning rate ──
     "LRN101": lambda: one(setting(unsolved(), algo__learning_rate=0.05)),
@@ -121,6 +130,8 @@ BAD: dict[str, Callable[[], Group]] = {
     "VAL209": lambda: one(series(unsolved(), {"train/hp/gamma": 1.0, S + "truncated": 2.0, S + "terminated": 1.0})),
     "VAL210": lambda: one(setting(unsolved(), algo__gae_lambda=0.0)),
     "VAL211": lambda: one(series(unsolved(), {S + "ev_early": 0.9, S + "ev_late": 0.1})),
+    "VAL213": lambda: one(series(unsolved(), {S + "target_error": 0.4})),
+    "VAL214": lambda: one(series(unsolved(), {S + "target_error": 1e-7, S + "target_error_ends": 0.4})),
     "VAL212": lambda: one(series(unsolved(), {S + "return_mean": 48.0, LENGTH: 15.0, S + "truncated": 0.0})),
     # ── entropy ──
     "ENT301": lambda: one(series(unsolved(), {S + "entropy_relative": 0.99})),
@@ -182,7 +193,10 @@ BAD: dict[str, Callable[[], Group]] = {
     "REW509": lambda: one(series(unsolved(), {RETURN: 5000.0})),
     "REW510": lambda: one(series(unsolved(), {S + "reward_max": -1.0, S + "reward_min": -1.0})),
     # ── environment ──
-    "ENV601": lambda: one(series(unsolved(), {S + "obs_std_min": 0.0, S + "obs_repeat": 1.0})),
+    "REW511": lambda: one(
+        series(unsolved(), {S + "random_return": -20.0, S + "random_return_std": 5.0, EVAL: -60.0, RETURN: lambda share: 20 + 40 * share})
+    ),
+    "ENV601": lambda: one(series(unsolved(), {S + "obs_std_min": 0.0, S + "obs_repeat": 1.0, S + "obs_abs_max": 1.0})),
     "ENV602": lambda: one(series(unsolved(), {S + "obs_repeat": 0.99})),
     "ENV603": lambda: one(series(unsolved(), {S + "obs_abs_max": 2000.0})),
     "ENV604": lambda: one(series(unsolved(), {S + "obs_std_min": 0.0})),
@@ -263,7 +277,10 @@ BAD: dict[str, Callable[[], Group]] = {
     "BUD102": lambda: one(replace(unsolved(), state="stopped", env_steps=20_000)),
     "BUD103": _luck,
     "BUD104": lambda: one(replace(series(unsolved(), {LENGTH: 200.0}), max_env_steps=2000)),
+    "BUD105": lambda: one(replace(setting(unsolved(), env__n_envs=8, algo__n_steps=128), max_env_steps=10_000)),
     # ── folder and config ──
+    "CFG108": lambda: one(_resigned(value=-1.0)),
+    "CFG109": lambda: one(_resigned(entropy=-1.0)),
     "CFG101": lambda: one(scaled(unsolved(), "train/loss/total", 1.5)),
     "CFG102": lambda: one(scaled(unsolved(), KL, -1.0)),
     "CFG103": _copies,

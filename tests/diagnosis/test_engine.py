@@ -149,7 +149,7 @@ def test_a_foreign_log_says_what_it_lacks_and_what_to_paste() -> None:
     lacking = {each.rule: each for each in found.unassessable}
     assert "POL106" in lacking
     assert lacking["POL106"].missing == ("train/sentinel/ratio_first_dev",)
-    assert lacking["POL106"].paste[0].startswith('log("train/sentinel/ratio_first_dev"')
+    assert lacking["POL106"].paste[0] == "from rlclinic.sentinels.sb3 import SentinelCallback"
     assert found.checks.not_assessable == len(found.unassessable)
     assert found.checks.total == found.checks.failed + found.checks.passed + found.checks.not_assessable + found.checks.not_applicable
 

@@ -12,12 +12,10 @@ from typer.testing import CliRunner, Result
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import NotFound
 from rlclinic.ops import diagnose as operation
-from rlclinic.runs.history import History
-from rlclinic.runs.record import Group
-from rlclinic.runs.store import Store
-from rlclinic.runs.writer import RunWriter
+from rlclinic.ops.diagnosed import DiagnosisReport
 from rlclinic.serve.cli import app
 from tests.diagnosis import recorded
+from tests.diagnosis.stored import write_group
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,30 +30,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def rlclinic(*arguments: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(app, list(arguments), input=stdin)
-
-
-def write_group(name: str, root: Path = Path("runs")) -> Group:
-    """A recorded case as run folders."""
-    from rlclinic.config import files
-
-    recipe, histories = recorded.load(name)
-    config = files.load(recipe["ref"], recipe["changes"]).config
-    group = Store(root).create_group([config.model_copy(update={"seed": history.seed}) for history in histories])
-    for run, history in zip(group.runs, histories, strict=True):
-        _write_run(run.path, history)
-    return group
-
-
-def _write_run(path: Path, history: History) -> None:
-    columns = ["total_timesteps", *history.series]
-    table: dict[float, dict[str, float]] = {}
-    for name, series in history.series.items():
-        for step, value in zip(series.steps, series.values, strict=True):
-            table.setdefault(float(step), {})[name] = float(value)
-    with RunWriter(path, columns) as writer:
-        for step in sorted(table):
-            writer.row({"total_timesteps": step, **table[step]})
-        writer.status("finished", int(history.env_steps or 0))
 
 
 # ── our own groups ──
@@ -96,16 +70,14 @@ def test_a_run_of_a_group_can_be_diagnosed_alone() -> None:
     assert not (group.path / "diagnosis.json").exists()
 
 
-def test_the_report_gets_a_section_that_is_replaced_and_not_repeated() -> None:
+def test_the_reports_are_written_beside_the_group_and_say_the_same() -> None:
     group = write_group("cp-lr-x100")
-    group.write_report("report.md", "# Title\n\nWords\n\n## Seeds\n\ntable\n\n## Config\n\nyaml\n")
-    for _ in range(2):
-        operation.diagnose(group.id)
-    report = (group.path / "report.md").read_text()
-    assert report.count("## Diagnosis") == 1
-    assert report.index("## Diagnosis") < report.index("## Seeds") < report.index("## Config")
-    assert "policy step too large" in report
-    assert report.startswith("# Title\n")
+    report = operation.diagnose(group.id)
+    assert [Path(file).name for file in report.files] == ["report.html", "report.md", "diagnosis.json"]
+    markdown, page = (group.path / "report.md").read_text(), (group.path / "report.html").read_text()
+    for essential in ("policy step too large", "1. Training run summary", "5. Suggested next steps", "LRN101", group.id):
+        assert essential in markdown
+        assert essential in page
 
 
 def test_a_part_of_the_rules_or_another_threshold_is_not_written_down() -> None:
@@ -129,19 +101,28 @@ def test_the_projects_own_file_can_switch_rules_off() -> None:
     assert operation.diagnose().diagnosis.findings
 
 
-def test_the_top_finding_is_one_line_or_nothing() -> None:
-    line = operation.top_finding(write_group("cp-lr-x100"))
-    assert line is not None
-    assert line.startswith("policy step too large (p ")
-    assert "--set algo.learning_rate=" in line
-    assert "\n" not in line
-    assert operation.top_finding(write_group("cp-healthy")) is None
+def test_the_top_finding_names_cause_change_and_command() -> None:
+    group = write_group("cp-lr-x100")
+    report = operation.examine_group(group)
+    assert report is not None
+    found = operation.top_finding(report)
+    assert (found.cause, found.rule, found.agree, found.of) == ("learning-rate-too-high", "LRN101", 3, 3)
+    assert found.change is not None
+    assert "learning_rate" in found.change
+    assert found.command == f"rlclinic diagnose {group.id}"
+
+
+def test_a_healthy_group_has_nothing_to_change() -> None:
+    report = operation.examine_group(write_group("cp-healthy"))
+    assert report is not None
+    found = operation.top_finding(report)
+    assert (found.cause, found.change, found.rule) == ("healthy", None, None)
 
 
 def test_json_is_one_object_that_validates() -> None:
     write_group("cp-lr-x100")
     result = rlclinic("diagnose", "--json")
-    report = operation.DiagnosisReport.model_validate_json(result.stdout)
+    report = DiagnosisReport.model_validate_json(result.stdout)
     assert report.diagnosis.causes[0].probability > 0.8
 
 

@@ -10,6 +10,10 @@ from rlclinic.diagnosis.names import sentinel
 from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
 
 SHAPE = ("config:env.n_envs", "config:algo.n_steps")
+USUAL_ROLLOUT = 4096
+"""Transitions between updates up to which a config is not unusual."""
+SMALL_RATE = 2.5e-4
+"""With such steps even eight transitions an update are enough: rl-zoo3's tuned MountainCarContinuous and InvertedPendulum."""
 
 
 @rule("BAT101", severity=Severity.HIGH, algos=ON_POLICY, needs=[*SHAPE, "budget"], cites=["schulman2016nuts"])
@@ -28,7 +32,11 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     steps = rollouts * case.planned_updates
     # PPO's steps are held short by its clip range; REINFORCE takes few and long ones.
     weak, strong = (300.0, 80.0) if case.algo == "ppo" else (60.0, 20.0)
-    strength = max(grade(-steps, -weak, -strong), grade(-rollouts, -10.0, -4.0))
+    # Few rollouts of a usual length are a small budget, which is another matter.
+    long = case.rollout > USUAL_ROLLOUT
+    strength = max(
+        grade(-steps, -weak, -strong) if long or case.planned_updates < 8 else 0.0, grade(-rollouts, -10.0, -4.0) if long else 0.0
+    )
     if strength <= 0:
         return
     text = (
@@ -56,7 +64,8 @@ def rollout_tiny(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Many such updates with a small learning rate; A2C is made for short rollouts.
     """
-    if case.rollout is None or case.rollout >= 64:
+    rate = case.real("algo.learning_rate")
+    if case.rollout is None or case.rollout >= 64 or (rate is not None and rate <= SMALL_RATE):
         return
     text = f"{case.rollout} transitions per update (n_envs {case.setting('env.n_envs')} x n_steps {case.setting('algo.n_steps')})"
     fix = change(case, "algo.n_steps", max(256 // (case.count("env.n_envs") or 1), 32), "256 transitions or more", "10-30 %")

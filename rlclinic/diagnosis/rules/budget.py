@@ -31,7 +31,8 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     way, gap, gain = case.threshold - progress.start, case.threshold - late.share(0.6).median, top - progress.start
     # At its best at the end, and a good part of all that was gained came lately.
     falling = late.share(0.8).median < progress.start + 0.7 * gain
-    if way <= 0 or gain <= 0 or gap <= 0 or not slope.rising or falling or measures.step_size(case) < 0.03:
+    elsewhere = measures.evaluation_gap(case) > 0.6
+    if way <= 0 or gain <= 0 or gap <= 0 or not slope.rising or falling or elsewhere or measures.step_size(case) < 0.03:
         return
     more = gap / max(slope.slope * case.trained, 1e-12)
     near, lately = grade(-more, -3.0, -1.0), min(grade(slope.rise / gain, 0.15, 0.4), grade(gain, 0.0, 6 * signals.noise(returns.values)))
@@ -115,3 +116,24 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     text = f"{case.budget} env steps are about {say(episodes)} episodes"
     fix = change(case, "run.max_env_steps", int(1000 * steps), "a thousand episodes", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence("config:run.max_env_steps", text, episodes=episodes),), remedies=(fix,))
+
+
+@rule("BUD105", severity=Severity.HIGH, needs=["budget", "config:env.n_envs", "config:algo.n_steps"], cites=["henderson2018matters"])
+def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
+    """The whole budget is a few rollouts of a usual length.
+
+    ## Why it hurts
+    Each rollout improves the policy once. A dozen improvements solve nothing.
+
+    ## When it is fine
+    Trying out whether a script runs; tasks that are solved all the same.
+    """
+    if case.rollout is None or not case.budget or not case.sick or case.rollout > 4096 or case.algo != "ppo":
+        return
+    rollouts = case.budget / case.rollout
+    strength = grade(-rollouts, -36.0, -14.0)
+    if strength <= 0:
+        return
+    text = f"{case.budget} env steps are {math.ceil(rollouts)} rollouts of {case.rollout} transitions"
+    fix = change(case, "run.max_env_steps", 100 * case.rollout, "a hundred rollouts", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence("config:run.max_env_steps", text, rollouts=rollouts),), remedies=(fix,))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import RETURN, sentinel
+from rlclinic.diagnosis.names import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
@@ -23,12 +23,21 @@ def observations_never_change(case: Case) -> Iterator[Finding]:
     Bandits.
     """
     deviation, repeat = case.signal(OBS_STD), case.signal(REPEAT)
-    if deviation.median > 1e-9 or repeat.median < 0.95:
+    if not _blind(case):
         return
-    text = f"the observation is the same after {percent(repeat.median)} of the steps, and in all episodes"
+    text = f"the observation is the same after {percent(max(repeat.median, 0.95))} of the steps, and in all episodes"
     fix = advice("print a few observations of the wrapped environment: which wrapper or reader returns a constant?", "> 30 %")
     found = evidence(REPEAT, text, *case.span, repeat=repeat.median, deviation=deviation.median)
     yield Finding(text=text, evidence=(found,), remedies=(fix,))
+
+
+def _blind(case: Case) -> bool:
+    """Whether all observations are one and the same: nothing changes, within episodes or between them."""
+    deviation, repeat, size = case.signal(OBS_STD), case.signal(REPEAT), case.signal(OBS_MAX)
+    if len(size) and size.top < 1e-6:
+        return True
+    still = deviation.median <= 1e-9 and repeat.median >= 0.95
+    return still and (not len(size) or size.top - size.bottom <= 1e-6 * max(size.top, 1e-9))
 
 
 @rule("ENV602", severity=Severity.HIGH, needs=[REPEAT, OBS_STD], cites=["sutton2018book"])
@@ -41,9 +50,9 @@ def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Turn-based tasks in which most actions change nothing (walls in a maze).
     """
-    repeat, deviation = case.learning(REPEAT), case.signal(OBS_STD)
+    repeat = case.learning(REPEAT)
     strength = grade(repeat.median, 0.6, 0.95)
-    if strength <= 0 or deviation.median <= 1e-9 or not case.sick:
+    if strength <= 0 or _blind(case) or not case.sick:
         return
     text = f"{percent(repeat.median)} of the steps leave the observation as it was"
     fix = advice("look at step(): is the new observation returned, and is it a copy?", "> 30 %")
@@ -88,7 +97,7 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     deviation, repeat, worst = case.learning(OBS_STD), case.learning(REPEAT), case.sentinel("obs_std_worst")
     first = case.signal(OBS_STD)
     one_hot = len(case.signal(OBS_MAX)) > 0 and case.signal(OBS_MAX).bottom == 1.0 == case.signal(OBS_MAX).top
-    if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or (len(repeat) and repeat.median > 0.95) or not case.sick:
+    if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or _blind(case) or (len(repeat) and repeat.median > 0.95) or not case.sick:
         return
     where = f" {int(worst.median)}" if len(worst) else ""
     text = f"component{where} of the observation never changes"
@@ -200,7 +209,7 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     ## When it is fine
     A curriculum, if the return recovers.
     """
-    fell = signals.cliff(case.signal(RETURN))
+    fell = signals.cliff(case.signal(RETURN)) or signals.cliff(case.signal(EVAL_RETURN))
     if fell is None or not case.sick:
         return
     span = case.span[1] - case.span[0]
@@ -208,7 +217,7 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     before = kl.between(fell.top_at - 0.15 * span, fell.top_at)
     # A policy that ruins itself takes a giant step first.
     calm = grade(-before.top / scale, -6.0, -2.0) if len(before) else 0.5
-    strength = min(grade(fell.lost, 0.5, 0.8), calm, 1.0 if _critic_broke(case, fell.top_at) else 0.0)
+    strength = min(grade(fell.lost, 0.5, 0.8), calm) * (1.0 if _critic_broke(case, fell.top_at) else 0.6)
     if strength <= 0:
         return
     text = f"the return fell from {say(fell.before)} to {say(fell.after)} at {say(fell.foot_at)} env steps, after small and steady updates"
@@ -245,15 +254,18 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Before a sparse reward has been met.
     """
-    if not case.sick or case.improved or case.progress is None:
+    if not case.sick or case.progress is None or case.standing == "failed":
         return
     size, found, correlation = measures.step_size(case), measures.explained(case).share(0.4), case.learning(sentinel("adv_logp_corr"))
     returns = case.signal(RETURN)
-    drift = abs(returns.share(0.5).median - case.progress.start) / max(abs(case.progress.start), 3 * signals.noise(returns.values), 1e-9)
+    level, chance = returns.share(0.5).median, measures.random_return(case)
+    start, scale = (case.progress.start, max(0.35 * abs(case.progress.start), signals.noise(returns.values))) if chance is None else chance
+    # A policy whose choices count is somewhere else after so many steps, better or worse.
+    drift = abs(level - start) / max(scale, 0.02 * abs(start), 1e-9)
     moved = measures.relative_entropy(case)
-    settled = grade(-moved.share(0.7).median, -0.95, -0.8) if len(moved) else 0.5
-    parts = (grade(size, 0.02, 0.08), grade(-size, -3.0, -1.5), grade(found.median, 0.2, 0.5), grade(correlation.median, 0.02, 0.04))
-    strength = min(*parts, grade(-drift, -0.35, -0.2), settled)
+    settled = grade(-moved.share(0.7).median, -0.97, -0.8) if len(moved) else 0.7
+    parts = (grade(size, 0.02, 0.08), grade(-size, -4.0, -2.0), grade(found.median, 0.1, 0.4), grade(correlation.median, 0.0, 0.03))
+    strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), 0.0 if case.improved and chance is None else 1.0)
     if strength <= 0:
         return
     text = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import signals
+from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
@@ -26,9 +26,11 @@ def evaluation_far_below_training(case: Case) -> Iterator[Finding]:
     if case.progress is None:
         return
     trained, judged = case.signal(RETURN).share(0.5), case.signal(EVAL_RETURN).share(0.5)
-    gain = max(trained.median - case.progress.start, 0.1 * abs(case.progress.start), 1e-9)
     gap = trained.median - judged.median
-    strength = min(grade(gap / gain, 0.4, 0.9), grade(gap, 0.0, 3 * max(signals.noise(judged.values), 1e-9)))
+    strength = min(grade(measures.evaluation_gap(case), 0.3, 0.8), grade(gap, 0.0, 3 * max(signals.noise(judged.values), 1e-9)))
+    # Evaluation that was once as good as training measures the same thing: what came later is another matter.
+    reached = case.signal(EVAL_RETURN).top >= case.progress.start + 0.8 * (case.signal(RETURN).top - case.progress.start)
+    strength *= 0.3 if reached else 1.0
     if strength <= 0 or not case.sick or not case.improved:
         return
     text = f"training returns {say(trained.median)}, evaluation {say(judged.median)}, in the second half"

@@ -32,23 +32,79 @@ def total_loss_is_not_the_sum_of_its_parts(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Algorithms that add a term of their own.
     """
+    share, text = _off(case)
+    if share < 0.3 or any(_off(case, *signs)[0] < 0.1 for signs in ((-1.0, 1.0), (1.0, -1.0))):
+        return
+    fix = advice("look at the sum of the loss terms: one is missing, or counted twice", "> 30 %")
+    found = evidence(TOTAL_LOSS, text, *case.span, share=share)
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
+
+
+def _off(case: Case, value_sign: float = 1.0, entropy_sign: float = 1.0) -> tuple[float, str]:
+    """The share of rows whose total is not the sum of its parts with these signs, and the worst of them in words."""
     series = case.history.series
     total = series[TOTAL_LOSS]
     parts = [np.interp(total.steps, series[name].steps, series[name].values) for name in LOSSES[:3]]
     weights = [np.interp(total.steps, series[applied(name)].steps, series[applied(name)].values) for name in ("vf_coef", "ent_coef")]
     policy, value, entropy = parts
-    rebuilt = policy + weights[0] * value + weights[1] * entropy
+    rebuilt = policy + value_sign * weights[0] * value + entropy_sign * weights[1] * entropy
     size = np.abs(policy) + weights[0] * np.abs(value) + weights[1] * np.abs(entropy) + 1e-6
     off = np.abs(rebuilt - total.values) / size
-    share = float((off > 0.02).mean())
-    if share < 0.3:
-        return
-    worst = int(np.argmax(off))
+    worst, share = int(np.argmax(off)), float((off > 0.02).mean())
     text = f"total loss {say(float(total.values[worst]))}, its parts give {say(float(rebuilt[worst]))}, in {percent(share)} of the rows"
-    fix = advice("look at the sum of the loss terms: the sign of the entropy bonus first", "> 30 %")
-    yield Finding(
-        strength=grade(share, 0.2, 0.6), text=text, evidence=(evidence(TOTAL_LOSS, text, *case.span, share=share),), remedies=(fix,)
-    )
+    return share, text
+
+
+@rule(
+    "CFG108",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[*LOSSES, applied("vf_coef"), applied("ent_coef")],
+    cites=["schulman2017ppo"],
+    certain=True,
+)
+def value_loss_is_subtracted(case: Case) -> Iterator[Finding]:
+    """The total loss is policy minus vf_coef x value: the critic is driven away from its targets.
+
+    ## Why it hurts
+    Each step makes the critic's predictions worse, without a bound; advantages soon consist of its errors.
+
+    ## When it is fine
+    Never.
+    """
+    share, _ = _off(case)
+    if share < 0.3 or _off(case, -1.0, 1.0)[0] >= 0.1:
+        return
+    text = f"in {percent(share)} of the rows the total loss is the policy's loss minus the weighted value loss"
+    fix = advice("add the value loss in place of subtracting it", "> 30 %")
+    found = evidence(TOTAL_LOSS, text, *case.span, share=share)
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule(
+    "CFG109",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[*LOSSES, applied("vf_coef"), applied("ent_coef")],
+    cites=["schulman2017ppo"],
+    certain=True,
+)
+def entropy_is_punished(case: Case) -> Iterator[Finding]:
+    """The total loss is policy + vf_coef x value + ent_coef x the entropy itself: noise is punished in place of paid for.
+
+    ## Why it hurts
+    The policy becomes certain as fast as it can, before it knows anything.
+
+    ## When it is fine
+    Never; a bonus that is not wanted is ent_coef 0.
+    """
+    share, _ = _off(case)
+    if share < 0.3 or _off(case, 1.0, -1.0)[0] >= 0.1:
+        return
+    text = f"in {percent(share)} of the rows the entropy is added to the loss in place of subtracted"
+    fix = advice("subtract ent_coef x entropy from the loss", "> 30 %")
+    found = evidence(TOTAL_LOSS, text, *case.span, share=share)
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
 
 
 @rule("CFG102", severity=Severity.HIGH, needs=[KL], cites=["schulman2020kl"], certain=True)

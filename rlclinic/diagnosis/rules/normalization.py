@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rlclinic.diagnosis import measures
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import EVAL_RETURN, RETURN, sentinel
@@ -50,10 +51,13 @@ def evaluation_misses_the_normalizer(case: Case) -> Iterator[Finding]:
     trained, judged = case.signal(RETURN).share(0.5).median, case.signal(EVAL_RETURN).share(0.5).median
     gain = trained - case.progress.start
     gap = trained - judged
+    same = measures.normalizers_agree(case)
     strength = min(grade(gap / max(abs(gain), 1e-9), 0.4, 0.9), 1.0 if case.improved else 0.0)
-    if strength <= 0 or not case.sick:
+    # Two fingerprints that differ are proof; without any, a gap alone may have other reasons.
+    strength = 1.0 if same is False else 0.6 * strength
+    if strength <= 0 or same or not case.sick:
         return
-    text = f"training returns {say(trained)}, evaluation {say(judged)}"
+    text = f"training returns {say(trained)}, evaluation {say(judged)}" + ("; the statistics differ" if same is False else "")
     fix = advice("evaluate with the training run's statistics, loaded and frozen", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(EVAL_RETURN, text, *case.span, gap=gap),), remedies=(fix,))
 

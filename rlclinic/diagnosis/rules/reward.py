@@ -8,7 +8,7 @@ import numpy as np
 from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
+from rlclinic.diagnosis.names import EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
 
 TARGETS = sentinel("return_abs_p95")
@@ -264,6 +264,39 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
     found = evidence(HIGH, text, *case.span, largest=most, smallest=least)
     yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("REW511", severity=Severity.HIGH, needs=[RETURN, EVAL_RETURN, sentinel("random_return")], cites=["jones2021debugging"])
+def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
+    """What training calls better, evaluation calls worse: its reward has the opposite sign.
+
+    ## Why it hurts
+    The agent learns well, and the wrong thing: the better its training returns, the worse it does the task.
+
+    ## When it is fine
+    Never; shaping may change the size of a reward, not its sense.
+    """
+    progress, chance = case.progress, measures.random_return(case)
+    trained, judged = case.signal(RETURN), case.signal(EVAL_RETURN)
+    if progress is None or chance is None or len(judged) < 3 or not case.sick:
+        return
+    mean, deviation = chance
+    scale = max(deviation, 0.05 * abs(mean), 1e-9)
+    # The first training returns are a random policy's as well: they should be what it gets in evaluation.
+    mirrored = min(grade(abs(mean) / scale, 1.0, 2.0), grade(-abs(progress.start + mean) / max(abs(mean), 1e-9), -0.5, -0.25))
+    # Where actions or observations differ in evaluation, the two curves part as well, but not from the first.
+    strength = min(mirrored, 1.0 if judged.share(0.5).median < mean + scale else 0.0)
+    if strength <= 0:
+        return
+    text = (
+        f"a random policy gets {say(mean)} in evaluation and {say(progress.start)} in training; "
+        f"the best of training was {say(trained.top)}, evaluation then {say(judged.share(0.5).median)}"
+    )
+    fix = advice(
+        "print a reward of the training environment beside the same step's reward in evaluation: which wrapper negates it?", "> 30 %"
+    )
+    found = evidence(EVAL_RETURN, text, *case.span, random=mean, first=progress.start)
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
 def _extremes(case: Case) -> tuple[float, float]:

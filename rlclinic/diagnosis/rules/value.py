@@ -341,3 +341,45 @@ def _reward_scale(case: Case) -> float:
     if case.setting("env.normalize_reward") is not True:
         return 1.0
     return trained.median / raw.median if len(raw) and len(trained) and raw.median > 0 else math.nan
+
+
+@rule("VAL213", severity=Severity.HIGH, algos=ON_POLICY, needs=[sentinel("target_error")], cites=["schulman2015gae"], certain=True)
+def targets_do_not_follow_from_rewards(case: Case) -> Iterator[Finding]:
+    """Value targets are not what rewards, values, gamma and gae_lambda give.
+
+    Training recomputes the recursion R[t] = r[t] + gamma ((1 - lambda) V[t + 1] + lambda R[t + 1]) a second time, step by step.
+
+    ## Why it hurts
+    Advantages and targets come from the same sum: the policy is told the wrong story about what its actions led to.
+
+    ## When it is fine
+    Never, beyond float rounding.
+    """
+    error = case.signal(sentinel("target_error")).median
+    strength = grade(decades(error), -3.5, -2.5)
+    if strength <= 0:
+        return
+    text = f"targets within episodes are off by {percent(error)} of their size"
+    fix = advice("write the recursion as a slow loop and compare: its direction, which value is bootstrapped, where it is cut", "> 30 %")
+    found = evidence(sentinel("target_error"), text, *case.span, error=error)
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("VAL214", severity=Severity.HIGH, algos=ON_POLICY, needs=[sentinel("target_error_ends")], cites=["schulman2015gae"], certain=True)
+def targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
+    """At terminal states the target is more than the last reward, although within episodes it is right.
+
+    ## Why it hurts
+    A value is bootstrapped where there is no future, or the trace runs into the next episode: falling has no price.
+
+    ## When it is fine
+    Never, beyond float rounding.
+    """
+    ends, inside = case.signal(sentinel("target_error_ends")).median, case.sentinel("target_error")
+    strength = grade(decades(ends), -3.5, -2.5)
+    if strength <= 0 or (len(inside) and inside.median > 1e-3):
+        return
+    text = f"targets at terminal states are off by {percent(ends)} of the usual size"
+    fix = advice("multiply what follows by (1 - terminated), and cut the trace at every end", "> 30 %")
+    found = evidence(sentinel("target_error_ends"), text, *case.span, error=ends)
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))

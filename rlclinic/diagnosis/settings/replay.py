@@ -1,0 +1,68 @@
+"""Off-policy settings, as other frameworks' runs have them: replay, targets, exploration."""
+
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding
+from rlclinic.diagnosis.rule import change, percent, say
+
+Q_LEARNERS = frozenset({"dqn", "qrdqn", "c51", "rainbow"})
+CONTINUOUS = frozenset({"sac", "td3", "ddpg", "tqc", "crossq"})
+
+
+def target_rarely_updated(case: Case) -> Iterator[Finding]:
+    every = case.real("algo.target_update_interval")
+    if case.algo in Q_LEARNERS and every and case.budget and every > 0.1 * case.budget:
+        text = f"the target network is updated every {say(every)} steps, {percent(every / case.budget)} of the run"
+        yield Finding(text=text, remedies=(change(case, "algo.target_update_interval", 1_000, "usual: 250 to 10,000"),))
+
+
+def target_follows_at_once(case: Case) -> Iterator[Finding]:
+    tau, every = case.real("algo.tau"), case.real("algo.target_update_interval") or 1.0
+    soft = case.algo in CONTINUOUS and tau is not None and tau >= 0.5
+    hard = case.algo in Q_LEARNERS and (tau is None or tau >= 0.5) and case.real("algo.target_update_interval") == 1
+    if soft or hard:
+        text = f"tau {say(tau if tau is not None else 1.0)} every {say(every)} steps: the target is the network itself"
+        yield Finding(text=text, remedies=(change(case, "algo.tau", 0.005, "a slow average"),))
+
+
+def replay_tiny(case: Case) -> Iterator[Finding]:
+    size = case.real("algo.buffer_size")
+    if case.algo in Q_LEARNERS | CONTINUOUS and size and size < 5_000 and (case.budget or 10**9) > 4 * size:
+        text = f"the replay buffer holds {say(size)} transitions: what was seen is soon forgotten"
+        yield Finding(text=text, remedies=(change(case, "algo.buffer_size", 100_000, "usual: 50,000 to 1,000,000"),))
+
+
+def learning_starts_late(case: Case) -> Iterator[Finding]:
+    start = case.real("algo.learning_starts")
+    if case.algo in Q_LEARNERS | CONTINUOUS and start and case.budget and start > 0.25 * case.budget:
+        text = f"the first update comes after {say(start)} steps, {percent(start / case.budget)} of the run"
+        yield Finding(text=text, remedies=(change(case, "algo.learning_starts", max(int(0.02 * case.budget), 100), "1 to 5 % of the run"),))
+
+
+def temperature_fixed_high(case: Case) -> Iterator[Finding]:
+    value = case.real("algo.ent_coef")
+    if case.algo in ("sac", "tqc", "crossq") and value is not None and value >= 0.5:
+        text = f"ent_coef {say(value)} is fixed: with rewards of usual size the policy stays random"
+        yield Finding(text=text, remedies=(change(case, "algo.ent_coef", "auto", "let it be tuned"),))
+
+
+def target_entropy_positive(case: Case) -> Iterator[Finding]:
+    value = case.real("algo.target_entropy")
+    if case.algo in ("sac", "tqc", "crossq") and value is not None and value > 0:
+        text = f"target_entropy {say(value)}; usual is minus the number of action dimensions"
+        yield Finding(text=text, remedies=(change(case, "algo.target_entropy", "auto", "minus the number of action dimensions"),))
+
+
+def exploration_ends_at_once(case: Case) -> Iterator[Finding]:
+    share = case.real("algo.exploration_fraction")
+    if case.algo in Q_LEARNERS and share is not None and share < 0.03:
+        text = f"random actions end after {percent(share)} of the run"
+        yield Finding(text=text, remedies=(change(case, "algo.exploration_fraction", 0.2, "usual: 10 to 50 %"),))
+
+
+def exploration_never_ends(case: Case) -> Iterator[Finding]:
+    share = case.real("algo.exploration_final_eps")
+    if case.algo in Q_LEARNERS and share is not None and share >= 0.3:
+        text = f"{percent(share)} of all actions stay random to the end"
+        yield Finding(text=text, remedies=(change(case, "algo.exploration_final_eps", 0.05, "usual: 0.01 to 0.1"),))

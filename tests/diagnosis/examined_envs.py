@@ -1,0 +1,378 @@
+"""Small environments with one fault each, and the check that must notice it; `Walk` itself has none."""
+
+import random
+import time
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Walk(gym.Env[Any, Any]):
+    """Walk to the right end of a line within forty steps."""
+
+    def __init__(self) -> None:
+        self.observation_space: Any = spaces.Box(-2.0, 2.0, (2,), np.float32)
+        self.action_space: Any = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        self.place, self.steps = float(self.np_random.uniform(-0.1, 0.1)), 0
+        return self.look(), {}
+
+    def step(self, action: Any) -> Any:
+        self.place += 0.15 * (int(action) - 1) + float(self.np_random.normal(0, 0.01))
+        self.steps += 1
+        return self.look(), self.reward(), abs(self.place) > 1, self.steps >= 40, {}
+
+    def look(self) -> Any:
+        return np.array([np.clip(self.place, -2, 2), self.steps / 40], np.float32)
+
+    def reward(self) -> Any:
+        return self.place
+
+
+class NoSpaces(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = None
+
+
+class OldReset(Walk):
+    def reset(self, **ignored: Any) -> Any:  # type: ignore[override]
+        return super().reset(**ignored)[0]
+
+
+class UnseededReset(Walk):
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()
+
+
+class OldStep(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated or truncated, info
+
+
+class WrongShape(Walk):
+    def look(self) -> Any:
+        return np.full(3, self.place, np.float32)
+
+
+class ListObservation(Walk):
+    def look(self) -> Any:
+        return [0.0, self.place]
+
+
+class Doubles(Walk):
+    def look(self) -> Any:
+        return super().look().astype(np.float64)
+
+
+class OutOfBounds(Walk):
+    def look(self) -> Any:
+        return super().look() + np.float32(5)
+
+
+class NotANumber(Walk):
+    def look(self) -> Any:
+        return super().look() * np.float32("nan") if self.steps == 7 else super().look()
+
+
+class InfiniteReward(Walk):
+    def reward(self) -> Any:
+        return float("inf") if self.steps == 5 else self.place
+
+
+class WholeFlags(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, int(terminated), truncated, info
+
+
+class ArrayReward(Walk):
+    def reward(self) -> Any:
+        return np.array([self.place])
+
+
+class TextReward(Walk):
+    def reward(self) -> Any:
+        return "good"
+
+
+class NoInfo(Walk):
+    def step(self, action: Any) -> Any:
+        return (*super().step(action)[:4], None)
+
+
+class SameArray(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = np.zeros(2, np.float32)
+
+    def look(self) -> Any:
+        self.shown[:] = super().look()
+        return self.shown
+
+
+class Nested(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Dict({"move": spaces.Discrete(3)})
+
+    def step(self, action: Any) -> Any:
+        return super().step(action["move"])
+
+
+class Pushed(Walk):
+    """Continuous actions between two bounds."""
+
+    low: Any = -1.0
+    high: Any = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(np.float32(self.low), np.float32(self.high), (2,), np.float32)
+
+    def step(self, action: Any) -> Any:
+        self.place += 0.05 * float(np.tanh(action[1]))
+        return super().step(1 + np.sign(action[0]))
+
+
+class Unbounded(Pushed):
+    low, high = -np.inf, np.inf
+
+
+class OneValue(Pushed):
+    low, high = 1.0, 1.0
+
+
+class Thousands(Pushed):
+    low, high = -1000.0, 1000.0
+
+
+class FarFromZero(Pushed):
+    low, high = 0.0, 1000.0
+
+
+class HalfIdle(Pushed):
+    def step(self, action: Any) -> Any:
+        return super().step(np.array([action[0], 0.0]))
+
+
+class Raises(Walk):
+    def step(self, action: Any) -> Any:
+        if self.steps == 11:
+            raise ZeroDivisionError("the wall is too near")
+        return super().step(action)
+
+
+class Blocks(Walk):
+    def step(self, action: Any) -> Any:
+        time.sleep(60)
+        return super().step(action)
+
+
+class OwnRandom(Walk):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        self.place = random.uniform(-0.5, 0.5)
+        return self.look(), {}
+
+
+class SharedState(Walk):
+    visits: ClassVar[list[int]] = []
+
+    def step(self, action: Any) -> Any:
+        self.visits.append(1)
+        return super().step(action)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        self.visits.clear()
+        return super().reset(seed=seed)
+
+    def look(self) -> Any:
+        return np.array([np.clip(self.place, -2, 2), len(self.visits) % 40 / 40], np.float32)
+
+
+class NoChance(Walk):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        super().reset(seed=0)
+        return self.look(), {}
+
+
+class Remembers(Walk):
+    total = 0
+
+    def step(self, action: Any) -> Any:
+        self.total += 1
+        return super().step(action)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        started = super().reset(seed=seed)
+        if self.total > 60:
+            self.place += 0.5
+            return self.look(), {}
+        return started
+
+
+class NoEffect(Walk):
+    def step(self, action: Any) -> Any:
+        return super().step(2)
+
+
+class Endless(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, _, _, info = super().step(action)
+        self.place, self.steps = float(np.clip(self.place, -1, 1)), self.steps % 40
+        return obs, reward, False, False, info
+
+
+class EndsAtOnce(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, self.steps >= 1 + int(self.np_random.integers(2)), False, info
+
+
+class Clock(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, _, _, info = super().step(action)
+        self.place = float(np.clip(self.place, -0.9, 0.9))
+        return obs, reward, self.steps >= 40, False, info
+
+
+class Drifts(Walk):
+    episodes = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        self.episodes += 1
+        return super().reset(seed=seed)
+
+    def reward(self) -> Any:
+        return 1.0 + 0.05 * self.episodes
+
+
+class Slow(Walk):
+    def step(self, action: Any) -> Any:
+        time.sleep(0.02)
+        return super().step(action)
+
+
+class Frozen(Walk):
+    def look(self) -> Any:
+        return np.ones(2, np.float32)
+
+
+class DeadSensor(Walk):
+    def look(self) -> Any:
+        return np.array([np.clip(self.place, -2, 2), 0.5], np.float32)
+
+
+class Huge(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(-1e6, 1e6, (2,), np.float32)
+
+    def look(self) -> Any:
+        return super().look() * np.array([1.0, 1e5], np.float32)
+
+
+class FloatImage(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0.0, 255.0, (16, 16, 3), np.float32)
+
+    def look(self) -> Any:
+        return np.full((16, 16, 3), 100 + 50 * np.clip(self.place, -2, 2), np.float32)
+
+
+class StateNumber(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0.0, 40.0, (1,), np.float32)
+
+    def look(self) -> Any:
+        return np.array([round(20 + 10 * np.clip(self.place, -2, 2))], np.float32)
+
+
+class NoReward(Walk):
+    def reward(self) -> Any:
+        return 0.0
+
+
+class SameReturn(Walk):
+    def step(self, action: Any) -> Any:
+        obs, _, _, truncated, info = super().step(action)
+        return obs, -1.0, False, truncated, info
+
+
+class LargeReward(Walk):
+    def reward(self) -> Any:
+        return 1e4 * self.place
+
+
+class TinyReward(Walk):
+    def reward(self) -> Any:
+        return 1e-5 * self.place
+
+
+class AtTheEnd(Walk):
+    def reward(self) -> Any:
+        return float(self.place > 1)
+
+
+class Costly(Pushed):
+    """Acting costs, standing still does not."""
+
+    def step(self, action: Any) -> Any:
+        obs, _, _, truncated, info = super().step(action)
+        return obs, -float(np.abs(action).sum()), False, truncated, info
+
+
+FAULTS: dict[str, tuple[str, type[Walk]]] = {
+    "no space": ("ENV101", NoSpaces),
+    "reset returns the observation alone": ("ENV102", OldReset),
+    "reset takes no seed": ("ENV102", UnseededReset),
+    "step returns four": ("ENV103", OldStep),
+    "another shape": ("ENV104", WrongShape),
+    "a list": ("ENV104", ListObservation),
+    "doubles": ("ENV105", Doubles),
+    "out of bounds": ("ENV106", OutOfBounds),
+    "NaN": ("ENV107", NotANumber),
+    "infinite reward": ("ENV107", InfiniteReward),
+    "flags are numbers": ("ENV108", WholeFlags),
+    "reward is an array": ("ENV109", ArrayReward),
+    "reward is text": ("ENV109", TextReward),
+    "no info": ("ENV110", NoInfo),
+    "one array for all": ("ENV111", SameArray),
+    "nested actions": ("ENV112", Nested),
+    "unbounded actions": ("ENV113", Unbounded),
+    "one possible action": ("ENV114", OneValue),
+    "actions of thousands": ("ENV115", Thousands),
+    "actions far from zero": ("ENV115", FarFromZero),
+    "raises": ("ENV201", Raises),
+    "a random of its own": ("ENV203", OwnRandom),
+    "copies share a list": ("ENV204", SharedState),
+    "no chance": ("ENV205", NoChance),
+    "remembers the last episode": ("ENV206", Remembers),
+    "actions do nothing": ("ENV207", NoEffect),
+    "half of the action does nothing": ("ENV208", HalfIdle),
+    "never ends": ("ENV209", Endless),
+    "ends at once": ("ENV210", EndsAtOnce),
+    "a clock says terminated": ("ENV211", Clock),
+    "rewards drift": ("ENV212", Drifts),
+    "slow": ("ENV213", Slow),
+    "nothing changes": ("ENV301", Frozen),
+    "a dead sensor": ("ENV302", DeadSensor),
+    "huge numbers": ("ENV303", Huge),
+    "differing scales": ("ENV304", Walk),
+    "an image of floats": ("ENV305", FloatImage),
+    "a state's number": ("ENV306", StateNumber),
+    "no reward": ("ENV307", NoReward),
+    "always the same return": ("ENV308", SameReturn),
+    "large rewards": ("ENV309", LargeReward),
+    "tiny rewards": ("ENV310", TinyReward),
+    "standing still pays": ("ENV311", Costly),
+    "reward at the end": ("ENV312", AtTheEnd),
+}
