@@ -1,10 +1,11 @@
 """Stable-Baselines3 and rl-zoo3: every file of a run, joined."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, console, episodes, hyperparameters, lines, rows, tags, tensorboard, tree, zoo
+from rlclinic.readers import assembling, console, episodes, hyperparameters, lines, rows, tags, tensorboard, testimony, tree, zoo
 from rlclinic.readers.options import Options
 from rlclinic.readers.plain import table_blocks
 from rlclinic.readers.recording import Recording
@@ -61,6 +62,8 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
     if not files.progress and not files.events:
         files.events.extend(tree.events_elsewhere(files, notes))
     settings = _settings(files, notes)
+    told = testimony.read(files.testimonies[-1], notes) if files.testimonies else testimony.Testimony()
+    settings |= told.settings
     found = episodes.monitors([path for path in files.monitors if episodes.is_monitor(path)])
     notes += found.notes
     if found.env_id:
@@ -94,7 +97,7 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
         log=_log(files),
         env_steps=_env_steps(series),
     )
-    return history
+    return replace(history, state="failed", reason=told.broken) if told.broken and history.state == "unknown" else history
 
 
 def _env_steps(series: dict[str, Series]) -> int | None:
@@ -185,7 +188,7 @@ def _joined(files: Files, folder: Path) -> str:
             else _relative(files.monitors[0], folder)
         )
     parts += [f"{_relative(path, folder)}/{zoo.CONFIG}" for path in files.configs]
-    parts += [_relative(path, folder) for path in files.models[-1:]]
+    parts += [_relative(path, folder) for path in [*files.models[-1:], *files.testimonies[-1:]]]
     return f"joined as one run: {', '.join(parts)}" if len(parts) > 1 else ""
 
 

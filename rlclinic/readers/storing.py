@@ -29,11 +29,16 @@ def import_run(history: History, store: Store) -> Run:
     return import_runs([history], store)[0]
 
 
-def import_runs(histories: Sequence[History], store: Store) -> list[Run]:
-    """Copy histories into the store. Those with equal settings and different, known seeds become one group."""
+def import_runs(histories: Sequence[History], store: Store, extra: dict[str, Any] | None = None, name: str | None = None) -> list[Run]:
+    """Copy histories into the store. Those with equal settings and different, known seeds become one group.
+
+    `extra` goes into every config.json beside the settings: trial, label. `name` is the first group's id; more groups get
+    it with a number.
+    """
     runs = []
-    for group in _groups(histories):
-        created = store.create_foreign([_record(history) for history in group], [_source(history) for history in group])
+    for place, group in enumerate(_groups(histories), 1):
+        gid = name if name is None or place == 1 else f"{name}-{place}"
+        created = store.create_foreign([_record(history) for history in group], [_source(history) for history in group], extra, gid)
         for history, run in zip(group, created.runs, strict=True):
             _fill(run, history)
             runs.append(run)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, guesses, hyperparameters, tags, tfevents
+from rlclinic.readers import assembling, guesses, hyperparameters, tags, testimony, tfevents
 from rlclinic.readers.options import Options
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.tags import Framework, Tag
@@ -109,6 +109,8 @@ def read_run(folder: Path, files: list[Path], options: Options, *, required: boo
     names = events.recording.names
     framework = tags.recognize(names)
     settings, notes = settings_of(events, folder, framework)
+    if (folder / testimony.FILE).is_file():
+        settings |= testimony.read(folder / testimony.FILE, notes).settings
     algo = hyperparameters.agreed(assembling.algorithm(settings.get("algo.name"), folder.name), names)
     table = framework.table(algo) if framework else _guessed(names)
     _set_axis(events.recording, framework, settings, options, notes)

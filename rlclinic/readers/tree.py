@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rlclinic.readers import episodes, tensorboard, tfevents, zoo
+from rlclinic.readers import episodes, tensorboard, testimony, tfevents, zoo
 
 MAX_DEPTH: Final = 6
 MAX_FOLDERS: Final = 5_000
@@ -44,6 +44,8 @@ class Files:
     """Folders with rl-zoo3's config.yml and args.yml."""
     models: list[Path] = field(default_factory=list)
     texts: list[Path] = field(default_factory=list)
+    testimonies: list[Path] = field(default_factory=list)
+    """Settings that rlclinic's callback wrote."""
 
     @property
     def logged(self) -> bool:
@@ -52,7 +54,8 @@ class Files:
     @property
     def everything(self) -> list[Path]:
         """In the order in which a report names them."""
-        return [*self.progress, *self.events, *self.evaluations, *self.monitors, *self.configs, *self.models, *self.texts]
+        logs = [*self.progress, *self.events, *self.evaluations, *self.monitors]
+        return [*logs, *self.configs, *self.models, *self.texts, *self.testimonies]
 
     def take(self, other: "Files") -> None:
         for kind in KINDS:
@@ -62,7 +65,7 @@ class Files:
         return any(path == file for file in self.everything)
 
 
-KINDS: Final = ("progress", "monitors", "evaluations", "events", "configs", "models", "texts")
+KINDS: Final = ("progress", "monitors", "evaluations", "events", "configs", "models", "texts", "testimonies")
 _LOGS: Final = ("progress", "monitors", "evaluations", "events")
 
 
@@ -114,6 +117,8 @@ def _files(folder: Path, names: list[str]) -> Files:
             found.models.append(path)
         elif name in _TEXTS:
             found.texts.append(path)
+        elif name == testimony.FILE:
+            found.testimonies.append(path)
     if zoo.CONFIG in names and zoo.ARGUMENTS in names:
         found.configs.append(folder)
     # 10.monitor.csv comes after 9.monitor.csv.
