@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from rlclinic import metrics
 from rlclinic.errors import RlclinicError
 from rlclinic.runs import record, table
+from rlclinic.runs.fields import real as real
+from rlclinic.runs.fields import text as text
+from rlclinic.runs.fields import whole as whole
 from rlclinic.runs.record import Run
 
 Column = NDArray[np.float64]
@@ -25,7 +28,6 @@ STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
 LOG_TAIL_LINES: Final = 200
 _STATES: Final = {"queued": "running", "crashed": "failed"}
 _RESUMED: Final = re.compile(r"^.{0,40}\b(?:resume|extend|fork) from env step (\d+)", re.MULTILINE)
-_LARGEST: Final = 1e300
 _SECTIONS: Final = ("spec", "env", "algo", "net", "run")
 
 
@@ -152,24 +154,6 @@ def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value
     return found
-
-
-def real(value: Any) -> float | None:
-    """A finite number as a file has it; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
-        return None
-    return float(value)
-
-
-def whole(value: Any) -> int | None:
-    """A count as a file has it; None for anything else."""
-    known = real(value)
-    return None if known is None else int(value)
-
-
-def text(value: Any) -> str | None:
-    """A text as a file has it; None for anything else, and for none."""
-    return value if isinstance(value, str) and value else None
 
 
 def tail(log: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rlclinic.errors import NotFound, RunError
-from rlclinic.runs import control, disk, tail
+from rlclinic.runs import control, disk, fields, tail
 from rlclinic.runs import status as status_file
 from rlclinic.runs.status import Status
 
@@ -41,8 +41,8 @@ EVAL_STD: Final = "val/roll/ep_rew_std"
 GROUPS: Final = "@groups"
 
 META: Final = frozenset(
-    {"schema_version", "id", "group", "members", "label", "created", "parent", "start", "prescription", "trial"}
-    | {"origins", "engine", "versions", "source"}
+    {"schema_version", "id", "group", "members", "label", "created", "parent", "start", "repeats", "prescription", "trial"}
+    | {"origins", "engine", "versions", "random_policy", "source"}
 )
 """Keys of config.json and group.json that are about the run; all others are its settings, nested as in YAML."""
 
@@ -111,33 +111,33 @@ class Run:
 
     @property
     def seed(self) -> int:
-        return int(self.record.get("seed", 0))
+        return fields.whole(self.record.get("seed")) or 0
 
     @property
     def env_id(self) -> str:
-        return str(self.record.get("env", {}).get("id", "?"))
+        return fields.text(fields.within(self.record, "env", "id")) or "?"
 
     @property
     def algo(self) -> str:
-        return str(self.record.get("algo", {}).get("name", "?"))
+        return fields.text(fields.within(self.record, "algo", "name")) or "?"
 
     @property
     def name(self) -> str:
         """The config's name: "CartPole-v1:ppo"."""
-        return str(self.record.get("name", "?"))
+        return fields.text(self.record.get("name")) or "?"
 
     @property
     def threshold(self) -> float | None:
-        return (self.record.get("spec") or {}).get("threshold")
+        return fields.real(fields.within(self.record, "spec", "threshold"))
 
     @property
     def created(self) -> float:
         """Unix seconds."""
-        return float(self.record.get("created", 0.0))
+        return fields.real(self.record.get("created")) or 0.0
 
     @property
     def group_id(self) -> str | None:
-        return self.record.get("group")
+        return fields.text(self.record.get("group"))
 
     @property
     def group(self) -> "Group | None":
@@ -148,7 +148,7 @@ class Run:
     @property
     def parent(self) -> str | None:
         """RUN@STEP that it was forked, extended or initialized from."""
-        return self.record.get("parent")
+        return fields.text(self.record.get("parent"))
 
     # ── what it did ──
 
@@ -253,7 +253,8 @@ class Group:
     def runs(self) -> list[Run]:
         """Its members in order of creation, those that were removed left out."""
         root = self.path.parent.parent
-        return [Run(root / member) for member in self.record.get("members", []) if (root / member / CONFIG).exists()]
+        members = [member for member in self.record.get("members") or [] if fields.text(member)]
+        return [Run(root / member) for member in members if (root / member / CONFIG).exists()]
 
     @cached_property
     def config(self) -> "Config":
@@ -267,33 +268,33 @@ class Group:
     @property
     def name(self) -> str:
         """The config's name: "CartPole-v1:ppo"."""
-        return str(self.record.get("name", "?"))
+        return fields.text(self.record.get("name")) or "?"
 
     @property
     def label(self) -> str | None:
         """What the user called it, if anything."""
-        return self.record.get("label")
+        return fields.text(self.record.get("label"))
 
     @property
     def env_id(self) -> str:
-        return str(self.record.get("env", {}).get("id", "?"))
+        return fields.text(fields.within(self.record, "env", "id")) or "?"
 
     @property
     def algo(self) -> str:
-        return str(self.record.get("algo", {}).get("name", "?"))
+        return fields.text(fields.within(self.record, "algo", "name")) or "?"
 
     @property
     def threshold(self) -> float | None:
-        return (self.record.get("spec") or {}).get("threshold")
+        return fields.real(fields.within(self.record, "spec", "threshold"))
 
     @property
     def created(self) -> float:
         """Unix seconds."""
-        return float(self.record.get("created", 0.0))
+        return fields.real(self.record.get("created")) or 0.0
 
     @property
     def parent(self) -> str | None:
-        return self.record.get("parent")
+        return fields.text(self.record.get("parent"))
 
     @property
     def live(self) -> bool:

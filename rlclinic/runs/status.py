@@ -2,11 +2,11 @@
 
 import math
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.runs import disk, lock
+from rlclinic.runs import disk, fields, lock
 
 NAME: Final = "status.json"
 HEARTBEAT_SECONDS: Final = 120.0
@@ -56,7 +56,8 @@ class Status:
         return max(0.0, time.time() - self.heartbeat)
 
 
-FIELDS: Final = frozenset(field.name for field in fields(Status))
+FIELDS: Final = frozenset(Status.__slots__)
+_COUNTS: Final = frozenset({"env_steps", "max_env_steps", "pid", "process_started", "resumes", "episodes", "threshold_reached_at"})
 
 
 def read(folder: Path) -> Status:
@@ -73,7 +74,14 @@ def raw(folder: Path) -> Status:
     record = disk.read_json(folder / NAME)
     if record is None:
         return Status() if not (folder / NAME).exists() else Status(state="failed", reason=f"{NAME} is not readable")
-    return Status(**{key: value for key, value in record.items() if key in FIELDS})
+    return Status(**{key: value for key, value in record.items() if key in FIELDS and _fits(key, value)})
+
+
+def _fits(key: str, value: Any) -> bool:
+    """Whether a value is of its field's kind: someone may have edited the file, and one run must not end a list of them."""
+    if key in ("state", "host", "reason"):
+        return value is None or isinstance(value, str)
+    return value is None or (key in _COUNTS and fields.whole(value) == value) or (key not in _COUNTS and fields.real(value) is not None)
 
 
 def alive(status: Status) -> bool:

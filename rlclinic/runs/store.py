@@ -23,6 +23,9 @@ LAST: Final = "@last"
 # No vowels and nothing that looks like something else: ids are read aloud and typed again.
 _ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
+_LONGEST_CHOSEN: Final = 48
+"""Its runs' ids are longer by their seed, and must be ids too."""
+
 Kind = Literal["run", "group"]
 Item = TypeVar("Item", Run, Group)
 
@@ -180,17 +183,25 @@ class Store:
         folder = self.root / GROUPS / gid
         # Last: a group that is listed has all its members.
         disk.write_json(folder / GROUP, {**about, "id": gid, "members": members, **settings}, sync=True)
-        disk.point(self.root / LAST, members[-1])
+        if not about.get("trial"):
+            disk.point(self.root / LAST, members[-1])
         return Group(folder)
 
-    def create_foreign(self, records: Sequence[dict[str, Any]], source: Sequence[dict[str, Any]]) -> Group:
+    def create_foreign(
+        self,
+        records: Sequence[dict[str, Any]],
+        source: Sequence[dict[str, Any]],
+        extra: dict[str, Any] | None = None,
+        gid: str | None = None,
+    ) -> Group:
         """Make the folders of runs that another framework trained, and their group.
 
         `records` hold the settings that are known, nested as in YAML, which need not be a whole config; `source` says for
-        each where it came from. All but the seed must be equal.
+        each where it came from. All but the seed must be equal. `extra` goes into every config.json: trial, label.
+        `gid` is the group's id, if the user wants a certain one.
         """
-        gid = self._reserve()
-        about = {"schema_version": SCHEMA_VERSION, "group": gid, "created": time.time(), "versions": _versions()}
+        gid = self._reserve() if gid is None else self._take(gid)
+        about = {"schema_version": SCHEMA_VERSION, "group": gid, "created": time.time(), **(extra or {}), "versions": _versions()}
         members = [f"{gid}-s{record['seed']}" if "seed" in record else f"{gid}-r{place}" for place, record in enumerate(records)]
         for member, record, origin in zip(members, records, source, strict=True):
             self._create_run(self.root / member, {"id": member, **about, "source": origin, **record})
@@ -198,7 +209,8 @@ class Store:
         folder = self.root / GROUPS / gid
         origin = {"framework": source[0].get("framework")}
         disk.write_json(folder / GROUP, {**about, "id": gid, "members": members, "source": origin, **shared}, sync=True)
-        disk.point(self.root / LAST, members[-1])
+        if not about.get("trial"):
+            disk.point(self.root / LAST, members[-1])
         return Group(folder)
 
     def _create_run(self, folder: Path, record: dict[str, Any]) -> None:
@@ -221,6 +233,20 @@ class Store:
                 return gid
         raise UsageError(f"found no free id in {groups} after 1,000 tries; is the folder what it should be?")
 
+    def _take(self, gid: str) -> str:
+        """An id that the user chose: free, and one that selectors can name."""
+        if not selector.ID.fullmatch(gid) or len(gid) > _LONGEST_CHOSEN:
+            raise UsageError(
+                f"{gid!r} cannot be an id: letters, digits, dots, dashes and underscores, at most {_LONGEST_CHOSEN}.\n"
+                "  No selector could name it.\n  Try another name, for example sb3-cartpole"
+            )
+        folder = self.root / GROUPS / gid
+        if (self.root / gid).exists() or folder.exists():
+            raise UsageError(f"{gid} is in {self.root} already.\n  Two would be one.\n  Choose another name, or: rlclinic runs rm {gid}")
+        with disk.guarded(folder):
+            folder.mkdir(parents=True)
+        return gid
+
     def remove(self, target: Run | Group | str) -> list[str]:
         """Delete a run, or a group with its runs; the ids that are gone. RunBusy if one is being written."""
         found = self.resolve(target) if isinstance(target, str) else target
@@ -240,7 +266,7 @@ class Store:
         return [run.id for run in runs]
 
     def _point_at_newest(self) -> None:
-        runs = self.runs()
+        runs = _own(self.runs())
         if runs:
             disk.point(self.root / LAST, runs[-1].id)
         else:
@@ -262,13 +288,19 @@ def _in_order(found: list[Item]) -> list[Item]:
 
 def _pick(items: list[Item], parsed: selector.Selector, root: Path) -> Item:
     """The item that @last, @best or @running names, `back` places before the first choice."""
-    ordered = {"@last": lambda: items[::-1], "@best": lambda: _best_first(items), "@running": lambda: _running(items)}[parsed.base]()
+    ordered = {"@last": lambda: _own(items)[::-1], "@best": lambda: _best_first(items), "@running": lambda: _running(items)}[parsed.base]()
     if not ordered:
         what = {"@last": "is here", "@best": "has been evaluated", "@running": "is running"}[parsed.base]
         _raise_none(what, root)
     if parsed.back >= len(ordered):
         raise NotFound(f"{parsed.base}~{parsed.back} goes back too far: there are {len(ordered)}.\n  See what there is: rlclinic runs list")
     return ordered[parsed.back]
+
+
+def _own(items: list[Item]) -> list[Item]:
+    """Without those that a trial trained for itself: it is asked about by its own id. All of them if there are no others."""
+    # As far as it could be read: a damaged record must not hide the others.
+    return [item for item in items if not (vars(item).get("record") or {}).get("trial")] or items
 
 
 def _running(items: list[Item]) -> list[Item]:

@@ -1,0 +1,1 @@
+"""What treatment is worth: searches beside blind ones, and the table of recorded outcomes."""

@@ -1,0 +1,248 @@
+"""Env steps until a search holds a config that solves its task reliably: `optimize` beside random search and Optuna's TPE.
+
+    python -m benchmarks.treatment.optimize draw            draws the bad starts and freezes them in bad_starts.json
+    python -m benchmarks.treatment.optimize run [--methods ours random tpe] [--starts 0 1 ...] [--repetitions 2]
+
+Two bad starts on each of five environments, drawn by a fixed seed; a draw counts if none of two runs reaches the threshold, and
+if it takes at most 12,000 gradient steps. All
+methods have the same 3M env steps, length of runs, pruning and rule for "reliable" (five of six runs, two of which picked it);
+they differ in what they propose. The blind ones begin with the start too, and propose eight points at a time from the ranges that
+tuned settings span. A config that a method calls reliable is checked on ten fresh seeds, which cost it nothing: below eight it
+counts as not found.
+"""
+
+import json
+import random
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import provenance
+from rlclinic.config import Config, describe, from_record, to_record
+from rlclinic.config.overrides import set_values
+from rlclinic.errors import ConfigError
+from rlclinic.runs import trials
+from rlclinic.runs.history import History
+from rlclinic.runs.store import Store
+from rlclinic.treatment import optimize, optimize_candidates, optimize_search, study
+from rlclinic.treatment.effects import Effects
+from rlclinic.treatment.optimize import Request, prepared
+from rlclinic.treatment.optimize_models import Entry, Ledger
+from rlclinic.treatment.study import Study
+
+STARTS = Path(__file__).with_name("bad_starts.json")
+SEED = 20_260
+BUDGET = 3_000_000
+METHODS = ("ours", "random", "tpe")
+AT_A_TIME = 8
+MOST_GRADIENT_STEPS = 12_000
+"""Of a start: more would only take long."""
+CHECKED, PASSED = 10, 8
+TASKS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {"threshold": 475, "limit": 500, "length": 100_000, "kwargs": {}},
+    "Acrobot-v1": {"threshold": -100, "limit": 500, "length": 100_000, "kwargs": {}},
+    "MountainCarContinuous-v0": {"threshold": 90, "limit": 999, "length": 100_000, "kwargs": {}},
+    "Pendulum-v1": {"threshold": -200, "limit": 200, "length": 100_000, "kwargs": {}},
+    "FrozenLake-v1": {"threshold": 0.7, "limit": 100, "length": 100_000, "kwargs": {"map_name": "4x4", "is_slippery": True}},
+}
+
+
+# ── bad starts ──
+
+
+def bare(env_id: str) -> Config:
+    """A task with the schema's own defaults: no tuned value."""
+    task = TASKS[env_id]
+    episodes = 200 if env_id == "FrozenLake-v1" else 20
+    record = {
+        "spec": {"threshold": task["threshold"], "max_episode_steps": task["limit"]},
+        "env": {"id": env_id, "kwargs": task["kwargs"]},
+        "run": {"max_env_steps": task["length"], "eval_every_env_steps": 5_000, "eval_episodes": episodes},
+    }
+    return from_record(record)
+
+
+def drawn(env_id: str, dice: random.Random) -> Config:
+    """A config with settings drawn far beyond what is usual."""
+    log: Callable[[float, float], float] = lambda low, high: float(f"{low * (high / low) ** dice.random():.3g}")  # noqa: E731
+    steps = dice.choice([8, 16, 64, 256, 1024])
+    changes = [
+        f"env.n_envs={dice.choice([1, 4, 8, 16])}",
+        f"algo.n_steps={steps}",
+        f"algo.batch_size={dice.choice([1, 0.5, 0.25])}",
+        f"algo.n_epochs={dice.choice([1, 4, 10, 40])}",
+        f"algo.learning_rate={log(1e-6, 0.3)}",
+        f"algo.gamma={1 - log(1e-3, 0.7):.4g}",
+        f"algo.gae_lambda={dice.choice([0, 0.5, 0.9, 0.99, 1])}",
+        f"algo.ent_coef={dice.choice([0, 0, 0.01, 0.3])}",
+        f"algo.clip_range={log(2e-3, 0.8)}",
+        f"algo.vf_coef={log(1e-3, 50)}",
+        f"algo.max_grad_norm={log(1e-3, 10)}",
+        f"net.activation={dice.choice(['tanh', 'relu', 'sigmoid'])}",
+    ]
+    return set_values(bare(env_id), changes)
+
+
+def draw(folder: Path) -> list[dict[str, Any]]:
+    """Two starts an environment that two runs do not solve, in the order of the dice."""
+    dice, found = random.Random(SEED), []
+    for env_id in TASKS:
+        kept = 0
+        while kept < 2:
+            try:
+                config = drawn(env_id, dice)
+            except ConfigError:
+                continue
+            if describe(config)["gradient_steps"] > MOST_GRADIENT_STEPS:
+                continue
+            if not solves(folder, config, range(2)):
+                kept += 1
+                found.append({"env": env_id, "config": to_record(config)})
+                print(f"{env_id}: start {len(found) - 1}", file=sys.stderr, flush=True)
+    return found
+
+
+def solves(folder: Path, config: Config, seeds: Sequence[int], wanted: int = 1) -> bool:
+    """Whether at least so many runs of a config reach its threshold."""
+    return reached(folder, config, seeds) >= wanted
+
+
+def reached(folder: Path, config: Config, seeds: Sequence[int]) -> int:
+    """How many runs of a config reach its threshold; where they lay is forgotten."""
+    shutil.rmtree(folder, ignore_errors=True)
+    store = Store(folder)
+    work = Study(store, "sensitivity", "check")
+    (folder / "@sensitivity" / "check").mkdir(parents=True)
+    ready = prepared(config, config.run.max_env_steps, "steps")
+    group = study.train(work, {"check": ready}, seeds)["check"]
+    count = sum(run.status.threshold_reached_at is not None for run in group.runs)
+    shutil.rmtree(folder, ignore_errors=True)
+    return count
+
+
+# ── searches ──
+
+
+@contextmanager
+def blind(use_optuna: bool) -> Iterator[None]:
+    """Everything of `optimize` but its proposals: points of a search instead, eight at a time."""
+
+    def proposals(ledger: Ledger, histories: Sequence[History], config: Config, effects: Effects, count: int) -> tuple[list[Entry], str]:
+        start = Config(**ledger.start)
+        told = [(entry.params, entry.score) for entry in ledger.tried if entry.params and entry.score is not None]
+        seed = ledger.rounds[0].seeds[0]
+        points = (
+            optimize_search.tpe_points(start, told, count, seed)
+            if use_optuna
+            else [uniform(start, seed + 1_000 * (len(told) + place)) for place in range(count)]
+        )
+        entries = []
+        for place, at in enumerate(points):
+            made = optimize_candidates.changed_or_none(start, optimize_search.settings(start, at))
+            if made is not None:
+                name = f"search{len(told) + place}"
+                entries.append(Entry(name=name, source="search", why="", changes=(), config=to_record(made), params=at))
+        return entries, ""
+
+    before = (optimize_candidates.candidates, optimize.SCREENED, optimize.MOST_SCREENED)
+    optimize_candidates.candidates = proposals
+    optimize.SCREENED = optimize.MOST_SCREENED = AT_A_TIME  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        optimize_candidates.candidates, optimize.SCREENED, optimize.MOST_SCREENED = before  # type: ignore[misc]
+
+
+def uniform(config: Config, seed: int) -> dict[str, float]:
+    """A point of the cube by the dice."""
+    dice = random.Random(seed)
+    return {name: dice.random() for name in optimize_search.space(config)}
+
+
+def search(start: dict[str, Any], method: str, repetition: int, folder: Path) -> dict[str, Any]:
+    """One search until it holds a reliable config or its budget is used up; then the check on fresh seeds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    store = Store(folder)
+    # Repetitions differ in their seeds, and so in what blind methods draw.
+    trials.fresh_seeds(store, 10_000 * repetition)
+    request = Request(start["env"], from_record(start["config"]), BUDGET, use_optuna=method == "tpe", recorded=False)
+    ledger = optimize.begin(store, request)
+    enough: Callable[[Ledger], bool] = lambda known: known.best is not None and known.best.reliable  # noqa: E731
+    if method == "ours":
+        ledger = optimize.carry_out(store, ledger, enough=enough)
+    else:
+        with blind(method == "tpe"):
+            ledger = optimize.carry_out(store, ledger, enough=enough)
+    best = ledger.best
+    found = best is not None and best.reliable
+    passed = reached(folder / "check", best.entry.made(), range(90_000, 90_000 + CHECKED)) if found and best is not None else 0
+    row = {
+        "env": start["env"],
+        "method": method,
+        "repetition": repetition,
+        "spent": ledger.spent,
+        "checked": passed,
+        "steps": ledger.spent if passed >= PASSED else None,
+        "configs": len(ledger.tried),
+        "changes": list(best.entry.changes) if best else [],
+    }
+    shutil.rmtree(folder, ignore_errors=True)
+    return row
+
+
+def to_rows(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How often ours was first, against each other method that was run."""
+    rows: list[dict[str, Any]] = []
+    cells = {(each["start"], each["repetition"], each["method"]): each["steps"] or float("inf") for each in results}
+    for method in METHODS[1:]:
+        pairs = [
+            (cells[start, again, "ours"], steps)
+            for (start, again, name), steps in cells.items()
+            if name == method and (start, again, "ours") in cells
+        ]
+        if pairs:
+            wins = sum(ours < other for ours, other in pairs)
+            rows.append({
+                "what": f"optimize: fewer env steps to a reliable config than {method}", "unit": f"of {len(pairs)}", "value": wins,
+                "better": "higher", "bar": 14, "stretch": 18, "command": "python -m benchmarks.treatment.optimize run",
+            })  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = provenance.parser(__doc__)
+    parser.add_argument("what", choices=["draw", "run"])
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--starts", nargs="*", type=int)
+    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--scratch", type=Path, default=provenance.SCRATCH / "optimize")
+    args = parser.parse_args()
+    if args.what == "draw":
+        STARTS.write_text(json.dumps({"seed": SEED, "starts": draw(args.scratch / "draw")}, indent=1) + "\n")
+        return
+    starts = json.loads(STARTS.read_text())["starts"]
+    methods = [name for name in args.methods if name != "tpe" or optimize_search.has_optuna()]
+    log = args.scratch / "cells.json"
+    results: list[dict[str, Any]] = json.loads(log.read_text()) if log.exists() else []
+    for place in args.starts if args.starts is not None else range(1 if args.quick else len(starts)):
+        for again in range(1 if args.quick else args.repetitions):
+            for method in methods:
+                if any((each["start"], each["repetition"], each["method"]) == (place, again, method) for each in results):
+                    continue
+                results.append({"start": place, **search(starts[place], method, again, args.scratch / "search")})
+                log.parent.mkdir(parents=True, exist_ok=True)
+                log.write_text(json.dumps(results, indent=1))
+                print(json.dumps(results[-1]), file=sys.stderr, flush=True)
+    rows = to_rows(results)
+    for row in rows:
+        print(f"{row['what']}: {row['value']} {row['unit']}")
+    origin = provenance.provenance("python -m benchmarks.treatment.optimize run")
+    cells = [{"what": f"start {each['start']} {each['method']} {each['repetition']}", **each} for each in results]
+    provenance.write("optimize", [*rows, *cells], origin, args.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Studies as they lie in the store: runs/@sensitivity/<id>/, runs/@optimize/<id>/ and runs/@probe/<id>/, each with one JSON file.
+
+Their runs are ordinary groups that carry the study's id in the place of a trial's.
+"""
+
+import secrets
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rlclinic.errors import NotFound, RunError, UsageError, nearest
+from rlclinic.runs import disk, selector
+from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+
+Kind = Literal["sensitivity", "optimize", "probe"]
+FILES: Final[dict[Kind, str]] = {"sensitivity": "study.json", "optimize": "ledger.json", "probe": "probe.json"}
+_LETTER: Final[dict[Kind, str]] = {"sensitivity": "s", "optimize": "o", "probe": "p"}
+# No vowels and nothing that looks like something else: ids are read aloud and typed again.
+_ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
+
+
+def folder(store: Store, kind: Kind, id: str) -> Path:
+    """Where a study's files lie."""
+    return store.root / f"@{kind}" / id
+
+
+def reserve(store: Store, kind: Kind) -> str:
+    """A new study id: a letter for its kind, and three letters or digits, more once those get crowded."""
+    root = store.root / f"@{kind}"
+    with disk.guarded(root):
+        root.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1_000):
+            id = _LETTER[kind] + "".join(secrets.choice(_ALPHABET) for _ in range(3 + attempt // 8))
+            try:
+                (root / id).mkdir()
+            except FileExistsError:
+                continue
+            return id
+    raise UsageError(f"found no free id in {root} after 1,000 tries; is the folder what it should be?")
+
+
+def ids(store: Store, kind: Kind) -> list[str]:
+    """Every study of a kind, oldest first."""
+    try:
+        found = [entry for entry in (store.root / f"@{kind}").iterdir() if selector.ID.fullmatch(entry.name)]
+    except FileNotFoundError:
+        return []
+    kept = [entry for entry in found if (entry / FILES[kind]).exists()]
+    return [
+        entry.name for entry in sorted(kept, key=lambda entry: (float((read(store, kind, entry.name)).get("created", 0.0)), entry.name))
+    ]
+
+
+def find(store: Store, kind: Kind, text: str) -> str:
+    """The id that a text is, or begins; @last is the newest. NotFound offers the nearest."""
+    known = ids(store, kind)
+    matches = known[-1:] if text == "@last" else [id for id in known if id == text] or [id for id in known if id.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UsageError(f"{text!r} is the beginning of several: {', '.join(matches)}.\n  Type more of it.")
+    offered = nearest(text, known) or known[-3:]
+    there = f" There are: {', '.join(offered)}." if offered else ""
+    raise NotFound(f"no {kind} study {text!r} in {store.root}.{there}\n  Start one: rlclinic {kind}")
+
+
+def read(store: Store, kind: Kind, id: str) -> dict[str, Any]:
+    """The study's file as it stands; RunError if it is damaged."""
+    path = folder(store, kind, id) / FILES[kind]
+    record = disk.read_json(path)
+    if record is None:
+        raise RunError(f"{path} is missing or damaged; nothing can be said about this study.\n  Start it anew: rlclinic {kind}")
+    return record
+
+
+def write(store: Store, kind: Kind, id: str, record: dict[str, Any]) -> None:
+    """Replace the study's file: whoever is killed meanwhile leaves the old one or the new one."""
+    disk.write_json(folder(store, kind, id) / FILES[kind], record, sync=True)
+
+
+def write_report(store: Store, kind: Kind, id: str, name: str, content: str) -> Path:
+    """Replace a report beside the study's file."""
+    path = folder(store, kind, id) / name
+    disk.write(path, content)
+    return path
+
+
+def groups(store: Store, id: str) -> dict[str, Group]:
+    """The groups that a study has made, by their labels."""
+    return {str(group.label): group for group in store.groups() if group.record.get("trial") == id}

@@ -1,0 +1,1 @@
+"""From a diagnosis to a proven cure: prescriptions, trials, adoption, probes, searches."""

@@ -1,0 +1,98 @@
+"""Blind search, for when no cause is found: points of a quasi-random sequence, or Optuna's where it is installed.
+
+A point lies in the unit cube; `place` turns it into settings around a centre. Everything is a function of the ledger, so that a
+restart proposes what it would have proposed.
+"""
+
+import importlib.util
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from rlclinic.config import Config, PPOConfig
+
+Place = Callable[[float], Any]
+_PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23)
+INSTALL: Final = "searched by a quasi-random sequence; with Optuna's TPE: pip install 'rlclinic[hpo]'"
+
+
+def _log(low: float, high: float) -> Place:
+    return lambda at: float(f"{math.exp(math.log(low) + at * (math.log(high) - math.log(low))):.2g}")
+
+
+def _one_of(*values: Any) -> Place:
+    return lambda at: values[min(int(at * len(values)), len(values) - 1)]
+
+
+def _horizon(low: float, high: float) -> Place:
+    """A discount by how far it looks ahead."""
+    return lambda at: float(f"{1 - 1 / math.exp(math.log(low) + at * (math.log(high) - math.log(low))):.4g}")
+
+
+def space(config: Config) -> dict[str, Place]:
+    """What is searched: the settings that decide most about learning, over the ranges that tuned settings span."""
+    shared: dict[str, Place] = {
+        "algo.learning_rate": lambda at: {"start": _log(1e-4, 1e-2)(at), "end": 0.0, "schedule": "linear"},
+        "algo.gamma": _horizon(10, 1000),
+        "algo.gae_lambda": _horizon(4, 50),
+        "algo.ent_coef": lambda at: 0.0 if at < 0.3 else _log(1e-4, 0.05)((at - 0.3) / 0.7),
+        "env.normalize_reward": _one_of(False, True),
+    }
+    if not isinstance(config.algo, PPOConfig):
+        return shared | {"algo.vf_coef": _log(0.1, 1.0)}
+    envs = config.env.n_envs
+    return shared | {
+        "algo.n_steps": _one_of(*(max(rollout // envs, 8) for rollout in (256, 512, 1024, 2048))),
+        "algo.batch_size": _one_of(1.0, 0.5, 0.25, 0.125),
+        "algo.n_epochs": _one_of(4, 7, 10, 15, 20),
+        "algo.clip_range": _log(0.1, 0.4),
+    }
+
+
+def halton(index: int, dimensions: int, shift: float = 0.0) -> list[float]:
+    """A point of the Halton sequence, moved around the cube by `shift`: even cover for any number of points."""
+    return [(_radical(index + 1, _PRIMES[place]) + shift * (place + 1)) % 1.0 for place in range(dimensions)]
+
+
+def _radical(index: int, base: int) -> float:
+    value, scale = 0.0, 1.0
+    while index:
+        scale /= base
+        index, digit = divmod(index, base)
+        value += digit * scale
+    return value
+
+
+def point(config: Config, index: int, seed: int) -> dict[str, float]:
+    """The next point of the sequence, by setting."""
+    names = list(space(config))
+    return dict(zip(names, halton(index, len(names), (seed * 0.618034) % 1.0), strict=True))
+
+
+def settings(config: Config, at: Mapping[str, float]) -> dict[str, Any]:
+    """The settings that a point of the cube stands for."""
+    places = space(config)
+    return {name: places[name](value) for name, value in at.items() if name in places}
+
+
+def has_optuna() -> bool:
+    """Whether Optuna is installed."""
+    return importlib.util.find_spec("optuna") is not None
+
+
+def tpe_points(config: Config, told: Sequence[tuple[Mapping[str, float], float]], count: int, seed: int) -> list[dict[str, float]]:
+    """Points that Optuna's TPE asks for, given the scores (lower is better) of earlier ones.
+
+    The study is made anew each time from what the ledger holds: nothing of Optuna's is stored.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = optuna.samplers.TPESampler(seed=seed + len(told), multivariate=True, constant_liar=True, n_startup_trials=8)
+    study = optuna.create_study(direction="minimize", sampler=sampler)
+    cube = {name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in space(config)}
+    for at, score in told:
+        known = {name: float(at[name]) for name in cube if name in at}
+        if len(known) == len(cube):
+            study.add_trial(optuna.trial.create_trial(params=known, distributions=dict(cube), value=score))
+    return [dict(study.ask(dict(cube)).params) for _ in range(count)]

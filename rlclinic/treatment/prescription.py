@@ -1,0 +1,148 @@
+"""A prescription: one or two settings to change, why, and what to expect; and the config that comes of it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from rlclinic.config import Config, set_values
+from rlclinic.errors import UsageError
+
+MOST_SETTINGS: Final = 2
+"""More at once and nobody could say which of them helped."""
+
+EffectClass = Literal["> 30 %", "10-30 %", "< 10 %", "no data"]
+"""Fewer env steps to the threshold, or more return at the end; tied to recorded trials, else "no data"."""
+Priority = Literal["critical", "high", "medium", "low"]
+Measure = Literal["steps", "return"]
+
+_MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
+
+
+class Expected(BaseModel):
+    """What trials of the same change have shown so far, as a forecast for the next one."""
+
+    model_config = _MODEL
+
+    measure: Measure
+    """steps: env steps to the threshold, treated over untreated, below 1 is better. return: the gain, in shares of the way from
+    the untreated return to the threshold; 1 gets there."""
+    value: float
+    low: float
+    high: float
+    """Four of five new trials should fall between these."""
+    trials: int
+    """How many trials of this change it rests on; those of its relatives are shrunk into it and not counted."""
+    adopted: int = 0
+    """How many of them ended in favour of the change."""
+
+    @property
+    def text(self) -> str:
+        """As the terminal says it: "0.41x the steps [0.25, 0.66], 7 of 9 trials adopted"."""
+        held = f"{self.adopted} of {self.trials} trial{'s' if self.trials != 1 else ''} adopted"
+        if self.measure == "steps":
+            return f"{self.value:.2g}x the steps [{self.low:.2g}, {self.high:.2g}], {held}"
+        return f"{100 * self.value:.0f} % of the gap closed [{100 * self.low:.0f}, {100 * self.high:.0f}], {held}"
+
+
+class Prescription(BaseModel):
+    """A validated patch of at most two settings, or advice where no setting helps."""
+
+    model_config = _MODEL
+
+    number: int
+    """As `--rx` takes it."""
+    cause: str
+    """Id of the cause that it treats."""
+    title: str
+    """"learning_rate 0.01 → 0.001, linear to 0"."""
+    changes: dict[str, Any]
+    """New values by dotted setting, one or two; none where it is advice."""
+    current: dict[str, Any]
+    """What they are now."""
+    rationale: str
+    """Why this value: how it follows from the run's own numbers."""
+    evidence: tuple[str, ...]
+    """What was seen that speaks for it."""
+    expected: Expected | None
+    effect: EffectClass
+    risk: str
+    """What it may cost."""
+    priority: Priority
+    foreign: str | None = None
+    """The same in the words of the framework that the run came from."""
+
+    @property
+    def trialable(self) -> bool:
+        """Whether a trial can tell if it helps. What must change in code or in an environment cannot be tried from here."""
+        return bool(self.changes)
+
+    @property
+    def overrides(self) -> list[str]:
+        """As `--set` takes them."""
+        return [f"{setting}={spelled(value)}" for setting, value in self.changes.items()]
+
+    @property
+    def yaml(self) -> str:
+        """The patch as a piece of a config file."""
+        sections: dict[str, list[str]] = {}
+        for setting, value in self.changes.items():
+            section, _, name = setting.partition(".")
+            sections.setdefault(section, []).append(f"{name}: {flow(value)}")
+        return "\n".join(f"{section}: {{{', '.join(entries)}}}" for section, entries in sections.items())
+
+
+def apply(config: Config, rx: Prescription) -> Config:
+    """The config with the prescription's changes; UsageError for advice, ConfigError if the schema refuses the result."""
+    if not rx.trialable:
+        raise UsageError(
+            f"prescription {rx.number} is advice, not a setting: {rx.rationale}\n"
+            "  Training with the same settings would only repeat the run.\n"
+            "  Change it in your code or environment, then train again"
+        )
+    return set_values(config, rx.overrides)
+
+
+def changed(config: Config, changes: Mapping[str, Any]) -> Config:
+    """The config with settings replaced; ConfigError if the schema refuses the result."""
+    return set_values(config, [f"{setting}={spelled(value)}" for setting, value in changes.items()])
+
+
+def spelled(value: Any) -> str:
+    """A value as `--set` reads it."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def flow(value: Any) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow(inner) for inner in value) + "]"
+    if isinstance(value, float) and not isinstance(value, bool):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return "null" if value is None else spelled(value) if isinstance(value, str) else json.dumps(value)
+
+
+def worded(value: Any) -> str:
+    """A value for a sentence: "0.001, linear to 0", "none", "64, 64"."""
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        return _schedule(value)
+    if isinstance(value, list | tuple):
+        # Wrappers are known by their names.
+        return flow([each.get("id", each) if isinstance(each, Mapping) else each for each in value])
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _schedule(value: Mapping[str, Any]) -> str:
+    start, end = value.get("start"), value.get("end")
+    if not isinstance(start, int | float) or not isinstance(end, int | float):
+        return flow(value)
+    until = value.get("to", 1)
+    by = f" by {100 * until:g} % of the run" if isinstance(until, int | float) and until < 1 else ""
+    return f"{start:g}, {value.get('schedule', 'linear')} to {end:g}{by}"

@@ -1,0 +1,442 @@
+"""Prescriptions: values by hand, the schema's word on all of them, and what is said where no setting helps."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rlclinic.config import Config, files, from_record, set_values, to_record
+from rlclinic.diagnosis import causes, engine
+from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy, Severity
+from rlclinic.errors import ConfigError, UsageError
+from rlclinic.runs.history import History
+from rlclinic.treatment import cures, formulas
+from rlclinic.treatment.chart import Chart
+from rlclinic.treatment.effects import Effects, Outcome
+from rlclinic.treatment.prescribe import accepted, prescribe, stand_in
+from rlclinic.treatment.prescription import MOST_SETTINGS, Prescription, apply
+from tests.diagnosis import builders, recorded
+
+KL = "train/metrics/kl_divergence"
+ZOO = "CartPole-v1:ppo_zoo"
+
+
+def config(*changes: str) -> Config:
+    return files.load(ZOO, ["run.max_env_steps=50000", *changes]).config
+
+
+def history(changes: dict[str, Any] | None = None, **series: float) -> History:
+    """An unsolved CartPole run with other settings and constant series."""
+    known = builders.setting(builders.unsolved(), **{key.replace(".", "__"): value for key, value in (changes or {}).items()})
+    return builders.series(known, {name.replace("__", "/"): value for name, value in series.items()})
+
+
+def dose(name: str, *changes: str, **series: float) -> formulas.Dose | None:
+    made = config(*changes)
+    return formulas.FORMULAS[name](Chart([history(**series)], made))
+
+
+def diagnosis_of(cause: str, probability: float = 0.9, verdict: str = "NOT SOLVED") -> Diagnosis:
+    found = engine.diagnose([builders.healthy()])
+    row = Cause(id=cause, title=cause, probability=probability, severity=Severity.HIGH, rules=("POL101",), agree=1, of=1)
+    return found.model_copy(update={"causes": (row,), "verdict": verdict, "answer": cause})
+
+
+# ── values by hand ──
+
+
+def test_a_kl_nine_times_too_large_divides_the_learning_rate_by_three():
+    # A usual update has KL 0.2² / 2 = 0.02; half of it is aimed at, and 0.09 is nine times that. KL grows with the rate's square.
+    found = dose("shorter-steps", "algo.learning_rate=0.003", train__metrics__kl_divergence=0.09)
+    assert found is not None
+    assert found.changes == {"algo.learning_rate": {"start": 0.001, "end": 0.0, "schedule": "linear"}}
+    assert "4.5x a usual step" in found.text
+
+
+def test_a_kl_a_hundredth_of_the_aim_multiplies_the_learning_rate_by_ten():
+    found = dose("longer-steps", "algo.learning_rate=1e-4", train__metrics__kl_divergence=1e-4)
+    assert found is not None
+    assert found.changes["algo.learning_rate"]["start"] == pytest.approx(1e-3)
+
+
+def test_a_wide_clip_range_allows_longer_steps():
+    # KL 0.09 at a clip range of 0.3: a usual update is 0.045, so the same KL is only twice that.
+    narrow = dose("shorter-steps", "algo.learning_rate=0.003", train__metrics__kl_divergence=0.09)
+    made = config("algo.learning_rate=0.003", "algo.clip_range=0.3")
+    wide = formulas.FORMULAS["shorter-steps"](Chart([history({"algo.clip_range": 0.3}, train__metrics__kl_divergence=0.09)], made))
+    assert narrow is not None
+    assert wide is not None
+    assert wide.changes["algo.learning_rate"]["start"] > narrow.changes["algo.learning_rate"]["start"]
+
+
+def test_a_certain_policy_whose_kl_says_nothing_is_held_by_its_gradient_steps():
+    # Hardly any KL is left where the policy is deterministic: 160 gradient steps at 0.06 are still too far.
+    found = dose("shorter-steps", "algo.learning_rate=0.06", "algo.n_epochs=80", "algo.batch_size=128", train__metrics__kl_divergence=0.011)
+    assert found is not None
+    assert found.changes["algo.learning_rate"]["start"] == pytest.approx(0.15 / 160, rel=0.1)
+
+
+def test_a_rollout_that_eats_the_budget_is_cut_to_a_hundred_and_more():
+    found = dose("more-updates", "algo.n_steps=1024", "algo.batch_size=8192", "algo.n_epochs=1")
+    # 50,000 / 128 = 391, so 256 transitions of 8 envs: 196 rollouts. One pass over each must be 16 minibatches for 3,000 steps.
+    assert found is not None
+    assert found.changes == {"algo.n_steps": 32, "algo.batch_size": 16}
+
+
+def test_the_discount_follows_from_the_length_of_an_episode_and_from_when_rewards_come():
+    late = dose("discount-for-the-episode", "algo.gamma=0.5", train__sentinel__reward_std=0.0, train__sentinel__reward_mean=1.0)
+    dense = dose("discount-for-the-episode", "algo.gamma=0.5", train__sentinel__reward_std=1.0, train__sentinel__reward_mean=-1.0)
+    assert late is not None
+    assert dense is not None
+    assert late.changes["algo.gamma"] == pytest.approx(1 - 1 / 125)  # a quarter of 500 steps
+    assert dense.changes["algo.gamma"] == pytest.approx(0.99)  # a fifth of them
+
+
+def test_the_entropy_bonus_is_cut_to_a_tenth_of_the_pull_of_the_advantages():
+    shares = {"train__sentinel__grad_entropy_share": 0.5, "train__sentinel__grad_value_share": 0.0}
+    # It pulls as hard as the advantages: a tenth of 0.02.
+    found = dose("less-entropy", "algo.ent_coef=0.02", **shares)
+    assert found is not None
+    assert found.changes == {"algo.ent_coef": 0.002}
+
+
+def test_the_value_weight_is_set_so_that_both_terms_pull_equally():
+    found = dose("equal-shares", "algo.vf_coef=9", "net.shared=true", train__sentinel__grad_value_share=0.9)
+    assert found is not None
+    assert found.changes == {"algo.vf_coef": 1.0}
+
+
+def test_twice_the_budget_where_no_slope_says_how_much():
+    found = dose("more-steps", train__roll__ep_rew_mean=20.0)
+    assert found is not None
+    assert found.changes == {"run.max_env_steps": 100_000}
+
+
+def test_a_budget_of_a_few_rollouts_becomes_one_of_many():
+    # 6,000 env steps are 23 rollouts of 256; 128 are wanted.
+    found = formulas.FORMULAS["more-steps"](Chart([history(train__roll__ep_rew_mean=20.0)], config("run.max_env_steps=6000")))
+    assert found is not None
+    assert found.changes == {"run.max_env_steps": 33_000}
+
+
+def test_a_few_rewards_that_dwarf_the_others_lie_far_ahead():
+    rare = {"train__sentinel__reward_max": 100.0, "train__sentinel__reward_std": 2.0, "train__sentinel__reward_mean": -0.05}
+    found = dose("discount-for-the-episode", "algo.gamma=0.5", **rare)
+    assert found is not None
+    assert found.changes["algo.gamma"] == pytest.approx(1 - 1 / 250)  # half of 500 steps
+
+
+def test_a_kl_that_is_only_rounding_leaves_the_rate_to_its_gradient_steps():
+    found = dose("longer-steps", "algo.learning_rate=1e-9", train__metrics__kl_divergence=1e-12)
+    # 20 gradient steps per rollout: a third of 0.08 / 20.
+    assert found is not None
+    assert found.changes["algo.learning_rate"]["start"] == pytest.approx(1e-3)
+
+
+# ── recorded cases ──
+
+FIRST = {
+    "cp-lr-x30": {"algo.learning_rate"},
+    "cp-lr-x100": {"algo.learning_rate"},
+    "cp-lr-d100": {"algo.learning_rate"},
+    "cp-lr-early0": {"algo.learning_rate"},
+    "cp-sgd": {"algo.optimizer"},
+    "cp-gamma-50": {"algo.gamma"},
+    "ac-gamma-3": {"algo.gamma"},
+    "cp-lambda-0": {"algo.gae_lambda"},
+    "cp-vf-0": {"algo.vf_coef"},
+    "cp-clipvf-tiny": {"algo.clip_range_vf"},
+    "pd-clip-005": {"algo.clip_range"},
+    "cp-tkl-1e5": {"algo.target_kl"},
+    "cp-mgn-1e5": {"algo.max_grad_norm"},
+    "cp-giant": {"algo.n_steps", "algo.batch_size"},
+    "cp-budget": {"run.max_env_steps"},
+    "cp-sigmoid": {"net.activation"},
+    "cp-tiny-net": {"net.hidden"},
+    "pd-std-low": {"net.log_std_init"},
+    "cp-rew-1e4": {"env.normalize_reward"},
+    "cp-obs-hidden": {"env.frame_stack"},
+    "pd-act-large": {"env.wrappers"},
+    "pd-obs-scale": {"env.normalize_obs"},
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_prescription_changes_what_was_wrong(name):
+    histories = recorded.histories(name)
+    first = prescribe(engine.diagnose(histories), histories)[0]
+    assert set(first.changes) == FIRST[name]
+    assert first.priority in ("critical", "high")
+    assert first.evidence
+
+
+@pytest.mark.parametrize("name", [name for name in recorded.names() if name.startswith("bug-") and name != "bug-surrogate-max"])
+def test_a_planted_bug_gets_advice_that_no_trial_can_try(name):
+    histories = recorded.histories(name)
+    first = prescribe(engine.diagnose(histories), histories)[0]
+    assert not first.trialable
+    assert first.overrides == []
+    with pytest.raises(UsageError, match="is advice"):
+        apply(config(), first)
+
+
+def test_a_reward_of_the_wrong_sign_is_never_treated_by_a_setting():
+    histories = recorded.histories("cp-rew-flip")
+    assert not any(rx.changes for rx in prescribe(engine.diagnose(histories), histories))
+
+
+def test_what_works_gets_nothing_urgent():
+    for name in ("cp-healthy", "pd-healthy", "mcc-healthy", "cpa2c-healthy"):
+        histories = recorded.histories(name)
+        assert {rx.priority for rx in prescribe(engine.diagnose(histories), histories)} <= {"low"}
+
+
+def test_prescriptions_are_numbered_and_at_most_three():
+    for name in recorded.names()[::4]:
+        histories = recorded.histories(name)
+        found = prescribe(engine.diagnose(histories), histories)
+        assert [rx.number for rx in found] == list(range(1, len(found) + 1))
+        assert len(found) <= 3
+        assert len({rx.title for rx in found}) == len(found)
+
+
+def test_no_shipped_variant_is_looked_at(monkeypatch):
+    before = {name: _told(name) for name in ("cp-lr-x30", "ac-gamma-3", "pd-obs-scale")}
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a prescription must follow from the run's own numbers")
+
+    monkeypatch.setattr(files, "load", refuse)
+    monkeypatch.setattr(files, "available", refuse)
+    monkeypatch.setattr(files.located, "parse", refuse)
+    assert {name: _told(name) for name in before} == before
+
+
+def _told(name: str) -> list[dict[str, Any]]:
+    histories = recorded.histories(name)
+    return [rx.model_dump() for rx in prescribe(engine.diagnose(histories), histories)]
+
+
+def test_every_cause_has_a_cure_or_advice_and_every_cure_exists():
+    table = cures.table()
+    assert set(causes.table()) <= set(table)
+    assert {name for row in table.values() for name in row.do} == set(formulas.FORMULAS)
+    assert all(row.do or row.advice for row in table.values())
+
+
+def test_the_tasks_own_time_limit_is_never_exceeded():
+    remedy = Remedy(setting="env.max_episode_steps", current=None, value=2000, text="longer")
+    found = diagnosis_of("reward-never-seen")
+    cause = found.causes[0].model_copy(update={"remedies": (remedy,)})
+    treated = prescribe(found.model_copy(update={"causes": (cause,)}), [history()], config(), most=9)
+    assert not any("env.max_episode_steps" in rx.changes for rx in treated)
+    short = prescribe(diagnosis_of("episode-too-short"), [history()], config("env.max_episode_steps=40"))
+    assert short[0].changes == {"env.max_episode_steps": 500}
+
+
+# ── fitting to the schema ──
+
+
+def test_a_minibatch_that_no_longer_divides_its_rollout_is_repaired_by_a_second_setting():
+    changes = accepted(config("algo.batch_size=256"), {"algo.n_steps": 20})
+    assert changes == {"algo.n_steps": 20, "algo.batch_size": 160}
+    assert set_values(config(), ["algo.n_steps=20", "algo.batch_size=160"]).batch_rows == 160
+
+
+def test_a_shared_network_gives_up_the_critics_own_rate():
+    changes = accepted(config("algo.value_lr=1e-3"), {"net.shared": True})
+    assert changes == {"net.shared": True, "algo.value_lr": None}
+
+
+def test_what_changes_nothing_is_not_prescribed():
+    assert accepted(config(), {"algo.clip_range": {"start": 0.2, "end": 0.0, "schedule": "linear"}}) is None
+
+
+def test_three_settings_at_once_are_too_many():
+    assert accepted(config(), {"algo.gamma": 0.9, "algo.gae_lambda": 0.9, "algo.ent_coef": 0.1}) is None
+
+
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "algo.learning_rate": st.one_of(
+            st.floats(1e-6, 1.0), st.builds(lambda start: {"start": start, "end": 0.0, "schedule": "linear"}, st.floats(1e-5, 0.1))
+        ),
+        "algo.gamma": st.floats(0, 1),
+        "algo.gae_lambda": st.floats(0, 1),
+        "algo.clip_range": st.floats(1e-4, 0.99),
+        "algo.clip_range_vf": st.one_of(st.none(), st.floats(1e-3, 10)),
+        "algo.target_kl": st.one_of(st.none(), st.floats(1e-6, 1)),
+        "algo.value_lr": st.one_of(st.none(), st.floats(1e-5, 1e-1)),
+        "algo.ent_coef": st.floats(0, 1),
+        "algo.vf_coef": st.floats(0, 100),
+        "algo.max_grad_norm": st.floats(1e-6, 100),
+        "algo.n_steps": st.integers(1, 500),
+        "algo.batch_size": st.one_of(st.integers(2, 600), st.sampled_from([1.0, 0.5, 0.25, 0.125])),
+        "algo.n_epochs": st.integers(1, 60),
+        "algo.optimizer": st.sampled_from(["adam", "sgd", "rmsprop"]),
+        "algo.normalize_advantage": st.sampled_from(["batch", "rollout", "off"]),
+        "env.n_envs": st.integers(1, 33),
+        "env.normalize_obs": st.booleans(),
+        "env.normalize_reward": st.booleans(),
+        "env.max_episode_steps": st.one_of(st.none(), st.integers(5, 1000)),
+        "net.shared": st.booleans(),
+        "net.activation": st.sampled_from(["tanh", "relu", "sigmoid"]),
+        "net.hidden": st.lists(st.integers(1, 128), min_size=1, max_size=3),
+        "net.log_std_init": st.floats(-5, 2),
+        "run.max_env_steps": st.integers(1_000, 10**6),
+    },
+)
+NAMES = sorted(set(cures.table()) - {"healthy"})
+
+
+HEALTHY = engine.diagnose([builders.healthy()])
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(
+    algo=st.sampled_from(["ppo", "ppo", "a2c", "reinforce"]),
+    changes=CHANGES,
+    chosen=st.lists(st.tuples(st.sampled_from(NAMES), st.floats(0.1, 1.0)), min_size=1, max_size=3),
+    case=st.integers(0, 56),
+)
+def test_no_prescription_breaks_the_schema(algo, changes, chosen, case):
+    made = _valid(algo, changes)
+    name = recorded.names()[case % len(recorded.names())]
+    histories = [replace(each, settings={}) for each in recorded.histories(name)[:1]]
+    found = HEALTHY.model_copy(
+        update={
+            "causes": tuple(
+                Cause(id=id, title=id, probability=chance, severity=Severity.HIGH, rules=(), agree=1, of=1) for id, chance in chosen
+            )
+        }
+    )
+    for rx in prescribe(found, histories, made):
+        assert len(rx.changes) <= MOST_SETTINGS
+        if rx.trialable:
+            treated = apply(made, rx)
+            assert treated != made
+            assert from_record(to_record(treated)) == treated
+
+
+def _valid(algo: str, changes: dict[str, Any]) -> Config:
+    """The config with as many of the changes as fit together."""
+    made = config(f"algo.name={algo}")
+    for setting, value in changes.items():
+        text = value if isinstance(value, str) else "none" if value is None else json.dumps(value)
+        try:
+            made = set_values(made, [f"{setting}={text}"])
+        except ConfigError:
+            continue
+    return made
+
+
+# ── runs of other frameworks ──
+
+
+def test_a_foreign_run_is_treated_by_the_settings_that_it_logged():
+    logged = {"algo.n_steps": 2048, "algo.batch_size": 64, "algo.learning_rate": 0.05, "env.n_envs": 1, "algo.n_epochs": 10}
+    known = replace(builders.unsolved(), source="sb3", settings=logged)
+    made = stand_in([known])
+    assert made is not None
+    assert (made.algo.n_steps, made.batch_rows, made.env.n_envs) == (2048, 64, 1)
+    first = prescribe(diagnosis_of("learning-rate-too-high"), [known])[0]
+    assert first.foreign is not None
+    assert "PPO(..., learning_rate=linear_schedule(" in first.foreign
+
+
+def test_an_algorithm_that_is_not_ours_gets_words_and_no_patch():
+    known = replace(builders.unsolved(), source="sb3", algo="dqn", settings={"algo.learning_rate": 0.05})
+    assert stand_in([known]) is None
+    found = prescribe(diagnosis_of("learning-rate-too-high"), [known])
+    assert found
+    assert not any(rx.trialable for rx in found)
+    assert "learning_rate to" in found[0].title
+
+
+def test_settings_that_do_not_fit_ours_are_left_out():
+    known = replace(builders.unsolved(), source="sb3", settings={"algo.gamma": 7, "algo.clip_range": 0.1, "net.activation": "swish"})
+    made = stand_in([known])
+    assert made is not None
+    assert made.algo.gamma == 0.99
+    assert getattr(made.algo, "clip_range", None) == 0.1
+
+
+# ── order and forms ──
+
+
+def outcome(cause: str, changes: dict[str, str], value: float, adopted: bool, number: int = 0) -> Outcome:
+    about = {"env_id": "CartPole-v1", "algo": "ppo", "measure": "steps", "low": None, "high": None, "seeds": 8}
+    return Outcome(trial=f"t{number}", cause=cause, changes=changes, value=value, adopted=adopted, **about)
+
+
+def two(first: str, second: str, chances: tuple[float, float]) -> Diagnosis:
+    rows = [diagnosis_of(id, chance).causes[0] for id, chance in zip((first, second), chances, strict=True)]
+    return diagnosis_of(first).model_copy(update={"causes": tuple(rows)})
+
+
+def test_two_likely_causes_are_treated_together_first_and_then_each_alone():
+    made = config("algo.learning_rate=0.1", "algo.gamma=0.5")
+    known = [history(train__metrics__kl_divergence=0.5)]
+    found = prescribe(two("learning-rate-too-high", "discount-too-low", (0.5, 0.4)), known, made)
+    assert set(found[0].changes) == {"algo.learning_rate", "algo.gamma"}
+    assert [set(rx.changes) for rx in found[1:]] == [{"algo.learning_rate"}, {"algo.gamma"}]
+    alone = prescribe(two("learning-rate-too-high", "discount-too-low", (0.85, 0.12)), known, made)
+    assert set(alone[0].changes) == {"algo.learning_rate"}
+
+
+def test_recorded_failures_move_a_cure_down():
+    histories = recorded.histories("cp-lr-x30")
+    found = engine.diagnose(histories)
+    plain = prescribe(found, histories)
+    assert next(iter(plain[0].changes)) == "algo.learning_rate"
+    failed = Effects([outcome("learning-rate-too-high", {"algo.learning_rate": "down"}, 1.5, False, n) for n in range(12)])
+    assert next(iter(prescribe(found, histories, None, failed)[0].changes)) != "algo.learning_rate"
+
+
+def test_a_second_dose_follows_a_first_that_may_not_be_enough():
+    histories = recorded.histories("cp-lr-x100")
+    first, second, *_ = prescribe(engine.diagnose(histories), histories)
+    rates = [rx.changes["algo.learning_rate"]["start"] for rx in (first, second)]
+    assert rates[1] == pytest.approx(rates[0] / 4, rel=0.3)
+
+
+def test_a_run_that_was_stopped_is_to_go_on_and_not_to_be_longer():
+    stopped = replace(builders.unsolved(), state="stopped", env_steps=10_000, max_env_steps=50_000)
+    assert formulas.FORMULAS["more-steps"](Chart([stopped], config())) is None
+
+
+def test_the_effect_class_comes_from_recorded_trials_only():
+    histories = recorded.histories("cp-lr-x30")
+    found = engine.diagnose(histories)
+    assert {rx.effect for rx in prescribe(found, histories)} == {"no data"}
+    helped = Effects([outcome("learning-rate-too-high", {"algo.learning_rate": "down"}, 0.4, True, n) for n in range(6)])
+    first = prescribe(found, histories, None, helped)[0]
+    assert first.effect == "> 30 %"
+    assert first.expected is not None
+    assert first.expected.trials == 6
+
+
+def test_a_prescription_reads_as_yaml_and_as_overrides():
+    changes = {"algo.learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear"}, "algo.clip_range_vf": None}
+    about = {"title": "t", "rationale": "r", "evidence": (), "expected": None, "effect": "no data", "risk": "", "priority": "high"}
+    rx = Prescription(number=1, cause="c", changes=changes, current={}, **about)
+    assert rx.yaml == "algo: {learning_rate: {start: 0.001, end: 0, schedule: linear}, clip_range_vf: null}"
+    treated = set_values(config("algo.clip_range_vf=0.2", "algo.learning_rate=0.5"), rx.overrides)
+    assert treated == apply(config("algo.clip_range_vf=0.2", "algo.learning_rate=0.5"), rx)
+    assert getattr(treated.algo, "clip_range_vf", 1) is None
+
+
+def test_the_yaml_of_a_prescription_loads_as_what_apply_gives(tmp_path: Path):
+    histories = recorded.histories("cp-giant")
+    made = config("algo.n_steps=1024", "algo.batch_size=8192", "algo.n_epochs=1")
+    first = prescribe(engine.diagnose(histories), histories, made)[0]
+    file = tmp_path / "treated.yaml"
+    file.write_text(f"ppo:\n  env: {{id: CartPole-v1}}\n  run: {{max_env_steps: 50000}}\n  {first.yaml}\n")
+    loaded = files.load(f"{file}:ppo").config
+    assert loaded.algo.n_steps == apply(made, first).algo.n_steps
+    assert loaded.batch_rows == apply(made, first).batch_rows
