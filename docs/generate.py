@@ -1,4 +1,4 @@
-"""Write the reference pages from the code: every setting with its meaning, every metric with its unit and estimator.
+"""Write the reference pages from the code: every setting with its meaning, every metric with its unit and estimator, every rule.
 
 python -m docs.generate            write the pages
 python -m docs.generate --check    only say whether they are current (exit code 1 if not)
@@ -9,12 +9,14 @@ import math
 import types
 import typing
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from docs import questions_page, rule_pages
 from rlclinic.config import A2CConfig, Config, EnvConfig, NetConfig, PPOConfig, ReinforceConfig, RunConfig, Schedule, Spec
 from rlclinic.config.schema import Kind, kind_of
 from rlclinic.metrics import METRICS, Band
@@ -125,7 +127,23 @@ def metrics() -> str:
     return "\n".join([*lines, "", "## Sources", "", *(f"- `{key}`: {reference}" for key, reference in REFERENCES.items()), ""])
 
 
-PAGES: dict[str, Callable[[], str]] = {"configuration.md": configuration, "metrics.md": metrics}
+def rule_page(id: str) -> str:
+    """docs/rules/<ID>.md."""
+    return f"{GENERATED}\n{rule_pages.page(id)}"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "configuration.md": configuration,
+    "metrics.md": metrics,
+    # First the examples: the pages of the rules show them.
+    "../rlclinic/ops/rule_examples.json": rule_pages.examples,
+    "rules/index.md": lambda: f"{GENERATED}\n{rule_pages.index()}",
+    **{f"rules/{id}.md": partial(rule_page, id) for id in rule_pages.ids()},
+}
+
+
+SHOWN: dict[str, Callable[[], str]] = {"questions.md": lambda: f"{GENERATED}\n{questions_page.page()}"}
+"""Written with the others, but not compared to the letter: forecasts and ages in it change with the day."""
 
 
 def main() -> None:
@@ -135,9 +153,13 @@ def main() -> None:
     for name, render in PAGES.items():
         path, page = FOLDER / name, render()
         if not args.check:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(page)
         elif not path.exists() or path.read_text() != page:
             raise SystemExit(f"docs/{name} is not what the code says.\n  Try: python -m docs.generate")
+    if not args.check:
+        for name, render in SHOWN.items():
+            (FOLDER / name).write_text(render())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from rlclinic.runs.store import Store
 
 if TYPE_CHECKING:
     from rlclinic.config import Config
+    from rlclinic.diagnosis.contract import EnvLint
 
 Callback = Callable[[dict[str, Any]], bool | None]
 
@@ -41,6 +42,19 @@ def train(
     return group
 
 
+def lint_env(env: Any, *, seconds: float = 20.0, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> "EnvLint":
+    """Look at an environment for some seconds and say what is wrong with it, before anything is trained on it.
+
+    env: an id or `file.py:Class` (looked at in a process of its own), a gymnasium.Env class, a function that returns a new one each
+    time, or an instance (then nothing can be said about how copies behave side by side).
+    """
+    from rlclinic.ops import lint
+
+    if isinstance(env, str):
+        return lint.lint_env(env, seconds=seconds, select=select, ignore=ignore).lint
+    return lint.lint_env_object(env, seconds=seconds, select=select, ignore=ignore)
+
+
 def load_run(path: str | Path) -> Run:
     """A run by its folder, or by a selector such as `@last` or a unique beginning of its id."""
     return Run(path) if (Path(path) / "config.json").exists() else Store().run(str(path))
@@ -60,9 +74,13 @@ def _config(config: "str | Config | Mapping[str, Any]", env: Any, overrides: lis
             f"  One instance stepped by several copies would mix their episodes.\n"
             f"  Pass the class or a function: rlclinic.train(config, env=lambda: MyEnv())"
         )
-    if isinstance(config, str):
-        return files.load(config, overrides).config
-    made = config if isinstance(config, Config) else from_record(config)
     if isinstance(env, str):
         overrides = [f"env.id={env}", *overrides]
-    return set_values(made, overrides)
+    made = (
+        files.load(config, overrides).config
+        if isinstance(config, str)
+        else set_values(config if isinstance(config, Config) else from_record(config), overrides)
+    )
+    if env is None or isinstance(env, str):
+        files.check_environment(made.env.id)
+    return made

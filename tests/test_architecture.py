@@ -55,7 +55,7 @@ def test_imports_point_down_and_only_training_imports_torch() -> None:
     [
         ("runs", "import rlclinic.ops", "Imports point down only"),
         ("launch", "import rlclinic.training", "Imports point down only"),
-        ("ops", "import torch", "Only rlclinic.training imports torch"),
+        ("ops", "import torch", "Only rlclinic.training and rlclinic.sentinels import torch"),
         ("config", "import gymnasium", "Reading runs needs"),
         ("training", "import pickle", "No scipy .*, no pickle"),
     ],

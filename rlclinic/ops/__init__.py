@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlclinic.ops.catalog import complete_reference, list_environments, show_config
+    from rlclinic.ops.comparing import Comparison, compare
+    from rlclinic.ops.history import history_of
+    from rlclinic.ops.imports import import_path
     from rlclinic.ops.live import adjust, get_training_status, stop
     from rlclinic.ops.machine import doctor
     from rlclinic.ops.plans import TrainPlan, TrainRequest, plan_training
     from rlclinic.ops.policies import evaluate, play
+    from rlclinic.ops.regressing import BaselineSaved, Regression, regress, save_baseline
     from rlclinic.ops.report import get_group_report, show, write_group_reports
     from rlclinic.ops.runs import complete_selector, get_run_info, get_run_logs, get_run_metrics, list_checkpoints, list_runs, remove_runs
     from rlclinic.ops.training import demo_request, train
 
 _WHERE = {
     "catalog": ("complete_reference", "list_environments", "show_config"),
+    "comparing": ("Comparison", "compare"),
+    "history": ("history_of",),
+    "imports": ("import_path",),
     "live": ("adjust", "get_training_status", "stop"),
     "machine": ("doctor",),
     "plans": ("TrainPlan", "TrainRequest", "plan_training"),
     "policies": ("evaluate", "play"),
+    "regressing": ("BaselineSaved", "Regression", "regress", "save_baseline"),
     "report": ("get_group_report", "show", "write_group_reports"),
     "runs": ("complete_selector", "get_run_info", "get_run_logs", "get_run_metrics", "list_checkpoints", "list_runs", "remove_runs"),
     "training": ("demo_request", "train"),
@@ -30,9 +38,13 @@ _WHERE = {
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    "BaselineSaved",
+    "Comparison",
+    "Regression",
     "TrainPlan",
     "TrainRequest",
     "adjust",
+    "compare",
     "complete_reference",
     "complete_selector",
     "demo_request",
@@ -43,12 +55,16 @@ __all__ = [
     "get_run_logs",
     "get_run_metrics",
     "get_training_status",
+    "history_of",
+    "import_path",
     "list_checkpoints",
     "list_environments",
     "list_runs",
     "plan_training",
     "play",
+    "regress",
     "remove_runs",
+    "save_baseline",
     "show",
     "show_config",
     "stop",

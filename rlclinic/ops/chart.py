@@ -14,11 +14,17 @@ from rlclinic.errors import UsageError
 from rlclinic.ops.wording import number, short
 
 if TYPE_CHECKING:
+    from rlclinic.ops.diagnosed import Interval, Panel
     from rlclinic.ops.results import Curve
 
 WIDTH, HEIGHT = 760, 340
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 48
 LINE, SEED, THRESHOLD = "#2563eb", "#93b4f5", "#c2410c"
+MARK, HEALTHY = "#d97706", "#16a34a"
+PANEL_WIDTH, PANEL_HEIGHT = 300, 150
+MOST_POINTS = 600
+LARGEST = 1e100
+PANEL_LEFT, PANEL_RIGHT, PANEL_TOP, PANEL_BOTTOM = 46, 8, 8, 22
 
 
 class Scale(NamedTuple):
@@ -31,6 +37,10 @@ class Scale(NamedTuple):
 
     def __call__(self, value: float) -> float:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def held(self, value: float) -> float:
+        """The nearest value inside."""
+        return min(max(value, self.low), self.high)
 
 
 def ticks(low: float, high: float, most: int = 7) -> list[float]:
@@ -48,7 +58,7 @@ def value_range(curve: "Curve", air: float = 0.06) -> tuple[float, float]:
     values += [*curve.low, *curve.high, *curve.center]
     if curve.threshold is not None:
         values.append(curve.threshold)
-    finite = [v for v in values if v is not None and math.isfinite(v)] or [0.0, 1.0]
+    finite = [v for v in values if v is not None and _drawable(v)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if curve.return_range is not None:
         lowest, highest = curve.return_range
@@ -63,17 +73,19 @@ def value_range(curve: "Curve", air: float = 0.06) -> tuple[float, float]:
 def step_range(curve: "Curve") -> tuple[float, float]:
     """From the first env step to the last one that was reached (or may be)."""
     ends = [seed.steps[-1] for seed in curve.seeds if seed.steps] + list(curve.steps[-1:])
-    return 0.0, max([*ends, 1.0])
+    return 0.0, max([*filter(_drawable, ends), 1.0])
 
 
-def svg(curve: "Curve") -> str:
-    """A self-contained <svg> of the curve; colours work on light and dark pages."""
+def svg(curve: "Curve", marked: "Interval | None" = None) -> str:
+    """A self-contained <svg> of the curve, the evidence interval shaded; colours work on light and dark pages."""
     x = Scale(*step_range(curve), LEFT, WIDTH - RIGHT)
     y = Scale(*value_range(curve), HEIGHT - BOTTOM, TOP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(curve.label, quote=True)} against env steps" font-family="system-ui, sans-serif" font-size="12">'
     ]
+    if marked is not None:
+        parts.append(_marked(marked.start, marked.end, marked.text, x, (TOP, HEIGHT - BOTTOM)))
     parts += _axes(curve, x, y)
     for seed in curve.seeds:
         parts.append(_path(seed.steps, seed.values, x, y, SEED, 1.0, f"seed {seed.seed}"))
@@ -82,6 +94,73 @@ def svg(curve: "Curve") -> str:
     parts.append(_path(curve.steps, curve.center, x, y, LINE, 2.2, "interquartile mean"))
     parts.append("</svg>")
     return "\n".join(part for part in parts if part)
+
+
+def panel(drawn: "Panel") -> str:
+    """A small <svg> of a series: its middle over runs, their range, the healthy band, and the evidence interval."""
+    bottom = PANEL_HEIGHT - PANEL_BOTTOM
+    x = Scale(*_widened(min(0.0, drawn.steps[0]), drawn.steps[-1]), PANEL_LEFT, PANEL_WIDTH - PANEL_RIGHT)
+    y = Scale(*_panel_range(drawn), bottom, PANEL_TOP)
+    box = f'viewBox="0 0 {PANEL_WIDTH} {PANEL_HEIGHT}" role="img" aria-label="{escape(drawn.label, quote=True)} against env steps"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {box} font-family="system-ui, sans-serif" font-size="11">']
+    if drawn.start is not None and drawn.end is not None:
+        parts.append(_marked(drawn.start, drawn.end, drawn.text, x, (PANEL_TOP, bottom)))
+    if drawn.band is not None:
+        top, foot = (y(y.held(end)) for end in (drawn.band[1], drawn.band[0]))
+        shape = f'x="{PANEL_LEFT}" width="{PANEL_WIDTH - PANEL_RIGHT - PANEL_LEFT}" y="{top:.1f}" height="{max(foot - top, 1.0):.1f}"'
+        parts.append(f'<rect {shape} fill="{HEALTHY}" fill-opacity="0.13"><title>where healthy runs usually are</title></rect>')
+    parts.append(_healthy(drawn, x, y))
+    for value in (y.low, y.high):
+        line = f'x1="{PANEL_LEFT}" x2="{PANEL_WIDTH - PANEL_RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}"'
+        parts.append(f'<line {line} stroke="#888" stroke-opacity="0.3"/>')
+        parts.append(f'<text x="{PANEL_LEFT - 5}" y="{y(value):.1f}" dy="4" text-anchor="end" fill="#777">{number(value, 2)}</text>')
+    parts.append(f'<text x="{PANEL_WIDTH - PANEL_RIGHT}" y="{PANEL_HEIGHT - 6}" text-anchor="end" fill="#777">{short(x.high)}</text>')
+    upper, lower = (list(zip(drawn.steps, edge, strict=True)) for edge in (drawn.high, drawn.low))
+    edge = " ".join(f"{x(s):.1f},{y(y.held(v)):.1f}" for s, v in [*upper, *reversed(lower)])
+    parts.append(f'<polygon points="{edge}" fill="{LINE}" fill-opacity="0.18"><title>range of the runs</title></polygon>')
+    parts.append(_path(drawn.steps, [y.held(value) for value in drawn.center], x, y, LINE, 1.8, "middle of the runs"))
+    return "\n".join(part for part in [*parts, "</svg>"] if part)
+
+
+def _healthy(drawn: "Panel", x: Scale, y: Scale) -> str:
+    if drawn.healthy is None or len(drawn.healthy.steps) < 2:
+        return ""
+    known = drawn.healthy
+    upper, lower = (list(zip(known.steps, edge, strict=True)) for edge in (known.high, known.low))
+    edge = " ".join(f"{x(s):.1f},{y(v):.1f}" for s, v in [*upper, *reversed(lower)])
+    return f'<polygon points="{edge}" fill="{HEALTHY}" fill-opacity="0.16"><title>{known.runs} healthy runs</title></polygon>'
+
+
+def _panel_range(drawn: "Panel") -> tuple[float, float]:
+    """What must be seen: where the middle usually is, the runs' range as far as it does not squash that, and the band's nearer end.
+
+    A spike under way is cut off at the edge: at its own height the rest would be a line along the bottom.
+    """
+    ordered = sorted(drawn.center)
+    usual = [ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.95)]
+    room = max(usual[1] - usual[0], 1e-12)
+    # Where it came from and where it went is no spike.
+    ends = (drawn.center[0], drawn.center[-1])
+    low, high = min(max(min(drawn.low), usual[0] - room), *ends), max(min(max(drawn.high), usual[1] + room), *ends)
+    if drawn.band is not None:
+        low, high = (min(low, drawn.band[0]), high) if drawn.band[1] > high else (low, max(high, drawn.band[1]))
+    if drawn.healthy is not None and drawn.healthy.steps:
+        low, high = min(low, *drawn.healthy.low), max(high, *drawn.healthy.high)
+    return _widened(low, high)
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """A range that is one: a constant gets air."""
+    return (low, high) if high > low else (low - max(abs(low) * 0.1, 1e-9), high + max(abs(high) * 0.1, 1e-9))
+
+
+def _marked(start: float, end: float, text: str, x: Scale, rows: tuple[float, float]) -> str:
+    left, right = (x(x.held(at)) for at in (start, end))
+    shape = f'x="{left:.1f}" width="{max(right - left, 2.0):.1f}" y="{rows[0]}" height="{rows[1] - rows[0]}"'
+    line = (
+        f'<line x1="{left:.1f}" x2="{left:.1f}" y1="{rows[0]}" y2="{rows[1]}" stroke="{MARK}" stroke-opacity="0.6" stroke-dasharray="3 3"/>'
+    )
+    return f'<rect {shape} fill="{MARK}" fill-opacity="0.10"><title>{escape(text)}</title></rect>{line}'
 
 
 def _axes(curve: "Curve", x: Scale, y: Scale) -> list[str]:
@@ -96,7 +175,7 @@ def _axes(curve: "Curve", x: Scale, y: Scale) -> list[str]:
     parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle" fill="#777">env steps</text>')
     turned = f'x="14" y="{HEIGHT / 2}" transform="rotate(-90 14 {HEIGHT / 2})"'
     parts.append(f'<text {turned} text-anchor="middle" fill="#777">{escape(curve.label)}</text>')
-    if curve.threshold is not None:
+    if curve.threshold is not None and _drawable(curve.threshold):
         at = f"{y(curve.threshold):.1f}"
         dashes = f'stroke="{THRESHOLD}" stroke-width="1.5" stroke-dasharray="6 4"'
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}" {dashes}/>')
@@ -105,11 +184,28 @@ def _axes(curve: "Curve", x: Scale, y: Scale) -> list[str]:
 
 
 def _points(steps: Sequence[float], values: Sequence[float | None]) -> list[tuple[float, float]]:
-    return [(s, v) for s, v in zip(steps, values, strict=True) if v is not None and math.isfinite(v)]
+    return [(s, v) for s, v in zip(steps, values, strict=True) if v is not None and _drawable(v) and _drawable(s)]
+
+
+def _drawable(value: float) -> bool:
+    """Finite, and small enough for differences and scales to stay finite."""
+    return abs(value) < LARGEST
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """No more points than a screen has columns: of each stretch the lowest and the highest, so that a spike stays one."""
+    if len(points) <= MOST_POINTS:
+        return points
+    size = -(-len(points) // (MOST_POINTS // 2))
+    kept = [points[0]]
+    for start in range(0, len(points), size):
+        stretch = points[start : start + size]
+        kept += sorted({min(stretch, key=lambda point: point[1]), max(stretch, key=lambda point: point[1])})
+    return [*kept, points[-1]]
 
 
 def _path(steps: Sequence[float], values: Sequence[float | None], x: Scale, y: Scale, colour: str, width: float, title: str) -> str:
-    points = _points(steps, values)
+    points = _thinned(_points(steps, values))
     if not points:
         return ""
     if len(points) == 1:  # a line of one point would be invisible
@@ -128,8 +224,8 @@ def _band(curve: "Curve", x: Scale, y: Scale) -> str:
     return f'<polygon points="{line}" fill="{LINE}" fill-opacity="0.18"><title>95 % interval over seeds</title></polygon>'
 
 
-def png(curve: "Curve", path: Path, title: str) -> None:
-    """Write the curve to a PNG. Needs matplotlib, which is imported here and never through pyplot."""
+def png(curve: "Curve", path: Path, title: str, marked: "Interval | None" = None) -> None:
+    """Write the curve to a PNG, the evidence interval shaded. Needs matplotlib, which is imported here and never through pyplot."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -142,6 +238,8 @@ def png(curve: "Curve", path: Path, title: str) -> None:
     figure = Figure(figsize=(7.6, 4.0), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
+    if marked is not None:
+        axes.axvspan(marked.start, marked.end, color=MARK, alpha=0.10, linewidth=0, zorder=0, label="evidence")
     for seed in curve.seeds:
         axes.plot(seed.steps, _floats(seed.values), color=SEED, linewidth=0.8, zorder=1)
     _plot_center(axes, curve)

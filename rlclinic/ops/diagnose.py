@@ -1,74 +1,33 @@
 """Why a run does not learn: reading what it left behind, examining it, and writing the answer beside our own groups."""
 
 import json
-import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlclinic.diagnosis import engine, rule
-from rlclinic.diagnosis.findings import Cause, Diagnosis
-from rlclinic.diagnosis.lint import Lint, lint_config
-from rlclinic.errors import UsageError
-from rlclinic.ops.results import Part, Result
-from rlclinic.references import cite
-from rlclinic.runs import history
+import numpy as np
+
+from rlclinic.diagnosis import engine, forensics_joining
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Diagnosis
+from rlclinic.errors import RunError, UsageError
+from rlclinic.ops import comparable, pages, panels, project, recommending, report, suspects, watches
+from rlclinic.ops.diagnosed import DiagnosisReport, Recommendation
+from rlclinic.ops.outcomes import TopFinding
+from rlclinic.ops.project import Chosen
+from rlclinic.runs import disk, history
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
+from rlclinic.runs.table import Table
 
-FILE = "diagnosis.json"
-SECTION = "## Diagnosis"
-
-
-class DiagnosisReport(Result):
-    """A diagnosis, what it is about, and what to type next."""
-
-    target: str
-    group: str | None
-    """Id of our own group, if it is one."""
-    diagnosis: Diagnosis
-    more: tuple[Diagnosis, ...] = ()
-    """Of the other configs, where a folder holds runs of several."""
-    next: list[str]
-    files: list[str]
-    """What was written."""
+FILE = watches.FILE
 
 
-class LintReport(Result):
-    """What a config shows before anything is trained."""
-
-    ref: str
-    lint: Lint
-
-
-class RuleRow(Part):
-    """One line of `rules`."""
-
-    id: str
-    name: str
-    family: str
-    severity: str
-    title: str
-    needs: list[str]
-    algos: list[str]
-
-
-class RulePage(Result):
-    """All about one rule."""
-
-    rule: RuleRow
-    doc: str
-    references: list[str]
-
-
-class RuleList(Result):
-    """Every rule."""
-
-    rules: list[RuleRow]
-
-
+# A log may hold anything, 1e308 included: what overflows is infinite, and neither trusted nor drawn.
+@np.errstate(all="ignore")
 def diagnose(
     target: str = "@last",
     runs_dir: Path = Path("runs"),
@@ -79,102 +38,103 @@ def diagnose(
     select: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
     write: bool = True,
+    out: Path | None = None,
 ) -> DiagnosisReport:
     """Diagnose a group, a run, another framework's folder or file, or what comes in on stdin ("-").
 
-    Our own folders get a diagnosis.json and a section of report.md; nothing else is ever written to. A folder with runs of
-    several configs gives one diagnosis for each.
+    Our own groups get diagnosis.json, report.md and report.html, our runs diagnosis.json; other folders are never written to:
+    `out` is a folder for the three files. A folder with runs of several configs gives one diagnosis for each.
     """
-    owner, groups = _read(target, runs_dir, threshold, budget, mapping)
-    ignored = [*(ignore or ()), *_ignored_here()]
-    found, *more = [engine.diagnose(group, select=select, ignore=ignored) for group in groups or [[]]]
+    _check_out(target, out)
+    chosen = project.chosen(select, ignore)
+    owner, groups = read(target, runs_dir, threshold, budget, mapping)
+    found = [examine(owner, each, target, chosen) for each in groups or [[]]]
+    # A part of the rules, or another threshold, is a question and not the record.
+    whole = not select and not ignore and threshold is None and budget is None
+    files = _write(owner, found[0]) if owner is not None and write and whole else []
+    if out is not None:
+        for place, (each, histories) in enumerate(zip(found, groups, strict=True), 1):
+            files += _write_out(out if len(found) == 1 else out / str(place), owner, each, histories)
+    return found[0].model_copy(update={"more": tuple(found[1:]), "files": [str(file) for file in files]})
+
+
+@np.errstate(all="ignore")
+def examine(owner: Run | Group | None, histories: Sequence[History], target: str, chosen: Chosen | None = None) -> DiagnosisReport:
+    """Diagnose runs that belong together, with all that is said around it. Nothing is written."""
+    rules = chosen or project.chosen()
+    asked = forensics_joining.asked(rules.select, rules.ignore)
+    found = engine.diagnose(histories, select=asked.select, ignore=asked.ignore)
+    if owner is not None:
+        found = forensics_joining.joined(found, owner.runs if isinstance(owner, Group) else [owner], histories, asked.checks)
     if isinstance(owner, Group):
         found = found.model_copy(update={"facts": found.facts.model_copy(update={"id": owner.id})})
-    whole = not select and not ignore and threshold is None and budget is None
-    files = _write(owner, found) if owner is not None and write and whole else []
+    cases = [Case(each) for each in histories]
+    advised = recommending.recommended(found, histories, owner)
     return DiagnosisReport(
         target=target,
         group=owner.id if isinstance(owner, Group) else None,
+        ended_seconds_ago=_ended(owner),
         diagnosis=found,
-        more=tuple(more),
-        next=_next(owner, found),
-        files=[str(file) for file in files],
+        standing=panels.standing(cases),
+        metrics=tuple(panels.key_metrics(cases)),
+        panels=tuple(panels.panels(found, cases)),
+        marked=panels.marked(found, cases),
+        recommendations=tuple(advised),
+        suspects=tuple(suspects.suspected(found, _repeat(owner))),
+        watched=watches.checked(owner, histories),
+        comparable=comparable.best(owner, histories) if isinstance(owner, Group) and found.causes[0].id not in panels.CALM else None,
+        switched=rules.switched,
+        next=_next(owner, found, advised, target),
+        files=[],
     )
 
 
-def top_finding(group: Group) -> str | None:
-    """One line for the end of `train`: the likeliest cause and the first change; None where nothing is wrong."""
-    return headline(engine.diagnose([history.of_run(run) for run in group.runs])) if group.runs else None
+def examine_group(group: Group) -> DiagnosisReport | None:
+    """The diagnosis of a group of ours, as `train` needs it at its end; None if no run was started."""
+    return examine(group, [history.of_run(run) for run in group.runs], group.id) if group.runs else None
 
 
-def headline(found: Diagnosis) -> str | None:
-    """The answer in a line; None for healthy runs."""
-    first = found.causes[0]
-    if first.id in ("healthy", "no-reference", "no-return", "too-early"):
-        return None
-    if first.id == "unknown":
-        return f"cause unknown: {found.checks.total} checks, none of them explains it"
-    change = next((remedy.override for remedy in first.remedies if remedy.override), None)
-    tail = f" · try --set {change}" if change else ""
-    return f"{first.title} (p {first.probability:.2f}, {first.agree} of {first.of} seeds) {first.rules[0] if first.rules else ''}{tail}"
-
-
-def lint(
-    ref: str,
-    changes: Sequence[str] = (),
-    runs_dir: Path = Path("runs"),
-    *,
-    select: Sequence[str] | None = None,
-    ignore: Sequence[str] | None = None,
-) -> LintReport:
-    """Check a config: a variant, a YAML file, a run or a group."""
-    from rlclinic.config import from_record
-    from rlclinic.ops.catalog import show_config
-
-    view = show_config(ref, changes, runs_dir)
-    return LintReport(ref=ref, lint=lint_config(from_record(view.config), select=select, ignore=ignore))
-
-
-def list_rules() -> RuleList:
-    """Every rule, by family."""
-    return RuleList(rules=[_row(each) for each in rule.rules()])
-
-
-def explain_rule(id_or_name: str) -> RulePage:
-    """What a rule looks for, why it hurts, when it is fine, and where that is known from."""
-    each = rule.find(id_or_name)
-    return RulePage(rule=_row(each), doc=each.doc, references=[str(cite(key)) for key in each.cites])
-
-
-def _row(each: rule.Rule) -> RuleRow:
-    return RuleRow(
-        id=each.id,
-        name=each.name,
-        family=each.family,
-        severity=each.severity.value,
-        title=each.title,
-        needs=[" or ".join(options) for options in each.needs],
-        algos=list(each.algos),
+def top_finding(found: DiagnosisReport, flag: str = "") -> TopFinding:
+    """The answer in a few words. `flag` is what the command needs to find the group again."""
+    cause = found.diagnosis.causes[0]
+    change = found.recommendations[0] if found.recommendations else None
+    return TopFinding(
+        cause=cause.id,
+        title=cause.title,
+        probability=cause.probability,
+        severity=cause.severity.value,
+        agree=cause.agree,
+        of=cause.of,
+        rule=cause.rules[0] if cause.rules else None,
+        change=None if change is None or cause.id in panels.CALM else change.change,
+        command=f"rlclinic diagnose {found.target}{flag}",
     )
-
-
-def _ignored_here() -> list[str]:
-    """Rules that the project in this folder switches off: `ignore = ["THR"]` under [tool.rlclinic] of its pyproject.toml."""
-    import tomllib
-
-    try:
-        read = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        return []
-    table = read.get("tool", {}).get("rlclinic", {})
-    wanted = table.get("ignore", []) if isinstance(table, dict) else []
-    return [str(each) for each in wanted] if isinstance(wanted, list) else []
 
 
 # ── reading ──
 
 
-def _read(
+class _ReadOnce(Run):
+    """A run whose metrics are read once: the diagnosis and the report's numbers come from the same rows."""
+
+    _table: Table | None = None
+
+    @property
+    def metrics(self) -> Table:
+        if self._table is None:
+            self._table = super().metrics
+        return self._table
+
+    @property
+    def seed(self) -> int:
+        """0 where config.json is damaged: the other seeds can be reported on all the same."""
+        try:
+            return super().seed
+        except RunError:
+            return 0
+
+
+def read(
     target: str, runs_dir: Path, threshold: float | None, budget: int | None, mapping: Sequence[str]
 ) -> tuple[Run | Group | None, list[list[History]]]:
     """Whose folder it is (None: not ours), and the histories, one list for each config."""
@@ -183,7 +143,9 @@ def _read(
         # Imported here: reading our own runs must not wait for the formats of others.
         from rlclinic import readers
 
-        return None, _by_config(readers.read(target, threshold=threshold, budget=budget, mapping=list(mapping)))
+        return None, by_config(readers.read(target, threshold=threshold, budget=budget, mapping=list(mapping)))
+    if isinstance(owner, Group):
+        owner.runs = [_ReadOnce(run.path) for run in owner.runs]
     runs = owner.runs if isinstance(owner, Group) else [owner]
     more: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
     more |= {} if budget is None else {"max_env_steps": budget}
@@ -191,7 +153,7 @@ def _read(
     return owner, [found] if found else []
 
 
-def _by_config(found: Sequence[History]) -> list[list[History]]:
+def by_config(found: Sequence[History]) -> list[list[History]]:
     """Runs that differ in their seed only belong together: what they agree on is no accident."""
     groups: dict[str, list[History]] = {}
     for each in found:
@@ -222,78 +184,101 @@ def _ours(target: str, runs_dir: Path) -> Run | Group | None:
     return found.run if isinstance(found, Checkpoint) else found
 
 
+def _ended(owner: Run | Group | None) -> float | None:
+    """Seconds since the last of our own runs wrote its status; None while one is still going."""
+    runs = owner.runs if isinstance(owner, Group) else [owner] if owner is not None else []
+    states = [run.status for run in runs]
+    if not states or any(state.live for state in states) or not all(state.heartbeat for state in states):
+        return None
+    return min(state.silent_seconds for state in states)
+
+
 # ── writing ──
 
 
-def _write(owner: Run | Group, found: Diagnosis) -> list[Path]:
-    written = [owner.write_report(FILE, found.model_dump_json(indent=2) + "\n")]
-    report = owner.path / "report.md"
-    if isinstance(owner, Group) and report.is_file():
-        text = report.read_text(encoding="utf-8", errors="replace")
-        written.append(owner.write_report("report.md", with_section(text, markdown(found))))
-    return written
+def _check_out(target: str, out: Path | None) -> None:
+    """A folder that was given to be read must not be written to."""
+    if out is None or target == "-" or not Path(target).is_dir():
+        return
+    if out.resolve().is_relative_to(Path(target).resolve()):
+        raise UsageError(
+            f"--out {out} lies in {target}, which is only read.\n  The next reading would find its own report there.\n"
+            f"  Give a folder beside it: --out {Path(target).name}-diagnosis"
+        )
 
 
-def with_section(report: str, section: str) -> str:
-    """report.md with its diagnosis replaced, or put before the seeds."""
-    parts = ("\n" + report).split("\n## ")
-    kept = [part for part in parts if not part.startswith(SECTION.removeprefix("## ") + "\n")]
-    place = next((index for index, part in enumerate(kept) if part.startswith("Seeds")), len(kept))
-    kept.insert(place, section.removeprefix("## ").rstrip() + "\n")
-    return "\n## ".join(kept).removeprefix("\n")
+def _write(owner: Run | Group, found: DiagnosisReport) -> list[Path]:
+    """diagnosis.json; for a group also report.md and report.html, the page first."""
+    record = owner.write_report(FILE, found.diagnosis.model_dump_json(indent=2) + "\n")
+    if isinstance(owner, Run):
+        return [record]
+    said = report.describe_group(owner)
+    picture = "curve.png" if (owner.path / "curve.png").exists() else None
+    page = owner.write_report("report.html", pages.html(said, found))
+    return [page, owner.write_report("report.md", pages.markdown(said, found, picture)), record]
 
 
-def markdown(found: Diagnosis) -> str:
-    """The diagnosis as a section of report.md."""
-    lines = [SECTION, "", f"**{found.answer}**", ""]
-    for cause in found.causes:
-        lines += _cause_lines(cause)
-    if found.ruled_out:
-        lines += ["Ruled out: " + "; ".join(f"{each.title} ({each.because})" for each in found.ruled_out) + ".", ""]
-    if found.findings:
-        lines += ["| finding | severity | runs | evidence |", "|---|---|---|---|"]
-        lines += [
-            f"| {each.rule} {each.name} | {each.severity.value} | {len(each.runs)} of {each.judged} | {each.text} |"
-            for each in found.findings
-        ]
-        lines.append("")
-    counts = found.checks
-    lines.append(f"{counts.total} checks: {counts.failed} found something, {counts.passed} passed, {counts.not_assessable} not assessable.")
-    return "\n".join(lines) + "\n"
-
-
-def _cause_lines(cause: Cause) -> list[str]:
-    note = f", a consequence of {cause.consequence_of}" if cause.consequence_of else ""
-    lines = [f"- **{cause.title}** p {cause.probability:.2f} ({cause.agree} of {cause.of} runs{note}) {', '.join(cause.rules[:3])}"]
-    lines += [
-        f"  - {label}: {text}"
-        for label, text in (("moved first", cause.moved_first), ("with it", cause.with_it), ("because", cause.because))
-        if text
-    ]
-    lines += [f"  - remedy: {remedy.text}" + (f" (`--set {remedy.override}`)" if remedy.override else "") for remedy in cause.remedies]
-    return [*lines, ""]
+def _write_out(folder: Path, owner: Run | Group | None, found: DiagnosisReport, histories: Sequence[History]) -> list[Path]:
+    """The three files in a folder of the user's choice."""
+    said = report.describe_group(owner) if isinstance(owner, Group) else report.describe_histories(histories, found.diagnosis)
+    with disk.guarded(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        "report.html": pages.html(said, found),
+        "report.md": pages.markdown(said, found),
+        FILE: found.diagnosis.model_dump_json(indent=2) + "\n",
+    }
+    for name, content in contents.items():
+        disk.write(folder / name, content)
+    return [folder / name for name in contents]
 
 
 # ── what next ──
 
 
-def _next(owner: Run | Group | None, found: Diagnosis) -> list[str]:
+def _next(owner: Run | Group | None, found: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[str]:
     """Commands that exist and help, the most useful first."""
-    commands = []
-    remedy = next((each for each in found.remedies if each.override), None)
-    if owner is not None and remedy is not None:
-        name = owner.id
-        if remedy.setting == "run.max_env_steps":
-            commands.append(f"rlclinic train --resume {name} --max-env-steps {remedy.value}" + _flag(owner))
-        else:
-            commands.append(f"rlclinic train {name} --seeds {found.facts.runs} --set '{remedy.override}'" + _flag(owner))
-    top = next((cause.rules[0] for cause in found.causes if cause.rules), None)
-    if top is not None:
-        commands.append(f"rlclinic rules {top}")
-    return commands
+    commands: list[str] = []
+    sound = found.causes[0].id in ("healthy", "too-early", "no-return")
+    first = None if sound else next((each for each in advised if each.overrides), None)
+    if owner is not None and is_ours(owner):
+        treated = _treatments(owner.id, first) if first is not None else []
+        commands = [command + report.runs_dir_flag(owner) for command in (*_unfinished(owner.id, found), *treated)]
+    elif first is not None and first.prescribed and found.facts.env and target != "-":
+        # Somebody else's trainer: ours tries the change with translated settings, and says so.
+        name = shlex.quote(target) if owner is None else owner.id + report.runs_dir_flag(owner)
+        limit = f" --threshold {found.facts.threshold:g}" if owner is None and found.facts.threshold is not None else ""
+        commands = [f"rlclinic trial {name} --rx {first.number}{limit}"]
+    rules = found.causes[0].rules
+    return [*commands, *([f"rlclinic rules {rules[0]}"] if rules else [])]
 
 
-def _flag(owner: Run | Group) -> str:
-    """A command must find the same runs again, from the same shell."""
-    root = owner.path.parent.parent if isinstance(owner, Group) else owner.path.parent
-    return "" if root in (Path("runs"), Path(os.environ.get("RLCLINIC_RUNS", "runs"))) else f" --runs-dir {root}"
+def _unfinished(name: str, found: Diagnosis) -> list[str]:
+    """What comes before any cure, where the runs have not come to their end."""
+    if "running" in found.facts.state:
+        return [f"rlclinic status {name}"]
+    return [f"rlclinic train --resume {name}"] if "stopped" in found.facts.state else []
+
+
+def _treatments(name: str, first: Recommendation) -> list[str]:
+    """What proves a change, and what uses it untried. More steps need no new start."""
+    if len(first.overrides) == 1 and first.overrides[0].startswith("run.max_env_steps="):
+        return [f"rlclinic train --resume {name} --max-env-steps {first.overrides[0].partition('=')[2]}"]
+    if first.prescribed:
+        return [f"rlclinic trial {name} --rx {first.number}", f"rlclinic train {name} --rx {first.number}"]
+    return [f"rlclinic train {name} " + " ".join(f"--set '{each}'" for each in first.overrides)]
+
+
+def is_ours(owner: Run | Group) -> bool:
+    """Trained here, with a config that can be trained again."""
+    try:
+        return not owner.record.get("source")
+    except RunError:
+        return False
+
+
+def _repeat(owner: Run | Group | None) -> str | None:
+    """What trains one seed of our own run or group again; None for runs of others."""
+    if owner is None or not is_ours(owner):
+        return None
+    return f"rlclinic train {owner.id} --seeds 1{report.runs_dir_flag(owner)}"

@@ -2,8 +2,10 @@
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.outcomes import Estimate, LiveGroup, LiveMember, Requested, StatusReport
@@ -13,18 +15,53 @@ from rlclinic.runs import tail
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
+if TYPE_CHECKING:
+    from rlclinic.ops.outlook import Charts
+
 KL, ENTROPY, EV = "train/metrics/kl_divergence", "train/metrics/entropy", "train/metrics/explained_variance"
 
 
-def get_training_status(selector: str | None = None, runs_dir: Path = Path("runs")) -> StatusReport:
-    """How a group stands; without a selector, every group with a run that is training (or the last one)."""
+def get_training_status(
+    selector: str | None = None,
+    runs_dir: Path = Path("runs"),
+    *,
+    threshold: float | None = None,
+    budget: int | None = None,
+    charts: "Charts | None" = None,
+) -> StatusReport:
+    """How a group stands and what to expect of it; without a selector, every group with a run that is training (or the last one).
+
+    A path that is not ours is read as another framework's log; threshold and budget say what it does not know. Whoever asks
+    again and again passes the same `charts`.
+    """
+    # Imported here: stopping a run must not wait for what forecasts need.
+    from rlclinic.ops import foreign, outlook
+
+    charts = charts or outlook.Charts(runs_dir)
+    if selector is not None and foreign.is_foreign(selector, runs_dir):
+        return StatusReport(groups=foreign.observe(selector, charts, threshold=threshold, budget=budget))
     store = Store(runs_dir)
+    known = {"threshold": threshold, "max_env_steps": budget}
+    changes = {name: value for name, value in known.items() if value is not None}
+    return StatusReport(groups=[_with_outlook(group, charts, changes) for group in _asked(store, selector)])
+
+
+def _asked(store: Store, selector: str | None) -> list[Group]:
     if selector is not None and selector != "@running":
-        return StatusReport(groups=[observe(store.group(selector))])
+        return [store.group(selector)]
     running = [group for group in reversed(store.groups()) if any(run.status.state == "running" for run in group.runs)]
     if not running and selector == "@running":
         store.resolve(selector)  # says that nothing runs, and what to type
-    return StatusReport(groups=[observe(group) for group in running or [store.group()]])
+    return running or [store.group()]
+
+
+def _with_outlook(group: Group, charts: "Charts", changes: Mapping[str, float | int]) -> LiveGroup:
+    from rlclinic.ops import outlook
+    from rlclinic.runs import history
+
+    histories = [replace(history.of_run(run), **changes) for run in group.runs]  # type: ignore[arg-type]
+    chart = charts.chart(group.env_id, group.algo, outlook.kwargs_of(group), group.id)
+    return observe(group).model_copy(update={"outlook": outlook.assess(histories, group.id, chart)} if histories else {})
 
 
 def observe(group: Group) -> LiveGroup:

@@ -17,7 +17,8 @@ class SeedOutcome(Part):
     """How one seed of a group did."""
 
     run: str
-    seed: int
+    seed: int | None
+    """None where another framework's log does not say."""
     state: State
     env_steps: int
     last_eval: float | None
@@ -90,6 +91,43 @@ class LiveMember(Part):
     threshold_reached_at: int | None
 
 
+class SeedOutlook(Part):
+    """What is to be expected of one run within its budget."""
+
+    run: str
+    probability: float | None
+    """Of reaching the threshold; None if it cannot be told."""
+    low: float | None
+    high: float | None
+    reached_at: int | None
+    doomed: bool
+    """Almost certainly in vain."""
+    reason: str
+
+
+class Outlook(Part):
+    """What is to be expected of a group within its budget, and what to do about it."""
+
+    decision: Literal["CONTINUE", "STOP", "ADJUST", "SOLVED", "ENDED", "UNKNOWN"]
+    """STOP: almost certainly in vain. ADJUST: a number can be changed while it runs. SOLVED: every seed is there."""
+    probability: float | None
+    """Of reaching the threshold, mean over seeds."""
+    low: float | None
+    high: float | None
+    reason: str
+    seeds: list[SeedOutlook]
+    percentile: float | None
+    """Of the return among healthy runs at this env step."""
+    healthy_runs: int | None
+    healthy_source: str | None
+    cause: str | None
+    """What is likely wrong, with its probability and rule."""
+    watch: str | None
+    """What to keep an eye on."""
+    command: str | None
+    """What to type."""
+
+
 class LiveGroup(Result):
     """A group as it stands now."""
 
@@ -105,12 +143,31 @@ class LiveGroup(Result):
     """The sum over members that are running."""
     eta_seconds: float | None
     return_mean: Estimate
+    outlook: Outlook | None = None
+    """Where it was asked for: it takes a whole reading of the logs."""
 
 
 class StatusReport(Result):
     """Groups that are running (or the one that was asked for)."""
 
     groups: list[LiveGroup]
+
+
+class TopFinding(Part):
+    """The answer of a diagnosis in a few words, for the end of `train`."""
+
+    cause: str
+    """Its id; healthy, too-early, no-reference and no-return need no cure."""
+    title: str
+    probability: float
+    severity: str
+    agree: int
+    of: int
+    rule: str | None
+    change: str | None
+    """The first thing to try."""
+    command: str
+    """What shows all of it."""
 
 
 class TrainResult(Result):
@@ -127,6 +184,8 @@ class TrainResult(Result):
     """None when detached: it has not ended yet."""
     files: list[str]
     """Reports that were written."""
+    finding: TopFinding | None = None
+    """What the diagnosis found; None when detached, or where nothing was logged."""
 
 
 class Requested(Result):
@@ -156,6 +215,8 @@ class EvaluationResult(Result):
     threshold: float | None
     returns: list[float]
     video: str | None = None
+    note: str | None = None
+    """What was done in another way than it was asked for."""
 
 
 class EnvironmentRow(Part):

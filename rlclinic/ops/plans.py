@@ -32,6 +32,8 @@ class TrainRequest(BaseModel):
     """CartPole-v1:ppo, a Gymnasium id, a YAML file, a run or group to train anew, or RUN@STEP to fork."""
     changes: list[str] = []
     """KEY=VALUE settings."""
+    rx: int | None = Field(None, ge=1)
+    """A prescription for `ref`, by its number: its changes come before `changes`."""
     seed: int | None = Field(None, ge=0)
     seeds: int | None = Field(None, ge=1)
     max_env_steps: int | None = Field(None, ge=1)
@@ -64,6 +66,10 @@ class TrainPlan:
     """RUN@STEP for each config, or empty."""
     parent: str | None = None
     """What the group came from."""
+    prescription: str | None = None
+    """The prescription that was applied, in words."""
+    repeats: str | None = None
+    """The run or group whose config is trained anew: its weights are not taken over."""
     resumed: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was assumed on the way."""
@@ -80,8 +86,30 @@ class TrainPlan:
 
 def plan_training(request: TrainRequest) -> TrainPlan:
     """Decide what to train, or say what is wrong with the request; nothing is written."""
-    _check_installed()
-    store = Store(request.runs_dir)
+    check_installed()
+    planned = _plan(request, Store(request.runs_dir)) if request.rx is None else _plan_prescribed(request)
+    for env_id in {config.env.id: None for config in planned.configs}:
+        files.check_environment(env_id)
+    return planned
+
+
+def _plan_prescribed(request: TrainRequest) -> TrainPlan:
+    """A group trained anew with one of its prescriptions, untried."""
+    from rlclinic.ops.prescribe import prescribe  # a plain training need not wait for a diagnosis
+
+    if request.ref is None or request.resume is not None or request.init_from is not None:
+        raise UsageError(
+            "--rx is a prescription for a run or group, which is trained anew with it.\n"
+            "  Without one there is nothing to change.\n  Type: rlclinic train GROUP --rx 1"
+        )
+    rx = prescribe(request.ref, request.runs_dir).find(request.rx or 1)
+    if not rx.trialable:
+        raise UsageError(f"prescription {rx.number} ({rx.title}) changes no setting.\n  It would only repeat the run.\n  {rx.rationale}")
+    plan = _plan(request.model_copy(update={"changes": [*rx.overrides, *request.changes], "rx": None}), Store(request.runs_dir))
+    return replace(plan, prescription=f"rx{rx.number} for {rx.cause}: {rx.title}", notes=[*plan.notes, f"rx {rx.number}: {rx.title}"])
+
+
+def _plan(request: TrainRequest, store: Store) -> TrainPlan:
     if request.resume is not None:
         return _plan_resume(request, store)
     if request.ref is None and request.init_from is None:
@@ -109,7 +137,8 @@ def flag_changes(request: TrainRequest) -> list[str]:
     return [*request.changes, *(f"{key}={value}" for key, value in flags.items() if value is not None)]
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """UsageError where a package that training needs is missing."""
     missing = [name for name in ("torch", "gymnasium") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"training needs {' and '.join(missing)}, which is not installed.\n  Type: pip install 'rlclinic[train]'")
@@ -170,7 +199,8 @@ def _plan_repeat(request: TrainRequest, store: Store, found: Run | Group) -> Tra
     runs = found.runs if isinstance(found, Group) else [found]
     config = set_values(found.config, flag_changes(request))
     origins = {**(runs[0].record.get("origins") or {}), **_changed(found.config, config)}
-    return _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
+    plan = _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
+    return replace(plan, repeats=found.id)
 
 
 def _with_start(request: TrainRequest, store: Store, configs: list[Config], origins: dict[str, str]) -> TrainPlan:
@@ -222,6 +252,11 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
             f"  With other settings, fork it: rlclinic train {request.resume}@last {changes}".rstrip()
         )
     runs = store.select(request.resume)
+    if runs and runs[0].record.get("source"):
+        raise UsageError(
+            f"{request.resume} was imported: another framework trained it, and there is no state here to go on from.\n"
+            f"  Look at it: rlclinic diagnose {request.resume}\n  Train with its settings: rlclinic train {request.resume}"
+        )
     if busy := [run.id for run in runs if run.status.state == "running"]:
         raise RunBusy(f"{listed(busy)} is training now.\n  A second writer would mix two histories.\n  Watch it: rlclinic status {busy[0]}")
     if request.max_env_steps is not None:

@@ -16,8 +16,9 @@ State = Literal["queued", "running", "finished", "stopped", "failed", "crashed"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 
 
-# Built on first use: a command imports all of these models and uses two.
-_MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
+# Built on first use: a command imports all of these models and uses two. Their docstrings stay docstrings: reading them back into
+# fields costs half a millisecond each.
+_MODEL = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Part(BaseModel):

@@ -23,6 +23,7 @@ from rlclinic.ops.results import (
     SeedCurve,
     State,
 )
+from rlclinic.runs import fields, trials
 from rlclinic.runs.record import Checkpoint, Group, Run, settings
 from rlclinic.runs.store import Store
 
@@ -52,6 +53,7 @@ def list_runs(
     state: str | None = None,
     env: str | None = None,
     group: str | None = None,
+    trial: str | None = None,
     limit: int | None = 20,
 ) -> RunList:
     """Runs, newest first; `env` matches the beginning of the config's name, `limit=None` gives all of them."""
@@ -60,6 +62,9 @@ def list_runs(
     if group is not None:
         wanted = store.group(group).id
         found = [run for run in found if run.group_id == wanted]
+    if trial is not None:
+        tid = trials.find(store, trial).id
+        found = [run for run in found if trials.trial_of(run) == tid]
     if env is not None:
         found = [run for run in found if run.name.lower().startswith(env.lower())]
     if state is not None:
@@ -196,8 +201,7 @@ def run_curve(run: Run, table: "Table") -> Curve:
 
 def possible_returns(record: dict[str, Any]) -> tuple[float, float] | None:
     """The lowest and the highest possible return, from a config.json or group.json."""
-    limits = (record.get("spec") or {}).get("return_range")
-    return (float(limits[0]), float(limits[1])) if limits else None
+    return fields.pair(fields.within(record, "spec", "return_range"))
 
 
 def finite(values: "Column") -> list[float | None]:

@@ -10,6 +10,7 @@ from types import FrameType
 
 from rlclinic.launch import local
 from rlclinic.launch.plan import plan as plan_cohorts
+from rlclinic.ops import diagnose
 from rlclinic.ops import report as reports
 from rlclinic.ops.live import Pace, observe
 from rlclinic.ops.machine import has_gpu, usable_cores
@@ -36,7 +37,8 @@ def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None) -
         launch.wait(tick=_Tick(launch, group, caught, watch, say or (lambda text: None)))
     if watch is not None:
         watch(observe(group))
-    report, files = reports.write_reports(group) if plan.request.report else (reports.describe_group(group), [])
+    found = diagnose.examine_group(group)
+    report, files = reports.write_reports(group, found) if plan.request.report else (reports.describe_group(group), [])
     return TrainResult(
         group=group.id,
         runs=[run.id for run in runs],
@@ -45,6 +47,7 @@ def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None) -
         failed=[run.id for run in runs if run.status.state in ("failed", "crashed")],
         report=report,
         files=[str(file) for file in files],
+        finding=None if found is None else diagnose.top_finding(found, reports.runs_dir_flag(group)),
     )
 
 
@@ -58,8 +61,15 @@ def _group(plan: TrainPlan) -> tuple[Group, list[Run]]:
     store = Store(plan.request.runs_dir)
     if plan.resumed:
         return store.group(plan.resumed[0].id), plan.resumed
-    extra = {"origins": plan.origins, **({"start": plan.start} if plan.start else {})}
-    group = store.create_group(plan.configs, parent=plan.parent, parents=plan.parents or None, name=plan.request.name, extra=extra)
+    extra = {"origins": plan.origins, **{key: value for key, value in (("start", plan.start), ("repeats", plan.repeats)) if value}}
+    group = store.create_group(
+        plan.configs,
+        parent=plan.parent,
+        parents=plan.parents or None,
+        prescription=plan.prescription,
+        name=plan.request.name,
+        extra=extra,
+    )
     return group, group.runs
 
 

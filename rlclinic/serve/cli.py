@@ -1,8 +1,8 @@
 """The `rlclinic` command: a table over `rlclinic.ops`.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 failed, 2 usage or config, 3 not found,
-4 threshold missed (with --require-threshold), 130 interrupted, 143 terminated. Nothing heavy is imported before a
-command needs it.
+4 threshold missed (with --require-threshold), 5 a finding (with --fail-on), 6 a regression, 130 interrupted, 143 terminated.
+Nothing heavy is imported before a command needs it.
 """
 
 import os
@@ -14,7 +14,16 @@ import typer
 from typer.core import TyperGroup
 
 from rlclinic.errors import RlclinicError
-from rlclinic.serve import diagnose_commands, runs_commands
+from rlclinic.serve import (
+    compare_commands,
+    diagnose_commands,
+    history_commands,
+    lint_commands,
+    runs_commands,
+    status_commands,
+    treatment_commands,
+    trial_commands,
+)
 from rlclinic.serve import options as opt
 
 if TYPE_CHECKING:
@@ -59,6 +68,11 @@ app = typer.Typer(
 )
 app.add_typer(runs_commands.app, name="runs")
 diagnose_commands.register(app)
+lint_commands.register(app)
+history_commands.register(app)
+compare_commands.register(app)
+treatment_commands.register(app)
+trial_commands.register(app)
 config_app = typer.Typer(help="Look at configs.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 
@@ -88,6 +102,7 @@ def train(
     seed: opt.Seed = None,
     seeds: opt.Seeds = None,
     changes: opt.Set = None,
+    rx: opt.Prescribed = None,
     max_env_steps: opt.Steps = None,
     resume: opt.Resume = None,
     init_from: opt.InitFrom = None,
@@ -204,18 +219,7 @@ def config_show(
     console.print_json(result) if as_json else render.print_config(result, origins)
 
 
-@app.command()
-def status(
-    run: Annotated[str | None, typer.Argument(help="A run or group; none: all that are training.", autocompletion=opt.complete_run)] = None,
-    runs_dir: opt.RunsDir = Path("runs"),
-    as_json: opt.Json = False,
-) -> None:
-    """How the trainings that are running stand."""
-    from rlclinic import ops
-    from rlclinic.serve import console, render
-
-    result = ops.get_training_status(run, runs_dir)
-    console.print_json(result) if as_json else render.print_status(result)
+status_commands.register(app)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`rlclinic diagnose`, `lint` and `rules`: what is wrong, before and after training."""
+"""`rlclinic diagnose` and `rules`: what is wrong with a run, and what is looked for."""
 
 import time
 from collections.abc import Sequence
@@ -34,7 +34,6 @@ FailOn = Annotated[Level | None, typer.Option("--fail-on", help="Exit with 5 if 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(diagnose)
-    app.command()(lint)
     app.command()(rules)
 
 
@@ -50,6 +49,8 @@ def diagnose(
     mapping: Annotated[
         list[str] | None, typer.Option("--map", metavar="METRIC=COLUMN", help="What a column of a foreign log is. Repeatable.")
     ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write report.html, report.md and diagnosis.json there.")] = None,
+    probe: Annotated[bool, typer.Option("--probe", help="Where two causes are close, make the cheapest experiment that tells.")] = False,
     fail_on: FailOn = None,
     select: Select = None,
     ignore: Ignore = None,
@@ -58,51 +59,40 @@ def diagnose(
 ) -> None:
     """Say why a run does not learn, how sure that is, and what to change."""
     from rlclinic.ops import diagnose as operation
-    from rlclinic.serve import console, diagnose_text
+    from rlclinic.serve import console, diagnose_text, treatment_commands
 
     began = time.perf_counter()
-    result = operation.diagnose(target, runs_dir, threshold=threshold, budget=budget, mapping=mapping or [], select=select, ignore=ignore)
-    if as_json:
-        console.print_json(result)
-    else:
+    result = operation.diagnose(
+        target, runs_dir, threshold=threshold, budget=budget, mapping=mapping or [], select=select, ignore=ignore, out=out
+    )
+    if not as_json:
         diagnose_text.print_diagnosis(result, time.perf_counter() - began)
-    _fail_on(fail_on, [found.worst for found in (result.diagnosis, *result.more) if found.worst is not None])
+    elif not probe:
+        console.print_json(result)
+    if probe:
+        treatment_commands.probe_after(target, runs_dir, as_json=as_json)
+    worst = [found.diagnosis.worst for found in (result, *result.more)]
+    fail_on_severity(fail_on, [severity for severity in worst if severity is not None])
 
 
-def _fail_on(level: Level | None, severities: "Sequence[Severity]") -> None:
+def fail_on_severity(level: Level | None, severities: "Sequence[Severity]") -> None:
+    """End with 5 if one of them is at least as severe as `--fail-on` says."""
     if level is not None and any(severity.rank >= type(severity)(level.value).rank for severity in severities):
         raise typer.Exit(FAIL_ON)
 
 
-def lint(
-    ref: Annotated[str, typer.Argument(help="CartPole-v1:ppo, a YAML file, a run or a group.", autocompletion=opt.complete_reference)],
-    changes: opt.Set = None,
-    fail_on: FailOn = None,
-    select: Select = None,
-    ignore: Ignore = None,
-    runs_dir: opt.RunsDir = Path("runs"),
-    as_json: opt.Json = False,
-) -> None:
-    """Check a config before anything is trained, and show the numbers that follow from it."""
-    from rlclinic.ops import diagnose as operation
-    from rlclinic.serve import console, diagnose_text
-
-    result = operation.lint(ref, changes or [], runs_dir, select=select, ignore=ignore)
-    console.print_json(result) if as_json else diagnose_text.print_lint(result)
-    _fail_on(fail_on, [finding.severity for finding in result.lint.findings])
-
-
 def rules(
     rule: Annotated[str | None, typer.Argument(help="An id (POL101) or a name; none: the list.")] = None,
+    family: Annotated[str | None, typer.Option(help="Only one family: policy, value, reward, ... or POL.")] = None,
     as_json: opt.Json = False,
 ) -> None:
     """List the checks, or explain one: what it looks for, why it hurts, when it is fine."""
-    from rlclinic.ops import diagnose as operation
-    from rlclinic.serve import console, diagnose_text
+    from rlclinic.ops import rules as operation
+    from rlclinic.serve import console, rules_text
 
     if rule is None:
-        found = operation.list_rules()
-        console.print_json(found) if as_json else diagnose_text.print_rules(found)
+        found = operation.list_rules(family)
+        console.print_json(found) if as_json else rules_text.print_rules(found)
     else:
         page = operation.explain_rule(rule)
-        console.print_json(page) if as_json else diagnose_text.print_rule(page)
+        console.print_json(page) if as_json else rules_text.print_rule(page)

@@ -1,85 +1,130 @@
 """Diagnoses as text for people. Nothing here decides anything."""
 
-from typing import TYPE_CHECKING
+import os
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
-from rlclinic.diagnosis.paste import most_useful
-from rlclinic.ops.results import Curve, SeedCurve
-from rlclinic.ops.wording import count, duration, interval, listed, number, percent, plural, short
+from rlclinic.ops import panels
+from rlclinic.ops.blocks import clean
+from rlclinic.ops.panels import CALM
+from rlclinic.ops.results import SeedCurve
+from rlclinic.ops.sections import pasted, plain, worth_telling
+from rlclinic.ops.wording import ago, count, duration, interval, listed, number, percent, plural, short
 from rlclinic.serve import console, plot
-from rlclinic.serve.render import STYLES, print_lines
+from rlclinic.serve.render import STYLES
 
 if TYPE_CHECKING:
-    from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts, Remedy
-    from rlclinic.ops.diagnose import DiagnosisReport, LintReport, RuleList, RulePage
+    from rlclinic.diagnosis.findings import Cause, Diagnosis
+    from rlclinic.ops.diagnosed import Comparable, DiagnosisReport, Place, Recommendation, Suspect
 
-LABEL = 12
-CALM = ("healthy", "too-early", "no-reference", "no-return")
-HIGH_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "dim"}
+LABEL = 13
+AGREE_AT = 76
+SHOWN = 0.15
+"""Causes below this probability are named, without their story."""
+PASTED = 6
+LEVEL_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "dim"}
+PRIORITY_STYLES = {"critical": "bold red", "high": "bold yellow", "medium": "bold", "low": "dim"}
+
+
+class Line(NamedTuple):
+    """One line: what it says, how far it is indented where it must be wrapped, and a word of it that stands out."""
+
+    text: str
+    indent: int = 0
+    word: str = ""
+    style: str = ""
 
 
 def print_diagnosis(result: "DiagnosisReport", seconds: float) -> None:
-    """Header, verdict, curve, causes, what was ruled out, what could not be judged, what to type."""
-    for found in (result.diagnosis, *result.more):
-        print_lines([_header(found.facts)])
-        _print_verdict(found)
-        if found.answer != "healthy":
-            print_lines(plot.curve_lines(_curve(found), height=5))
-        print_lines([""])
-        calm = found.causes[0].id in CALM
-        if calm:
-            print_lines([_calm(found)])
-        told = [cause for cause in found.causes[calm:] if cause.id != "unknown" or cause is found.causes[0] or cause.probability >= 0.1]
-        for place, cause in enumerate(told, 1):
-            _print_cause(place, cause)
-        print_lines(_excluded(found))
-        print_lines(_remedies(found))
-    print_lines(_ending(result, seconds))
+    """Header, verdict, curve, causes, what was ruled out, what could not be judged, what to change, what to type."""
+    lines: list[Line] = []
+    for found in (result, *result.more):
+        lines += [Line("")] if lines else []
+        lines += _diagnosis(found)
+    _print([*lines, *_ending(result, seconds)])
 
 
-def _header(facts: "Facts") -> str:
-    steps = (
-        f"{count(facts.env_steps)}/{count(facts.max_env_steps)} env steps" if facts.max_env_steps else f"{count(facts.env_steps)} env steps"
-    )
-    runs = plural(facts.runs, "seed") if facts.source == "rlclinic" else plural(facts.runs, "run")
-    parts = [facts.id, (facts.algo or "unknown algorithm").upper(), facts.env or "unknown environment", runs, steps, facts.state]
-    return " · ".join(parts if facts.source == "rlclinic" else [*parts, f"read as {facts.source}"])
-
-
-def _print_verdict(found: "Diagnosis") -> None:
+def _print(lines: Iterable[Line]) -> None:
+    """Plain into a pipe, each line whole; on a terminal with colours, wrapped at words under its own text."""
+    if not sys.stdout.isatty() and "FORCE_COLOR" not in os.environ:
+        # No rich: a script that reads this should not wait for colours.
+        sys.stdout.write("".join(f"{clean(line.text)}\n" for line in lines))
+        return
     from rich.text import Text
 
+    out = console.results()
+    for line in lines:
+        text = clean(line.text)
+        if line.indent and len(text) > out.width:
+            # Commands are copied from here, and have no indent: they are never broken.
+            words = textwrap.TextWrapper(out.width, subsequent_indent=" " * line.indent, break_long_words=False, break_on_hyphens=False)
+            text = words.fill(text)
+        shown = Text(text)
+        at = shown.plain.find(line.word) if line.word else -1
+        if at >= 0:
+            shown.stylize(line.style, at, at + len(line.word))
+        out.print(shown, soft_wrap=True)
+
+
+def _diagnosis(result: "DiagnosisReport") -> Iterator[Line]:
+    found = result.diagnosis
+    yield Line(_header(result), 2)
+    yield Line(_verdict(found), 2, found.verdict, STYLES.get(found.verdict, "bold"))
+    yield from (Line(f"note      {note}", 10) for note in found.facts.notes)
+    if found.answer != "healthy":
+        yield from map(Line, _plot(result))
+    yield Line("")
+    calm = found.causes[0].id in CALM
+    if calm:
+        yield Line(_calm(found))
+    for place, cause in enumerate(worth_telling(found), 1):
+        yield from _cause(place, cause)
+    yield from _excluded(found)
+    yield from _switched(result)
+    for suspect in result.suspects:
+        yield from _suspect(suspect)
+    if result.recommendations and found.causes[0].id not in ("healthy", "too-early", "no-return"):
+        yield Line("")
+        for each in result.recommendations:
+            yield from _recommendation(each, found.facts.source)
+    yield from _watches(result)
+    if result.comparable is not None:
+        yield from _comparable(result.comparable)
+
+
+def _header(result: "DiagnosisReport") -> str:
+    facts = result.diagnosis.facts
+    steps = f"{count(facts.env_steps)}/{count(facts.max_env_steps)}" if facts.max_env_steps else count(facts.env_steps)
+    ours = facts.source == "rlclinic"
+    runs = plural(facts.runs, "seed" if ours else "run")
+    ended = "" if result.ended_seconds_ago is None else f" {ago(result.ended_seconds_ago)}"
+    parts = [facts.id, (facts.algo or "unknown algorithm").upper(), facts.env or "unknown environment", runs, f"{steps} env steps"]
+    return " · ".join([*parts, facts.state + ended, *([] if ours else [f"read as {facts.source}"])])
+
+
+def _verdict(found: "Diagnosis") -> str:
     facts = found.facts
     said = []
     if facts.threshold is not None:
         said.append(f"{facts.reached} of {plural(facts.runs, 'seed')} reached {number(facts.threshold, 4)}")
     if facts.last is not None:
-        said.append(
-            f"return {number(facts.last)} {interval(facts.low, facts.high)}".strip() + (" (IQM, 95 %)" if facts.low is not None else "")
-        )
+        spread = f"{interval(facts.low, facts.high)} (IQM, 95 %)" if facts.low is not None else ""
+        said.append(f"return {number(facts.last)} {spread}".strip())
         gap = None if facts.threshold is None else facts.threshold - facts.last
         if gap is not None and gap > 0 and facts.threshold:
             said.append(f"gap {number(gap)} ({percent(gap / abs(facts.threshold))})")
     if facts.best is not None:
         said.append(f"best {number(facts.best)} at {short(facts.best_at)}")
-    line = Text(found.verdict, style=STYLES.get(found.verdict, "bold"))
-    line.append("  " + " · ".join(said), style="default")
-    console.results().print(line, soft_wrap=True)
-    print_lines([f"note      {note}" for note in facts.notes])
+    return f"{found.verdict}  {' · '.join(said)}".rstrip()
 
 
-def _curve(found: "Diagnosis") -> Curve:
-    drawn = found.curve
-    # The band is drawn where several runs make one.
-    seeds = [SeedCurve(seed=place, steps=[], values=[]) for place in range(found.facts.runs)]
-    return Curve(
-        label=drawn.label,
-        steps=list(drawn.steps),
-        center=list(drawn.values),
-        low=list(drawn.low),
-        high=list(drawn.high),
-        seeds=seeds,
-        threshold=found.facts.threshold,
-    )
+def _plot(result: "DiagnosisReport") -> list[str]:
+    found, marked = result.diagnosis, result.marked
+    curve = panels.curve(found, [SeedCurve(seed=place, steps=[], values=[]) for place in range(found.facts.runs)])
+    bounds = None if marked is None else (marked.start, marked.end)
+    return plot.curve_lines(curve, height=5, marked=bounds, note=f"{plot.MARKED} evidence")
 
 
 def _calm(found: "Diagnosis") -> str:
@@ -89,109 +134,103 @@ def _calm(found: "Diagnosis") -> str:
     return "HEALTHY  nothing that needs a change was found" if len(found.causes) == 1 else "DOES WELL  and yet this is wrong:"
 
 
-def _print_cause(place: int, cause: "Cause") -> None:
-    from rich.text import Text
-
+def _cause(place: int, cause: "Cause") -> Iterator[Line]:
+    lead = f"CAUSE {place}  p {cause.probability:.2f}  "
     if cause.id == "unknown":
-        print_lines([f"CAUSE {place}  p {cause.probability:.2f}  unknown: no check explains it"])
+        yield Line(f"{lead}unknown: no check explains it")
         return
-    rules = cause.rules[0] if cause.rules else ""
-    line = Text(f"CAUSE {place}  p {cause.probability:.2f}  ")
-    line.append(f"{cause.severity.value.upper()}", style=HIGH_STYLES[cause.severity.value])
-    agree = f"{cause.agree} of {plural(cause.of, 'seed')} agree" if cause.of > 1 else ""
-    line.append(f"  {cause.title}  {rules}", style="default")
-    line.append(f"   {agree}", style="dim")
-    console.results().print(line, soft_wrap=True)
-    lines = [
-        ("with it" if cause.consequence_of else "moved first", cause.moved_first),
-        ("with it", cause.with_it),
-        ("because", cause.because),
-    ]
-    shown = lines if cause.probability >= 0.15 else []
-    print_lines([f"  {label:<{LABEL}} {text}" for label, text in shown if text])
-    if cause.consequence_of:
-        print_lines([f"  {'':<{LABEL}} a consequence of {cause.consequence_of}: it did not begin earlier"])
+    likely = cause.probability >= SHOWN
+    level = cause.severity.value
+    text = f"{lead}{level.upper() if likely else '':<6}{cause.title}  {cause.rules[0] if cause.rules else ''}"
+    tail = f"a consequence of {cause.consequence_of}" if cause.consequence_of else ""
+    if likely and not tail and cause.of > 1:
+        tail = f"{cause.agree} of {plural(cause.of, 'seed')} agree"
+    yield Line(f"{text:<{AGREE_AT - 2}}  {tail}".rstrip(), 9, level.upper(), LEVEL_STYLES[level])
+    if likely:
+        first = "with it" if cause.consequence_of else "moved first"
+        stories = ((first, cause.moved_first), ("with it", cause.with_it), ("because", cause.because))
+        yield from (_labelled(label, text) for label, text in stories if text)
 
 
-def _excluded(found: "Diagnosis") -> list[str]:
-    lines = []
+def _labelled(label: str, text: str) -> Line:
+    return Line(f"  {label:<{LABEL}}{text}", LABEL + 2)
+
+
+def _excluded(found: "Diagnosis") -> Iterator[Line]:
     if found.ruled_out:
-        lines.append("RULED OUT  " + " · ".join(f"{each.title} ({each.because})" for each in found.ruled_out))
+        yield Line("RULED OUT  " + " · ".join(f"{each.title} ({each.because})" for each in found.ruled_out), 11)
     counts = found.checks
-    total = f"{counts.total} checks: {counts.failed} found something, {counts.passed} pass, {counts.not_applicable} do not apply"
-    if found.unassessable:
-        names = listed([f"{each.rule} {each.name}" for each in found.unassessable], 4)
-        lines.append(f"NOT ASSESSABLE  {names}")
-        pasted = most_useful(each.paste for each in found.unassessable)
-        lines += ["  to judge them, log these in your script:", *(f"    {line}" for line in pasted[:6])]
-        lines += [f"    … and {len(pasted) - 6} more: --json"] if len(pasted) > 6 else []
-    return [*lines, f"{total}, {counts.not_assessable} not assessable"]
+    total = f"{counts.total} checks: {counts.failed} fail, {counts.passed} pass, {counts.not_applicable} do not apply"
+    total += f", {counts.not_assessable} not assessable"
+    if not found.unassessable:
+        yield Line(total, 2)
+        return
+    names = listed([f"{each.rule} {each.name}" for each in found.unassessable], 4)
+    yield Line(f"NOT ASSESSABLE  {names}        {total}", 16)
+    lines = pasted(found)
+    yield Line("  to judge them, put this into your script:")
+    yield from (Line(f"    {line}") for line in lines[:PASTED])
+    if len(lines) > PASTED:
+        yield Line(f"    … and {len(lines) - PASTED} more: --json")
 
 
-def _remedies(found: "Diagnosis") -> list[str]:
-    lines = [""] if found.remedies else []
-    for place, remedy in enumerate(found.remedies, 1):
-        lines += _remedy(place, remedy)
-    if found.watch:
-        lines.append("watch next time  " + " · ".join(each.text for each in found.watch))
-    return lines
+def _switched(result: "DiagnosisReport") -> Iterator[Line]:
+    switched = result.switched
+    if switched is not None:
+        said = [
+            f"only {', '.join(switched.select)}" if switched.select else "",
+            f"not {', '.join(switched.ignore)}" if switched.ignore else "",
+        ]
+        yield Line(f"RULES  {' · '.join(part for part in (*said, switched.note) if part)}  ({switched.file})", 7)
 
 
-def _remedy(place: int, remedy: "Remedy") -> list[str]:
-    if remedy.setting is None:
-        return [f"REMEDY {place}  {remedy.text}"]
-    was = "none" if remedy.current is None else remedy.current
-    lines = [f"REMEDY {place}  {remedy.setting} {_plain(was)} → {_plain(remedy.value)}      {remedy.text}"]
-    facts = [f"expect {remedy.effect}" if remedy.effect != "unknown" else "", f"risk {remedy.risk}" if remedy.risk else ""]
-    told = " · ".join(fact for fact in facts if fact)
-    return [*lines, f"          {told}"] if told else lines
+def _suspect(suspect: "Suspect") -> Iterator[Line]:
+    yield Line("")
+    yield Line(f"BUG?  p {suspect.probability:.2f}  {suspect.title}", 6, "BUG?", "bold red")
+    yield from (_labelled(place.code, _where(place)) for place in suspect.places)
+    yield _labelled("see it", suspect.reproduce)
+    yield _labelled("right is", suspect.fix)
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, dict):
-        start = value.get("start", "?")
-        return f"{start:g}, {value.get('schedule', 'linear')} to {value.get('end', 0):g}" if isinstance(start, int | float) else str(value)
-    if value is None:
-        return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _where(place: "Place") -> str:
+    return " · ".join(part for part in (place.file, place.function, place.look) if part)
 
 
-def _ending(result: "DiagnosisReport", seconds: float) -> list[str]:
-    lines = [""] if result.next else []
-    labels = {"rlclinic train": "try it", "rlclinic rules": "why"}
-    for command in result.next:
+def _recommendation(each: "Recommendation", source: str) -> Iterator[Line]:
+    yield Line(f"RX {each.number}  {each.priority:<10}{each.change}", 16, each.priority, PRIORITY_STYLES.get(each.priority, "bold"))
+    if each.rationale and each.rationale != each.change:
+        yield Line(f"      {'why':<10}{each.rationale}", 16)
+    if each.overrides:
+        risk = f"          risk  {each.risk}" if each.risk else ""
+        yield Line(f"      {'expect':<10}{each.expected}{risk}", 16)
+    if each.foreign:
+        yield Line(f"      {f'in {source}':<10}{each.foreign}", 16)
+
+
+def _watches(result: "DiagnosisReport") -> Iterator[Line]:
+    if result.watched is not None:
+        said = " · ".join(check.said for check in result.watched.checks)
+        yield Line(f"watched since {result.watched.source} ({result.watched.cause})  {said}", 2)
+    watch = " · ".join(each.text for each in result.diagnosis.watch)
+    if watch:
+        # Only our own runs know what they were made from.
+        unasked = "          (the next diagnosis checks this unasked)" if result.diagnosis.facts.source == "rlclinic" else ""
+        yield Line(f"watch next time  {watch}{unasked}", 17)
+
+
+def _comparable(other: "Comparable") -> Iterator[Line]:
+    yield Line(f"best here  {other.group}: {other.said}", 11)
+    shown = [f"{each.setting} {plain(each.here)} here, {plain(each.there)} there" for each in other.differences]
+    if shown:
+        yield Line(f"           {listed(shown, 4)}", 11)
+
+
+def _ending(result: "DiagnosisReport", seconds: float) -> Iterator[Line]:
+    labels = {"rlclinic status": "look", "rlclinic train --resume": "go on", "rlclinic trial": "prove it", "rlclinic train": "use it"}
+    labels |= {"rlclinic rules": "why"}
+    for place, command in enumerate(result.next):
         label = next((name for start, name in labels.items() if command.startswith(start)), "next")
-        lines.append(f"{label:<10}{command}")
+        yield from [Line("")] if place == 0 else []
+        yield Line(f"{label:<10}{command}")
     where = f"{'all of it':<10}{result.files[0]}      " if result.files else f"{'took':<10}"
-    return [*lines, f"{where}{duration(seconds)}"]
-
-
-def print_lint(result: "LintReport") -> None:
-    """`lint`."""
-    found = result.lint
-    for finding in found.findings:
-        print_lines([f"{finding.severity.value.upper():<7}{finding.rule} {finding.name}: {finding.text}"])
-        print_lines([f"       try --set '{remedy.override}'   {remedy.text}" for remedy in finding.remedies if remedy.override])
-    alarm = plural(len(found.findings), "finding") if found.findings else "nothing found"
-    print_lines([f"{found.name or result.ref}: {alarm}, {plural(found.checks, 'check')} of the config"])
-    print_lines([f"  {name.replace('_', ' '):<28}{number(value, 4)}" for name, value in found.derived.items()])
-
-
-def print_rules(result: "RuleList") -> None:
-    """`rules`."""
-    family = ""
-    for row in result.rules:
-        if row.family != family:
-            family = row.family
-            print_lines(["", family.replace("_", " ").upper()] if row is not result.rules[0] else [family.replace("_", " ").upper()])
-        print_lines([f"  {row.id}  {row.severity:<7}{row.title}"])
-    print_lines(["", f"{plural(len(result.rules), 'rule')}; explain one: rlclinic rules {result.rules[0].id}"])
-
-
-def print_rule(page: "RulePage") -> None:
-    """`rules ID`."""
-    row = page.rule
-    lines = [f"{row.id} {row.name}   {row.family.replace('_', ' ')}, up to {row.severity}", "", page.doc]
-    lines += ["", "## Needs", *(f"  {need}" for need in row.needs)] if row.needs else []
-    lines += ["", "## References", *(f"  {reference}" for reference in page.references)] if page.references else []
-    print_lines(lines)
+    yield Line(f"{where}{duration(seconds)}")

@@ -63,6 +63,7 @@ Reference = Annotated[
         autocompletion=complete_reference,
     ),
 ]
+Prescribed = Annotated[int | None, typer.Option("--rx", min=1, metavar="N", help="Train GROUP anew with its prescription N, untried.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="The first seed (0; a fork keeps its parent's).")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds: S ... S+N-1 (1).")]
 Resume = Annotated[

@@ -11,16 +11,19 @@ from rlclinic.ops.wording import number, short
 if TYPE_CHECKING:
     from rlclinic.ops.results import Curve
 
-BAND, THRESHOLD = "░", "┄"
+BAND, THRESHOLD, MARKED = "░", "┄", "▒"
 BLOCKS = "▁▂▃▄▅▆▇█"
 Row = Callable[[float], int]
 """The grid row of a return; row 0 is the top."""
 
 
-def curve_lines(curve: "Curve", width: int = 78, height: int = 8, budget: float | None = None) -> list[str]:
+def curve_lines(
+    curve: "Curve", width: int = 78, height: int = 8, budget: float | None = None, marked: tuple[float, float] | None = None, note: str = ""
+) -> list[str]:
     """The curve as text lines of at most `width`, y labels on the left and the last env step at the end of the axis; [] without data.
 
-    `budget`: the axis ends there, and a run that is still going grows towards it.
+    `budget`: the axis ends there, and a run that is still going grows towards it. `marked`: env steps that get a strip below
+    the curve, with `note` at its end.
     """
     points = [(s, v) for s, v in zip(curve.steps, curve.center, strict=True) if v is not None and math.isfinite(v)]
     if not points:
@@ -28,8 +31,9 @@ def curve_lines(curve: "Curve", width: int = 78, height: int = 8, budget: float 
     low, high = value_range(curve, air=0.0)
 
     def row(value: float) -> int:
-        share = (value - low) / (high - low)
-        return height - 1 - min(max(round(share * (height - 1)), 0), height - 1)
+        # Clamped before it is rounded: a log may hold 1e308, which no picture shows.
+        share = min(max(0.0, (value - low) / (high - low)), 1.0)
+        return height - 1 - round(share * (height - 1))
 
     labels = _labels(curve, low, high, row, height)
     columns = max(min(width - max(map(len, labels)) - len("   ┤ threshold"), 120), 8)
@@ -50,7 +54,15 @@ def curve_lines(curve: "Curve", width: int = 78, height: int = 8, budget: float 
     if curve.threshold is not None:
         notes[row(curve.threshold)] = f" threshold{notes[row(curve.threshold)]}"
     margin = max(map(len, labels))
-    return [f"  {label:>{margin}} ┤{''.join(cells)}{note}".rstrip() for label, cells, note in zip(labels, grid, notes, strict=True)]
+    lines = [f"  {label:>{margin}} ┤{''.join(cells)}{end}".rstrip() for label, cells, end in zip(labels, grid, notes, strict=True)]
+    return lines if marked is None else [*lines, f"  {'':>{margin}}  {_strip(edges, marked)} {note}".rstrip()]
+
+
+def _strip(edges: Sequence[float], marked: tuple[float, float]) -> str:
+    """The columns that hold any of the marked env steps."""
+    width = edges[0]
+    cells = [MARKED if edge > marked[0] and edge - width < marked[1] else " " for edge in edges]
+    return "".join(cells if MARKED in cells else [*cells[:-1], MARKED])
 
 
 def _labels(curve: "Curve", low: float, high: float, row: Row, height: int) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlclinic.ops import pages
 from rlclinic.ops.wording import BLANK, ago, count, duration, listed, number, percent, plural, short, size
-from rlclinic.serve import console, plot, watch
+from rlclinic.serve import console, plot
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
         EvaluationResult,
         GroupReport,
         Requested,
-        StatusReport,
+        TopFinding,
         TrainResult,
     )
     from rlclinic.ops.results import CheckpointList, LogText, MetricTable, Removed, RunInfo, RunList, RunRow
 
+MEANING_WIDTH = 20
 MARKS = {"ok": "✓", "warning": "·", "missing": "✗", "failed": "✗"}
 STYLES = {"SOLVED": "bold green", "PARTLY SOLVED": "bold yellow", "NOT SOLVED": "bold red", "FAILED": "bold red"}
 
@@ -42,7 +43,7 @@ def print_train(result: "TrainResult") -> None:
     if report.verdict != "SOLVED":
         print_lines(plot.curve_lines(report.curve))
     print_failures(report)
-    print_next(report)
+    print_next(report, again=print_finding(result.finding))
     if result.files:
         out.print(f"report    {next((file for file in result.files if file.endswith('.html')), result.files[0])}")
 
@@ -70,9 +71,21 @@ def print_failures(report: "GroupReport") -> None:
         print_lines([f"failed    {listed(runs, 4)}: {first}", *("          " + line for line in rest)])
 
 
-def print_next(report: "GroupReport") -> None:
-    """The commands worth typing now."""
-    print_lines([f"{'next' if index == 0 else '':<10}{command}" for index, command in enumerate(report.next)])
+def print_finding(finding: "TopFinding | None") -> bool:
+    """The top finding at the end of `train`, and the command that shows all of it; False for healthy runs, which are not talked about."""
+    if finding is None or finding.cause in ("healthy", "no-reference", "no-return"):
+        return False
+    agree = f", {finding.agree} of {plural(finding.of, 'seed')}" if finding.of > 1 else ""
+    odds = f"p {finding.probability:.2f} {finding.severity.upper()}  " if finding.rule else ""
+    print_lines([f"cause     {odds}{finding.title}" + (f"  {finding.rule}{agree}" if finding.rule else "")])
+    print_lines([f"try       {finding.change}"] if finding.change else [])
+    print_lines([f"next      {finding.command}"])
+    return True
+
+
+def print_next(report: "GroupReport", again: bool = False) -> None:
+    """The commands worth typing now. `again`: after another one."""
+    print_lines([f"{'next' if index == 0 and not again else '':<10}{command}" for index, command in enumerate(report.next)])
 
 
 def print_group(report: "GroupReport") -> None:
@@ -92,7 +105,7 @@ def print_curve(report: "GroupReport") -> None:
 
 def print_seeds(report: "GroupReport") -> None:
     """A row per seed, and where the time went."""
-    table = _table("run", ">seed", ">last", ">best", ">threshold at", ">env steps", "state")
+    table = bare_table("run", ">seed", ">last", ">best", ">threshold at", ">env steps", "state")
     for seed in report.seeds:
         table.add_row(*pages.seed_cells(seed))
     console.results().print(table)
@@ -105,7 +118,7 @@ def print_runs(result: "RunList") -> None:
     if not result.runs:
         print_lines([f"no runs in {result.root}", "  Start one: rlclinic train CartPole-v1:ppo"])
         return
-    table = _table("run", "config", "state", ">env steps", ">return", ">eval", ">best", ">threshold at", ">changed")
+    table = bare_table("run", "config", "state", ">env steps", ">return", ">eval", ">best", ">threshold at", ">changed")
     for row in result.runs:
         table.add_row(*_run_cells(row))
     console.results().print(table)
@@ -137,17 +150,25 @@ def print_run(info: "RunInfo") -> None:
 
 def print_metrics(result: "MetricTable") -> None:
     """`runs metrics`: first, last and range of each series, with a sparkline."""
-    table = _table("metric", "", ">first", ">last", ">lowest", ">highest")
-    table.add_column("meaning", no_wrap=True, overflow="ellipsis", style="dim")
+    table = bare_table("metric", "", ">first", ">last", ">lowest", ">highest")
+    out = console.results()
+    rows = []
     for series in result.series:
         values = [number(value) for value in (series.first, series.last, series.low, series.high)]
-        table.add_row(series.name, plot.sparkline(series.values), *values, series.meaning or "")
-    console.results().print(table)
+        rows.append([series.name, plot.sparkline(series.values), *values, series.meaning or ""])
+    # What a metric means gets the room that the numbers leave: they must not be broken for it.
+    taken = sum(max(len(cell) for cell in column) + 2 for column in list(zip(*rows, strict=True))[:-1])
+    meant = out.width - taken >= MEANING_WIDTH
+    if meant:
+        table.add_column("meaning", no_wrap=True, overflow="ellipsis", style="dim", max_width=out.width - taken)
+    for row in rows:
+        table.add_row(*(row if meant else row[:-1]))
+    out.print(table)
 
 
 def print_checkpoints(result: "CheckpointList") -> None:
     """`runs checkpoints`."""
-    table = _table(">env step", "marks", ">size", "state", "path")
+    table = bare_table(">env step", "marks", ">size", "state", "path")
     for row in result.checkpoints:
         marks = " ".join(mark for mark, on in (("@best", row.best), ("@last", row.last)) if on)
         table.add_row(count(row.step), marks, size(row.bytes), "whole" if row.valid else "damaged", row.path)
@@ -167,16 +188,6 @@ def print_removed(result: "Removed") -> None:
     verb = "removed" if result.deleted else "would remove"
     groups = f" and {plural(len(result.groups), 'group')}" if result.groups else ""
     print_lines([f"{verb} {plural(len(result.runs), 'run')}{groups}, {size(result.bytes)}: {listed(result.runs)}"])
-
-
-def print_status(result: "StatusReport") -> None:
-    """`status`."""
-    out = console.results()
-    for group in result.groups:
-        eta = f" · {duration(group.eta_seconds)} left" if group.eta_seconds else ""
-        rate = f" · {count(group.steps_per_second)} steps/s" if group.steps_per_second else ""
-        out.print(f"{watch.headline(group)} · {group.state} · {count(group.env_steps)}/{count(group.max_env_steps)} env steps{rate}{eta}")
-        out.print(watch.member_table(group))
 
 
 def print_requested(result: "Requested", what: str) -> None:
@@ -202,12 +213,13 @@ def print_evaluation(result: "EvaluationResult") -> None:
         reached = "reached" if gap <= 0 else f"missed by {number(gap)}"
         lines.append(f"threshold {number(result.threshold, 4)} {reached}")
     lines += [f"video     {result.video}"] if result.video else []
+    lines += [f"note      {result.note}"] if result.note else []
     print_lines(lines)
 
 
 def print_environments(result: "EnvironmentList") -> None:
     """`envs`."""
-    table = _table("environment", "variants", ">threshold", "measured")
+    table = bare_table("environment", "variants", ">threshold", "measured")
     for row in result.environments:
         measured = row.problem or "; ".join(f"{variant}: {text}" for variant, text in row.measured.items()) or row.description
         table.add_row(row.id, ", ".join(row.variants), number(row.threshold, 4), measured)
@@ -220,7 +232,7 @@ def print_config(result: "ConfigView", origins: bool) -> None:
     if not origins:
         print_lines([_yaml(result.config).rstrip()])
     else:
-        table = _table("setting", "value", "from")
+        table = bare_table("setting", "value", "from")
         for key, value in _leaves(result.config):
             table.add_row(key, json.dumps(value), result.origins.get(key, "default"))
         console.results().print(table)
@@ -230,7 +242,7 @@ def print_config(result: "ConfigView", origins: bool) -> None:
 
 def print_doctor(result: "Diagnostics") -> None:
     """`doctor`."""
-    table = _table("", "check", "found", "type")
+    table = bare_table("", "check", "found", "type")
     for check in result.checks:
         table.add_row(MARKS[check.status], check.name, check.found, check.fix or "")
     console.results().print(table)
@@ -244,7 +256,7 @@ def print_lines(lines: Sequence[str]) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _table(*heads: str) -> "Table":
+def bare_table(*heads: str) -> "Table":
     """A table without lines; a head that starts with > is right-aligned."""
     from rich.table import Table
 

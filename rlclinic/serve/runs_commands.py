@@ -15,6 +15,7 @@ def list_(
     state: Annotated[str | None, typer.Option(help="queued, running, finished, stopped, failed or crashed.")] = None,
     env: Annotated[str | None, typer.Option(help="Only configs whose name begins with this.")] = None,
     group: Annotated[str | None, typer.Option(help="Only this group.", autocompletion=opt.complete_run)] = None,
+    trial: Annotated[str | None, typer.Option(help="Only runs of this trial.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many.")] = 20,
     everything: Annotated[bool, typer.Option("--all", "-a", help="No limit.")] = False,
     runs_dir: opt.RunsDir = Path("runs"),
@@ -24,7 +25,7 @@ def list_(
     from rlclinic import ops
     from rlclinic.serve import console, render
 
-    result = ops.list_runs(runs_dir, state=state, env=env, group=group, limit=None if everything else limit)
+    result = ops.list_runs(runs_dir, state=state, env=env, group=group, trial=trial, limit=None if everything or trial else limit)
     console.print_json(result) if as_json else render.print_runs(result)
 
 
@@ -92,11 +93,25 @@ def logs(
 
 
 @app.command()
-def checkpoints(run: opt.Selector = "@last", runs_dir: opt.RunsDir = Path("runs"), as_json: opt.Json = False) -> None:
+def checkpoints(
+    run: opt.Selector = "@last",
+    inspect: Annotated[
+        bool, typer.Option("--inspect", help="Look into the newest one (or into a .safetensors file): layers, units, optimizer.")
+    ] = False,
+    runs_dir: opt.RunsDir = Path("runs"),
+    as_json: opt.Json = False,
+) -> None:
     """List a run's checkpoints."""
     from rlclinic import ops
     from rlclinic.serve import console, render
 
+    if inspect:
+        from rlclinic.ops.forensics import inspect_checkpoints
+        from rlclinic.serve import forensics_text
+
+        found = inspect_checkpoints(run, runs_dir)
+        console.print_json(found) if as_json else forensics_text.print_inspection(found.inspection)
+        return
     result = ops.list_checkpoints(run, runs_dir)
     console.print_json(result) if as_json else render.print_checkpoints(result)
 

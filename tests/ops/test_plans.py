@@ -5,6 +5,7 @@ import pytest
 from rlclinic.errors import ConfigError, NotFound, RunBusy, UsageError
 from rlclinic.ops.plans import TrainPlan, TrainRequest, plan_training
 from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
 from tests.ops.recorded import add_checkpoint, record_group
 
 
@@ -61,6 +62,25 @@ def test_unknown_names_and_wrong_settings_are_refused_before_anything_is_made(ro
     with pytest.raises(ConfigError, match="does not divide"):
         plan(root, ref="CartPole-v1:ppo_zoo", changes=["batch_size=100"])
     assert not root.exists()
+
+
+def test_a_wrong_environment_in_a_setting_or_a_file_is_found_before_any_process_starts(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"no environment CartPoll-v1(?s:.*)Try: CartPole-v1"):
+        plan(root, ref="CartPole-v1:ppo", changes=["env.id=CartPoll-v1"])
+    file = tmp_path / "mine.yaml"
+    file.write_text("ppo:\n  env: {id: LunarLandr-v3}\n  algo: {name: ppo}\n")
+    with pytest.raises(NotFound, match=r"no environment LunarLandr-v3(?s:.*)Try: LunarLander-v3"):
+        plan(root, ref=f"{file}:ppo")
+    with pytest.raises(NotFound, match=r"no environment probe:6(?s:.*)probe:5"):
+        plan(root, ref="probe:1", changes=["env.id=probe:6"])
+    assert not root.exists()
+    assert plan(root, ref="Taxi-v3:ppo").configs, "a name that only a file here has"
+
+
+def test_what_another_framework_trained_is_not_resumed(root: Path) -> None:
+    group = Store(root).create_foreign([{"env": {"id": "CartPole-v1"}, "seed": 0}], [{"framework": "sb3"}])
+    with pytest.raises(UsageError, match=rf"imported(?s:.*)rlclinic diagnose {group.id}"):
+        plan(root, resume=group.id)
 
 
 def test_a_run_or_group_is_trained_anew_with_its_own_settings_and_seeds(root: Path) -> None:

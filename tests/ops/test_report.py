@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -35,6 +36,13 @@ def test_a_group_that_missed_says_by_how_much_and_what_to_try(root: Path) -> Non
     assert "0 of 3 seeds reached 475" in pages.headline(found)
     assert "gap 374 (79 %)" in pages.headline(found)
     assert found.next == [f"rlclinic runs metrics {found.id}-s0", f"rlclinic train --resume {found.id} --max-env-steps 20480"]
+
+
+def test_what_another_framework_trained_is_neither_played_nor_resumed(root: Path) -> None:
+    group = record_group(root)
+    file = group.path / "group.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "source": {"framework": "sb3"}}))
+    assert report.describe_group(type(group)(group.path)).next == [f"rlclinic diagnose {group.id}"]
 
 
 def test_more_steps_come_first_while_the_return_still_rises(root: Path) -> None:

@@ -58,9 +58,25 @@ def test_a_group_is_trained_reported_and_shown_on_the_way(root: Path) -> None:
     result = train(root, watch=shown.append, seeds=3, name="mine")
     assert result.report is not None
     assert (result.report.verdict, result.report.n_reached, result.signal, result.failed) == ("SOLVED", 3, None, [])
-    assert [Path(file).name for file in result.files] == ["report.md", "report.html", "solution.yaml", "curve.png"]
+    assert [Path(file).name for file in result.files] == ["report.md", "report.html", "solution.yaml", "diagnosis.json", "curve.png"]
     assert shown[-1].state == "finished"
     assert Store(root).group(result.group).label == "mine"
+
+
+def test_a_config_that_is_trained_again_remembers_whose_it_was(root: Path) -> None:
+    first = train(root)
+    again = train(root, ref=first.group, changes=["algo.gamma=0.9"])
+    assert Store(root).group(again.group).record["repeats"] == first.group
+    assert Store(root).group(again.group).parent is None
+    assert "repeats" not in Store(root).group(first.group).record
+
+
+def test_it_ends_with_what_the_diagnosis_found(root: Path) -> None:
+    result = train(root, seeds=3)
+    assert result.finding is not None
+    assert result.finding.cause in ("healthy", "too-early")
+    assert result.finding.command == f"rlclinic diagnose {result.group} --runs-dir {root}"
+    assert (Store(root).group(result.group).path / "diagnosis.json").exists()
 
 
 def test_without_a_report_nothing_is_written_beside_the_runs(root: Path) -> None:

@@ -237,7 +237,7 @@ def test_envs_lists_variants_and_thresholds() -> None:
 def test_status_shows_the_running_group() -> None:
     group = record_group(Path("runs"), seeds=(0, 1), state="running", share_done=0.5)
     text = rlclinic("status").stdout
-    assert text.startswith(f"CartPole-v1:ppo · {group.id} · 2 seeds · threshold 475 · running · 5,120/10,240 env steps · 10,000 steps/s")
+    assert text.startswith(f"{group.id} · CartPole-v1:ppo · 2 seeds · 5,120/10,240 env steps · 10,000 steps/s")
     assert "KL" in text
 
 
@@ -358,3 +358,16 @@ def test_the_doctor_ends_with_1_when_something_is_missing(monkeypatch: pytest.Mo
     assert result.exit_code == 1
     assert "pip install 'rlclinic[train]'" in result.stdout
     assert "not ready to train" in result.stdout
+
+
+def test_a_training_that_missed_ends_with_cause_change_and_the_command_that_tells_more(trained: FakeTraining) -> None:
+    trained.how = {"returns": flat}
+    finding = {"cause": "learning-rate-too-high", "title": "policy step too large", "probability": 0.91, "severity": "high"}
+    finding |= {"agree": 3, "of": 3, "rule": "POL101", "change": "learning_rate 0.1 → 0.001", "command": "rlclinic diagnose g1"}
+    trained.ending = {"finding": finding}
+    lines = rlclinic("train", "CartPole-v1:ppo").stdout.splitlines()
+    place = next(place for place, line in enumerate(lines) if line.startswith("cause"))
+    assert lines[place] == "cause     p 0.91 HIGH  policy step too large  POL101, 3 of 3 seeds"
+    assert lines[place + 1] == "try       learning_rate 0.1 → 0.001"
+    assert lines[place + 2] == "next      rlclinic diagnose g1"
+    assert [line.split()[0] for line in lines].count("next") == 1

@@ -1,0 +1,171 @@
+"""docs/questions.md: questions that people ask, the commands that answer them, and what these really print.
+
+The commands run on a small store that is made of recorded runs (tests/diagnosis/cases), so that the page can be written again at
+any time: python -m docs.generate. Ids, ages and seconds differ from time to time; the page shows those of its own store.
+"""
+
+import importlib
+import json
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+AGE_SECONDS = 130
+INTRODUCTION = """# Questions, and what to type
+
+Each command prints what is shown below it, on runs that were recorded for the tests of this project. The outputs are real: the page
+is written by `python -m docs.generate`, which runs the commands.
+"""
+
+
+class Question(NamedTuple):
+    """One question: what was asked, what there is, what to type, and what to make of the answer."""
+
+    asked: str
+    commands: tuple[str, ...]
+    comment: str
+    most: int = 40
+    """Lines that are shown."""
+
+
+QUESTIONS = (
+    Question(
+        "I just trained CartPole-v1 with PPO, and it takes too long to reach the threshold.",
+        ("rlclinic diagnose slow",),
+        "The first cause is the answer, and the first RX is what to change. `prove it` tries it on fresh seeds; `use it` just trains.",
+    ),
+    Question(
+        "Run abc123 did not converge well: what is wrong with my hyperparameters?",
+        ("rlclinic diagnose abc123-s0", "rlclinic lint abc123"),
+        "A single run can be diagnosed too; `lint` looks at its settings alone, and works before anything is trained.",
+    ),
+    Question(
+        "My Pong training is stuck at −20: how can it converge faster?",
+        ("rlclinic diagnose logs/ppo/PongNoFrameskip-v4_1 --threshold 18 --budget 10M",),
+        "The log is Stable-Baselines3's progress.csv (here one written for this page). What it does not hold is named, with the lines that "
+        "add it. Nothing is written into that folder; `--out DIR` writes the report elsewhere.",
+    ),
+    Question(
+        "My CartPole run finished but did not solve the environment: what went wrong?",
+        ("rlclinic diagnose high", "rlclinic rules POL101"),
+        "Every cause names its rule, and `rules` says what it looks for, why it hurts, when it is fine, and where that is known from.",
+        60,
+    ),
+    Question(
+        "I have a run in progress: is it going well, or should I stop it?",
+        ("rlclinic status going",),
+        "CONTINUE, STOP or ADJUST, with the probability of getting there in the budget; `--watch` keeps looking.",
+    ),
+    Question(
+        "My PPO run keeps crashing or shows weird metrics.",
+        ("rlclinic diagnose crashed",),
+        "What failed is a cause as well. `rlclinic runs logs RUN` shows the end of its log.",
+    ),
+    Question(
+        "How can I make my training converge faster?",
+        ("rlclinic prescribe abc123", "rlclinic history CartPole-v1"),
+        "Exact changes for one group, and what separates solved from failed among all that was tried. With few groups it says so.",
+        48,
+    ),
+    Question(
+        "Just finished training CartPole with PPO.",
+        ("rlclinic diagnose fine", "rlclinic runs show fine"),
+        "A healthy group gets two lines. `train` itself ends with the same verdict, and with the top finding where there is one.",
+    ),
+)
+LEFT_OUT = """## Not answered yet
+
+What batch size to use for a simulation of your own, offline or online learning from demonstrations, DAgger that diverges, the
+structure of a reward, and whether RL is the right tool at all: these ask for advice before there is a run.
+"""
+
+
+@contextmanager
+def store() -> Iterator[Path]:
+    """A folder with the runs that the questions are about, as the current one."""
+    stored = importlib.import_module("tests.diagnosis.stored")
+    recorded = importlib.import_module("tests.ops.recorded")
+    with tempfile.TemporaryDirectory() as name, chdir(name):
+        groups = {
+            "slow": stored.write_group("cp-lr-d100"),
+            "high": stored.write_group("cp-lr-x100"),
+            "crashed": stored.write_group("cp-nan"),
+            "abc123": stored.write_group("cp-lr-x30"),
+            "fine": stored.write_group("cp-healthy"),
+            "going": recorded.record_group(Path("runs"), seeds=(0, 1), state="running", share_done=0.6),
+        }
+        _rename(groups)
+        _write_pong(Path("logs/ppo/PongNoFrameskip-v4_1"))
+        yield Path(name)
+
+
+def _rename(groups: dict[str, Any]) -> None:
+    """Groups and runs under ids that can be read, and two minutes old."""
+    for wanted, group in groups.items():
+        for run in group.runs:
+            _age(run.path / "config.json", "created", group.id, wanted)
+            if wanted != "going":
+                _age(run.path / "status.json", "heartbeat", group.id, wanted)
+            run.path.rename(run.path.with_name(run.id.replace(group.id, wanted)))
+        _age(group.path / "group.json", "created", group.id, wanted)
+        group.path.rename(group.path.with_name(wanted))
+
+
+def _age(path: Path, key: str, id: str, wanted: str) -> None:
+    record = json.loads(path.read_text().replace(id, wanted))
+    path.write_text(json.dumps({**record, key: record[key] - AGE_SECONDS}))
+
+
+def _write_pong(folder: Path) -> None:
+    """A progress.csv as Stable-Baselines3 writes it, of a run whose learning rate is far too low."""
+    folder.mkdir(parents=True)
+    heads = ["time/total_timesteps", "rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/clip_fraction"]
+    heads += ["train/entropy_loss", "train/explained_variance", "train/learning_rate", "train/value_loss"]
+    lines = [",".join(heads)]
+    for n in range(1, 121):
+        wobble = ((n * 37) % 11 - 5) / 50
+        row = [8192 * n, -20.4 + wobble, 905 + n % 7, 2e-7 * (1 + wobble), 0.0, -1.79, 0.05 + wobble / 10, 1e-7, 0.02 + wobble / 1000]
+        lines.append(",".join(f"{value:.6g}" for value in row))
+    (folder / "progress.csv").write_text("\n".join(lines) + "\n")
+
+
+def answer(command: str) -> tuple[int, str]:
+    """What a command prints in the current folder, and its exit code."""
+    from typer.testing import CliRunner
+
+    from rlclinic.serve.cli import app
+
+    os.environ["COLUMNS"] = "120"
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    return result.exit_code, result.stdout
+
+
+def steady(text: str) -> str:
+    """The same text whenever the page is written: durations differ, and lines end where their words do."""
+    text = re.sub(r"(?m)^((?:all of it|took) .*?)[\d.]+ s$", r"\g<1>0.4 s", text)
+    return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
+
+
+def page() -> str:
+    """docs/questions.md."""
+    lines = [INTRODUCTION]
+    with store():
+        for place, question in enumerate(QUESTIONS, 1):
+            lines += [f"## {place}. {question.asked}", ""]
+            for command in question.commands:
+                code, text = answer(command)
+                if code:
+                    raise SystemExit(f"`{command}` ended with {code}: the page stays as it is")
+                lines += ["```sh", command, "```", "", "```text", *_cut(steady(text), question.most), "```", ""]
+            lines += [question.comment, ""]
+    return "\n".join([*lines, LEFT_OUT])
+
+
+def _cut(text: str, most: int) -> list[str]:
+    found = text.splitlines()
+    return found if len(found) <= most else [*found[:most], "…"]
