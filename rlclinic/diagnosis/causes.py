@@ -37,6 +37,8 @@ class Weights:
     explains: frozenset[str] = field(default_factory=frozenset)
     """Findings that it brings about."""
     watch: tuple[Mapping[str, Any], ...] = ()
+    covers: frozenset[str] = field(default_factory=frozenset)
+    """Causes that it stands for where a log cannot tell them apart."""
 
 
 @cache
@@ -52,6 +54,7 @@ def table() -> dict[str, Weights]:
             key=frozenset(row["key"]),
             explains=frozenset(row.get("explains", ())),
             watch=tuple(row.get("watch", ())),
+            covers=frozenset(row.get("covers", ())),
         )
         for id, row in raw["causes"].items()
     }

@@ -87,6 +87,12 @@ def _resigned(value: float = 1.0, entropy: float = 1.0) -> History:
     return replace(weighed, series={**weighed.series, "train/loss/total": total})
 
 
+def _plain(history: History) -> History:
+    """As another framework would have logged it: without sentinels."""
+    kept = {name: series for name, series in history.series.items() if not name.startswith(S)}
+    return replace(history, series=kept, source="sb3")
+
+
 BAD: dict[str, Callable[[], Group]] = {
     # ── learning rate ──
     "LRN101": lambda: one(setting(unsolved(), algo__learning_rate=0.05)),
@@ -278,6 +284,10 @@ BAD: dict[str, Callable[[], Group]] = {
     "BUD103": _luck,
     "BUD104": lambda: one(replace(series(unsolved(), {LENGTH: 200.0}), max_env_steps=2000)),
     "BUD105": lambda: one(replace(setting(unsolved(), env__n_envs=8, algo__n_steps=128), max_env_steps=10_000)),
+    # ── families ──
+    "FAM101": lambda: one(scaled(_plain(unsolved()), KL, 1e-3)),
+    "FAM102": lambda: one(series(_plain(unsolved()), {EV: 0.01})),
+    "FAM103": lambda: one(series(_flat_returns(_plain(unsolved()), 20.0), {EV: 0.8, KL: 0.02})),
     # ── folder and config ──
     "CFG108": lambda: one(_resigned(value=-1.0)),
     "CFG109": lambda: one(_resigned(entropy=-1.0)),

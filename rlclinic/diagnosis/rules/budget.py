@@ -131,7 +131,7 @@ def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
     if case.rollout is None or not case.budget or not case.sick or case.rollout > 4096 or case.algo != "ppo":
         return
     rollouts = case.budget / case.rollout
-    strength = grade(-rollouts, -36.0, -14.0)
+    strength = grade(-rollouts, -18.0, -9.0)
     if strength <= 0:
         return
     text = f"{case.budget} env steps are {math.ceil(rollouts)} rollouts of {case.rollout} transitions"

@@ -107,7 +107,7 @@ def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
     low, high = case.sentinel("reward_min"), case.sentinel("reward_max")
     if limit and len(high) and high.top > 0 and low.bottom >= 0 and len(length):
         top = limit * high.top if top is None else min(top, limit * high.top)
-    if top is None or threshold <= top + 1e-9 or progress.best < 0.95 * top:
+    if top is None or threshold <= top + 1e-9 or not 0.95 * top <= progress.best <= 1.05 * abs(top):
         return
     text = f"best return {say(progress.best)}, the most that is possible is {say(top)}, the threshold {say(threshold)}"
     yield Finding(text=text, evidence=(evidence("config:spec.threshold", text, possible=top, threshold=threshold),))

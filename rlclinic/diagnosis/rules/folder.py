@@ -63,7 +63,7 @@ def _off(case: Case, value_sign: float = 1.0, entropy_sign: float = 1.0) -> tupl
     cites=["schulman2017ppo"],
     certain=True,
 )
-def value_loss_is_subtracted(case: Case) -> Iterator[Finding]:
+def critic_driven_away_by_its_loss(case: Case) -> Iterator[Finding]:
     """The total loss is policy minus vf_coef x value: the critic is driven away from its targets.
 
     ## Why it hurts
@@ -89,7 +89,7 @@ def value_loss_is_subtracted(case: Case) -> Iterator[Finding]:
     cites=["schulman2017ppo"],
     certain=True,
 )
-def entropy_is_punished(case: Case) -> Iterator[Finding]:
+def entropy_added_to_the_loss(case: Case) -> Iterator[Finding]:
     """The total loss is policy + vf_coef x value + ent_coef x the entropy itself: noise is punished in place of paid for.
 
     ## Why it hurts

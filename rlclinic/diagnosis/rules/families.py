@@ -1,0 +1,78 @@
+"""What can be said where a log has no sentinels: which family a fault belongs to, when several look alike in the usual metrics."""
+
+from collections.abc import Iterator
+
+from rlclinic.diagnosis import measures
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, KL, RETURN, sentinel
+from rlclinic.diagnosis.rule import ON_POLICY, advice, evidence, grade, rule, say
+
+_TELL = advice("log the sentinels, which tell them apart: rlclinic.sentinels (docs/sentinels.md)")
+
+
+def _plain(case: Case) -> bool:
+    """A log without the separators that training of ours, or our callback, writes."""
+    return not case.has(sentinel("ratio_first_dev")) and not case.has(sentinel("updates"))
+
+
+@rule("FAM101", severity=Severity.HIGH, algos=ON_POLICY, needs=[KL, RETURN], cites=["schulman2017ppo"])
+def updates_hardly_move_the_policy(case: Case) -> Iterator[Finding]:
+    """The policy stands still, and the log does not say what holds it.
+
+    ## Why it hurts
+    Nothing is learned from steps that small. A tiny learning rate, one that fell to 0 too early, a gradient limit or target_kl that
+    stops every update, too few updates, plain SGD or saturated layers all look like this.
+
+    ## When it is fine
+    At the end of a schedule, in a run that is solved.
+    """
+    size = measures.step_size(case)
+    strength = grade(-size, -0.12, -0.03)
+    if not _plain(case) or not case.sick or strength <= 0:
+        return
+    text = f"KL is {say(size)} of a usual step"
+    yield Finding(strength=strength, text=text, evidence=(evidence(KL, text, *case.span, share=size),), remedies=(_TELL,))
+
+
+@rule("FAM102", severity=Severity.HIGH, algos=ON_POLICY, needs=[EXPLAINED_VARIANCE, RETURN], cites=["jones2021debugging"])
+def nothing_of_the_returns_is_explained(case: Case) -> Iterator[Finding]:
+    """The critic never explains anything of the returns, and the log does not say why.
+
+    ## Why it hurts
+    Advantages are then as noisy as the returns themselves. A critic that is not trained, observations that say nothing, and rewards
+    that are mostly noise all look like this.
+
+    ## When it is fine
+    Where all returns are alike.
+    """
+    found, size = measures.explained(case).share(0.3), measures.step_size(case)
+    if not _plain(case) or not case.sick or not len(found):
+        return
+    strength = min(grade(-found.median, -0.15, -0.03), grade(size, 0.05, 0.15) if size == size else 1.0)
+    if strength <= 0:
+        return
+    text = f"explained variance stays at {say(found.median)}"
+    yield Finding(strength=strength, text=text, evidence=(evidence(EXPLAINED_VARIANCE, text, *case.span),), remedies=(_TELL,))
+
+
+@rule("FAM103", severity=Severity.HIGH, algos=ON_POLICY, needs=[KL, EXPLAINED_VARIANCE, RETURN], cites=["jones2021debugging"])
+def sound_updates_without_progress(case: Case) -> Iterator[Finding]:
+    """Updates and critic are as they should be, and the return does not follow.
+
+    ## Why it hurts
+    What is optimized is not what is wanted: actions that do not arrive or use a sliver of their box, a part of the state that cannot
+    be seen, a discount that looks a few steps ahead, a network that cannot express a better policy.
+
+    ## When it is fine
+    Before a sparse reward was first met.
+    """
+    progress, found, size = case.progress, measures.explained(case).share(0.3), measures.step_size(case)
+    if not _plain(case) or progress is None or not case.sick or not len(found) or case.standing not in ("stuck", "plateau"):
+        return
+    covered = progress.share if progress.share is not None else 0.0
+    strength = min(grade(size, 0.1, 0.25), grade(-size, -6.0, -3.0), grade(found.median, 0.1, 0.3), grade(-covered, -0.5, -0.3))
+    if strength <= 0:
+        return
+    text = f"KL {say(size)} of a usual step, explained variance {say(found.median)}, and the return stays at {say(progress.last)}"
+    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span),), remedies=(_TELL,))
