@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 .PHONY: help install test lint types layers pytest demo docs bench clean
 
 help:
-	@echo "make demo    install into $(VENV), train CartPole-v1 with 8 seeds, show the report"
+	@echo "make demo    install into $(VENV), show the loop: a sick CartPole, its diagnosis, a trial of the cure, the adopted config"
 	@echo "make test    install, then ruff, mypy, import-linter and pytest"
 	@echo "make docs    write the generated pages of docs/"
 	@echo "make bench   install the peer into $(PEER), run every benchmark, write docs/benchmarks.md"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlclinic.ops.regressing import BaselineSaved, Regression, regress, save_baseline
     from rlclinic.ops.report import get_group_report, show, write_group_reports
     from rlclinic.ops.runs import complete_selector, get_run_info, get_run_logs, get_run_metrics, list_checkpoints, list_runs, remove_runs
-    from rlclinic.ops.training import demo_request, train
+    from rlclinic.ops.training import train
 
 _WHERE = {
     "catalog": ("complete_reference", "list_environments", "show_config"),
@@ -33,7 +33,7 @@ _WHERE = {
     "regressing": ("BaselineSaved", "Regression", "regress", "save_baseline"),
     "report": ("get_group_report", "show", "write_group_reports"),
     "runs": ("complete_selector", "get_run_info", "get_run_logs", "get_run_metrics", "list_checkpoints", "list_runs", "remove_runs"),
-    "training": ("demo_request", "train"),
+    "training": ("train",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
@@ -47,7 +47,6 @@ __all__ = [
     "compare",
     "complete_reference",
     "complete_selector",
-    "demo_request",
     "doctor",
     "evaluate",
     "get_group_report",

@@ -51,11 +51,6 @@ def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None) -
     )
 
 
-def demo_request(seeds: int = 8, max_env_steps: int | None = None, runs_dir: Path = Path("runs")) -> TrainRequest:
-    """What `demo` trains: PPO on CartPole-v1."""
-    return TrainRequest(ref="CartPole-v1:ppo", seeds=seeds, max_env_steps=max_env_steps, runs_dir=runs_dir)
-
-
 def _group(plan: TrainPlan) -> tuple[Group, list[Run]]:
     """The group to train: created here, or the one that the resumed runs belong to."""
     store = Store(plan.request.runs_dir)

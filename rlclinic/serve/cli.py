@@ -256,23 +256,27 @@ def doctor(runs_dir: opt.RunsDir = Path("runs"), as_json: opt.Json = False) -> N
         raise typer.Exit(1)
 
 
+DEMO = (
+    ("a group that does not learn", "train CartPole-v1:ppo_zoo --seeds 4 --set algo.learning_rate=0.1 --max-env-steps {steps}"),
+    ("why?", "diagnose @last"),
+    ("is the first prescription a cure?", "trial @last --rx 1 --yes"),
+    ("it is kept, with its evidence", "adopt @last --as CartPole-v1:demo --force"),
+)
+"""What the demo types: the whole loop on a sick CartPole."""
+
+
 @app.command()
 def demo(
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 8,
-    max_env_steps: opt.Steps = None,
+    max_env_steps: Annotated[int, typer.Option("--max-env-steps", min=1, help="Env steps of each run.")] = 30_000,
     runs_dir: opt.RunsDir = Path("runs"),
-    quiet: opt.Quiet = False,
-    as_json: opt.Json = False,
 ) -> None:
-    """Train CartPole-v1 with PPO on several seeds and show the group's report."""
-    from rlclinic import ops
-    from rlclinic.serve import render
-
-    result = _train(ops.demo_request(seeds, max_env_steps, runs_dir), quiet, as_json, yes=True)
-    if result.report is not None and not as_json:
-        render.print_curve(result.report)
-        render.print_seeds(result.report)
-        render.print_lines([f"picture   {file}" for file in result.files if file.endswith(".png")])
+    """Show the whole loop in about two minutes: train a sick CartPole, diagnose, prescribe, try the cure on fresh seeds, adopt it."""
+    for title, line in DEMO:
+        words = line.format(steps=max_env_steps).split()
+        typer.secho(f"\n── {title} ──\n$ rlclinic {' '.join(words)}", bold=True)
+        code = app([*words, "--runs-dir", str(runs_dir)], standalone_mode=False)
+        if code:
+            raise typer.Exit(code)
 
 
 def main() -> None:

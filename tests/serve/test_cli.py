@@ -341,13 +341,6 @@ def test_train_prints_json_to_stdout_alone(trained: FakeTraining) -> None:
     assert found["report"]["curve"]["threshold"] == 475.0
 
 
-def test_the_demo_trains_eight_seeds_and_shows_report_and_picture(trained: FakeTraining) -> None:
-    text = rlclinic("demo").stdout
-    assert len(trained.plans[0].configs) == 8
-    assert "┤" in text
-    assert "picture   runs/@groups/" in text
-
-
 def test_the_doctor_ends_with_1_when_something_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     from rlclinic.ops import machine
     from rlclinic.ops.outcomes import Check, Diagnostics
