@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 from rlclinic.launch import local
@@ -15,7 +14,7 @@ from rlclinic.ops import report as reports
 from rlclinic.ops.live import Pace, observe
 from rlclinic.ops.machine import has_gpu, usable_cores
 from rlclinic.ops.outcomes import LiveGroup, TrainResult
-from rlclinic.ops.plans import TrainPlan, TrainRequest
+from rlclinic.ops.plans import TrainPlan
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 

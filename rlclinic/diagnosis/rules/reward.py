@@ -238,6 +238,11 @@ def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     largest = max(abs(low.bottom), abs(high.top))
     most = steps * largest
     beyond = float(np.mean(np.abs(returns.values) > 1.5 * most + 1e-9))
+    judged = case.signal(EVAL_RETURN)
+    if len(judged) >= 3 and case.threshold is not None:
+        # Nor can training, over and over, be many times better or worse than anything that evaluation has ever seen.
+        largest_seen = max(float(np.abs(judged.values).max()), abs(case.threshold))
+        beyond = max(beyond, float(np.mean(np.abs(returns.share(0.5).values) > 5 * largest_seen + 1e-9)))
     if beyond < 0.2:
         return
     text = f"returns of {say(returns.top)} from episodes of at most {say(steps)} steps with rewards of at most {say(largest)}"
