@@ -75,7 +75,7 @@ def all_cells() -> Iterator[Cell]:
     for task in TASKS:
         yield from _single(task)
         yield from _healthy(task)
-        if not task.costly:
+        if not task.costly and not task.fresh:
             yield from _double(task)
 
 
@@ -93,7 +93,7 @@ def _single(task: Task) -> Iterator[Cell]:
 
 
 def _healthy(task: Task) -> Iterator[Cell]:
-    count = 8 if task.costly else MILD
+    count = 8 if task.costly else 16 if task.fresh else MILD
     for fault in (*(faults.mild(index) for index in range(count)), *(() if task.costly else faults.SHAPES)):
         if fault.fits(task):
             made = make(task, (fault,), "test" if task.split == "test" else fault.split)
@@ -123,9 +123,9 @@ def make(task: Task, planted: tuple[Fault, ...], split: str) -> Cell | None:
         return None
     if all(f.env == EnvFault() and f.bug is None for f in planted) and config == task.config and planted[0].cause != "healthy":
         return None
-    first = 0 if split == "fit" else 100
+    first = 0 if split == "fit" else 700 if task.fresh else 100
     # A group of three is measured; two are enough to fit on. Bugs of the cohort itself need company.
-    count = 3 if split == "test" and not task.costly else 2
+    count = 3 if split == "test" and not task.costly and not task.fresh else 2
     if planted[0].cause == "healthy":
         first, count = first + 10 * (1 + int(planted[0].label.rpartition("-")[2]) if "mild" in planted[0].label else 0), 2
     return Cell(task, planted, split, tuple(range(first, first + count)), config)

@@ -131,7 +131,7 @@ def budget(share: float) -> Settings:
     return changes
 
 
-OWN = ("docking", "docking-continuous")
+OWN = ("docking", "docking-continuous", "buoy")
 
 
 def beyond(share: float) -> Settings:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.diagnosis import buoy, docking, faulty, packing
 from benchmarks.diagnosis import cells as corpus_cells
-from benchmarks.diagnosis import docking, faulty, packing
 from benchmarks.diagnosis.cells import Cell
 
 GPU_MEMBERS: Final = 24
@@ -31,6 +31,7 @@ def train(cells: list[Cell], device: str) -> list[packing.Entry]:
     from tests.mutations import bugs
 
     docking.register()
+    buoy.register()
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").exists() else None))
     try:
         store = Store(folder)
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument("--steps", type=float, default=1.0, help="share of every budget, to try it out")
     asked = parser.parse_args()
     docking.register()
+    buoy.register()
     index, count = (int(part) for part in asked.shard.split("/"))
     tasks, causes = set(filter(None, asked.tasks.split(","))), set(filter(None, asked.causes.split(",")))
     cells = [c for c in corpus_cells.all_cells() if not tasks or c.task.id in tasks]

@@ -23,6 +23,8 @@ class Task:
     changes: tuple[str, ...] = ()
     own: bool = False
     """An environment that nobody knows: no YAML, no band."""
+    fresh: bool = False
+    """Recorded when rules and weights were final: nobody had seen its runs."""
     costly: bool = False
     """Stepped one by one on the CPU: fewer cells."""
 
@@ -60,6 +62,20 @@ _DOCKING = (
     *_steps(80_000),
 )
 
+_BUOY = (
+    "spec.threshold=170",
+    "spec.return_range=none",
+    "spec.max_episode_steps=200",
+    "algo.n_steps=64",
+    "algo.batch_size=256",
+    "algo.n_epochs=6",
+    "algo.gamma=0.98",
+    "algo.gae_lambda=0.92",
+    "algo.learning_rate=1.5e-3",
+    "algo.clip_range=0.2",
+    *_steps(60_000),
+)
+
 TASKS: tuple[Task, ...] = (
     Task("cartpole", "CartPole-v1:ppo_zoo", "fit", _steps(50_000)),
     Task(
@@ -84,5 +100,6 @@ TASKS: tuple[Task, ...] = (
     Task("mountaincar", "MountainCar-v0:ppo", "test", _steps(160_000)),
     Task("docking", "CartPole-v1:ppo_zoo", "test", ("env.id=Docking-v0", *_DOCKING), own=True),
     Task("docking-continuous", "CartPole-v1:ppo_zoo", "test", ("env.id=DockingContinuous-v0", *_DOCKING), own=True),
+    Task("buoy", "CartPole-v1:ppo_zoo", "test", ("env.id=Buoy-v0", *_BUOY), own=True, fresh=True),
     Task("lunar", "LunarLander-v3:ppo", "test", (*_steps(200_000, 10), "run.eval_episodes=8"), costly=True),
 )
