@@ -10,10 +10,10 @@ Nothing heavy is imported until it is used: `import rlclinic` needs neither torc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlclinic.python import lint_env, load_group, load_run, train
+    from rlclinic.python import compare, diagnose, lint_env, load_group, load_run, prescribe, train, trial
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "lint_env", "load_group", "load_run", "train"]
+__all__ = ["__version__", "compare", "diagnose", "lint_env", "load_group", "load_run", "prescribe", "train", "trial"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The Python interface: train in this process, load what was trained."""
+"""The Python interface: train in this process, load what was trained, diagnose it, try a cure on fresh seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +11,10 @@ from rlclinic.runs.store import Store
 if TYPE_CHECKING:
     from rlclinic.config import Config
     from rlclinic.diagnosis.contract import EnvLint
+    from rlclinic.diagnosis.findings import Diagnosis
+    from rlclinic.ops.comparing import Comparison
+    from rlclinic.ops.prescribe import Prescriptions
+    from rlclinic.treatment.trial_models import Trial
 
 Callback = Callable[[dict[str, Any]], bool | None]
 
@@ -63,6 +67,52 @@ def load_run(path: str | Path) -> Run:
 def load_group(path: str | Path = "@last") -> Group:
     """A group by its folder, or by a selector such as `@last`."""
     return Group(path) if (Path(path) / "group.json").exists() else Store().group(str(path))
+
+
+def diagnose(target: "str | Path | Group | Run" = "@last", *, threshold: float | None = None, budget: int | None = None) -> "Diagnosis":
+    """Why a group (or run, or another framework's folder or log) does not learn: ranked causes with evidence. Writes nothing.
+
+    threshold and budget: where the log does not say what counts as solved, or how many env steps were planned.
+    """
+    from rlclinic.ops.diagnose import diagnose
+
+    return diagnose(_selector(target), _root(target), threshold=threshold, budget=budget, write=False).diagnosis
+
+
+def prescribe(target: "str | Path | Group | Run" = "@last") -> "Prescriptions":
+    """What to change: at most three patches of one or two settings, computed from the run's own numbers."""
+    from rlclinic.ops.prescribe import prescribe
+
+    return prescribe(_selector(target), _root(target))
+
+
+def compare(*targets: "str | Path | Group | Run") -> "Comparison":
+    """Groups, runs, foreign folders, YAML files or variants side by side; the first is what the others are compared with."""
+    from rlclinic.ops.comparing import compare
+
+    return compare([_selector(target) for target in targets], _root(targets[0]) if targets else Path("runs"))
+
+
+def trial(target: "str | Path | Group" = "@last", *, rx: Sequence[int] = (1,), **options: Any) -> "Trial":
+    """Try prescriptions of a group against its own config on fresh seeds, in processes of their own; blocks until the verdict.
+
+    options are the fields of rlclinic.ops.trial.TrialRequest: outcome, per_look, looks, alpha, margin, seed0, max_env_steps, ...
+    """
+    from rlclinic.ops import trial as operation
+
+    root = _root(target)
+    preview = operation.plan_trial(operation.TrialRequest(targets=[_selector(target)], rx=list(rx), runs_dir=root, **options))
+    return operation.run_trial(preview, root).trial
+
+
+def _selector(target: "str | Path | Group | Run") -> str:
+    return target.id if isinstance(target, Group | Run) else str(target)
+
+
+def _root(target: "str | Path | Group | Run") -> Path:
+    if isinstance(target, Group):
+        return target.path.parent.parent
+    return target.path.parent if isinstance(target, Run) else Path("runs")
 
 
 def _config(config: "str | Config | Mapping[str, Any]", env: Any, overrides: list[str]) -> "Config":
