@@ -14,11 +14,13 @@ import numpy as np
 from benchmarks import provenance
 from benchmarks.diagnosis import baselines, corpus, sb3_corpus
 from benchmarks.diagnosis.corpus import Group
+from benchmarks.diagnosis.tasks import TASKS
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.causes import UNKNOWN, table
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.runs.history import History
 
+FRESH: Final = frozenset(task.id for task in TASKS if task.fresh)
 CALIBRATION: Final = "calibration error of the top-1 probability"
 
 
@@ -85,7 +87,9 @@ def _fair(answer: Answer) -> bool:
 
 def rows(groups: Sequence[Group]) -> dict[str, Any]:
     """Every measured row."""
-    answers = [asked(group) for group in groups if group.role != "unclear" and (group.split == "test" or group.role == "healthy")]
+    everything = [asked(group) for group in groups if group.role != "unclear" and (group.split == "test" or group.role == "healthy")]
+    answers = [answer for answer in everything if answer.group.about["task"] not in FRESH]
+    fresh = [answer for answer in everything if answer.group.about["task"] in FRESH]
     faults = [answer for answer in answers if answer.group.role == "fault"]
     user = [answer for answer in faults if answer.group.about["kind"] == "user"]
     known, own = ([answer for answer in user if bool(answer.group.about["own"]) is which] for which in (False, True))
@@ -105,6 +109,22 @@ def rows(groups: Sequence[Group]) -> dict[str, Any]:
         "two faults: both in top-3": share(two, lambda answer: answer.both),
         "outside the catalogue: says unknown": share(outside, lambda answer: answer.ranked[0][0] == UNKNOWN),
         CALIBRATION: round(calibration_error(judged), 4),
+        **_fresh_rows(fresh),
+    }
+
+
+def _fresh_rows(answers: Sequence[Answer]) -> dict[str, Any]:
+    """The same on an environment that was recorded when rules and weights were final."""
+
+    def of(role: str, kind: str | None = None) -> list[Answer]:
+        return [each for each in answers if each.group.role == role and kind in (None, each.group.about["kind"])]
+
+    return {
+        "fresh environment: user faults at HIGH": share(of("fault", "user"), lambda answer: answer.alarmed),
+        "fresh environment: user faults, top-1": share(of("fault", "user"), lambda answer: answer.right),
+        "fresh environment: user faults, top-3": share(of("fault", "user"), lambda answer: answer.among(3)),
+        "fresh environment: planted bugs, top-1": share(of("fault", "bug"), lambda answer: answer.right),
+        "fresh environment: false alarm at HIGH": share(of("healthy"), lambda answer: answer.alarmed),
     }
 
 
