@@ -17,6 +17,8 @@ TITLES = {
     "steps_to_threshold": "Env steps to the threshold",
     "footprint": "What it costs to have it",
     "diagnosis": "Is the diagnosis right?",
+    "diagnosis_latency": "How long a diagnosis takes",
+    "treatment_trials": "Trials",
 }
 INTRODUCTION = """# Benchmarks
 
