@@ -111,10 +111,7 @@ def _curves(store: Store, trial: Trial) -> list[Block]:
     if not bands:
         return []
     order = [arm.name for arm in trial.arms]
-    legend = " · ".join(f"{name} ({compare_chart.colour(place)})" for place, name in enumerate(order))
-    text = (
-        f"Return against env steps: interquartile mean over seeds and its 95 % interval. {legend}. A run that ended keeps its last value."
-    )
+    text = "Return against env steps: interquartile mean over seeds and its 95 % interval. A run that ended keeps its last value."
     return [Figure(lambda: _coloured(compare_chart.svg(bands, order, trial.threshold), order), text)]
 
 
