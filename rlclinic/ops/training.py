@@ -1,15 +1,12 @@
 """Training from start to verdict: processes are started, watched, stopped by a signal, and the group is reported on."""
 
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
 
 from rlclinic.launch import local
 from rlclinic.launch.plan import plan as plan_cohorts
-from rlclinic.ops import diagnose
+from rlclinic.ops import diagnose, stopping
 from rlclinic.ops import report as reports
 from rlclinic.ops.live import Pace, observe
 from rlclinic.ops.machine import has_gpu, usable_cores
@@ -28,7 +25,7 @@ def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None) -
 
     SIGINT and SIGTERM: the first lets every run write a checkpoint and stop, the second kills them.
     """
-    with _caught_signals() as caught:
+    with stopping.caught_signals() as caught:
         group, runs = _group(plan)
         launch = _launch(plan, runs)
         if plan.request.detach:
@@ -107,22 +104,3 @@ class _Tick:
             self._watch(self._pace(observe(self._group)))
             # With a thousand runs a look takes a while: never spend more than a tenth of the time on it.
             self._next = time.monotonic() + max(OBSERVE_SECONDS, 9 * (time.monotonic() - now))
-
-
-@contextmanager
-def _caught_signals() -> Iterator[list[signal.Signals]]:
-    """Collect SIGINT and SIGTERM instead of ending; only the main thread may, elsewhere nothing is caught."""
-    caught: list[signal.Signals] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
-
-    def catch(number: int, _: FrameType | None) -> None:
-        caught.append(signal.Signals(number))
-
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,15 +1,11 @@
 """`trial`: planned with cost and power before anything is spent, carried out, reported; and what is known of earlier ones."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from rlclinic.config import files
 from rlclinic.errors import UsageError
-from rlclinic.ops import trial_arms, trial_pages
+from rlclinic.ops import stopping, trial_arms, trial_pages
 from rlclinic.ops.machine import has_gpu, usable_cores
 from rlclinic.ops.plans import check_installed
 from rlclinic.ops.results import Part, Result
@@ -195,7 +191,7 @@ def _carried_out(store: Store, watch: Watch | None, work: "Callable[[Watch, trea
         if watch is not None:
             watch(event)
 
-    with _caught_signals() as caught:
+    with stopping.caught_signals() as caught:
         try:
             trial = work(progress, lambda: len(caught))
         except treatment.Interrupted:
@@ -243,22 +239,3 @@ def list_trials(runs_dir: Path = Path("runs")) -> TrialList:
             )
         )
     return TrialList(trials=found)
-
-
-@contextmanager
-def _caught_signals() -> Iterator[list[signal.Signals]]:
-    """Collect SIGINT and SIGTERM instead of ending; only the main thread may, elsewhere nothing is caught."""
-    caught: list[signal.Signals] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
-
-    def catch(number: int, _: FrameType | None) -> None:
-        caught.append(signal.Signals(number))
-
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
