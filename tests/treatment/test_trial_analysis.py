@@ -42,13 +42,15 @@ def verdict_of(plan: TrialPlan, draw):
     return trial_analysis.verdict(carried_out(plan, draw))
 
 
-def test_a_thousand_trials_of_equal_arms_call_at_most_fifty_different():
-    # The rate over many trials is below 5 % (test_sequential), but near it: of a thousand, some draws come to more by chance.
-    rng, plan = np.random.default_rng(1), plan_of()
-    verdicts = [verdict_of(plan, lambda _: steps(rng))[0] for _ in range(1_000)]
-    assert sum(verdict in ("adopt", "reject") for verdict in verdicts) <= 50
+def test_equal_arms_are_called_different_in_at_most_five_percent_of_thousands_of_trials():
+    # The true rate is just below 5 %, so a single thousand may come to 51 by chance: six of them, seeds 0 to 5, none left out.
+    plan, verdicts = plan_of(), []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        verdicts += [verdict_of(plan, lambda _, rng=rng: steps(rng))[0] for _ in range(1_000)]
+    assert sum(verdict in ("adopt", "reject") for verdict in verdicts) <= 0.05 * len(verdicts)
     # The margin of 10 % is too fine for 32 seeds: hardly any of them is called equivalent, rightly.
-    assert verdicts.count("undecided") >= 900
+    assert verdicts.count("undecided") >= 0.9 * len(verdicts)
 
 
 def test_a_known_effect_of_thirty_percent_is_adopted_in_three_of_four_trials():
