@@ -14,7 +14,7 @@ from rlclinic.diagnosis.findings import Severity
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops import lint as operation
 
-SHIPPED = [f"{entry.env}:{variant}" for entry in files.available() for variant in entry.variants]
+SHIPPED = [f"{entry.env}:{variant}" for entry in files.available(Path(__file__).parent) for variant in entry.variants]
 SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
 
 # rl-zoo3 2.9.2, hyperparams/ppo.yml and a2c.yml: its settings by our names, without wrappers and what else our schema has no word for.
@@ -32,6 +32,12 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "algo.vf_coef": 0.5, "algo.max_grad_norm": 0.5, "algo.optimizer": "rmsprop", "run.max_env_steps": 1_000_000,
     },
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Away from a ./config/environments that a demo left in the checkout: these tests are about what is shipped."""
+    monkeypatch.chdir(tmp_path)
 
 
 def tuned(algo: str, env: str) -> dict[str, Any]:
