@@ -169,6 +169,9 @@ _SENTINELS = _table("train/sentinel/", ROLLOUT, """
     weight_norm | - | Norm of all weights before the update.
     optimizer_steps | gradient steps | Steps that the optimizer has counted since the start.
     kl_first_epoch | nats | `kl_divergence` in the first epoch; the rest came later. | k3, mean over each iteration's first epoch
+    kl_epoch_min | nats | `kl_divergence` of the epoch that stayed nearest. | k3, mean over the iterations of a row
+    kl_epoch_max | nats | `kl_divergence` of the epoch that went furthest: later epochs reuse the data, and drift. | as kl_epoch_min
+    kl_epoch_worst | epoch | Which epoch that was, from 0; one that is not the last came back. | as kl_epoch_min
     clip_fraction_first_epoch | share | `clip_fraction` in the first epoch: many there point at wrong log-probabilities. | first epochs
 """, {
     "ratio_first_dev": Band(0.0, 1e-4, "definition", "PPO; float32 rounding only"),
@@ -183,6 +186,7 @@ _SENTINELS = _table("train/sentinel/", ROLLOUT, """
 _RANDOM = _table("train/sentinel/", "20 episodes (Gymnasium's envs: as many as an evaluation has) before training; equal in all rows", """
     random_return | return | What a uniformly random policy gets from the evaluation starts: below it is worse than nothing learned.
     random_return_std | return | Standard deviation of those returns over episodes.
+    scripted_return | return | What a simple policy written by hand gets there, for tasks that have one: it can be had without learning.
     random_length | steps | Mean length of those episodes; cut at 2,000 steps where no time limit is shorter.
 """)  # fmt: skip
 

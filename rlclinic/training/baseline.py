@@ -1,17 +1,19 @@
-"""What a policy that knows nothing gets: the level below which a run has learned less than nothing."""
+"""What can be had without learning: by a policy that knows nothing, and by one written by hand where the task has one."""
 
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rlclinic.config import Config
 from rlclinic.errors import RlclinicError
 from rlclinic.training import envs, evaluation, rng
+from rlclinic.training.envs import examine_scripts
 from rlclinic.training.envs.base import EVALUATION_SEED
 from rlclinic.training.maths import distributions
 
-NAMES: Final = ("random_return", "random_return_std", "random_length")
+NAMES: Final = ("random_return", "random_return_std", "random_length", "scripted_return")
 EPISODES: Final = 20
 LONGEST: Final = 2_000
 """Steps after which an episode counts as it stands: at random, a task without a time limit may go on for ever."""
@@ -34,15 +36,33 @@ def measure(config: Config, *, native: bool, device: str, factory: Any = None) -
         return {}  # training's own environments say what is wrong, where it matters
     try:
         found = evaluation.play(env, lambda obs, mask, t: uniform(env, mask, t, obs.device), [True], LONGEST)
+        by_hand = scripted(config, env) if factory is None else {}
         if env.failures:
             return {}
         return {
             "random_return": float(found.returns.mean()),
             "random_return_std": float(found.returns.std()),
             "random_length": float(found.lengths.mean()),
+            **by_hand,
         }
     finally:
         env.close()
+
+
+def scripted(config: Config, env: Any) -> dict[str, float]:
+    """Return of the hand-written policy, where the task has one and is shown as it is: no wrapper, no stack, no other settings."""
+    script, task = examine_scripts.script_for(config.env.id), config.env
+    if script is None or task.wrappers or task.kwargs or task.frame_stack > 1 or task.time_in_obs or len(env.obs_shape) != 1:
+        return {}
+    one_hot = bool((np.asarray(env.obs_low) == 0).all() and (np.asarray(env.obs_high) == 1).all())
+
+    def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
+        # A state of a table is shown as a one-hot vector; the script counts states.
+        rows = obs[0].cpu().numpy()
+        chosen = np.stack([script(row, t) for row in (rows.argmax(-1) if one_hot else rows)])
+        return torch.as_tensor(chosen, device=obs.device).unsqueeze(0)
+
+    return {"scripted_return": float(evaluation.play(env, act, [True], LONGEST).returns.mean())}
 
 
 def uniform(env: Any, mask: Tensor | None, t: int, device: torch.device) -> Tensor:

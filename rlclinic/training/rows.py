@@ -60,6 +60,10 @@ def _member_row(reading: dict[str, Any]) -> dict[str, float]:
         first = kept["epoch"] == 0
         row["train/sentinel/kl_first_epoch"] = float(kept["kl"][first].mean())
         row["train/sentinel/clip_fraction_first_epoch"] = float(kept["clip_fraction"][first].mean())
+        epochs = kept["epoch"].astype(int)
+        by_epoch = np.bincount(epochs, kept["kl"]) / np.bincount(epochs)  # every epoch up to the last one tried has steps
+        row["train/sentinel/kl_epoch_min"], row["train/sentinel/kl_epoch_max"] = float(by_epoch.min()), float(by_epoch.max())
+        row["train/sentinel/kl_epoch_worst"] = float(by_epoch.argmax())
     for name in GRAD_NORMS:
         row[f"train/metrics/grad_norm/{name}"] = float(kept[f"grad_norm/{name}"].mean())
     ordered = np.sort(kept["grad_norm/all"])

@@ -33,7 +33,7 @@ NOW_AND_THEN: Final = (
     "saturated_actor", "saturated_critic", "activation_norm_actor", "activation_norm_critic", "ev_early", "ev_late", "ev_after", "kl_exact",
     "target_error", "target_error_ends",
 )  # fmt: skip
-FROM_READINGS: Final = ("kl_first_epoch", "clip_fraction_first_epoch")
+FROM_READINGS: Final = ("kl_first_epoch", "clip_fraction_first_epoch", "kl_epoch_min", "kl_epoch_max", "kl_epoch_worst")
 """Made with the other means over gradient steps."""
 AT_EVALUATION: Final = ("fingerprint_normalizer_eval",)
 COLUMNS: Final = tuple(

@@ -45,6 +45,18 @@ def test_cart_pole_falls_as_fast_as_gymnasiums_does_at_random() -> None:
     assert found["random_return_std"] > 0
 
 
+@pytest.mark.parametrize(
+    ("env_id", "at_least"), [("CartPole-v1", 400), ("MountainCar-v0", -130), ("Pendulum-v1", -300), ("CliffWalking-v1", -13)]
+)
+def test_a_policy_written_by_hand_is_played_beside_the_random_one(env_id: str, at_least: float) -> None:
+    found = baseline.measure(make_config(env={"id": env_id}), native=True, device="cpu")
+    assert found["scripted_return"] >= at_least > found["random_return"]
+
+
+def test_a_script_is_not_played_where_the_task_is_shown_in_another_way() -> None:
+    assert "scripted_return" not in baseline.measure(make_config(env={"frame_stack": 2}), native=True, device="cpu")
+
+
 def test_an_episode_without_a_time_limit_counts_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline, "LONGEST", 30)
     found = baseline.measure(make_config(env={"id": "CliffWalking-v1"}), native=True, device="cpu")
