@@ -1,6 +1,7 @@
-"""What else one could do with the same logs: four answers to compare the diagnosis with. Each names one cause, or "healthy"."""
+"""What else one could do with the same logs: five answers to compare the diagnosis with. Each names one cause, or "healthy"."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -41,6 +42,52 @@ def fixed_thresholds(runs: Sequence[History]) -> str:
     if first and float(np.median([values[-1] / max(abs(values[0]), 1e-9) for values in first])) < 0.1:
         return "exploration-collapsed"
     return HEALTHY
+
+
+_FIELDS: Final = {
+    "reward_mean": "train/roll/ep_rew_mean",
+    "reward_std": "train/roll/ep_rew_std",
+    "eval_score": "val/roll/ep_rew_mean",
+    "entropy": ENTROPY,
+    "kl": KL,
+    "pg_clipfrac": CLIP,
+    "grad_norm": "train/metrics/grad_norm/all",
+    "policy_loss": "train/loss/policy",
+    "value_explained_var": EXPLAINED,
+    "advantage_mean": "train/sentinel/adv_mean",
+    "advantage_std": "train/sentinel/adv_std",
+}
+"""rldoctor's names of what we log; the others belong to language models (groups of answers, their lengths, parts of a reward)."""
+_DETECTORS: Final = {
+    "entropy_collapse": "exploration-collapsed",
+    "clip_saturation": "learning-rate-too-high",
+    "kl_drift": "learning-rate-too-high",
+    "gradient_pathology": "not-finite",
+    "advantage_collapse": "reward-never-seen",
+    "reward_hacking": "evaluation-mismatch",
+    "plateau": "unknown",
+}
+
+
+def rldoctor(runs: Sequence[History]) -> str:
+    """What the detectors of rldoctor (a tool for language models' runs, Apache 2.0) say, as far as their inputs are logged here.
+
+    The worst finding of each run by its own order, from a warning up; the answer that most runs have in common.
+    """
+    import rl_doctor
+
+    answers = []
+    for run in runs:
+        series = {field: run.series[name] for field, name in _FIELDS.items() if name in run.series and len(run.series[name].values)}
+        steps = np.unique(np.concatenate([each.steps for each in series.values()])) if series else np.empty(0)
+        columns = {}
+        for field, each in series.items():
+            columns[field] = np.full(len(steps), np.nan)
+            columns[field][np.searchsorted(steps, each.steps)] = each.values
+        found = rl_doctor.diagnose(rl_doctor.Run(steps=steps, series=columns, config=rl_doctor.RunConfig(algorithm="ppo")))
+        loud = [finding for finding in found.problems if finding.severity >= rl_doctor.Severity.WARNING]
+        answers.append(_DETECTORS.get(loud[0].detector, "unknown") if loud else HEALTHY)
+    return Counter(answers).most_common(1)[0][0]
 
 
 _BY_SETTING: Final = {

@@ -164,6 +164,7 @@ def compared(groups: Sequence[Group]) -> dict[str, Any]:
         "the briefs' fixed thresholds": baselines.fixed_thresholds,
         "compare with the shipped YAML": baselines.shipped_settings,
         "nearest neighbour on metrics": baselines.nearest_neighbour(fit),
+        "rldoctor's detectors": baselines.rldoctor,
     }
     user = [group for group in groups if group.split == "test" and group.role == "fault" and group.about["kind"] == "user"]
     well = [group for group in groups if group.split == "test" and group.role == "healthy"]
