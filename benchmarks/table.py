@@ -18,6 +18,7 @@ TITLES = {
     "footprint": "What it costs to have it",
     "diagnosis": "Is the diagnosis right?",
     "diagnosis_latency": "How long a diagnosis takes",
+    "forecast": "Are forecasts of running runs right?",
     "treatment_trials": "Trials",
 }
 INTRODUCTION = """# Benchmarks

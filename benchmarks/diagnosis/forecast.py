@@ -183,8 +183,31 @@ def report(fit: Looks, test: Looks, model: Model) -> None:
     }
     for name, each in found.items():
         print(table(name, each))
-    lines = [{"what": name, **each} for name, each in found.items()]
-    print(provenance.write("forecast", lines, provenance.provenance(COMMAND), quick=False))
+    print(provenance.write("forecast", rows_of(found), provenance.provenance(COMMAND), quick=False))
+
+
+def rows_of(found: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The page's rows; each way to forecast has one of its own, with everything that was measured."""
+    ours = found["forecast"]
+    low, high = (100 * bound for bound in ours["wrong_stop_wilson"])
+
+    def row(
+        what: str, value: float, unit: str = "%", bar: float | None = None, stretch: float | None = None, **more: Any
+    ) -> dict[str, Any]:
+        return {"what": what, "value": value, "unit": unit, "better": "lower", "bar": bar, "stretch": stretch, **more}
+
+    return [
+        row(
+            "doomed runs (never half way to the threshold): budget used when flagged, median",
+            100 * ours["doomed_median_share"],
+            bar=30,
+            stretch=15,
+        ),
+        row("all runs that missed, however closely: the same median", 100 * ours["missed_median_share"]),
+        row("runs that made it but would have been stopped", 100 * ours["wrong_stop_share"], bar=2, stretch=0.5, interval=[low, high]),
+        row("calibration error of the forecast", 100 * ours["calibration_error"]),
+        *(row(f"Brier score: {name}", 100 * each["brier"], details=each) for name, each in found.items()),
+    ]
 
 
 if __name__ == "__main__":

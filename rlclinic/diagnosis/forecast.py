@@ -33,7 +33,7 @@ _SURE: Final = 8.0
 """Log-odds are cut here: no log makes anything surer than that."""
 THERE: Final = 3.0
 """Log-odds that a sibling stands for that got there; minus that, if it ended without."""
-SHARED: Final = 0.5
+SHARED: Final = 0.65
 """How far a run is drawn towards its siblings."""
 LOW: Final = 0.3
 RISING: Final = 0.5
