@@ -32,6 +32,12 @@ class Selector:
     """@best, @last or a step in digits; None where the run or group itself is meant."""
 
 
+def has_slash(text: str) -> bool:
+    """Whether it is RUN/@best, RUN/@last or RUN/STEP: other names with a slash are environments, such as ALE/Pong-v5."""
+    match = _SELECTOR.fullmatch(text)
+    return match is not None and match["which"] is not None
+
+
 def parse(text: str) -> Selector:
     """Split a selector into its parts; UsageError shows the forms there are."""
     match = _SELECTOR.fullmatch(text)

@@ -298,9 +298,20 @@ def _pick(items: list[Item], parsed: selector.Selector, root: Path) -> Item:
 
 
 def _own(items: list[Item]) -> list[Item]:
-    """Without those that a trial trained for itself: it is asked about by its own id. All of them if there are no others."""
-    # As far as it could be read: a damaged record must not hide the others.
-    return [item for item in items if not (vars(item).get("record") or {}).get("trial")] or items
+    """What people started themselves: without what a trial or a search trained, which is asked about by its own id.
+
+    Where there is nothing else, the first of each trial or search: its control, or the config that the search began with.
+    """
+    own: list[Item] = []
+    first: dict[str, Item] = {}
+    for item in items:
+        # As far as it could be read: a damaged record must not hide the others.
+        trial = (vars(item).get("record") or {}).get("trial")
+        if trial:
+            first.setdefault(trial, item)
+        else:
+            own.append(item)
+    return own or list(first.values())
 
 
 def _running(items: list[Item]) -> list[Item]:

@@ -23,6 +23,8 @@ FLUSH_SECONDS: Final = 1.0
 """Rows wait in memory at most this long, counted from the next row: a live view lags by a second, not by a checkpoint."""
 STATUS_SECONDS: Final = 0.5
 """A run that goes on running replaces its status.json at most this often; a change of state is written at once."""
+RELAXED_SECONDS: Final = 10.0
+"""Both, for one of very many runs that one process writes."""
 
 _WORDS: Final = ((b"null", b""), (b"NaN", b"nan"), (b"Infinity", b"inf"), (b"true", b"1"), (b"false", b"0"))
 
@@ -50,6 +52,13 @@ class RunWriter:
         self._flushed = time.monotonic()
         self._status_written = -math.inf
         self._status_waits = False
+        self._flush_seconds, self._status_seconds, self._relaxed = FLUSH_SECONDS, STATUS_SECONDS, False
+        self._pending: dict[str, Any] = {}
+
+    def relax(self) -> None:
+        """Write rows and heartbeat less often: one of very many."""
+        self._flush_seconds = self._status_seconds = RELAXED_SECONDS
+        self._relaxed = True
 
     # ── rows ──
 
@@ -58,7 +67,7 @@ class RunWriter:
         if not values.keys() <= self._known:
             raise RunError(_unknown_column(self.path, sorted(values.keys() - self._known), self.columns))
         self._rows.append(_line([values.get(column) for column in self.columns]))
-        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+        if time.monotonic() - self._flushed > self._flush_seconds:
             self.flush()
 
     def flush(self, *, sync: bool = False) -> int:
@@ -94,9 +103,13 @@ class RunWriter:
             offered = nearest(unknown[0], status_file.FIELDS)
             raise RunError(f"status.json has no field {unknown[0]!r}; nearest: {', '.join(offered) or 'none'}")
         changed = state != self._status.state or self._status_written < 0
-        self._status = replace(self._status, state=state, env_steps=int(env_steps), heartbeat=time.time(), **more)
+        if self._relaxed and not changed and time.monotonic() - self._status_written <= self._status_seconds:
+            self._pending |= more  # for the next one that is written
+            return
+        self._status = replace(self._status, state=state, env_steps=int(env_steps), heartbeat=time.time(), **(self._pending | more))
+        self._pending = {}
         self._status_waits = True
-        if changed or state in status_file.FINAL or time.monotonic() - self._status_written > STATUS_SECONDS:
+        if changed or state in status_file.FINAL or time.monotonic() - self._status_written > self._status_seconds:
             self._write_status()
 
     def log(self, text: str) -> None:
@@ -206,7 +219,8 @@ def _line(cells: list[Any]) -> bytes:
         raise RunError(f"metrics.csv holds numbers; {odd!r} is {type(odd).__name__}")
     if b"n" in line or b"N" in line or b"t" in line or b"f" in line:
         for word, cell in _WORDS:
-            line = line.replace(word, cell)
+            if word in line:
+                line = line.replace(word, cell)
     return line + b"\n"
 
 

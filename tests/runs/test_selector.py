@@ -1,7 +1,7 @@
 import pytest
 
 from rlclinic.errors import UsageError
-from rlclinic.runs.selector import Selector, parse
+from rlclinic.runs.selector import Selector, has_slash, parse
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,10 @@ def test_what_is_no_selector_is_refused_with_the_forms_there_are(text: str) -> N
 def test_counting_back_from_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="counts back from"):
         parse("g7k2~1")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"), [("g7k2-s0/@best", True), ("g7k2/4096", True), ("ALE/Pong-v5", False), ("ALE/Pong-v5:ppo", False), ("g7k2", False)]
+)
+def test_a_slash_names_a_checkpoint_or_an_environment(text: str, is_one: bool) -> None:
+    assert has_slash(text) is is_one

@@ -159,6 +159,18 @@ def test_last_is_the_newest_group_where_a_group_is_meant_and_the_newest_run_wher
         store.group("@last~3")
 
 
+def test_last_is_what_people_started_and_without_that_what_a_search_or_trial_began_with(store: Store, three: list[Group]) -> None:
+    def made(trial: str, at: float) -> Group:
+        return created_at(store.create_group([three[0].config], extra={"trial": trial}), at)
+
+    start, _, control, _ = (made(trial, 2_000.0 + at) for at, trial in enumerate(("o3f", "o3f", "t7k", "t7k")))
+    assert store.group() == three[2]
+    for group in three:
+        store.remove(group)
+    assert store.group() == control
+    assert store.group("@last~1") == start
+
+
 def test_best_is_the_best_on_the_environment_of_the_newest(store: Store, three: list[Group]) -> None:
     assert store.run("@best") == three[2].runs[0]
     assert store.run("@best~1") == three[0].runs[1]
