@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.rlclinic-installed
-EXTRAS := train,envs,tensorboard,dev
+EXTRAS := train,envs,tensorboard,server,mcp,dev
 # The peer that benchmarks/ compares with lives in an environment of its own.
 PEER   := build/sb3-venv
 
@@ -53,13 +53,16 @@ docs: install
 $(PEER)/.installed: pyproject.toml constraints.txt
 	test -x $(PEER)/bin/python || $(PYTHON) -m venv $(PEER)
 	$(PEER)/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0
-	$(PEER)/bin/python -m pip install --quiet -c constraints.txt stable-baselines3==2.9.2 'gymnasium[box2d]'
+	$(PEER)/bin/python -m pip install --quiet -c constraints.txt stable-baselines3==2.9.2 'gymnasium[box2d,mujoco]' ale-py opencv-python-headless
 	touch $@
 
 bench: install $(PEER)/.installed
 	$(BIN)/python -m benchmarks.speed --sb3-python $(PEER)/bin/python
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.steps_to_threshold
+	$(BIN)/python -m benchmarks.agents
+	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.dashboard
 	$(BIN)/python -m benchmarks.table
 
 clean:

@@ -14,11 +14,21 @@ if TYPE_CHECKING:
     from rlclinic.ops.imports import import_path
     from rlclinic.ops.live import adjust, get_training_status, stop
     from rlclinic.ops.machine import doctor
+    from rlclinic.ops.metric_rows import get_metric_rows, one_run
     from rlclinic.ops.plans import TrainPlan, TrainRequest, plan_training
     from rlclinic.ops.policies import evaluate, play
     from rlclinic.ops.regressing import BaselineSaved, Regression, regress, save_baseline
     from rlclinic.ops.report import get_group_report, show, write_group_reports
-    from rlclinic.ops.runs import complete_selector, get_run_info, get_run_logs, get_run_metrics, list_checkpoints, list_runs, remove_runs
+    from rlclinic.ops.runs import (
+        complete_selector,
+        get_run_info,
+        get_run_logs,
+        get_run_metrics,
+        list_checkpoints,
+        list_runs,
+        remove_runs,
+        run_row,
+    )
     from rlclinic.ops.training import train
 
 _WHERE = {
@@ -32,7 +42,17 @@ _WHERE = {
     "policies": ("evaluate", "play"),
     "regressing": ("BaselineSaved", "Regression", "regress", "save_baseline"),
     "report": ("get_group_report", "show", "write_group_reports"),
-    "runs": ("complete_selector", "get_run_info", "get_run_logs", "get_run_metrics", "list_checkpoints", "list_runs", "remove_runs"),
+    "runs": (
+        "complete_selector",
+        "get_run_info",
+        "get_run_logs",
+        "get_run_metrics",
+        "list_checkpoints",
+        "list_runs",
+        "remove_runs",
+        "run_row",
+    ),
+    "metric_rows": ("get_metric_rows", "one_run"),
     "training": ("train",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -50,6 +70,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "get_group_report",
+    "get_metric_rows",
     "get_run_info",
     "get_run_logs",
     "get_run_metrics",
@@ -59,10 +80,12 @@ __all__ = [
     "list_checkpoints",
     "list_environments",
     "list_runs",
+    "one_run",
     "plan_training",
     "play",
     "regress",
     "remove_runs",
+    "run_row",
     "save_baseline",
     "show",
     "show_config",

@@ -78,7 +78,7 @@ def _measured(path: Path) -> dict[str, str]:
 
 def _stored(ref: str, runs_dir: Path) -> Run | Group | None:
     """The run or group that `ref` names; None if it is the name of a config."""
-    if not ref.startswith("@") and "/" not in ref and not selector.ID.fullmatch(ref):
+    if not ref.startswith("@") and not selector.has_slash(ref) and not selector.ID.fullmatch(ref):
         return None
     if Path(ref).suffix in (".yaml", ".yml"):
         return None

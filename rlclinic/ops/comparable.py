@@ -19,39 +19,63 @@ from rlclinic.runs.record import Group, settings
 from rlclinic.runs.store import Store
 
 POINTS: Final = 128
-_NOT_COMPARED: Final = ("seed", "name", "spec.measured", "spec.description", "run.device", "run.threads", "run.tensorboard", "env.workers")
+_NOT_COMPARED: Final = (
+    "seed",
+    "name",
+    "spec.measured",
+    "spec.description",
+    "run.device",
+    "run.threads",
+    "run.tensorboard",
+    "run.save_replay",
+    "env.workers",
+)
 _RETURNS: Final = ("val/roll/ep_rew_mean", "train/roll/ep_rew_mean")
 
 
 class Outcome:
-    """How a group did, from its status files alone: cheap enough to ask of every group of a store."""
+    """How a group did: of each seed, the env step at which it reached the threshold, and its last evaluation."""
 
-    def __init__(self, group: Group) -> None:
-        states = [status.raw(run.path) for run in group.runs]
+    def __init__(self, group: Group, seeds: Sequence[tuple[float | None, float | None]]) -> None:
+        reached = [at for at, _ in seeds if at is not None]
+        finals = [value for _, value in seeds if value is not None]
         self.group = group
-        self.seeds = len(states)
-        reached = [at for state in states if (at := history.real(state.threshold_reached_at)) is not None]
-        finals = [value for state in states if (value := history.real(state.eval_mean)) is not None]
+        self.seeds = len(seeds)
         self.reached = len(reached)
         self.steps = statistics.median(reached) if reached else None
         self.score = statistics.median(finals) if finals else None
-
-    @property
-    def rank(self) -> tuple[float, float, float]:
-        """Larger is better: the share of seeds that reached the threshold, how soon, and the last evaluation."""
         share = self.reached / self.seeds if self.seeds else 0.0
-        return share, -(self.steps if self.steps is not None else float("inf")), self.score if self.score is not None else float("-inf")
+        soon = -(self.steps if self.steps is not None else float("inf"))
+        self.rank = (share, soon, self.score if self.score is not None else float("-inf"))
+        """Larger is better: the share of seeds that reached the threshold, how soon, and the last evaluation."""
 
 
-def best(owner: Group, found: Sequence[History]) -> Comparable | None:
-    """The best other group of the owner's environment and algorithm, if it did better than the owner."""
-    ours = Outcome(owner)
-    others = [Outcome(group) for group in candidates(owner)]
-    better = [other for other in others if other.seeds and other.score is not None and _is_better(other, ours)]
-    if not better:
+def outcome(group: Group) -> Outcome:
+    """How a group did, from its status files alone: cheap enough to ask of every group of a store."""
+    states = [status.raw(run.path) for run in group.runs]
+    return Outcome(group, [(history.real(state.threshold_reached_at), history.real(state.eval_mean)) for state in states])
+
+
+def best(owner: Group, found: Sequence[History], others: Sequence[Outcome] | None = None) -> Comparable | None:
+    """The best other group of the owner's environment and algorithm, if it did better than the owner.
+
+    `others` are the groups of that kind, where somebody knows them already.
+    """
+    top = best_of(owner, [outcome(group) for group in candidates(owner)] if others is None else others)
+    return None if top is None else _compared(top, owner, found)
+
+
+def best_of(owner: Group, others: Sequence[Outcome]) -> Outcome | None:
+    """The best of the others, if it did better than the owner."""
+    ours = outcome(owner)
+    if ours.seeds and ours.reached == ours.seeds:
         return None
-    top = max(better, key=lambda other: (other.rank, other.group.id))
-    return _compared(top, owner, found)
+    # More seeds there, or as many and a better last evaluation; a few steps sooner is no reason to look at another group.
+    limit = (ours.rank[0], ours.rank[2])
+    better = [
+        other for other in others if other.score is not None and (other.rank[0], other.rank[2]) > limit and other.group.id != owner.id
+    ]
+    return max(better, key=lambda other: (other.rank, other.group.id), default=None)
 
 
 def candidates(owner: Group) -> list[Group]:
@@ -67,13 +91,6 @@ def is_readable(group: Group) -> bool:
         return bool(group.record)
     except RlclinicError:
         return False
-
-
-def _is_better(other: Outcome, ours: Outcome) -> bool:
-    """More seeds there, or as many and a better last evaluation; a few steps sooner is no reason to look at another group."""
-    if ours.seeds and ours.reached == ours.seeds:
-        return False
-    return (other.rank[0], other.rank[2]) > (ours.rank[0], ours.rank[2])
 
 
 def _compared(top: Outcome, owner: Group, found: Sequence[History]) -> Comparable:

@@ -14,6 +14,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import RunError, UsageError
 from rlclinic.ops import comparable, pages, panels, project, recommending, report, suspects, watches
+from rlclinic.ops.comparable import Outcome
 from rlclinic.ops.diagnosed import DiagnosisReport, Recommendation
 from rlclinic.ops.outcomes import TopFinding
 from rlclinic.ops.project import Chosen
@@ -59,8 +60,17 @@ def diagnose(
 
 
 @np.errstate(all="ignore")
-def examine(owner: Run | Group | None, histories: Sequence[History], target: str, chosen: Chosen | None = None) -> DiagnosisReport:
-    """Diagnose runs that belong together, with all that is said around it. Nothing is written."""
+def examine(
+    owner: Run | Group | None,
+    histories: Sequence[History],
+    target: str,
+    chosen: Chosen | None = None,
+    others: Sequence[Outcome] | None = None,
+) -> DiagnosisReport:
+    """Diagnose runs that belong together, with all that is said around it. Nothing is written.
+
+    `others` are the groups that it may be compared with, where somebody knows them; otherwise the whole store is looked through.
+    """
     rules = chosen or project.chosen()
     asked = forensics_joining.asked(rules.select, rules.ignore)
     found = engine.diagnose(histories, select=asked.select, ignore=asked.ignore)
@@ -68,7 +78,7 @@ def examine(owner: Run | Group | None, histories: Sequence[History], target: str
         found = forensics_joining.joined(found, owner.runs if isinstance(owner, Group) else [owner], histories, asked.checks)
     if isinstance(owner, Group):
         found = found.model_copy(update={"facts": found.facts.model_copy(update={"id": owner.id})})
-    cases = [Case(each) for each in histories]
+    cases, calm = [Case(each) for each in histories], found.causes[0].id in panels.CALM
     advised = recommending.recommended(found, histories, owner)
     return DiagnosisReport(
         target=target,
@@ -82,7 +92,7 @@ def examine(owner: Run | Group | None, histories: Sequence[History], target: str
         recommendations=tuple(advised),
         suspects=tuple(suspects.suspected(found, _repeat(owner))),
         watched=watches.checked(owner, histories),
-        comparable=comparable.best(owner, histories) if isinstance(owner, Group) and found.causes[0].id not in panels.CALM else None,
+        comparable=comparable.best(owner, histories, others) if isinstance(owner, Group) and not calm else None,
         switched=rules.switched,
         next=_next(owner, found, advised, target),
         files=[],

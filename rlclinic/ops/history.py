@@ -31,6 +31,7 @@ _SKIPPED: Final = (
     "run.device",
     "run.threads",
     "run.tensorboard",
+    "run.save_replay",
     "env.workers",
     "env.id",
     "algo.name",

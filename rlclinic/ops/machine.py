@@ -22,6 +22,7 @@ EXTRAS = {
     "box2d": ("LunarLander, BipedalWalker, CarRacing", "pip install 'gymnasium[box2d]'"),
     "mujoco": ("HalfCheetah, Hopper and the other MuJoCo tasks", "pip install 'gymnasium[mujoco]'"),
     "ale-py": ("Atari", "pip install ale-py"),
+    "mcp": ("rlclinic mcp: tools for coding agents", "pip install 'rlclinic[mcp]'"),
     "tensorboard": ("looking at what train --tensorboard writes", "pip install tensorboard"),
     "imageio-ffmpeg": ("evaluate --video out.mp4 (GIFs need only Pillow)", "pip install 'imageio[ffmpeg]'"),
 }

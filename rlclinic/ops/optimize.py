@@ -80,6 +80,20 @@ def plan(
     )
 
 
+def begin(
+    target: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    budget: int,
+    outcome: Outcome = "steps",
+    run_env_steps: int | None = None,
+    changes: Sequence[str] = (),
+) -> Ledger:
+    """Open a search without training anything: `resume` carries it out."""
+    store = Store(runs_dir)
+    return treating.begin(store, _request(store, target, budget, outcome, run_env_steps, changes, recorded=True))
+
+
 def optimize(
     target: str = "@last",
     runs_dir: Path = Path("runs"),
@@ -143,7 +157,7 @@ def _request(
 
 
 def _own(store: Store, target: str) -> Group | None:
-    if not (target.startswith("@") or "/" in target or selector.ID.fullmatch(target)):
+    if not (target.startswith("@") or selector.has_slash(target) or selector.ID.fullmatch(target)):
         return None
     try:
         return store.group(target)

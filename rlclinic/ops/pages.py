@@ -4,9 +4,10 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
+from rlclinic.config.environment import ATARI_FRAME_SKIP
 from rlclinic.ops import blocks, chart
 from rlclinic.ops.blocks import Block, Code, Figure, Heading, Table, Text, Tiles
-from rlclinic.ops.wording import BLANK, count, duration, interval, number, percent, plural, short
+from rlclinic.ops.wording import BLANK, count, duration, frames, interval, number, percent, plural, short
 
 if TYPE_CHECKING:
     from rlclinic.ops.diagnosed import DiagnosisReport
@@ -64,10 +65,19 @@ def estimate(value: "Estimate") -> str:
 def subtitle(report: "GroupReport") -> str:
     """What was trained, on how many seeds, for how long."""
     steps = f"{count(report.env_steps / max(report.n_runs, 1))}/{count(report.max_env_steps)} env steps"
+    steps += frames(report.max_env_steps, _frames_per_step(report))
     parts = [report.algo.upper(), report.env, plural(report.n_runs, "seed"), steps]
     if report.parent:
         parts.append(f"from {report.parent}")
     return " · ".join(parts)
+
+
+def _frames_per_step(report: "GroupReport") -> int | None:
+    """Frames of an Atari game in an env step, where the run itself says so."""
+    env = report.config.get("env")
+    if not report.env.startswith("ALE/") or not isinstance(env, dict) or "frame_skip" not in env:
+        return None
+    return int(env["frame_skip"] or ATARI_FRAME_SKIP)
 
 
 def facts(report: "GroupReport") -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rlclinic.config import Config, files
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import NotFound, RunBusy, UsageError
-from rlclinic.ops.wording import count, listed, plural, short
+from rlclinic.ops.wording import count, frames, listed, plural, short
 from rlclinic.runs import selector
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
@@ -43,11 +43,14 @@ class TrainRequest(BaseModel):
     """A run whose weights to start from."""
     env_workers: int | None = Field(None, ge=0)
     device: str | None = None
+    engine: str | None = None
+    """auto, eager, compiled or captured; on a GPU auto, unless a setting says otherwise."""
     threads: int | None = Field(None, ge=1)
     jobs: int | None = Field(None, ge=1)
     """Processes at a time; one per core."""
     detach: bool = False
     tensorboard: bool = False
+    save_replay: bool = True
     report: bool = True
     name: str | None = None
     """The user's own label for the group."""
@@ -81,7 +84,8 @@ class TrainPlan:
         if total < ASK_ABOVE_ENV_STEPS:
             return None
         each = count(self.configs[0].run.max_env_steps)
-        return f"This trains {plural(len(self.configs), 'seed')} x {each} = {short(total)} env steps. Start?"
+        games = frames(total, self.configs[0].env.frames_per_step)
+        return f"This trains {plural(len(self.configs), 'seed')} x {each} = {short(total)} env steps{games}. Start?"
 
 
 def plan_training(request: TrainRequest) -> TrainPlan:
@@ -127,12 +131,16 @@ def _plan(request: TrainRequest, store: Store) -> TrainPlan:
 
 def flag_changes(request: TrainRequest) -> list[str]:
     """--set values, then the flags that are settings too: a flag says it most plainly, so it wins."""
+    # Operation by operation a GPU mostly waits: who asks for one wants the engine that makes it fast.
+    fast = request.device in ("cuda", "auto") and not any(change.startswith(("run.engine=", "engine=")) for change in request.changes)
     flags: dict[str, Any] = {
         "run.max_env_steps": request.max_env_steps,
         "env.workers": request.env_workers,
         "run.device": request.device,
+        "run.engine": request.engine or ("auto" if fast else None),
         "run.threads": request.threads,
         "run.tensorboard": "true" if request.tensorboard else None,
+        "run.save_replay": None if request.save_replay else "false",
     }
     return [*request.changes, *(f"{key}={value}" for key, value in flags.items() if value is not None)]
 
@@ -150,7 +158,7 @@ def _selected(store: Store, ref: str | None) -> Run | Group | list[Checkpoint] |
         return None
     if "@" in ref:
         return _checkpoints(store, ref) if selector.ID.match(ref) or "/" in ref else _run_or_group(store.resolve(ref))
-    if "/" not in ref and not selector.ID.fullmatch(ref):
+    if not selector.has_slash(ref) and not selector.ID.fullmatch(ref):
         return None  # CartPole-v1:ppo
     try:
         return _run_or_group(store.resolve(ref))
@@ -191,6 +199,9 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
     else:
         loaded = files.load(request.ref, flag_changes(request))
         config, origins, notes = loaded.config, dict(loaded.origins), list(loaded.notes)
+    if config.env.frames_per_step is not None:
+        games = frames(config.run.max_env_steps, config.env.frames_per_step)
+        notes.append(f"one env step is {plural(config.env.frames_per_step, 'frame')}: {count(config.run.max_env_steps)} env steps{games}")
     return replace(_with_start(request, store, _with_seeds(config, _seeds(request, [config.seed])), origins), notes=notes)
 
 

@@ -148,13 +148,16 @@ def _episode(env: Any, policy: "Policy", seed: int, deterministic: bool, show: F
 def _record(policy: "Policy", path: Path, deterministic: bool) -> Path:
     from rlclinic.ops import video as videos
 
-    env = _environment(policy, "rgb_array")
     frames: list[Any] = []
 
     def keep(frame: Any) -> None:
         if len(frames) < MOST_FRAMES:
             frames.append(frame)
 
+    if policy.remembers is not None:
+        policy.film(keep, deterministic=deterministic)
+        return videos.write(path, frames, 60.0 / (policy.config.env.frames_per_step or 2))
+    env = _environment(policy, "rgb_array")
     try:
         _episode(env, policy, FIRST_START, deterministic, keep)
         return videos.write(path, frames, float(env.metadata.get("render_fps") or 30))

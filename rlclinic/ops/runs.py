@@ -133,7 +133,7 @@ def get_run_metrics(
     run = Store(runs_dir).run(selector)
     table = run.metrics
     available = [name for name in table.names if name not in (STEPS, CLOCK, "epoch")]
-    wanted = _matching(names, available, run.id) if names else [name for name in MAIN_METRICS if name in table]
+    wanted = choose_metrics(names, available, run.id) if names else [name for name in MAIN_METRICS if name in table]
     series = [_series(table, name, points, from_step, to_step) for name in wanted]
     return MetricTable(run=run.id, series=series, available=available)
 
@@ -228,7 +228,7 @@ def _bytes(folder: Path) -> int:
     return sum(file.lstat().st_size for file in folder.rglob("*"))
 
 
-def _matching(names: Sequence[str], available: Sequence[str], run: str) -> list[str]:
+def choose_metrics(names: Sequence[str], available: Sequence[str], run: str) -> list[str]:
     """Exact names first, then every column that contains the text: `kl` finds train/metrics/kl_divergence."""
     found: list[str] = []
     for name in names:

@@ -6,6 +6,7 @@ from pathlib import Path
 from rlclinic.config import Config, files, set_values
 from rlclinic.errors import NotFound
 from rlclinic.ops import tornado
+from rlclinic.ops.plans import check_installed
 from rlclinic.ops.results import Result
 from rlclinic.runs import selector, studies
 from rlclinic.runs.record import Checkpoint, Group
@@ -77,8 +78,18 @@ def _report(store: Store, found: Sensitivity) -> SensitivityReport:
 
 
 def resolve(store: Store, target: str, changes: Sequence[str] = ()) -> tuple[Config, float | None]:
-    """The config that a group, a run or ENV:VARIANT names, and the env steps per second that its runs made on this machine."""
-    if target.startswith("@") or "/" in target or selector.ID.fullmatch(target):
+    """The config that a group, a run or ENV:VARIANT names, and the env steps per second that its runs made on this machine.
+
+    NotFound for an environment that does not exist: before anything is spent, not in the first process.
+    """
+    config, speed = _named(store, target, changes)
+    check_installed()
+    files.check_environment(config.env.id)
+    return config, speed
+
+
+def _named(store: Store, target: str, changes: Sequence[str]) -> tuple[Config, float | None]:
+    if target.startswith("@") or selector.has_slash(target) or selector.ID.fullmatch(target):
         try:
             found = store.resolve(target)
         except NotFound:

@@ -26,20 +26,38 @@ def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None) -
     SIGINT and SIGTERM: the first lets every run write a checkpoint and stop, the second kills them.
     """
     with stopping.caught_signals() as caught:
-        group, runs = _group(plan)
-        launch = _launch(plan, runs)
+        group, runs = create_group(plan)
         if plan.request.detach:
+            _launch(plan, runs)
             return TrainResult(group=group.id, runs=[run.id for run in runs], detached=True, signal=None, failed=[], report=None, files=[])
-        launch.wait(tick=_Tick(launch, group, caught, watch, say or (lambda text: None)))
+        return _carried_out(plan, group, runs, caught, watch, say)
+
+
+def carry_out(plan: TrainPlan, group: Group, runs: Sequence[Run], watch: Watch | None = None, say: Say | None = None) -> TrainResult:
+    """Train runs of a group that was created before (`create_group`), to the report."""
+    with stopping.caught_signals() as caught:
+        return _carried_out(plan, group, runs, caught, watch, say)
+
+
+def _carried_out(
+    plan: TrainPlan, group: Group, runs: Sequence[Run], caught: list[signal.Signals], watch: Watch | None, say: Say | None
+) -> TrainResult:
+    launch = _launch(plan, runs)
+    launch.wait(tick=_Tick(launch, group, caught, watch, say or (lambda text: None)))
     if watch is not None:
         watch(observe(group))
+    return reported(plan, group, runs, caught[0].name if caught else None)
+
+
+def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str | None = None) -> TrainResult:
+    """How runs that have ended came out: diagnosed, and reported on where the plan asks for it."""
     found = diagnose.examine_group(group)
     report, files = reports.write_reports(group, found) if plan.request.report else (reports.describe_group(group), [])
     return TrainResult(
         group=group.id,
         runs=[run.id for run in runs],
         detached=False,
-        signal=caught[0].name if caught else None,
+        signal=ended_by,
         failed=[run.id for run in runs if run.status.state in ("failed", "crashed")],
         report=report,
         files=[str(file) for file in files],
@@ -47,7 +65,7 @@ def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None) -
     )
 
 
-def _group(plan: TrainPlan) -> tuple[Group, list[Run]]:
+def create_group(plan: TrainPlan) -> tuple[Group, list[Run]]:
     """The group to train: created here, or the one that the resumed runs belong to."""
     store = Store(plan.request.runs_dir)
     if plan.resumed:

@@ -41,6 +41,13 @@ def short(value: float | None) -> str:
     return f"{value:.0f}"
 
 
+def frames(env_steps: float | None, frames_per_step: int | None) -> str:
+    """Behind a number of env steps of an Atari game: how many frames they are, ` (40M frames)`. Nothing for other environments."""
+    if env_steps is None or frames_per_step is None:
+        return ""
+    return f" ({short(env_steps * frames_per_step)} frames)"
+
+
 def interval(low: float | None, high: float | None) -> str:
     """A confidence interval, [164, 268]; nothing at all where there is none."""
     if low is None or high is None or math.isnan(low) or math.isnan(high):

@@ -16,9 +16,10 @@ def test_shipped_environments_are_listed_with_variants_and_threshold() -> None:
 
 
 def test_the_list_can_be_narrowed_and_says_when_nothing_fits() -> None:
-    assert [row.id for row in catalog.list_environments("lander").environments] == ["LunarLander-v3"]
-    with pytest.raises(NotFound, match="rlclinic train Breakout"):
-        catalog.list_environments("Breakout")
+    assert [row.id for row in catalog.list_environments("lander").environments] == ["LunarLander-v3", "LunarLanderContinuous-v3"]
+    assert [row.id for row in catalog.list_environments("pong").environments] == ["ALE/Pong-v5"]
+    with pytest.raises(NotFound, match="rlclinic train Doom"):
+        catalog.list_environments("Doom")
 
 
 def test_a_users_file_is_listed_with_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,3 +191,11 @@ def test_missing_torch_is_said_before_anything_else(root: Path, monkeypatch: pyt
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
     with pytest.raises(UsageError, match=r"pip install 'rlclinic\[train\]'"):
         plan(root, ref="CartPole-v1:ppo")
+
+
+def test_a_budget_of_an_atari_game_is_said_in_frames_too(root: Path) -> None:
+    planned = plan(root, ref="ALE/Pong-v5", seeds=200)
+    assert planned.question == "This trains 200 seeds x 10,000,000 = 2G env steps (8G frames). Start?"
+    assert planned.notes == ["one env step is 4 frames: 10,000,000 env steps (40M frames)"]
+    assert plan(root, ref="ALE/Pong-v5:ppo").configs[0].env.id == "ALE/Pong-v5", "an environment, and no checkpoint of a run ALE"
+    assert plan(root, ref="CartPole-v1").notes == []

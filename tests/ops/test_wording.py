@@ -38,3 +38,8 @@ def test_shares_sizes_and_lists_are_said_in_words() -> None:
     assert [wording.plural(n, "seed") for n in (1, 8)] == ["1 seed", "8 seeds"]
     assert wording.listed(list("abcdefgh"), 3) == "a, b, c and 5 more"
     assert [wording.ago(s) for s in (0.5, 130, 90_000)] == ["now", "2 min ago", "1 d ago"]
+
+
+def test_frames_stand_behind_env_steps_where_they_are_counted() -> None:
+    assert wording.frames(10_000_000, 4) == " (40M frames)"
+    assert wording.frames(10_000_000, None) == wording.frames(None, 4) == ""
