@@ -1,0 +1,82 @@
+"""The server: the API, the dashboard and MCP in one app, behind one guard."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from rlclinic.runs.index import Index
+from rlclinic.runs.store import Store
+from rlclinic.serve.http import agents, catalog, events, files, preparing, problems, reading, schema, session, writing
+from rlclinic.serve.http.answers import Answers
+from rlclinic.serve.http.context import Context
+from rlclinic.serve.http.guard import Guard
+from rlclinic.serve.http.peers import PeerTable
+from rlclinic.serve.http.settings import Settings
+from rlclinic.serve.http.tokens import Tokens
+from rlclinic.serve.http.watching import Watch
+from rlclinic.serve.web import routes as web
+
+ROUTERS = (session.router, events.router, reading.router, catalog.router, files.router, writing.router)
+
+
+def create_app(store: Store, settings: Settings | None = None) -> FastAPI:
+    """An app over one store. It must be run with its lifespan, which keeps the index current."""
+    chosen = settings or Settings()
+    tokens = Tokens(chosen.tokens_path(store.root))
+    index = Index(store)
+    index.refresh()
+    here = Context(store, chosen, index, tokens, Answers(index, _version()), Watch(index, chosen.refresh_seconds), PeerTable(index))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(work) for work in (here.watch.run(), *([preparing.run(here)] if chosen.prepare else []))]
+        try:
+            async with talking:
+                yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            here.watch.close()
+            index.close()
+
+    app = bare_app(lifespan=lifespan, middleware=[Middleware(Guard, settings=chosen, tokens=tokens)])
+    app.state.context = here
+    web.mount(app)
+    talking = agents.mount(app, store, chosen)
+    return app
+
+
+def bare_app(**options: Any) -> FastAPI:
+    """The routes of the API without a store: enough to describe them."""
+    app = FastAPI(
+        title="rlclinic",
+        version=_version(),
+        description="Train an RL agent, find out why a run does not learn, and prove the fix.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        **options,
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    problems.install(app)
+    app.openapi = lambda: schema.describe(app)  # type: ignore[method-assign]
+    return app
+
+
+def openapi_text() -> str:
+    """The description of the API as docs/openapi.json has it."""
+    return schema.text(bare_app())
+
+
+def _version() -> str:
+    try:
+        return version("rlclinic")
+    except PackageNotFoundError:
+        return "0"

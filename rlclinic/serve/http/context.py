@@ -1,0 +1,130 @@
+"""What the routes share: the store, the index, kept answers, and finding what a request names without leaving the store."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar, cast
+
+from fastapi import Depends, Request, Response
+from pydantic import BaseModel
+
+from rlclinic.errors import NotFound
+from rlclinic.ops.journal import Caller
+from rlclinic.runs import fingerprint, selector
+from rlclinic.runs.index import Index
+from rlclinic.runs.record import Checkpoint, Group, Run
+from rlclinic.runs.store import Store
+from rlclinic.serve.http import answers
+from rlclinic.serve.http.peers import PeerTable
+from rlclinic.serve.http.settings import Settings
+from rlclinic.serve.http.tokens import Principal, Tokens
+from rlclinic.serve.http.watching import Watch
+
+Owner = TypeVar("Owner", Run, Group)
+
+SELECTOR: Final = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
+"""An id, a unique beginning, or @last, @last~1, @best, @running. No path is one."""
+
+
+@dataclass
+class Context:
+    """One server's state."""
+
+    store: Store
+    settings: Settings
+    index: Index
+    tokens: Tokens
+    answers: answers.Answers
+    watch: Watch
+    peers: PeerTable
+
+    @property
+    def root(self) -> Path:
+        return self.store.root
+
+
+async def context_of(request: Request) -> Context:
+    """The server's state, for a route. Async, or FastAPI would send every request through a thread for it."""
+    return cast(Context, request.app.state.context)
+
+
+async def caller_of(request: Request) -> Caller:
+    """On whose behalf a route acts; the audit log names them."""
+    principal: Principal = request.scope["state"]["principal"]
+    return Caller(face="page" if principal.by_cookie or request.headers.get("sec-fetch-site") else "http", name=principal.name)
+
+
+Here = Annotated[Context, Depends(context_of)]
+By = Annotated[Caller, Depends(caller_of)]
+
+
+# ── finding ──
+
+
+def find_run(here: Context, text: str) -> Run:
+    """The run that a request names, if its folder and all in it lie in the store."""
+    return _inside(here, here.store.run(_checked(text)))
+
+
+def find_group(here: Context, text: str) -> Group:
+    """The group that a request names (or that the named run belongs to), with its runs, all of it in the store."""
+    group = _inside(here, here.store.group(_checked(text)))
+    for run in group.runs:
+        _inside(here, run)
+    return group
+
+
+def find(here: Context, text: str) -> Run | Group:
+    """The run or group that a request names."""
+    found = here.store.resolve(_checked(text))
+    if isinstance(found, Group):
+        return find_group(here, found.id)
+    return _inside(here, found.run if isinstance(found, Checkpoint) else found)
+
+
+def _checked(text: str) -> str:
+    selector.parse(text)
+    return text
+
+
+def _inside(here: Context, owner: Owner) -> Owner:
+    """NotFound if the folder is a link, or holds one, that leads out of the store: what it points at is not a run's."""
+    root = here.root.resolve()
+    links = [owner.path] if owner.path.is_symlink() else []
+    with os.scandir(owner.path) as entries:
+        links += [Path(entry.path) for entry in entries if entry.is_symlink()]
+    out = next((link for link in links if not link.resolve().is_relative_to(root)), None)
+    if out is not None:
+        raise NotFound(f"{owner.id} holds a link that leads out of the store ({out.name}): it is not followed.\n  rlclinic runs list")
+    return owner
+
+
+# ── answering ──
+
+
+def dumped(result: BaseModel) -> bytes:
+    """A result as JSON, without blanks."""
+    return result.model_dump_json().encode()
+
+
+async def cached(
+    request: Request,
+    here: Context,
+    owner: Run | Group,
+    key: tuple[Any, ...],
+    make: Callable[[], BaseModel],
+    *,
+    keep: bool = False,
+    heavy: bool = False,
+) -> Response:
+    """The answer about a run or group, made anew only if a file of it has changed."""
+    mark = fingerprint.of(owner)
+    found = await here.answers.get((*key, owner.id), mark, lambda: dumped(make()), keep=keep, heavy=heavy)
+    return answers.respond(request, found)
+
+
+def tagged(request: Request, result: BaseModel) -> Response:
+    """A result that was just made, with its ETag."""
+    body = dumped(result)
+    return answers.respond(request, answers.Answer(body, "", answers.etag(body)))

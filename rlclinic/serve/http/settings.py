@@ -1,0 +1,95 @@
+"""How the server is set up, and who may reach it."""
+
+import ipaddress
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlclinic.errors import UsageError
+
+FOLDER: Final = "@server"
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+PORT: Final = 8642
+
+
+class Settings(BaseModel):
+    """What `rlclinic serve` was started with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    host: str = "127.0.0.1"
+    port: int = Field(PORT, ge=0, le=65_535)
+    read_only: bool = False
+    """Nobody may start, stop, change or remove anything, whatever their token says."""
+    require_token: bool = False
+    """Ask for a token on this machine's own address too."""
+    allow_hosts: tuple[str, ...] = ()
+    """Other names that the server is reached by, as browsers send them in Host."""
+    token_file: Path | None = None
+    """Where the hashed tokens lie; None: @server/tokens.json in the store."""
+    mcp: bool = True
+    """Answer agents at /mcp."""
+    mcp_write: bool = False
+    """Let agents that connect to /mcp with a token of scope write start and stop things."""
+    https: bool = False
+    """Reached through a proxy that speaks HTTPS: cookies are then sent over HTTPS only."""
+    prepare: bool = True
+    """Diagnose groups that have ended before anybody asks, when nothing else is to be done."""
+    max_body_bytes: int = Field(1_000_000, ge=1_000)
+    refresh_seconds: float = Field(0.5, gt=0)
+    """How often the index looks for changes."""
+    follow_seconds: float = Field(0.25, gt=0)
+    """How often a live stream looks for new rows."""
+
+    @property
+    def local(self) -> bool:
+        """Bound to this machine's own address."""
+        return is_loopback(self.host)
+
+    @property
+    def guarded(self) -> bool:
+        """Nobody gets in without a token."""
+        return self.require_token or not self.local
+
+    def tokens_path(self, root: Path) -> Path:
+        """Where the hashed tokens lie."""
+        return self.token_file or root / FOLDER / "tokens.json"
+
+    def knows_host(self, name: str) -> bool:
+        """Whether a Host header names this server; any other may be a foreign page that rebound its name to this address."""
+        name = name.lower().rstrip(".")
+        if name in LOOPBACK or name in {self.host.lower(), *(known.lower() for known in self.allow_hosts)}:
+            return True
+        # An address cannot be rebound; a name can. Listening on all addresses, any of them may be used.
+        return self.host in ("0.0.0.0", "::", "") and _is_address(name)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def check(settings: Settings, tokens: int) -> None:
+    """Refuse to start where anybody could come in."""
+    if settings.guarded and not tokens:
+        where = f"{settings.host} can be reached from other machines" if not settings.local else "--require-token was given"
+        raise UsageError(
+            f"{where}, and there is no token.\n"
+            "  Anybody who finds the port could read every run and start trainings on this machine.\n"
+            "  Make a token: rlclinic serve token add NAME --scope write\n"
+            "  Or serve this machine only: rlclinic serve --host 127.0.0.1"
+        )

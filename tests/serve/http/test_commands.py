@@ -1,0 +1,85 @@
+"""`rlclinic serve` and `rlclinic db` as they are typed."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlclinic.serve.cli import app
+from rlclinic.serve.http import launching
+from rlclinic.serve.http.settings import Settings
+from tests.ops.recorded import record_group
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RLCLINIC_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def rlclinic(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(words))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_token_is_shown_once_listed_without_its_secret_and_revoked(root: Path) -> None:
+    code, secret, said = rlclinic("serve", "token", "add", "ci", "--scope", "write")
+    assert code == 0
+    assert secret.startswith("rlc_")
+    assert "only its hash" in said
+    code, listed, _ = rlclinic("serve", "token", "list", "--json")
+    assert [(row["name"], row["scope"]) for row in json.loads(listed)["tokens"]] == [("ci", "write")]
+    assert secret.strip() not in listed
+    assert rlclinic("serve", "token", "list")[1].split()[:2] == ["ci", "write"]
+    assert rlclinic("serve", "token", "revoke", "nobody")[0] == 3
+    assert rlclinic("serve", "token", "revoke", "ci")[0] == 0
+    assert json.loads(rlclinic("serve", "token", "list", "--json")[1])["tokens"] == []
+
+
+def test_an_address_that_others_reach_is_not_served_without_a_token(root: Path) -> None:
+    code, _, said = rlclinic("serve", "--host", "0.0.0.0")
+    assert code == 2
+    assert "rlclinic serve token add" in said
+    assert "serving" not in said
+
+
+def test_a_port_that_is_taken_is_said_so(root: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        code, _, said = rlclinic("serve", "--port", str(taken.getsockname()[1]))
+    assert code == 2
+    assert "rlclinic serve --port" in said
+
+
+def test_flags_reach_the_workers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **options: started.append((app, options)))
+    monkeypatch.setenv(launching.ENVIRONMENT, "")
+    code, _, _ = rlclinic("serve", "--port", "0", "--read-only", "--allow-host", "box", "--workers", "3", "--no-mcp", "--no-prepare")
+    assert code == 0
+    (name, options), *_ = started
+    assert (options["workers"], options["host"], options["proxy_headers"]) == (3, "127.0.0.1", False)
+    made = launching.from_environment()
+    settings: Settings = made.state.context.settings
+    assert (settings.read_only, settings.allow_hosts, settings.mcp, settings.prepare) == (True, ("box",), False, False)
+    assert name == "rlclinic.serve.http.launching:from_environment"
+
+
+def test_the_index_is_rebuilt_and_looked_at(root: Path) -> None:
+    record_group(root)
+    code, text, _ = rlclinic("db", "reindex")
+    assert code == 0
+    assert text.startswith("3 runs in 1 groups")
+    record_group(root)
+    found = json.loads(rlclinic("db", "status", "--json")[1])
+    assert (found["runs"], found["groups"], found["behind"]) == (6, 2, 3)
+
+
+def test_what_is_missing_is_named_with_what_to_type(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "fastapi" else object())
+    code, _, said = rlclinic("serve")
+    assert code == 2
+    assert "pip install 'rlclinic[server]'" in said
