@@ -16,7 +16,11 @@ def store() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("command", [command for question in questions_page.QUESTIONS for command in question.commands])
+COMMANDS = list(dict.fromkeys(command for question in questions_page.QUESTIONS for command in question.commands))
+CALLS = {questions_page.spelled(call): call for question in questions_page.QUESTIONS for call in question.calls}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_answer_is_what_the_command_says(command: str) -> None:
     code, text = questions_page.answer(command)
     assert code == 0, text
@@ -28,6 +32,22 @@ def test_a_documented_answer_is_what_the_command_says(command: str) -> None:
         if line.startswith("CAUSE 1"):
             # Probabilities move as the rules are refined; the cause and its rule are the answer.
             assert line[len("CAUSE 1  p 0.97  HIGH  ") :].split("  ")[0] in page
+
+
+@pytest.mark.parametrize("spelled", CALLS)
+def test_an_agent_gets_the_documented_answer_too(spelled: str) -> None:
+    error, text = questions_page.called(CALLS[spelled])
+    assert not error, text
+    page = PAGE.read_text()
+    assert f"```text\n{spelled}\n" in page
+    assert questions_page.steady(text).splitlines()[0].split(" · ")[0] in page
+    for line in text.splitlines():
+        if line.startswith("CAUSE 1"):
+            assert line.partition("HIGH  ")[2] in page
+
+
+def test_every_question_can_be_typed_and_called() -> None:
+    assert [question.asked for question in questions_page.QUESTIONS if not (question.commands and question.calls)] == []
 
 
 def test_every_question_is_on_the_page() -> None:

@@ -1,0 +1,71 @@
+"""What whoever starts the server decides: what may be written, what may be read, and on whose behalf."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rlclinic.errors import UsageError
+from rlclinic.ops.journal import Caller
+from rlclinic.runs.store import Store
+from rlclinic.serve.http.requests import safe
+
+AGENT: Final = Caller(face="mcp", name="agent", budgeted=True)
+
+
+def agent(request: Any) -> Caller:
+    """Over stdio there is one caller: the client that started the server."""
+    return AGENT
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server behaves. Over HTTP it is read-only unless its operator says otherwise."""
+
+    local: bool = False
+    """The caller could as well type commands here (stdio): files of the project and its own environments may be named."""
+    read_only: bool = False
+    """Leave out every tool that starts, stops, changes or writes something."""
+    allowed_paths: tuple[Path, ...] = ()
+    """Folders that logs may be read from, beside the working folder and the store."""
+    caller: Callable[[Any], Caller] = field(default=agent)
+    """Who asks: given the HTTP request (None over stdio). May raise UsageError if that caller may only read."""
+
+    def readable(self, store: Path) -> list[Path]:
+        """Folders that a path in a call may lie in."""
+        return [Path.cwd().resolve(), store.resolve(), *(path.resolve() for path in self.allowed_paths)]
+
+    def path(self, target: str, store: Path) -> str:
+        """A target that may be a path: only one that this caller may have read; anything else is a selector or a name."""
+        if target == "-":
+            raise UsageError('"-" is for logs on stdin, which a server has not.\n  Give a folder or file of the project')
+        if not ("/" in target or target.startswith("git:") or Path(target).exists()):
+            return target
+        if not self.local:
+            raise UsageError(
+                f"{target[:80]!r} names a file: over the network only names are taken.\n  A request must not choose what is read here.\n"
+                "  Give a run or a group: list_runs()"
+            )
+        whole = Path(target).resolve()
+        if not target.startswith("git:") and not any(whole.is_relative_to(root) for root in self.readable(store)):
+            raise UsageError(
+                f"{target} lies outside of the folders that this server may read.\n  Nothing was opened.\n"
+                "  A person allows a folder: rlclinic mcp --allow-path DIR"
+            )
+        return target
+
+    def config(self, ref: str, changes: Sequence[str], store: Store) -> str:
+        """A config to check or to train: over the network no file, and no code that nobody has run here yet."""
+        if self.local:
+            return self.path(ref, store.root)
+        file = ref.partition(":")[0]
+        return safe(store, file if file.endswith((".yaml", ".yml")) else ref, list(changes))
+
+    def environment(self, env_id: str) -> str:
+        """An environment to look at: its code is run, so over the network only registered ones."""
+        if not self.local and (":" in env_id or env_id.endswith(".py") or Path(env_id).exists()):
+            raise UsageError(
+                f"{env_id[:80]!r} would choose what code is run.\n  A request must not: it could run anything here.\n"
+                "  Give the id of a registered environment: describe_environment()"
+            )
+        return env_id

@@ -1,0 +1,14 @@
+"""The tools are tried on recorded runs: slow, high, crashed, abc123 and fine have ended, going is training."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docs import questions_page
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Iterator[Path]:
+    with questions_page.store() as folder:
+        yield folder

@@ -1,0 +1,218 @@
+import re
+from typing import Any
+
+import pytest
+
+from rlclinic.config import files
+from rlclinic.runs.store import Store
+from rlclinic.runs.writer import RunWriter
+from tests.serve.web.conftest import NASTY, Site, serving
+
+RULE = ".finding[aria-pressed]"
+
+
+def shown(page: Any, selector: str) -> str:
+    """What a part of the page says, once it is there."""
+    found: str = page.locator(selector).first.inner_text()
+    return found
+
+
+def test_the_list_shows_every_group_with_its_verdict_and_its_curve(page: Any, site: Site) -> None:
+    page.goto(site.url)
+    page.wait_for_selector("table.groups .spark path")
+    text = shown(page, "table.groups")
+    assert site.sick.id in text
+    assert site.healthy.id in text
+    assert "SOLVED" in text
+    page.fill("input[type=search]", "hot")
+    page.wait_for_selector(f"text={site.healthy.id}", state="detached")
+    assert "q=hot" in page.url
+    page.fill("input[type=search]", "no such group")
+    page.wait_for_selector("text=Nothing matches")
+
+
+def test_an_empty_store_says_what_to_type(page: Any, tmp_path: Any) -> None:
+    with serving(tmp_path / "runs") as url:
+        page.goto(url)
+        page.wait_for_selector("text=rlclinic train CartPole-v1:ppo --seeds 4")
+        page.goto(f"{url}/trials")
+        page.wait_for_selector("text=rlclinic trial @last --rx 1")
+        page.goto("about:blank")  # before the server ends: a lost stream is an error on the console
+
+
+def test_names_notes_and_logs_stay_text(page: Any, site: Site) -> None:
+    run = site.sick.runs[0]
+    with (run.path / "run.log").open("a") as log:
+        log.write(f"2026-01-01 00:00:00 {NASTY}\n")
+    page.goto(f"{site.url}/groups/{site.sick.id}")
+    page.wait_for_selector("h1:has-text('too hot')")
+    assert NASTY in shown(page, "h1")
+    page.click("summary:has-text('Log')")
+    page.wait_for_selector(f"pre.log:has-text('{NASTY[:9]}')")
+    page.fill("textarea[aria-label=Note]", NASTY)
+    page.fill("input[aria-label='New tag']", "hot")
+    page.press("input[aria-label='New tag']", "Enter")
+    page.wait_for_selector(".tag:has-text('hot')")
+    page.goto(site.url)
+    page.wait_for_selector("table.groups .tag:has-text('hot')")
+    assert page.title() != "owned"
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_a_finding_marks_the_curves_it_rests_on_and_the_address_keeps_it(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/groups/{site.sick.id}")
+    page.wait_for_selector(RULE)
+    placed = page.locator(f"{RULE}:has-text(' to ')").first
+    placed.click()
+    lit = page.wait_for_selector(".chart.lit")
+    box = lit.bounding_box()
+    assert 0 <= box["y"] < 900, "its chart was scrolled to"
+    assert placed.get_attribute("aria-pressed") == "true"
+    rule = placed.get_attribute("data-rule")
+    assert f"finding={rule}" in page.url
+    page.reload()
+    page.wait_for_selector(f".finding[data-rule={rule}][aria-pressed=true]")
+    page.wait_for_selector(".chart.lit")
+    page.click(f".finding[data-rule={rule}]")
+    page.wait_for_selector(".chart.lit", state="detached")
+
+
+def test_the_page_says_what_to_change_and_how_sure_the_cause_is(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/groups/{site.sick.id}")
+    page.wait_for_selector(".rx.first")
+    assert "learning_rate" in shown(page, ".rx.first .change")
+    assert re.search(r"p 0\.\d\d|p 1\.00", shown(page, ".answer .odds"))
+    assert "CartPole" in shown(page, ".config")
+
+
+def test_what_a_learner_with_a_replay_logs_is_drawn_where_it_was_logged(page: Any, site: Site) -> None:
+    names = ["train/metrics/q_mean", "train/metrics/q_max", "train/sentinel/td_error_p50", "train/hp/epsilon", "train/hp/alpha"]
+    run = Store(site.root).create_group([files.load("CartPole-v1:ppo_zoo", []).config]).runs[0]
+    with RunWriter(run.path, ["time", "total_timesteps", "epoch", *names]) as writer:
+        for epoch in range(1, 9):
+            writer.row({"time": 1.0e9 + epoch, "total_timesteps": 100 * epoch, "epoch": epoch, **dict.fromkeys(names, 1.0 + epoch)})
+        writer.status("finished", 800)
+    page.goto(f"{site.url}/groups/{run.group_id}")
+    page.wait_for_selector(".strip .chart canvas >> nth=3")
+    text = shown(page, ".strip")
+    for title in ("Q-values", "TD error", "Epsilon", "Temperature"):
+        assert title in text
+    assert "KL divergence" not in text, "what nobody logged has no picture"
+
+
+def test_the_axis_smoothing_and_zoom_are_in_the_address(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/groups/{site.healthy.id}?smooth=0.6&from=2000&to=6000")
+    page.wait_for_selector(".main-chart canvas")
+    assert page.input_value("input[aria-label=Smoothing]") == "0.6"
+    page.click("button:has-text('wall time')")
+    page.wait_for_selector("text=by wall time")
+    assert "axis=seconds" in page.url
+    assert "from=" not in page.url
+    page.click("button:has-text('env steps')")
+    page.wait_for_selector("text=by env steps")
+    over = page.locator(".main-chart .u-over")
+    box = over.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 60)
+    page.mouse.up()
+    page.wait_for_url("**from=*")
+    page.click("button:has-text('Show all')")
+    page.wait_for_url(lambda url: "from=" not in url)
+
+
+def test_a_curve_is_saved_as_picture_and_as_numbers(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/runs/{site.healthy.runs[0].id}")
+    page.wait_for_selector(".main-chart canvas")
+    with page.expect_download() as numbers:
+        page.click("button[aria-label='Return: save as CSV']")
+    rows = numbers.value.path().read_text().splitlines()
+    assert rows[0].startswith('env_steps,"training"')
+    assert len(rows) == 11
+    with page.expect_download() as picture:
+        page.click("button[aria-label='Return: save as PNG']")
+    assert picture.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_system_until_somebody_chooses(page: Any, site: Site, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{site.url}/groups/{site.healthy.id}")
+    page.wait_for_selector(".main-chart canvas")
+    dark = "getComputedStyle(document.body).backgroundColor === 'rgb(14, 19, 24)'"
+    assert page.evaluate(dark) == (scheme == "dark")
+    page.click("#theme")
+    assert page.evaluate(dark) == (scheme == "light")
+    page.reload()
+    page.wait_for_selector(".main-chart canvas")
+    assert page.evaluate(dark) == (scheme == "light"), "the choice is kept"
+
+
+def test_everything_is_reached_with_the_keyboard(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/groups/{site.sick.id}")
+    page.wait_for_selector(RULE)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "page"
+    page.locator(".main-chart .u-over").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    assert "training" in shown(page, ".main-chart .readout")
+    met = set()
+    for _ in range(160):
+        page.keyboard.press("Tab")
+        met.add(page.evaluate("document.activeElement.className || document.activeElement.id || document.activeElement.tagName"))
+        if any("finding" in str(name) for name in met):
+            break
+    assert any("finding" in str(name) for name in met), "a finding is reached"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".finding[aria-pressed=true]")
+    outline = page.evaluate("getComputedStyle(document.querySelector('.finding[aria-pressed=true]')).outlineStyle")
+    assert outline == "solid", "where the keyboard is can be seen"
+
+
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(page: Any, site: Site) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in ("/", f"/groups/{site.sick.id}", f"/runs/{site.healthy.runs[0].id}", f"/compare?of={site.sick.id},{site.healthy.id}"):
+        page.goto(site.url + path)
+        page.wait_for_selector(".card")
+        page.wait_for_timeout(400)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 391, path
+
+
+def test_groups_are_compared_with_a_verdict_and_what_differs(page: Any, site: Site) -> None:
+    page.goto(site.url)
+    page.wait_for_selector("table.groups")
+    for id in (site.sick.id, site.healthy.id):
+        page.check(f"input[aria-label='Select {id} for comparison']")
+    page.click("button:has-text('Compare 2')")
+    page.wait_for_selector(".verdict")
+    assert "algo.learning_rate" in shown(page, ".config")
+    page.wait_for_selector("figure canvas")
+
+
+def test_what_is_not_there_is_said_in_the_servers_words(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/groups/nothere")
+    page.wait_for_selector(".problem")
+    assert "nothere" in shown(page, ".problem")
+    page.said.clear()  # the browser itself reports the 404
+
+
+def test_a_server_that_asks_for_a_token_shows_the_way_in(page: Any, tmp_path: Any) -> None:
+    from rlclinic.serve.http.settings import Settings
+    from rlclinic.serve.http.tokens import Tokens
+
+    root = tmp_path / "runs"
+    token = Tokens(Settings().tokens_path(root)).add("me", "write").token
+    with serving(root, require_token=True) as url:
+        page.goto(url)
+        page.wait_for_selector("h1:has-text('Log in')")
+        page.fill("input[aria-label=Token]", "wrong")
+        page.click("button:has-text('Log in')")
+        page.wait_for_selector(".problem")
+        page.fill("input[aria-label=Token]", token)
+        page.click("button:has-text('Log in')")
+        page.wait_for_selector("h1:has-text('Groups')")
+        page.goto("about:blank")
+    page.said.clear()  # the refusals, as the browser reports them

@@ -1,0 +1,96 @@
+"""Pages of studies, over files as a study leaves them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rlclinic.config import files, to_record
+from rlclinic.runs import studies
+from rlclinic.runs.store import Store
+from rlclinic.treatment.optimize_models import Best, Entry, Ledger, Round
+from rlclinic.treatment.sensitivity import Arm, Row, Sensitivity
+from tests.ops.recorded import record_group
+from tests.serve.web.conftest import serving
+
+CONFIG = to_record(files.load("CartPole-v1:ppo_zoo", []).config)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("studies") / "runs"
+    record_group(root)
+    store = Store(root)
+    for kind, id, found in (("sensitivity", "sabc", sensitivity()), ("optimize", "oabc", ledger())):
+        studies.folder(store, kind, id).mkdir(parents=True)
+        studies.write(store, kind, id, found.model_dump(mode="json"))
+    with serving(root) as url:
+        yield url
+
+
+def sensitivity() -> Sensitivity:
+    arms = tuple(
+        Arm(name=f"algo.gamma x{factor:g}", setting="algo.gamma", factor=factor, value=0.9 + factor / 100) for factor in (0.5, 2.0)
+    )
+    outcomes = ((0.5, 0.3, 0.8, "better"), (2.0, 1.4, 3.0, "worse"))
+    rows = tuple(
+        Row(arm=arm, group=None, n=4, reached=4, effect=effect, low=low, high=high, verdict=verdict)
+        for arm, (effect, low, high, verdict) in zip(arms, outcomes, strict=True)
+    )
+    about: dict[str, Any] = {"id": "sabc", "created": 1.0e9, "target": "CartPole-v1:ppo", "env_id": "CartPole-v1", "algo": "ppo"}
+    return Sensitivity(
+        **about, config=CONFIG, factors=(2.0,), seeds=(1, 2, 3, 4), measure="steps", arms=arms, rows=rows, state="finished",
+        skipped=("ent_coef is 0: there is nothing to multiply",),
+    )  # fmt: skip
+
+
+def ledger() -> Ledger:
+    start = Entry(name="start", source="start", why="the config to begin with", changes=(), config=CONFIG, n=2, reached=1, score=9000.0)
+    faster = Entry(
+        name="lr",
+        source="prescription",
+        why="KL says so",
+        changes=("algo.learning_rate=0.01",),
+        config=CONFIG,
+        n=2,
+        reached=2,
+        score=4000.0,
+    )
+    rounds = (
+        Round(number=1, kind="baseline", seeds=(1, 2), entries=(start,), done=True, winner="start", used_env_steps=20_000),
+        Round(number=2, kind="improve", seeds=(3, 4), entries=(faster,), done=True, winner="lr", used_env_steps=10_000),
+    )
+    best = Best(entry=faster, n=2, reached=2, score=4000.0)
+    about: dict[str, Any] = {"id": "oabc", "created": 1.0e9, "target": "g7k2", "env_id": "CartPole-v1", "algo": "ppo", "outcome": "steps"}
+    return Ledger(
+        **about, budget=100_000, alpha=0.05, threshold=475.0, start=CONFIG, run_env_steps=10_000, rounds=rounds, best=best,
+        state="finished", verdict="not proven",
+    )  # fmt: skip
+
+
+def test_a_sensitivity_study_shows_what_each_number_does(page: Any, url: str) -> None:
+    page.goto(f"{url}/studies")
+    page.click("a:has-text('sabc')")
+    page.wait_for_selector("svg.figure")
+    assert "gamma x0.5 0.5, better" in page.get_attribute("svg.figure", "aria-label").replace("algo.", "")
+    text = page.inner_text("main")
+    assert "0.5 [0.3, 0.8]" in text
+    assert "there is nothing to multiply" in text
+
+
+def test_a_search_shows_what_was_tried_and_what_is_best(page: Any, url: str) -> None:
+    page.goto(f"{url}/optimize/oabc")
+    page.wait_for_selector("svg.figure circle >> nth=1")
+    text = page.inner_text("main")
+    assert "NOT PROVEN" in text
+    assert "algo.learning_rate = 0.01" in text
+    assert "30k of 100k env steps" in text
+
+
+def test_a_search_is_started_with_its_command_shown(page: Any, url: str) -> None:
+    page.goto(f"{url}/studies")
+    page.click("button:has-text('Search…')")
+    page.fill("dialog input >> nth=1", "2M")
+    page.wait_for_selector("dialog code:has-text('rlclinic optimize @last --budget 2000000 --for steps')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
