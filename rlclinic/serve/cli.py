@@ -15,11 +15,14 @@ from typer.core import TyperGroup
 
 from rlclinic.errors import RlclinicError
 from rlclinic.serve import (
+    agent_commands,
     compare_commands,
     diagnose_commands,
     history_commands,
     lint_commands,
+    profile_commands,
     runs_commands,
+    serve_commands,
     status_commands,
     treatment_commands,
     trial_commands,
@@ -73,6 +76,9 @@ history_commands.register(app)
 compare_commands.register(app)
 treatment_commands.register(app)
 trial_commands.register(app)
+serve_commands.register(app)
+agent_commands.register(app)
+profile_commands.register(app)
 config_app = typer.Typer(help="Look at configs.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 
@@ -108,10 +114,12 @@ def train(
     init_from: opt.InitFrom = None,
     env_workers: opt.EnvWorkers = None,
     device: opt.Device = None,
+    engine: opt.Engine = None,
     threads: opt.Threads = None,
     jobs: opt.Jobs = None,
     detach: opt.Detach = False,
     tensorboard: opt.TensorBoard = False,
+    save_replay: opt.SaveReplay = True,
     report: opt.Report = True,
     name: opt.Label = None,
     runs_dir: opt.RunsDir = Path("runs"),
@@ -143,6 +151,7 @@ def _train(request: Any, quiet: bool, as_json: bool, yes: bool) -> "TrainResult"
     with watch.watch(quiet) as view:
         for note in plan.notes:
             view.say(note)
+        console.audit_start(request.runs_dir, "training", request.resume or request.ref or request.init_from or "")
         result = ops.train(plan, watch=None if quiet else view, say=view.say)
     console.print_json(result) if as_json else render.print_train(result)
     if result.signal:
@@ -225,10 +234,10 @@ status_commands.register(app)
 @app.command()
 def stop(run: opt.Selector = "@running", runs_dir: opt.RunsDir = Path("runs"), as_json: opt.Json = False) -> None:
     """Ask runs to save a checkpoint and stop."""
-    from rlclinic import ops
+    from rlclinic.ops import acting
     from rlclinic.serve import console, render
 
-    result = ops.stop(run, runs_dir)
+    result = acting.stop_training(run, runs_dir, by=console.person())
     console.print_json(result) if as_json else render.print_requested(result, "checkpoint and stop")
 
 
@@ -237,10 +246,10 @@ def adjust(
     run: opt.Selector = "@running", changes: opt.Set = None, runs_dir: opt.RunsDir = Path("runs"), as_json: opt.Json = False
 ) -> None:
     """Change a number of a run while it trains: --set algo.ent_coef=0.01."""
-    from rlclinic import ops
+    from rlclinic.ops import acting
     from rlclinic.serve import console, render
 
-    result = ops.adjust(run, changes or [], runs_dir)
+    result = acting.adjust_run(run, changes or [], runs_dir, by=console.person())
     console.print_json(result) if as_json else render.print_requested(result, "set ")
 
 

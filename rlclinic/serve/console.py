@@ -2,11 +2,13 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rlclinic.ops.journal import Caller
     from rlclinic.ops.results import Result
 
 # A pipe has no width; a table must not be cut for it.
@@ -40,6 +42,27 @@ def confirm(question: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def person() -> "Caller":
+    """Whoever types: the audit log names the account."""
+    import getpass
+
+    from rlclinic.ops.journal import Caller
+
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # no account for this number, as in some containers
+        name = "user"
+    return Caller(face="cli", name=name)
+
+
+def audit_start(runs_dir: Path, kind: str, target: str, **about: Any) -> None:
+    """Write down that somebody starts something at a terminal."""
+    from rlclinic.ops.journal import audit
+    from rlclinic.runs.store import Store
+
+    audit(Store(runs_dir), person(), "start", target, kind=kind, **about)
 
 
 def _console(*, stderr: bool) -> "Console":

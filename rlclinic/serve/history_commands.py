@@ -27,10 +27,11 @@ def import_(
     as_json: opt.Json = False,
 ) -> None:
     """Copy runs of other frameworks into the store; their folder is only read."""
-    from rlclinic.ops import imports as operation
+    from rlclinic.ops import acting
     from rlclinic.serve import console, history_text
 
-    result = operation.import_path(path, runs_dir, name=name, threshold=threshold, budget=budget, mapping=mapping or [])
+    by = console.person()
+    result = acting.import_run(path, runs_dir, by=by, name=name, threshold=threshold, budget=budget, mapping=mapping or [])
     console.print_json(result) if as_json else history_text.print_imported(result)
 
 

@@ -75,10 +75,14 @@ Resume = Annotated[
 InitFrom = Annotated[str | None, typer.Option(metavar="RUN", help="Start from a run's weights.", autocompletion=complete_run)]
 EnvWorkers = Annotated[int | None, typer.Option(min=0, help="Processes that step Gymnasium environments.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or auto.")]
+Engine = Annotated[str | None, typer.Option(help="auto, eager, compiled or captured (eager; on a GPU auto).")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads per process (1).")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes at a time (one per core).")]
 Detach = Annotated[bool, typer.Option("--detach", help="Return at once; training outlives this terminal.")]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard event files.")]
+SaveReplay = Annotated[
+    bool, typer.Option("--save-replay/--no-save-replay", help="Keep the replay with the newest checkpoint, so that a resume is exact.")
+]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write the group's report and picture at the end.")]
 Label = Annotated[str | None, typer.Option(help="A label of your own for the group.")]
 RequireThreshold = Annotated[bool, typer.Option("--require-threshold", help="Exit with 4 if the threshold is missed.")]

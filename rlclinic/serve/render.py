@@ -11,6 +11,7 @@ from rlclinic.serve import console, plot
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from rlclinic.ops.acting import Stopped
     from rlclinic.ops.outcomes import (
         ConfigView,
         Diagnostics,
@@ -190,7 +191,7 @@ def print_removed(result: "Removed") -> None:
     print_lines([f"{verb} {plural(len(result.runs), 'run')}{groups}, {size(result.bytes)}: {listed(result.runs)}"])
 
 
-def print_requested(result: "Requested", what: str) -> None:
+def print_requested(result: "Requested | Stopped", what: str) -> None:
     """`stop` and `adjust`."""
     changes = ", ".join(f"{key} = {json.dumps(value)}" for key, value in result.changes.items())
     lines = [f"asked {plural(len(result.runs), 'run')} to {what}{changes}: {listed(result.runs)}"]

@@ -149,6 +149,7 @@ def optimize(
             if resume is not None:
                 result = operation.resume(resume, runs_dir, **running)
             else:
+                console.audit_start(runs_dir, "optimize", target, budget=budget or DEFAULT_BUDGET)
                 wanted: dict[str, Any] = {"budget": budget or DEFAULT_BUDGET, "outcome": goal.value, "run_env_steps": run_env_steps}
                 result = operation.optimize(target, runs_dir, **wanted, changes=changes or [], use_recorded=not no_recorded, **running)
         except Interrupted as error:

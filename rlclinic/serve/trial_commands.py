@@ -57,6 +57,7 @@ Everything = Annotated[bool, typer.Option("--list", help="List the trials that w
 Outcome = Annotated[Judged | None, typer.Option(help="What decides (steps to the threshold, where one is known).")]
 Looks = Annotated[int, typer.Option(help="At most so many looks.")]
 PerLook = Annotated[int, typer.Option(help="Seeds an arm per look.")]
+AllAtOnce = Annotated[int | None, typer.Option("--seeds", min=2, help="So many seeds an arm, in one look: for a GPU.")]
 Alpha = Annotated[float, typer.Option(help="Share of equal arms that may be called different, over all looks.")]
 Margin = Annotated[float, typer.Option(help="Effects within this share count as none.")]
 Rule = Annotated[Rules, typer.Option(help="pocock stops early; obrien-fleming keeps more power for the last look.")]
@@ -85,6 +86,7 @@ def trial(
     outcome: Outcome = None,
     looks: Looks = 4,
     per_look: PerLook = 8,
+    seeds: AllAtOnce = None,
     alpha: Alpha = 0.05,
     margin: Margin = 0.10,
     rule: Rule = Rules.pocock,
@@ -129,6 +131,8 @@ def _request(params: dict[str, Any]) -> "TrialRequest":
     from rlclinic.ops.trial import TrialRequest
 
     asked = {key: value for key, value in params.items() if key in TrialRequest.model_fields and value is not None}
+    if params.get("seeds") is not None:
+        asked |= {"looks": 1, "per_look": params["seeds"]}
     asked |= {key: str(asked[key]) for key in ("outcome", "rule") if key in asked}
     return TrialRequest(**asked | {"rx": _numbers(asked.get("rx") or [])})
 
@@ -145,6 +149,7 @@ def _new(request: "TrialRequest", jobs: int | None, dry_run: bool, quiet: bool, 
         trial_text.print_preview(preview)
     if not yes and not trial_text.ask_to_start():
         raise typer.Exit(2)
+    console.audit_start(request.runs_dir, "trial", " ".join(request.targets) or preview.control, arms=preview.arms)
     with trial_text.View(preview.plan, quiet) as view:
         result = operation.run_trial(preview, request.runs_dir, view, jobs)
     _end(result, as_json)
@@ -175,8 +180,8 @@ def adopt(
     as_json: opt.Json = False,
 ) -> None:
     """Keep a trial's winner as a variant in ./config/environments, with its evidence as comments."""
-    from rlclinic.ops import adopt as operation
+    from rlclinic.ops import acting
     from rlclinic.serve import console, trial_text
 
-    result = operation.adopt(tid, ref, runs_dir, force=force, dry_run=dry_run)
+    result = acting.adopt_trial(tid, ref, runs_dir, by=console.person(), force=force, dry_run=dry_run)
     console.print_json(result) if as_json else trial_text.print_adopted(result)

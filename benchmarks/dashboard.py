@@ -1,0 +1,164 @@
+"""How long a person waits for the dashboard, measured in a real Chromium over a real server.
+
+first curve   a run with 100,000 rows of 113 columns: from the click to the first drawn curve; the server has just been started and
+              has read nothing, the browser has an empty cache. Median of several servers. The first curve is a look at 1,500
+              rows; the one with every row in it, each place with its lowest and highest, takes its place.
+row to point  from a row's bytes in metrics.csv to the number on the screen, while the run trains. Median and largest of 25 rows.
+"""
+
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import numpy as np
+
+from benchmarks import provenance
+from rlclinic import metrics
+from rlclinic.config import files
+from rlclinic.runs.record import Run
+from rlclinic.runs.store import Store
+from rlclinic.runs.writer import RunWriter
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+COMMAND = "python -m benchmarks.dashboard"
+TRAIN, EVAL = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean"
+COLUMNS = list(metrics.METRICS)[:113]
+"""As many columns as PPO writes."""
+RARE = 30
+"""How many of them are blank in most rows: evaluations, and sentinels that are computed about fifty times in a run."""
+
+
+def row(what: str, value: float, bar: float | None, stretch: float | None, samples: list[float]) -> dict[str, Any]:
+    """One line of the table; less is better."""
+    found = {"what": what, "unit": "s", "value": value, "better": "lower", "bar": bar, "stretch": stretch, "command": COMMAND}
+    return found | {"samples": [round(each, 3) for each in samples]}
+
+
+def long_run(root: Path, rows: int) -> Run:
+    """A finished run with very many rows, as wide and as full as those of training: about 1.6 kB each."""
+    config = files.load("CartPole-v1:ppo", []).config
+    run = Store(root).create_group([config]).runs[0]
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(512, len(COLUMNS)))
+    often = [name for name in COLUMNS if not name.startswith("val/")][: len(COLUMNS) - RARE]
+    with RunWriter(run.path, COLUMNS) as writer:
+        for epoch in range(1, rows + 1):
+            filled = COLUMNS if epoch % 100 == 0 else often
+            values = dict(zip(filled, noise[epoch % 512].tolist(), strict=False))
+            writer.row(
+                {**values, "time": 1.7e9 + epoch, "total_timesteps": 512.0 * epoch, "epoch": float(epoch), TRAIN: 500.0 * epoch / rows}
+            )
+        writer.status("finished", 512 * rows)
+    return run
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[str]:
+    """`rlclinic serve` on a free port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(port), "--runs-dir", str(root), "--no-mcp"]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        while not _answers(url):
+            if process.poll() is not None:
+                raise SystemExit("the server ended before it answered; see: rlclinic serve")
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/api/v1/health", timeout=5):
+            return True
+    except (URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def first_curve(browser: Any, root: Path, run: Run) -> tuple[float, float]:
+    """Seconds from asking for the page to its first curve, and to the one with every row in it; the server has read nothing yet."""
+    with serving(root) as url:
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        page.goto("about:blank")
+        page.goto(f"{url}/runs/{run.id}", wait_until="commit")
+        page.wait_for_selector(".main-chart canvas", timeout=120_000)
+        while not (whole := page.evaluate("performance.getEntriesByName('whole-curve').map((mark) => mark.startTime)")):
+            page.wait_for_timeout(20)
+        first = page.evaluate("performance.getEntriesByName('first-curve')[0].startTime")
+        context.close()
+    return first / 1000.0, whole[0] / 1000.0
+
+
+def row_to_point(browser: Any, root: Path, count: int) -> list[float]:
+    """Seconds from the bytes of a row to its number on the screen, for each of `count` rows."""
+    run = Store(root).create_group([files.load("CartPole-v1:ppo", []).config]).runs[0]
+    took = []
+    with RunWriter(run.path, COLUMNS) as writer, serving(root) as url:
+        _append(writer, 1)
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        page.goto(f"{url}/groups/{run.group_id}")
+        page.wait_for_selector(".main-chart .readout:has-text('1,001')", timeout=60_000)
+        page.wait_for_timeout(3_000)
+        for epoch in range(2, count + 2):
+            _append(writer, epoch)
+            start = time.perf_counter()
+            page.wait_for_selector(f".main-chart .readout:has-text('{1000 + epoch:,}')", timeout=60_000)
+            took.append(time.perf_counter() - start)
+            # Rows of a real run come at any moment, not right after the last one was drawn.
+            page.wait_for_timeout(200 + 37 * (epoch % 11))
+        context.close()
+    return took
+
+
+def _append(writer: RunWriter, epoch: int) -> None:
+    writer.row({"time": time.time(), "total_timesteps": 512.0 * epoch, "epoch": float(epoch), TRAIN: 1000.0 + epoch})
+    writer.flush()
+    writer.status("running", 512 * epoch, return_mean=1000.0 + epoch)
+
+
+def main() -> None:
+    parser = provenance.parser(__doc__)
+    args = parser.parse_args()
+    if CHROMIUM is None:
+        raise SystemExit("no Chromium is installed: nothing was measured.\n  Type: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    rows, servers, live = (5_000, 1, 3) if args.quick else (100_000, 7, 25)
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        run = long_run(Path(name) / "long", rows)
+        opened = [first_curve(browser, Path(name) / "long", run) for _ in range(servers)]
+        news = row_to_point(browser, Path(name) / "live", live)
+        browser.close()
+    firsts, wholes = ([pair[place] for pair in opened] for place in (0, 1))
+    found = [
+        row(f"first curve of a run with {rows:,} rows", statistics.median(firsts), 1.5, 0.7, firsts),
+        row(f"the same with every one of the {rows:,} rows in it", statistics.median(wholes), None, None, wholes),
+        row("metric row on disk to point on screen, median", statistics.median(news), 2.0, 1.0, news),
+        row("metric row on disk to point on screen, slowest", max(news), 2.0, 1.0, news),
+    ]
+    for each in found:
+        print(f"{each['what']}: {each['value']:.2f} s (bar {each['bar']}, stretch {each['stretch']})")
+    print(provenance.write("dashboard", found, provenance.provenance(COMMAND), args.quick))
+
+
+if __name__ == "__main__":
+    main()

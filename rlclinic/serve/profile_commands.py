@@ -1,0 +1,67 @@
+"""`rlclinic profile`: where training time goes, and what would change it."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlclinic.serve import options as opt
+
+if TYPE_CHECKING:
+    from rlclinic.ops.profile import Profile
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(profile)
+
+
+def profile(
+    ref: Annotated[str, typer.Argument(help="What to look into: CartPole-v1:ppo, a YAML file.", autocompletion=opt.complete_reference)],
+    changes: opt.Set = None,
+    members: Annotated[int, typer.Option("--seeds", min=1, help="Seeds that train together.")] = 1,
+    device: opt.Device = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long each measurement takes.")] = 1.5,
+    compiling: Annotated[bool, typer.Option("--compile", help="Also measure engines that take a minute to compile.")] = False,
+    quiet: opt.Quiet = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Measure where an iteration's time goes, and which settings would make it faster."""
+    from rlclinic.ops import profile as operation
+    from rlclinic.serve import console
+
+    asked = [*(changes or []), *([] if device is None else [f"run.device={device}"])]
+    tell = None if quiet or as_json else lambda what: print(f"measuring {what}", file=sys.stderr)
+    found = operation.profile(ref, asked, members=members, seconds=seconds, compiling=compiling, watch=tell)
+    console.print_json(found) if as_json else print_profile(found)
+
+
+def print_profile(found: "Profile") -> None:
+    """The table, the variants, and the line to type."""
+    from rlclinic.serve import console
+
+    shown = console.results()
+
+    def say(text: str) -> None:
+        shown.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    seeds = "" if found.members == 1 else f", {found.members} seeds"
+    say(f"{found.config}{seeds}, {found.device}, {found.engine} engine: {found.env_steps_per_second:,.0f} env steps/s")
+    iteration = f"{found.iteration_seconds * 1e3:.1f} ms per iteration of {found.env_steps_per_iteration} env steps"
+    busy = "" if found.gpu_busy is None else f" · GPU busy {found.gpu_busy:.0%}"
+    say(f"{iteration} · memory {found.memory_mib:,.0f} MiB{busy}")
+    say("")
+    for phase in sorted(found.phases, key=lambda each: -each.seconds):
+        if phase.share >= 0.001:
+            say(f"  {phase.name:<10} {phase.share:>6.1%} {phase.seconds * 1e3:>9.2f} ms")
+    say("")
+    for variant in found.variants:
+        mark = "  *" if variant.learns_otherwise else ""
+        told = variant.refused or f"{variant.env_steps_per_second:>11,.0f} env steps/s  {variant.factor:.2f}x{mark}"
+        say(f"  {' '.join(variant.changes):<48} {told}")
+    if any(variant.learns_otherwise for variant in found.variants):
+        say("  * changes what is learned, not only how fast")
+    if found.prescription:
+        say("")
+        say("rx        " + " ".join(f"--set {change}" for change in found.prescription))
+    say(f"note      {found.note}")

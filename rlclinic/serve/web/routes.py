@@ -1,0 +1,56 @@
+"""The dashboard's files: one page for every address of ours, and what it loads. What it shows comes from the API, its first curve
+from here."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+
+from rlclinic.ops.curves import Axis, get_curves
+from rlclinic.ops.runs import EVAL_RETURN, TRAIN_RETURN
+from rlclinic.serve.http.context import Here, find, tagged
+
+FILES: Final = Path(__file__).parent / "static"
+PAGES: Final = (
+    "/",
+    "/login",
+    "/groups/{id}",
+    "/runs/{id}",
+    "/compare",
+    "/trials",
+    "/trials/{id}",
+    "/studies",
+    "/sensitivity/{id}",
+    "/optimize/{id}",
+)
+
+router = APIRouter(include_in_schema=False)
+
+
+def page() -> FileResponse:
+    """The frame of every page; the address says which one it draws."""
+    return FileResponse(FILES / "index.html", media_type="text/html")
+
+
+def icon() -> FileResponse:
+    """What browsers ask for unasked."""
+    return FileResponse(FILES / "icon.svg", media_type="image/svg+xml")
+
+
+@router.get("/first-curve")
+def first_curve(request: Request, here: Here, of: Annotated[str, Query(max_length=80)], axis: Axis = "steps") -> Response:
+    """The return of a group or run as far as it can be had at once: the page draws it while the rest is read."""
+    return tagged(request, get_curves([find(here, of).id], here.root, names=[TRAIN_RETURN, EVAL_RETURN], axis=axis, rough=True))
+
+
+for address in PAGES:
+    router.add_api_route(address, page, methods=["GET", "HEAD"])
+router.add_api_route("/favicon.ico", icon)
+
+
+def mount(app: FastAPI) -> None:
+    """Serve the dashboard from an app that has the API."""
+    app.include_router(router)
+    app.mount("/static", StaticFiles(directory=FILES), name="static")

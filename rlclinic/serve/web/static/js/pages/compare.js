@@ -1,0 +1,252 @@
+// Groups side by side: curves, tests that say how sure a difference is, and what differs in their configs.
+
+import { get } from "../api.js";
+import { Chart, inked, onto, Sheet } from "../chart.js";
+import { command, empty, h, problem, put, status, table } from "../dom.js";
+import { num, range, short } from "../format.js";
+import { segments, state } from "../state.js";
+
+const COLOURS = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c6", "--c5", "--c7"];
+
+export async function draw(main) {
+  document.title = "Compare · rlclinic";
+  const st = state({ of: "", axis: "env steps" });
+  const chosen = st.of ? st.of.split(",").filter(Boolean) : [];
+  const body = h("div", { class: "stack wideset" });
+  const sheet = new Sheet();
+  const to = (ids) => document.dispatchEvent(new CustomEvent("navigate-to", { detail: `/compare?of=${ids.join(",")}` }));
+  const pick = h(
+    "select",
+    { "aria-label": "Add a group", onchange: () => pick.value && to([...chosen, pick.value]) },
+    h("option", { value: "" }, "add a group…"),
+  );
+  put(
+    main,
+    h(
+      "div",
+      { class: "head" },
+      h(
+        "div",
+        { class: "grow" },
+        h("h1", null, "Compare"),
+        h("p", { class: "quiet" }, "All against the first. Differences come with how sure they are."),
+      ),
+    ),
+    h(
+      "div",
+      { class: "tools" },
+      chosen.map((id, i) =>
+        h(
+          "span",
+          { class: "tag" },
+          h("strong", { css: { color: `var(${COLOURS[i % 8]})` } }, String.fromCharCode(65 + i)),
+          " ",
+          h("a", { href: `/groups/${id}` }, id),
+          h("button", { type: "button", "aria-label": `Leave out ${id}`, onclick: () => to(chosen.filter((other) => other !== id)) }, "✕"),
+        ),
+      ),
+      pick,
+    ),
+    body,
+  );
+  const { items } = await get("/groups", { limit: 200 });
+  for (const row of items.filter((each) => !chosen.includes(each.id)))
+    pick.append(h("option", { value: row.id }, `${row.id}  ${row.label ? `${row.label}, ` : ""}${row.name}`));
+  if (chosen.length < 2) {
+    put(body, empty("Pick two or more groups", "Choose them above, or tick them in the list of groups.", "rlclinic compare @last~1 @last"));
+    return () => sheet.destroy();
+  }
+  put(body, h("p", { class: "loading" }, "Comparing…"));
+  try {
+    const found = await get("/compare", { of: chosen });
+    const names = Object.fromEntries(items.map((row) => [row.id, row.label]));
+    show(body, found, sheet, st, names);
+  } catch (error) {
+    put(
+      body,
+      problem(error, () => draw(main)),
+    );
+  }
+  return () => sheet.destroy();
+}
+
+function show(body, { compared, next }, sheet, st, names) {
+  const picture = h("div");
+  const colour = Object.fromEntries(compared.sides.map((side, i) => [side.label, COLOURS[i % 8]]));
+  const axes = [...new Set(compared.curves.map((curve) => curve.axis))];
+  let chart = null;
+  const paint = () => {
+    const bands = compared.curves.filter((curve) => curve.axis === st.axis);
+    if (!bands.length) {
+      put(picture, h("p", { class: "quiet" }, "There is no return that all of them have."));
+      return;
+    }
+    const x = [...new Set(bands.flatMap((band) => band.x))].toSorted((a, b) => a - b);
+    const lines = bands.map((band) => ({
+      label: nameOf(compared, band.label, names),
+      colour: colour[band.label],
+      values: onto(x, band.x, band.center),
+      low: onto(x, band.x, band.low),
+      high: onto(x, band.x, band.high),
+      width: 2.4,
+    }));
+    chart?.destroy();
+    chart = new Chart(sheet, {
+      title: `Return by ${st.axis}`,
+      bare: true,
+      unit: `${compared.measure ?? ""} return`,
+      axis: st.axis === "env steps" ? "steps" : "seconds",
+      x,
+      height: 340,
+      threshold: compared.threshold,
+      lines,
+    });
+    put(picture, chart.node);
+    chart.resize();
+  };
+  put(
+    body,
+    verdicts(compared, names),
+    h(
+      "section",
+      { class: "card" },
+      h(
+        "header",
+        null,
+        h("h2", null, "Return"),
+        h("span", { class: "faint" }, "interquartile mean over seeds and its 95 % interval"),
+        h(
+          "div",
+          { class: "end" },
+          axes.length > 1 &&
+            segments(
+              h,
+              "Against",
+              axes.map((axis) => [axis, axis === "env steps" ? "env steps" : "wall time"]),
+              st.axis,
+              (axis) => {
+                st.set({ axis });
+                paint();
+              },
+            ),
+        ),
+      ),
+      picture,
+    ),
+    outcomes(compared, colour, names),
+    configs(compared, colour),
+    phases(compared),
+    next.map(command),
+    compared.notes.map((note) => h("p", { class: "faint" }, note)),
+  );
+  paint();
+}
+
+const nameOf = (compared, label, names) => {
+  const side = compared.sides.find((each) => each.label === label);
+  return `${label} ${names[side.name] || side.name}`;
+};
+
+function verdicts(compared, names) {
+  return compared.pairs.map((pair) =>
+    h(
+      "div",
+      { class: `verdict ${{ better: "good", worse: "bad", mixed: "warn" }[pair.verdict] ?? ""}` },
+      h("b", null, nameOf(compared, pair.second, names)),
+      status(pair.verdict),
+      h("span", null, `${["better", "worse"].includes(pair.verdict) ? "than" : "against"} ${nameOf(compared, pair.first, names)}`),
+      pair.improvement && h("span", null, `P(higher return) ${range(pair.improvement, 2)}`),
+      h("span", { class: "quiet" }, pair.reason),
+      h(
+        "details",
+        null,
+        h("summary", null, "tests"),
+        table(
+          ["outcome", { text: "difference", num: true }, { text: "p", num: true }, { text: "p, corrected", num: true }, "test"],
+          pair.contrasts.map((each) => [
+            each.outcome,
+            range(each.difference),
+            num(each.p, 2),
+            num(each.p_holm, 2),
+            `${each.method} (${each.why})`,
+          ]),
+          { label: "Tests" },
+        ),
+      ),
+    ),
+  );
+}
+
+function outcomes(compared, colour, names) {
+  const heads = [
+    "outcome",
+    ...compared.outcomes.map((each) => ({
+      text: h("span", { css: { color: inked(colour[each.label]) } }, nameOf(compared, each.label, names)),
+      num: true,
+    })),
+  ];
+  const row = (name, value) => [name, ...compared.outcomes.map(value)];
+  const rows = [
+    row("seeds", (each) => each.runs),
+    compared.threshold !== null &&
+      row(`reached ${num(compared.threshold)}`, (each) => (each.reached === null ? "–" : `${each.reached} of ${each.runs}`)),
+    row(`return at ${short(compared.common_env_steps)}, IQM`, (each) => range(each.common)),
+    row("mean return over all steps", (each) => range(each.area)),
+    compared.threshold !== null &&
+      row("env steps to the threshold", (each) =>
+        each.steps
+          ? `${short(each.steps.value)}${each.steps.low !== null ? ` [${short(each.steps.low)}, ${short(each.steps.high)}]` : ""}`
+          : "–",
+      ),
+    row("best", (each) => num(each.best)),
+    row("spread over seeds", (each) => range(each.spread)),
+    row("fell below its best by", (each) => range(each.fall)),
+    row("env steps/s of a run", (each) => short(each.fps)),
+  ].filter(Boolean);
+  return h("section", { class: "card" }, h("header", null, h("h2", null, "Outcomes")), table(heads, rows, { label: "Outcomes" }));
+}
+
+function configs(compared, colour) {
+  const { differences, same } = compared.config;
+  const heads = [
+    "setting",
+    ...compared.sides.map((side) => ({ text: h("span", { css: { color: inked(colour[side.label]) } }, side.label) })),
+    "change",
+    "what that usually does",
+  ];
+  return h(
+    "section",
+    { class: "card config" },
+    h("header", null, h("h2", null, "Settings that differ"), h("span", { class: "faint" }, `${same} are the same`)),
+    differences.length
+      ? table(
+          heads,
+          differences.map((each) => [
+            each.key,
+            ...each.shown.map((text) => h("span", { class: "mono" }, text)),
+            each.change,
+            h("span", { class: "faint" }, each.usual, each.trials > 0 && ` ${each.adopted} of ${each.trials} recorded trials adopted it.`),
+          ]),
+          { label: "Settings that differ" },
+        )
+      : h("p", { class: "quiet" }, "None."),
+  );
+}
+
+function phases(compared) {
+  if (!compared.phases.length) return null;
+  const heads = [
+    "metric",
+    ...compared.sides.flatMap((side) => ["first third", "second", "last"].map((part) => ({ text: `${side.label} ${part}`, num: true }))),
+  ];
+  return h(
+    "details",
+    { class: "card" },
+    h("summary", null, "Metrics by third of the run"),
+    table(
+      heads,
+      compared.phases.map((row) => [h("span", { title: row.meaning }, row.metric), ...row.values.flat().map((value) => num(value))]),
+      { label: "Metrics by third" },
+    ),
+  );
+}

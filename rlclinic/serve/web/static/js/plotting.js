@@ -1,0 +1,82 @@
+// What uPlot is told: columns, bands, scales and colours.
+
+/** A colour (or another value) of the present theme. */
+export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function fade(colour, alpha) {
+  const hex = colour.replace("#", "");
+  const [r, g, b] = [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  return `rgba(${r}, ${g}, ${b}, ${alpha})`;
+}
+
+/** The range of what is read, with as much again on each side for spikes: one of them must not flatten the rest. */
+function calm(lines, low, high) {
+  const read = lines
+    .filter((each) => !each.envelope)
+    .flatMap((each) => [...each.values, ...(each.low ?? []), ...(each.high ?? [])])
+    .filter((value) => value !== null && value !== undefined);
+  if (!read.length) return [low, high];
+  const least = read.reduce((a, b) => Math.min(a, b)),
+    most = read.reduce((a, b) => Math.max(a, b));
+  const room = 0.5 * (most - least || Math.abs(most) || 1);
+  return [Math.max(low, least - room), Math.min(high, most + room)];
+}
+
+/** A scale that shows the data, and the threshold and the healthy band where they are near. */
+export function span(spec, low, high) {
+  if (spec.lines.some((each) => each.envelope)) [low, high] = calm(spec.lines, low, high);
+  if (low === null || high === null || !Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
+  const size = high - low || Math.abs(high) || 1;
+  const { threshold } = spec;
+  if (threshold !== null && threshold !== undefined && Math.abs(threshold - (low + high) / 2) < 20 * size) {
+    low = Math.min(low, threshold);
+    high = Math.max(high, threshold);
+  }
+  for (const end of spec.band ?? [])
+    if (end !== null && end > low - 0.75 * size && end < high + 0.75 * size) [low, high] = [Math.min(low, end), Math.max(high, end)];
+  const room = 0.06 * (high - low || size);
+  // What is never negative must not seem to be.
+  return [low >= 0 && low - room < 0 ? 0 : low - room, high + room];
+}
+
+/** Of a logarithmic axis only the powers of ten, and of many every second. */
+export function decades(u, ticks) {
+  const whole = ticks.filter((tick) => Number.isInteger(Math.round(Math.log10(tick) * 1e6) / 1e6));
+  const step = Math.ceil(whole.length / 5);
+  return ticks.map((tick) => (whole.indexOf(tick) % step === 0 && whole.includes(tick) ? tick : null));
+}
+
+export function logRange(u, low, high) {
+  if (!low || !high || low <= 0) return [0.01, 1];
+  return [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high * 1.0001))];
+}
+
+/** uPlot's series, bands and columns: what is healthy first, bands next, then raw lines, then what is read. */
+export function parts(spec) {
+  const series = [{}],
+    bands = [],
+    data = [spec.x];
+  const positive = (values) => (spec.log ? values.map((value) => (value > 0 ? value : null)) : values);
+  const push = (values, options) =>
+    data.push(positive(values)) && series.push({ points: { show: false }, spanGaps: true, pxAlign: 0, ...options }) - 1;
+  const area = (low, high, fill, label, edge) => {
+    const top = push(high, { label: `${label} high`, width: edge ? 1 : 0, stroke: edge });
+    const bottom = push(low, { label: `${label} low`, width: edge ? 1 : 0, stroke: edge });
+    bands.push({ series: [top, bottom], fill });
+  };
+  if (spec.healthy) area(spec.healthy.low, spec.healthy.high, css("--healthy"), "healthy", css("--healthy-edge"));
+  for (const each of spec.lines)
+    if (each.low && each.fill !== 0) area(each.low, each.high, fade(css(each.colour), each.fill ?? 0.17), each.label);
+  for (const each of spec.lines)
+    if (each.raw) push(each.raw, { label: `${each.label} raw`, stroke: fade(css(each.colour), 0.28), width: 1 });
+  for (const each of spec.lines) {
+    push(each.values, {
+      label: each.label,
+      stroke: each.alpha ? fade(css(each.colour), each.alpha) : css(each.colour),
+      width: each.width ?? 2,
+      dash: each.dash,
+      points: each.points ? { show: true, size: 6, fill: css("--card"), width: 1.6 } : { show: false },
+    });
+  }
+  return { series, bands, data };
+}
