@@ -34,6 +34,10 @@ class Thermostat(gymnasium.Env[Any, Any]):
         return np.array([self.inside, self.outside], np.float32)
 
 
+# So that a command line can name it too: PYTHONPATH=examples rlclinic train mine.yaml, with env.id own_environment:Thermostat-v0.
+gymnasium.register("Thermostat-v0", entry_point=Thermostat, max_episode_steps=96)
+
+
 if __name__ == "__main__":
     env_steps = int(sys.argv[1]) if len(sys.argv) > 1 else 40_000
     config = {

@@ -11,12 +11,13 @@ import shutil
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.diagnosis import buoy, docking, faulty, packing
+from benchmarks.diagnosis import buoy, docking, faulty, packing, replay_cells
 from benchmarks.diagnosis import cells as corpus_cells
 from benchmarks.diagnosis.cells import Cell
 
@@ -28,7 +29,7 @@ def train(cells: list[Cell], device: str) -> list[packing.Entry]:
     from rlclinic.runs import history
     from rlclinic.runs.store import Store
     from rlclinic.training.__main__ import train_runs
-    from tests.mutations import bugs
+    from tests.mutations import bugs, replay_bugs
 
     docking.register()
     buoy.register()
@@ -43,7 +44,8 @@ def train(cells: list[Cell], device: str) -> list[packing.Entry]:
         with ExitStack() as planted:
             planted.enter_context(faulty.planted([cell.env for cell in cells for _ in cell.seeds]))
             if cells[0].bug is not None:
-                planted.enter_context(bugs.planted(next(bug for bug in bugs.BUGS if bug.id == cells[0].bug)))
+                known = (*bugs.BUGS, *replay_bugs.BUGS)
+                planted.enter_context(bugs.planted(next(bug for bug in known if bug.id == cells[0].bug)))
             train_runs([run for group in groups for run in group.runs])
         return [
             packing.Entry(cell.about(), tuple(_plain(history.of_run(run), cell, run.seed) for run in group.runs))
@@ -83,6 +85,8 @@ def work(jobs: list[list[Cell]], waiting: Any, done: Any, device: str) -> None:
 def cost(cells: list[Cell]) -> float:
     """A guess, to start the longest first."""
     config = cells[0].config
+    if config.algo.loop == "off_policy":
+        return config.run.max_env_steps * (0.4 + config.updates_per_turn / config.turn_size) * (5 + sum(len(cell.seeds) for cell in cells))
     updates = getattr(config.algo, "n_epochs", 1) * max(1, config.rollout_size // max(1, config.batch_rows))
     iterations = config.run.max_env_steps / config.rollout_size
     members = sum(len(cell.seeds) for cell in cells)
@@ -94,6 +98,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--shard", default="1/1")
     parser.add_argument("--tasks", default="")
+    parser.add_argument("--family", default="on-policy", choices=("on-policy", replay_cells.FAMILY))
     parser.add_argument("--causes", default="", help="only cells with one of these causes")
     parser.add_argument("--gpu", type=int, default=0, help="processes on the GPU; 0: everything on the CPU")
     parser.add_argument("--cpu", type=int, default=2)
@@ -104,7 +109,8 @@ def main() -> None:
     buoy.register()
     index, count = (int(part) for part in asked.shard.split("/"))
     tasks, causes = set(filter(None, asked.tasks.split(","))), set(filter(None, asked.causes.split(",")))
-    cells = [c for c in corpus_cells.all_cells() if not tasks or c.task.id in tasks]
+    everything = replay_cells.all_cells() if asked.family == replay_cells.FAMILY else corpus_cells.all_cells()
+    cells = [c for c in everything if not tasks or c.task.id in tasks]
     cells = [c for c in cells if not causes or causes & {f.cause for f in c.faults}]
     if asked.steps < 1:
         cells = [replace(c, config=_shorter(c.config, asked.steps)) for c in cells]
@@ -125,8 +131,10 @@ def _shorter(config: Any, share: float) -> Any:
     )
 
 
-def run(jobs: list[list[Cell]], gpu: int, cpu: int, seconds: float) -> list[packing.Entry]:
-    """Train cohorts in processes; whatever is not done in time is dropped."""
+def run(
+    jobs: list[list[Cell]], gpu: int, cpu: int, seconds: float, keep: Callable[[list[packing.Entry]], None] | None = None
+) -> list[packing.Entry]:
+    """Train cohorts in processes; whatever is not done in time is dropped. `keep` is given each cohort's groups as they come."""
     context = multiprocessing.get_context("fork")
     large, small, done = context.Queue(), context.Queue(), context.Queue()
     for number, job in enumerate(jobs):
@@ -152,6 +160,8 @@ def run(jobs: list[list[Cell]], gpu: int, cpu: int, seconds: float) -> list[pack
             print(result, flush=True)
         else:
             entries.extend(result)
+            if keep is not None:
+                keep(result)
     for number in sorted(missing):
         print("not done:", jobs[number][0].id, len(jobs[number]), flush=True)
     for worker in workers:

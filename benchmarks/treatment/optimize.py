@@ -1,21 +1,28 @@
 """Env steps until a search holds a config that solves its task reliably: `optimize` beside random search and Optuna's TPE.
 
     python -m benchmarks.treatment.optimize draw            draws the bad starts and freezes them in bad_starts.json
-    python -m benchmarks.treatment.optimize run [--methods ours random tpe] [--starts 0 1 ...] [--repetitions 2]
+    python -m benchmarks.treatment.optimize run [--methods ours random tpe] [--starts 0 1 ...] [--repetitions 2] [--jobs 2]
+    python -m benchmarks.treatment.optimize rows            the figures, from the searches that were made
+
+Each search has one core to itself; `run` goes on where it was, and may run on another machine (CELLS.json is all it leaves).
 
 Two bad starts on each of five environments, drawn by a fixed seed; a draw counts if none of two runs reaches the threshold, and
 if it takes at most 12,000 gradient steps. All
 methods have the same 3M env steps, length of runs, pruning and rule for "reliable" (five of six runs, two of which picked it);
 they differ in what they propose. The blind ones begin with the start too, and propose eight points at a time from the ranges that
 tuned settings span. A config that a method calls reliable is checked on ten fresh seeds, which cost it nothing: below eight it
-counts as not found.
+counts as not found. Where `optimize` has found one, the others are stopped once they have spent as much without: they have lost.
 """
 
 import json
+import math
+import multiprocessing
+import queue
 import random
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +41,8 @@ from rlclinic.treatment.optimize_models import Entry, Ledger
 from rlclinic.treatment.study import Study
 
 STARTS = Path(__file__).with_name("bad_starts.json")
+CELLS = Path(__file__).with_name("optimize_cells.json")
+"""Every search that was made."""
 SEED = 20_260
 BUDGET = 3_000_000
 METHODS = ("ours", "random", "tpe")
@@ -41,6 +50,8 @@ AT_A_TIME = 8
 MOST_GRADIENT_STEPS = 12_000
 """Of a start: more would only take long."""
 CHECKED, PASSED = 10, 8
+BAR, STRETCH = 0.7, 0.9
+"""Shares of contests: 14 and 18 of 20."""
 TASKS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"threshold": 475, "limit": 500, "length": 100_000, "kwargs": {}},
     "Acrobot-v1": {"threshold": -100, "limit": 500, "length": 100_000, "kwargs": {}},
@@ -114,7 +125,7 @@ def reached(folder: Path, config: Config, seeds: Sequence[int]) -> int:
     """How many runs of a config reach its threshold; where they lay is forgotten."""
     shutil.rmtree(folder, ignore_errors=True)
     store = Store(folder)
-    work = Study(store, "sensitivity", "check")
+    work = Study(store, "sensitivity", "check", cores=1)
     (folder / "@sensitivity" / "check").mkdir(parents=True)
     ready = prepared(config, config.run.max_env_steps, "steps")
     group = study.train(work, {"check": ready}, seeds)["check"]
@@ -162,20 +173,23 @@ def uniform(config: Config, seed: int) -> dict[str, float]:
     return {name: dice.random() for name in optimize_search.space(config)}
 
 
-def search(start: dict[str, Any], method: str, repetition: int, folder: Path) -> dict[str, Any]:
-    """One search until it holds a reliable config or its budget is used up; then the check on fresh seeds."""
+def search(start: dict[str, Any], method: str, repetition: int, folder: Path, most: int = BUDGET) -> dict[str, Any]:
+    """One search until it holds a reliable config or its budget is used up, or `most` env steps; then the check on fresh seeds."""
     shutil.rmtree(folder, ignore_errors=True)
     store = Store(folder)
     # Repetitions differ in their seeds, and so in what blind methods draw.
     trials.fresh_seeds(store, 10_000 * repetition)
     request = Request(start["env"], from_record(start["config"]), BUDGET, use_optuna=method == "tpe", recorded=False)
     ledger = optimize.begin(store, request)
-    enough: Callable[[Ledger], bool] = lambda known: known.best is not None and known.best.reliable  # noqa: E731
+
+    def enough(known: Ledger) -> bool:
+        return (known.best is not None and known.best.reliable) or known.spent >= most
+
     if method == "ours":
-        ledger = optimize.carry_out(store, ledger, enough=enough)
+        ledger = optimize.carry_out(store, ledger, enough=enough, cores=1)
     else:
         with blind(method == "tpe"):
-            ledger = optimize.carry_out(store, ledger, enough=enough)
+            ledger = optimize.carry_out(store, ledger, enough=enough, cores=1)
     best = ledger.best
     found = best is not None and best.reliable
     passed = reached(folder / "check", best.entry.made(), range(90_000, 90_000 + CHECKED)) if found and best is not None else 0
@@ -186,6 +200,7 @@ def search(start: dict[str, Any], method: str, repetition: int, folder: Path) ->
         "spent": ledger.spent,
         "checked": passed,
         "steps": ledger.spent if passed >= PASSED else None,
+        "stopped_at": most if not found and most < BUDGET else None,
         "configs": len(ledger.tried),
         "changes": list(best.entry.changes) if best else [],
     }
@@ -207,41 +222,106 @@ def to_rows(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             wins = sum(ours < other for ours, other in pairs)
             rows.append({
                 "what": f"optimize: fewer env steps to a reliable config than {method}", "unit": f"of {len(pairs)}", "value": wins,
-                "better": "higher", "bar": 14, "stretch": 18, "command": "python -m benchmarks.treatment.optimize run",
+                "better": "higher", "bar": math.ceil(BAR * len(pairs)), "stretch": math.ceil(STRETCH * len(pairs)),
+                "command": "python -m benchmarks.treatment.optimize run",
             })  # fmt: skip
     return rows
 
 
+Task = tuple[int, int, str]
+"""Start, repetition, method."""
+
+
+def tasks(starts: Sequence[int], repetitions: int, methods: Sequence[str], done: Sequence[dict[str, Any]]) -> list[Task]:
+    """Searches that are still to be made; the methods of one contest stand together, so that a time limit leaves whole ones."""
+    known = {(each["start"], each["repetition"], each["method"]) for each in done}
+    wanted = [(start, again, method) for again in range(repetitions) for start in starts for method in methods]
+    return [task for task in wanted if task not in known]
+
+
+def ready(waiting: Sequence[Task], to_beat: Mapping[tuple[int, int], int]) -> Task | None:
+    """The next search that can be made: other methods' once it is known what they have to beat, and those first, to end a contest."""
+    others = (task for task in waiting if task[2] != "ours" and task[:2] in to_beat)
+    return next(others, None) or next((task for task in waiting if task[2] == "ours"), None)
+
+
+def carry_out(todo: Sequence[Task], done: Sequence[dict[str, Any]], scratch: Path, jobs: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """The searches as they end, each in a process of its own; what takes longer than `seconds` in all is given up."""
+    starts = json.loads(STARTS.read_text())["starts"]
+    ends, waiting, left = time.monotonic() + seconds, list(todo), len(todo)
+    # Without a search of ours to wait for, the others go all the way.
+    to_beat = {task[:2]: BUDGET for task in todo if (*task[:2], "ours") not in todo} | _found(done)
+    context = multiprocessing.get_context("fork")
+    answers: Any = context.Queue()
+    running: list[Any] = []
+    while left and time.monotonic() < ends:
+        while len(running) < jobs and (task := ready(waiting, to_beat)) is not None:
+            waiting.remove(task)
+            most = to_beat.get(task[:2], BUDGET) if task[2] != "ours" else BUDGET
+            running.append(
+                context.Process(target=_searched, args=(task, starts[task[0]], scratch / "-".join(map(str, task)), most, answers))
+            )
+            running[-1].start()
+        try:
+            found = answers.get(timeout=1.0)
+        except queue.Empty:
+            found = None
+        running = [process for process in running if process.is_alive()]
+        if found is not None:
+            left -= 1
+            to_beat |= _found([found])
+            yield found
+        elif not running:
+            return
+    for process in running:
+        process.kill()
+
+
+def _found(results: Sequence[dict[str, Any]]) -> dict[tuple[int, int], int]:
+    """By contest, the env steps that ours took; the whole budget if it did not get there."""
+    return {(each["start"], each["repetition"]): each["steps"] or BUDGET for each in results if each["method"] == "ours"}
+
+
+def _searched(task: Task, start: dict[str, Any], folder: Path, most: int, answers: Any) -> None:
+    began = time.monotonic()
+    row = search(start, task[2], task[1], folder, most)
+    answers.put({"start": task[0], **row, "seconds": round(time.monotonic() - began, 1)})
+
+
+def report(results: Sequence[dict[str, Any]], quick: bool) -> None:
+    """Print and keep the figures."""
+    rows = to_rows(results)
+    for row in rows:
+        print(f"{row['what']}: {row['value']} {row['unit']}")
+    provenance.write("treatment_optimize", rows, provenance.provenance("python -m benchmarks.treatment.optimize run"), quick)
+
+
 def main() -> None:
     parser = provenance.parser(__doc__)
-    parser.add_argument("what", choices=["draw", "run"])
+    parser.add_argument("what", choices=["draw", "run", "rows"])
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--starts", nargs="*", type=int)
     parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="searches at a time")
+    parser.add_argument("--seconds", type=float, default=36_000.0)
+    parser.add_argument("--cells", type=Path, default=CELLS, help="where searches are written down")
     parser.add_argument("--scratch", type=Path, default=provenance.SCRATCH / "optimize")
     args = parser.parse_args()
     if args.what == "draw":
         STARTS.write_text(json.dumps({"seed": SEED, "starts": draw(args.scratch / "draw")}, indent=1) + "\n")
         return
-    starts = json.loads(STARTS.read_text())["starts"]
-    methods = [name for name in args.methods if name != "tpe" or optimize_search.has_optuna()]
-    log = args.scratch / "cells.json"
-    results: list[dict[str, Any]] = json.loads(log.read_text()) if log.exists() else []
-    for place in args.starts if args.starts is not None else range(1 if args.quick else len(starts)):
-        for again in range(1 if args.quick else args.repetitions):
-            for method in methods:
-                if any((each["start"], each["repetition"], each["method"]) == (place, again, method) for each in results):
-                    continue
-                results.append({"start": place, **search(starts[place], method, again, args.scratch / "search")})
-                log.parent.mkdir(parents=True, exist_ok=True)
-                log.write_text(json.dumps(results, indent=1))
-                print(json.dumps(results[-1]), file=sys.stderr, flush=True)
-    rows = to_rows(results)
-    for row in rows:
-        print(f"{row['what']}: {row['value']} {row['unit']}")
-    origin = provenance.provenance("python -m benchmarks.treatment.optimize run")
-    cells = [{"what": f"start {each['start']} {each['method']} {each['repetition']}", **each} for each in results]
-    provenance.write("optimize", [*rows, *cells], origin, args.quick)
+    results: list[dict[str, Any]] = json.loads(args.cells.read_text()) if args.cells.exists() else []
+    if args.what == "run":
+        methods = [name for name in args.methods if name != "tpe" or optimize_search.has_optuna()]
+        count = len(json.loads(STARTS.read_text())["starts"])
+        starts = args.starts if args.starts is not None else range(1 if args.quick else count)
+        todo = tasks(starts, 1 if args.quick else args.repetitions, methods, results)
+        for row in carry_out(todo, list(results), args.scratch, args.jobs, args.seconds):
+            results.append(row)
+            args.cells.write_text(json.dumps(results, indent=1) + "\n")
+            print(json.dumps(row), file=sys.stderr, flush=True)
+        return
+    report(results, args.quick)
 
 
 if __name__ == "__main__":

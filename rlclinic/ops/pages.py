@@ -4,7 +4,6 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
-from rlclinic.config.environment import ATARI_FRAME_SKIP
 from rlclinic.ops import blocks, chart
 from rlclinic.ops.blocks import Block, Code, Figure, Heading, Table, Text, Tiles
 from rlclinic.ops.wording import BLANK, count, duration, frames, interval, number, percent, plural, short
@@ -77,6 +76,8 @@ def _frames_per_step(report: "GroupReport") -> int | None:
     env = report.config.get("env")
     if not report.env.startswith("ALE/") or not isinstance(env, dict) or "frame_skip" not in env:
         return None
+    from rlclinic.config.environment import ATARI_FRAME_SKIP  # here: listing runs reads no config
+
     return int(env["frame_skip"] or ATARI_FRAME_SKIP)
 
 

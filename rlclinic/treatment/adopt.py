@@ -173,8 +173,9 @@ def _reads_back(text: str, config: Config, variant: str, env_id: str) -> bool:
         found = _load(text, env_id, variant)
     except RlclinicError:
         return False
-    # By value, not by text: a schedule may be written in two ways.
-    return found == config.model_copy(update={"name": found.name, "seed": found.seed})
+    # By value, not by text: a schedule may be written in two ways, and how a task is described changes nothing.
+    spec = config.spec.model_copy(update={"description": found.spec.description, "source": found.spec.source})
+    return found == config.model_copy(update={"name": found.name, "seed": found.seed, "spec": spec})
 
 
 def _check_others(before: str, after: str, variant: str, env_id: str) -> None:

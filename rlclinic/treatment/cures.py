@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from rlclinic.treatment import formulas, formulas_setting, formulas_terms
+from rlclinic.treatment import formulas, formulas_replay, formulas_setting, formulas_terms
 from rlclinic.treatment.chart import Chart
 from rlclinic.treatment.formulas import Dose
 
-SOURCES = (formulas, formulas_setting, formulas_terms)
+SOURCES = (formulas, formulas_replay, formulas_setting, formulas_terms)
 """Modules that register formulas; importing them is what fills the registry."""
 
 
@@ -20,7 +20,7 @@ class Cure:
 
     cause: str
     do: tuple[str, ...]
-    """Names of formulas, the most promising first."""
+    """Names of formulas, the most promising first; "one+other" is both at once."""
     advice: str = ""
     """What to do where no setting helps."""
 
@@ -35,5 +35,15 @@ def table() -> dict[str, Cure]:
 def doses(cause: str, chart: Chart) -> Sequence[Dose]:
     """What the formulas of a cause give for these numbers, in the table's order."""
     row = table().get(cause)
-    found = [formulas.FORMULAS[name](chart) for name in row.do] if row is not None else []
+    found = [_dose(name, chart) for name in row.do] if row is not None else []
     return [dose for dose in found if dose is not None and dose.changes]
+
+
+def _dose(name: str, chart: Chart) -> Dose | None:
+    """One formula's dose, or those of several at once: None if any of them has nothing to say."""
+    parts = [formulas.FORMULAS[part](chart) for part in name.split("+")]
+    given = [part for part in parts if part is not None]
+    if len(given) < len(parts):
+        return None
+    changes = {setting: value for part in given for setting, value in part.changes.items()}
+    return Dose(changes, "; and ".join(part.text for part in given), ", ".join(part.risk for part in given if part.risk))

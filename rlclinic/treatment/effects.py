@@ -33,8 +33,6 @@ BETWEEN: Final[dict[str, float]] = {"steps": 0.6, "return": 0.4}
 """Deviation of one change from its relatives."""
 BELIEF: Final = 4
 """Trials that the assumed deviations, and the assumed chance of helping, count for."""
-RELATED: Final = 0.3
-"""What a trial of the same change for another cause counts."""
 _T80: Final = ((1, 3.08), (2, 1.89), (3, 1.64), (4, 1.53), (6, 1.44), (10, 1.37), (20, 1.325), (60, 1.296))
 """Student's t: half of the width of a central 80 % interval by degrees of freedom."""
 
@@ -64,8 +62,10 @@ class Outcome(BaseModel):
 class Effects:
     """Recorded outcomes, and what they forecast."""
 
-    def __init__(self, outcomes: Sequence[Outcome] = ()) -> None:
+    def __init__(self, outcomes: Sequence[Outcome] = (), widths: Mapping[str, float] | None = None) -> None:
         self.outcomes = tuple(outcomes)
+        self.widths = dict(widths or {})
+        """By measure: the deviations to each side that held four of five outcomes which were left out; Student's where nobody knows."""
 
     def expect(self, cause: str, changes: Mapping[str, Any], config: Config) -> Expected | None:
         """The forecast for a change of this config; None without a single trial of it."""
@@ -77,9 +77,9 @@ class Effects:
             return None
         measure = max(("steps", "return"), key=lambda name: sum(each.measure == name for each in own))
         mine = [each for each in own if each.measure == measure]
-        value, deviation, freedom = self._predict(mine, measure)
+        value, deviation, freedom = self.predict(mine, measure)
         back: Callable[[float], float] = math.exp if measure == "steps" else float
-        half = _t80(freedom) * deviation
+        half = self.widths.get(measure, _t80(freedom)) * deviation
         low, high = back(value - half), back(value + half)
         return Expected(
             measure="steps" if measure == "steps" else "return",
@@ -91,16 +91,15 @@ class Effects:
         )
 
     def chance(self, cause: str, changes: Mapping[str, Any], config: Config, prior: float) -> float:
-        """How likely the change is to be adopted: what was believed before, and every trial of it since."""
-        wanted = directions(config, changes)
-        helped, tried = prior * BELIEF, float(BELIEF)
-        for each in self.outcomes:
-            if each.changes == wanted:
-                weight = 1.0 if each.cause == cause else RELATED
-                helped, tried = helped + weight * each.adopted, tried + weight
-        return helped / tried
+        """How likely the change is to be adopted: what was believed before, and every trial of it for this cause since.
 
-    def _predict(self, own: Sequence[Outcome], measure: str) -> tuple[float, float, int]:
+        Trials for other causes say little: a higher learning rate cures one that is too low, and nothing else.
+        """
+        wanted = directions(config, changes)
+        own = [each.adopted for each in self.outcomes if each.changes == wanted and each.cause == cause]
+        return (prior * BELIEF + sum(own)) / (BELIEF + len(own))
+
+    def predict(self, own: Sequence[Outcome], measure: str) -> tuple[float, float, int]:
         """Mean and deviation of the next trial's outcome, and the degrees of freedom that the deviation rests on."""
         groups: dict[str, list[Outcome]] = {}
         for each in self.outcomes:
@@ -114,7 +113,7 @@ class Effects:
         mean, spread = 0.0, between
         for level in (others, relatives, [list(own)]):
             if level:
-                seen = fmean(fmean(_scaled(each) for each in members) for members in level)
+                seen = fmean(fmean(scaled(each) for each in members) for members in level)
                 noise = fmean(within**2 / len(members) for members in level) / len(level)
                 noise += 0.0 if level[0] == list(own) else between**2 / len(level)
                 weight = spread**2 / (spread**2 + noise)
@@ -129,7 +128,7 @@ def _key(each: Outcome) -> str:
     return json.dumps([each.cause, sorted(each.changes.items())])
 
 
-def _scaled(each: Outcome) -> float:
+def scaled(each: Outcome) -> float:
     """On the scale that is averaged: ratios by their logarithm."""
     return math.log(max(each.value, 1e-3)) if each.measure == "steps" else each.value
 
@@ -138,7 +137,7 @@ def _within(groups: Iterable[Sequence[Outcome]], measure: str) -> tuple[float, i
     """The deviation of trials of one change around its mean, pooled over changes and with what was assumed before."""
     squares, freedom = BELIEF * WITHIN[measure] ** 2, BELIEF
     for members in groups:
-        values = [_scaled(each) for each in members]
+        values = [scaled(each) for each in members]
         squares += sum((value - fmean(values)) ** 2 for value in values)
         freedom += len(values) - 1
     return math.sqrt(squares / freedom), freedom
@@ -186,12 +185,21 @@ def load(store: Store | None, *, recorded: bool = True) -> Effects:
     found = list(shipped()) if recorded else []
     if store is not None:
         found += [outcome for trial in trials.trials(store) for outcome in of_trial(trial)]
-    return Effects(found)
+    return Effects(found, widths() if recorded else None)
 
 
 def shipped() -> list[Outcome]:
     """The starting table; made by `python -m benchmarks.treatment.effects`."""
-    return read((files("rlclinic.treatment") / "effects.json").read_text("utf-8"), "rlclinic/treatment/effects.json")
+    return read(_table(), "rlclinic/treatment/effects.json")
+
+
+def widths() -> dict[str, float]:
+    """How wide the starting table's intervals must be: outcomes have longer tails than the normal law."""
+    return {str(name): float(width) for name, width in json.loads(_table()).get("widths", {}).items()}
+
+
+def _table() -> str:
+    return (files("rlclinic.treatment") / "effects.json").read_text("utf-8")
 
 
 def read(text: str, name: str) -> list[Outcome]:
@@ -205,10 +213,11 @@ def read(text: str, name: str) -> list[Outcome]:
         raise UsageError(f"{name} is no table of outcomes: {error}\n  Make one: python -m benchmarks.treatment.effects") from None
 
 
-def write(path: Path, outcomes: Sequence[Outcome], about: str) -> None:
-    """Write a table of outcomes."""
-    record = {"schema_version": SCHEMA_VERSION, "about": about, "outcomes": [each.model_dump() for each in outcomes]}
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+def write(path: Path, outcomes: Sequence[Outcome], about: str, widths: Mapping[str, float] | None = None) -> None:
+    """Write a table of outcomes, one a line."""
+    head = {"schema_version": SCHEMA_VERSION, "about": about, "widths": dict(widths or {})}
+    lines = ",\n  ".join(json.dumps(each.model_dump()) for each in outcomes)
+    path.write_text(json.dumps(head, indent=1)[:-2] + f',\n "outcomes": [\n  {lines}\n ]\n}}\n', encoding="utf-8")
 
 
 def of_trial(trial: trials.TrialRecord) -> list[Outcome]:

@@ -160,6 +160,29 @@ def whole_schedule(chart: Chart) -> Dose | None:
 
 
 @formula
+def careful_rate(chart: Chart) -> Dose | None:
+    """Half the learning rate, falling, where it is plausible; else one that suits the gradient steps per rollout."""
+    rate = chart.real("algo.learning_rate")
+    if not rate or chart.setting("algo.optimizer") == "sgd":
+        return None
+    usual = min(RATE_STEPS / chart.updates, RATES[1]) if chart.algo == "ppo" else 0.5 * HIGHEST.get(chart.algo, RATES[1])
+    plausible = usual / 4 <= rate <= 4 * usual
+    new = rounded(rate / 2 if plausible else usual)
+    why = f"half the rate of {rate:g}" if plausible else f"a rate that suits {chart.updates} gradient steps per rollout"
+    return Dose({"algo.learning_rate": falling(new)}, f"{why}, falling to 0", "slower first steps")
+
+
+@formula
+def steady_rate(chart: Chart) -> Dose | None:
+    """A learning rate that does not fall at all."""
+    whole = whole_schedule(chart)
+    if whole is None:
+        return None
+    new = whole.changes["algo.learning_rate"]["start"]
+    return Dose({"algo.learning_rate": new}, f"{new:g} all the way, so that no schedule can end it")
+
+
+@formula
 def let_it_fall(chart: Chart) -> Dose | None:
     """A constant learning rate begins to fall."""
     rate, setting = chart.real("algo.learning_rate"), chart.setting("algo.learning_rate")
@@ -179,6 +202,17 @@ def adam(chart: Chart) -> Dose | None:
     if not most / 20 <= rate <= 2 * most:
         changes["algo.learning_rate"] = falling(rounded(most))
     return Dose(changes, "Adam scales each weight's step by its own gradients: plain SGD's are as short as the gradient")
+
+
+@formula
+def adam_at_a_third(chart: Chart) -> Dose | None:
+    """Adam at a third of the rate that is thought to suit it."""
+    first = adam(chart)
+    if first is None:
+        return None
+    rate = first.changes.get("algo.learning_rate", {}).get("start") or chart.real("algo.learning_rate") or 1e-3
+    new = rounded(rate / 3)
+    return Dose({"algo.optimizer": "adam", "algo.learning_rate": falling(new)}, f"Adam again, at {new:g}: should its steps be too long")
 
 
 @formula
@@ -246,6 +280,18 @@ def _rows(rollout: int, rollouts: int, epochs: int) -> int:
 
 
 @formula
+def minibatches(chart: Chart) -> Dose | None:
+    """The same rollouts, each used ten times in small minibatches."""
+    rollout, epochs, budget = chart.rollout, chart.count("algo.n_epochs"), chart.budget
+    if chart.algo != "ppo" or not rollout or not budget or not epochs or epochs >= 10:
+        return None
+    rows = _divisor(rollout, max(rollout * math.ceil(budget / rollout) * 10 // (2 * GRADIENT_STEPS), 64))
+    return Dose(
+        {"algo.batch_size": rows, "algo.n_epochs": 10}, f"{10 * (rollout // rows)} gradient steps on each rollout", "larger steps: watch KL"
+    )
+
+
+@formula
 def more_epochs(chart: Chart) -> Dose | None:
     """Each rollout used ten times."""
     epochs = chart.count("algo.n_epochs")
@@ -267,6 +313,17 @@ def longer_rollouts(chart: Chart) -> Dose | None:
     if chart.algo == "ppo" and chart.batch_rows:
         changes["algo.batch_size"] = _divisor(n_steps * chart.n_envs, max(n_steps * chart.n_envs // 4, FEWEST_ROWS))
     return Dose(changes, f"{n_steps * chart.n_envs} transitions per update instead of {chart.rollout}", "fewer updates")
+
+
+@formula
+def more_copies(chart: Chart) -> Dose | None:
+    """Longer rollouts by more copies of the environment, in four minibatches."""
+    steps, envs = chart.count("algo.n_steps"), chart.n_envs
+    if chart.algo != "ppo" or not steps or envs >= 8 or steps * envs >= 256:
+        return None
+    new = 8 * math.ceil(256 / (8 * steps))
+    changes = {"env.n_envs": new, "algo.batch_size": _divisor(new * steps, max(new * steps // 4, FEWEST_ROWS))}
+    return Dose(changes, f"{new * steps} transitions per update, from {new} places at once", "fewer updates")
 
 
 @formula

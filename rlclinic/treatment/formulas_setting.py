@@ -40,7 +40,7 @@ def scale_rewards_if_far(chart: Chart) -> Dose | None:
 def scale_observations_if_far(chart: Chart) -> Dose | None:
     """Scaled observations where they are far from 1."""
     largest, smallest = chart.sentinel("obs_abs_max"), chart.sentinel("obs_std_min")
-    return scale_observations(chart) if largest > 10 or 1e-7 < smallest < 0.01 else None
+    return scale_observations(chart) if largest > 10 or 1e-7 < smallest < 0.03 else None
 
 
 @formula
@@ -115,6 +115,15 @@ def tanh_layers(chart: Chart) -> Dose | None:
     if chart.setting("net.activation", "tanh") == "tanh":
         return None
     return Dose({"net.activation": "tanh"}, "centred, with a slope of 1 at 0")
+
+
+@formula
+def two_layers(chart: Chart) -> Dose | None:
+    """As many layers as vector tasks need."""
+    layers = chart.setting("net.hidden")
+    if not isinstance(layers, list | tuple) or len(layers) <= 2:
+        return None
+    return Dose({"net.hidden": [64, 64]}, f"two layers instead of {len(layers)}: a gradient fades with every one")
 
 
 @formula

@@ -5,7 +5,7 @@ from typing import Any
 
 from rlclinic.diagnosis import names
 from rlclinic.treatment.chart import Chart
-from rlclinic.treatment.formulas import SAFE_RATE_STEPS, Dose, formula, rounded
+from rlclinic.treatment.formulas import SAFE_RATE_STEPS, Dose, falling, formula, rounded
 
 
 @formula
@@ -32,6 +32,19 @@ def looser_kl_stop(chart: Chart) -> Dose | None:
 
 
 @formula
+def other_kl_stop(chart: Chart) -> Dose | None:
+    """A KL limit where none was proposed; none, at a plausible rate, where one was."""
+    first = looser_kl_stop(chart)
+    if first is None:
+        return None
+    if first.changes["algo.target_kl"] is None:
+        return Dose({"algo.target_kl": 0.02}, "0.02 is a usual update: should the steps be too long without a limit", "may waste data")
+    rate = rounded(SAFE_RATE_STEPS / 2 / chart.updates)
+    changes = {"algo.target_kl": None, "algo.learning_rate": falling(rate)}
+    return Dose(changes, f"no limit, at a rate that {chart.updates} gradient steps allow", "watch KL")
+
+
+@formula
 def usual_gradient_limit(chart: Chart) -> Dose | None:
     """A gradient limit that cuts only the outliers."""
     limit, usual = chart.real("algo.max_grad_norm"), chart.level(names.GRAD_P50)
@@ -54,6 +67,13 @@ def less_entropy(chart: Chart) -> Dose | None:
     new = rounded(min(new, 1e-3 if chart.continuous else 1e-2))
     pulls = f"the bonus pulls {against:.2g}x as hard as the advantages" if against == against else f"{coefficient:g} is far above the usual"
     return Dose({"algo.ent_coef": new}, f"{pulls}; {new:g} makes it a tenth or less", "explores less")
+
+
+@formula
+def no_entropy(chart: Chart) -> Dose | None:
+    """No bonus at all."""
+    coefficient = chart.real("algo.ent_coef") or 0.0
+    return Dose({"algo.ent_coef": 0.0}, "no bonus: should even a small one be too much", "explores less") if coefficient > 0 else None
 
 
 @formula
@@ -134,12 +154,33 @@ def discount_for_the_episode(chart: Chart) -> Dose | None:
 
 
 @formula
+def other_discount(chart: Chart) -> Dose | None:
+    """Three times as far ahead where rewards come late, else a third as far."""
+    first = discount_for_the_episode(chart)
+    if first is None:
+        return None
+    late = chart.late_reward or chart.rare_reward
+    ahead = 1 / (1 - first.changes["algo.gamma"]) * (3 if late else 1 / 3)
+    new = float(f"{1 - rounded(1 / min(max(ahead, 10.0), 1000.0)):.6g}")
+    return Dose({"algo.gamma": new}, f"should that look too {'near' if late else 'far'}: {1 / (1 - new):.0f} steps ahead")
+
+
+@formula
 def longer_advantages(chart: Chart) -> Dose | None:
     """Advantages over many steps."""
     new, old = trace_for(chart.real("algo.gamma") or 0.99), chart.real("algo.gae_lambda")
     if old is not None and old >= new - 0.05:
         return None
     return Dose({"algo.gae_lambda": new}, f"about {1 / (1 - new):.0f} steps of real rewards before the critic's opinion", "noisier")
+
+
+@formula
+def longest_advantages(chart: Chart) -> Dose | None:
+    """Advantages over as many steps as are ever usual."""
+    first = longer_advantages(chart)
+    if first is None or first.changes["algo.gae_lambda"] >= 0.98:
+        return None
+    return Dose({"algo.gae_lambda": 0.98}, "should that be too short: about 50 steps of real rewards", "noisier")
 
 
 def trace_for(gamma: float) -> float:

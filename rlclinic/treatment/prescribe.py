@@ -29,6 +29,7 @@ _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
 """How often the first, the second, ... cure of a right cause is taken to help, before any trial was recorded."""
 _SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "run"})
 _FIXED: Final = frozenset({"env.id", "algo.name"})
+_DISCOUNTS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 _PRIORITIES: Final[tuple[Priority, ...]] = ("critical", "high", "medium", "low")
 
 
@@ -147,10 +148,10 @@ def _valid(config: Config, changes: Mapping[str, Any]) -> bool:
 def _repaired(config: Config, changes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The changes with one more setting that may make them fit."""
     algo = to_record(config)["algo"]
-    steps = int(_number(changes.get("algo.n_steps"), config.algo.n_steps))
+    steps = int(_number(changes.get("algo.n_steps"), config.turn_size // config.env.n_envs))
     envs = int(_number(changes.get("env.n_envs"), config.env.n_envs))
     rollout = steps * envs
-    if "batch_size" in algo and rollout >= 1:
+    if "n_epochs" in algo and rollout >= 1:
         wanted = changes.get("algo.batch_size", config.batch_rows)
         rows = wanted * rollout if wanted <= 1 else wanted
         yield {**changes, "algo.batch_size": _nearest(rollout, min(int(max(rows, 1)), rollout))}
@@ -204,15 +205,15 @@ def _distinct(scored: Sequence[Candidate]) -> list[Candidate]:
     """One candidate per question: the same setting at about the same value would be asked twice."""
     first: dict[str, Candidate] = {}
     for each in scored:
-        # Two at once are a question of their own, and so is each of them alone.
-        settings = list(each.changes) if each.place == 0 else list(each.changes)[:1]
-        first.setdefault(" ".join(_about(setting, each.changes[setting]) for setting in settings) or each.text, each)
+        first.setdefault(" ".join(_about(setting, value) for setting, value in sorted(each.changes.items())) or each.text, each)
     return list(first.values())
 
 
 def _about(setting: str, value: Any) -> str:
-    """A setting with its value to within half a decade."""
+    """A setting with its value to within half a decade; discounts by how far they look ahead."""
     number = first_value(value)
+    if setting in _DISCOUNTS and number is not None and number < 1:
+        number = 1 / (1 - number)
     return f"{setting} {round(2 * math.log10(number))}" if number is not None and number > 0 else setting
 
 

@@ -27,7 +27,7 @@ from rlclinic.treatment.trial_analysis import LookData, Standing
 from rlclinic.treatment.trial_models import CENSORED_OUTCOMES, Event, Outcome, Source, Trial, TrialPlan
 from rlclinic.treatment.trial_running import Interrupted, Job, Progress, Stop
 
-__all__ = ["Interrupted", "Progress", "Stop", "load", "plan", "question", "resume", "run"]
+__all__ = ["Interrupted", "Progress", "Stop", "begin", "load", "plan", "question", "resume", "run"]
 
 MOST_LOOKS = 20
 FEWEST_SEEDS = 2
@@ -133,6 +133,7 @@ def _prepared(
         "eval_deterministic": base.run.eval_deterministic,
         "stop_at_threshold": outcome in CENSORED_OUTCOMES and not whole,
         "device": device or config.run.device,
+        "engine": "auto" if device in ("cuda", "auto") else config.run.engine,
     }
     record = config.model_dump(mode="json")
     record["run"] |= run
@@ -186,9 +187,17 @@ def question(plan: TrialPlan) -> str:
 
 def run(store: Store, plan: TrialPlan, *, progress: Progress | None = None, cores: int | None = None, stop: Stop | None = None) -> Trial:
     """Carry out a plan; blocks until the verdict. Interrupted if `stop` says so: `resume` goes on later."""
+    begun = begin(store, plan)
+    job = Job(store, begun.id, plan, begun.seed0, cores or local.available_cores(), progress, stop)
+    if progress is not None:
+        progress(Event(kind="started", trial=begun.id, look=1))
+    return _carry_out(job, begun)
+
+
+def begin(store: Store, plan: TrialPlan) -> Trial:
+    """Write down a trial with its seeds, without training anything: `resume` carries it out."""
     tid = trials.reserve(store)
     seed0 = trials.fresh_seeds(store, plan.n_seeds, plan.above_seed) if plan.seed0 is None else plan.seed0
-    job = Job(store, tid, plan, seed0, cores or local.available_cores(), progress, stop)
     begun = Trial(
         id=tid,
         question=question(plan),
@@ -207,9 +216,7 @@ def run(store: Store, plan: TrialPlan, *, progress: Progress | None = None, core
         notes=plan.notes,
     )
     _write(store, begun)
-    if progress is not None:
-        progress(Event(kind="started", trial=tid, look=1))
-    return _carry_out(job, begun)
+    return begun
 
 
 def resume(store: Store, tid: str, *, progress: Progress | None = None, cores: int | None = None, stop: Stop | None = None) -> Trial:

@@ -53,3 +53,10 @@ def test_a_trial_in_two_stores_counts_once(tmp_path):
         trials.folder(store, "t3f").mkdir(parents=True)
         trials.write(store, "t3f", record())
     assert len(effects_table.gathered([tmp_path / "a", tmp_path / "b"])) == 1
+
+
+def test_searches_that_were_made_are_not_made_again_and_contests_stand_together():
+    done = [{"start": 0, "repetition": 0, "method": "ours"}]
+    todo = searches.tasks([0, 1], 2, ["ours", "random"], done)
+    assert todo[:3] == [(0, 0, "random"), (1, 0, "ours"), (1, 0, "random")]
+    assert len(todo) == 7

@@ -67,6 +67,15 @@ def test_whatever_was_tried_loads_as_it_was_tried(tmp_path_factory, changes):
     assert text.startswith("# adopted from trial t3f")
 
 
+def test_a_task_that_was_described_in_other_words_is_still_written_in_few_lines(tmp_path):
+    mine = BASE.model_copy(update={"spec": BASE.spec.model_copy(update={"description": "", "source": ""})})
+    text = adopt.written("", mine, "mine", EVIDENCE, "CartPole-v1")
+    assert len(text.splitlines()) < 25
+    found = loaded(text, "mine", tmp_path)
+    assert found.algo == mine.algo
+    assert found.spec.threshold == mine.spec.threshold
+
+
 def test_other_variants_and_comments_stay_as_they_are(tmp_path):
     text = adopt.written(MINE, BASE, "mine", EVIDENCE, "CartPole-v1")
     assert text.startswith(MINE.rstrip())
