@@ -15,6 +15,8 @@ from benchmarks.diagnosis import packing
 from rlclinic.runs.history import History
 
 FOLDER: Final = Path(__file__).parent / "corpus"
+OFF_POLICY: Final = Path(__file__).parent / "corpus_off_policy"
+"""Learners with a replay: fitted with the others, measured apart."""
 HURTS: Final = 0.15
 """Least loss of the normalized score for a fault to count."""
 RETURN: Final = "val/roll/ep_rew_mean"
@@ -73,9 +75,9 @@ def solved(run: History, start: float) -> bool:
 
 
 @cache
-def load() -> tuple[Group, ...]:
-    """Every group, in a fixed order."""
-    tasks = [packing.load(path) for path in sorted(FOLDER.glob("*.npz"))]
+def load(folder: Path = FOLDER) -> tuple[Group, ...]:
+    """Every group of a part of the corpus, in a fixed order."""
+    tasks = [packing.load(path) for path in sorted(folder.glob("*.npz"))]
     return tuple(group for entries in tasks for group in (*_admitted(entries), *_copied(entries)))
 
 

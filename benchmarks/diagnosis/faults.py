@@ -358,7 +358,7 @@ def mild(index: int) -> Fault:
     choices: list[Settings] = [
         rate(2 ** (2 * a - 1)),
         lambda c: [f"algo.gamma={1 - (1 - _start(c.algo.gamma)) * 2 ** (2 * a - 1):.6g}"],
-        lambda c: [f"algo.gae_lambda={min(0.99, _start(c.algo.gae_lambda) * (0.9 + 0.15 * a)):.6g}"],
+        lambda c: [f"algo.gae_lambda={min(0.99, _start(getattr(c.algo, 'gae_lambda', 0.95)) * (0.9 + 0.15 * a)):.6g}"],
         lambda c: [f"algo.ent_coef={0.004 * a:.6g}"],
         lambda c: [f"algo.max_grad_norm={0.2 * 10 ** (1.5 * a):.6g}"],
         lambda c: [f"algo.vf_coef={0.25 * 4**a:.6g}"],

@@ -74,7 +74,7 @@ class Faulty:
         self._env, self._clock, self._evaluation = env, clock, evaluation
         self.members, self.n_envs, self.exact, self.failures = env.members, env.n_envs, False, env.failures
         self.obs_shape, self.obs_low, self.obs_high = env.obs_shape, env.obs_low, env.obs_high
-        self.action, self.max_episode_steps = env.action, env.max_episode_steps
+        self.action, self.max_episode_steps, self.picture = env.action, env.max_episode_steps, env.picture
         idle = EnvFault()
         mine = [idle if (f.train_only if evaluation else f.eval_only) else f for f in faults]
         self._noise: torch.Generator | None = None

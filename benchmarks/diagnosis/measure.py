@@ -128,6 +128,19 @@ def _fresh_rows(answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
+def replayed(groups: Sequence[Group]) -> dict[str, Any]:
+    """Learners with a replay: severities, seeds and an environment that were not used to fit."""
+    answers = [asked(group) for group in groups if group.role != "unclear" and (group.split == "test" or group.role == "healthy")]
+    user = [answer for answer in answers if answer.group.role == "fault" and answer.group.about["kind"] == "user"]
+    healthy = [answer for answer in answers if answer.group.role == "healthy"]
+    return {
+        "off-policy user faults: detected at HIGH": share(user, lambda answer: answer.alarmed),
+        "off-policy user faults: top-1": share(user, lambda answer: answer.right),
+        "off-policy user faults: top-3": share(user, lambda answer: answer.among(3)),
+        "off-policy healthy and odd-but-healthy: false alarm at HIGH": share(healthy, lambda answer: answer.alarmed),
+    }
+
+
 def elsewhere() -> dict[str, Any]:
     """Runs of Stable-Baselines3, as users have them (with --threshold) and with our callback.
 
@@ -188,6 +201,7 @@ BARS: Final = {
     CALIBRATION: (7, 3),
     "SB3 logs: top-1 (merged classes)": (60, 75),
     "SB3 with our callback: top-1": (80, 90),
+    "off-policy user faults: top-1": (75, 90),
 }
 
 
@@ -211,7 +225,7 @@ def main() -> None:
     parser.add_argument("--no-baselines", action="store_true")
     wanted = parser.parse_args()
     groups = corpus.load()
-    found = rows(groups) | elsewhere()
+    found = rows(groups) | elsewhere() | replayed(corpus.load(corpus.OFF_POLICY))
     if not wanted.no_baselines:
         found |= {f"{name}, {what}": value for name, values in compared(groups).items() for what, value in values.items()}
     for name, value in found.items():

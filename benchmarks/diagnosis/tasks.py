@@ -36,7 +36,7 @@ class Task:
     @property
     def continuous(self) -> bool:
         """Whether actions are a box."""
-        return self.id in ("pendulum", "mcc", "docking-continuous")
+        return self.id.endswith(("pendulum", "mcc", "docking-continuous"))
 
 
 @cache

@@ -18,6 +18,8 @@ from rlclinic.runs.history import History
 _EMPTY: Final = np.empty(0)
 EARLY: Final = 0.2
 """Before this share of its budget a run may still do anything."""
+NEARLY: Final = 0.95
+"""From this share on, it has as good as ended."""
 
 Standing = Literal["solved", "lost", "learning", "collapsed", "plateau", "stuck", "failed", "early", "unknown"]
 """solved: at or above the threshold at the end · lost: was there, and fell below again · learning: below it, still rising ·
@@ -268,9 +270,23 @@ class Case:
         return running or rows < 4
 
     @property
+    def unfinished(self) -> bool:
+        """Whether it still runs, with budget left."""
+        return self.history.state == "running" and self.budget is not None and self.trained < NEARLY * self.budget
+
+    @cached_property
+    def on_course(self) -> bool:
+        """Whether it still runs, rises, and at that rate gets to its threshold within its budget."""
+        if not self.unfinished or self.standing != "learning" or self.threshold is None or self.progress is None:
+            return False
+        trained = self.signal(names.RETURN) if len(self.signal(names.RETURN)) >= signals.SHORTEST else self.returns
+        left = (self.budget or 0) - self.trained
+        return trained.share(0.8).median + signals.trend(trained.share(0.5)).slope * left >= self.threshold
+
+    @property
     def sick(self) -> bool:
         """Whether something about the returns needs an explanation. Without a threshold, getting better is enough."""
-        if self.threshold is None and self.standing in ("learning", "plateau"):
+        if (self.threshold is None and self.standing in ("learning", "plateau")) or self.on_course:
             return False
         return self.standing in SICK
 

@@ -151,7 +151,9 @@ def _causes(findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cau
     ranked = story.told(ranking.rank(findings, len(cases)), ranking.table(), findings, cases)
     # A threshold that was passed by chance is not passed: with noise like that nothing is known to be well.
     by_chance = any(finding.rule == NOISY and finding.strength >= SURE for finding in findings)
-    if _troubled(cases) or by_chance:
+    # While runs go on, what no check explains may simply need more time.
+    waiting = ranked[0].id == ranking.UNKNOWN and all(case.unfinished for case in cases if case.sick)
+    if (_troubled(cases) or by_chance) and not waiting:
         return [_weighed(cause, cases) for cause in ranked]
     # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
     told = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
@@ -182,7 +184,9 @@ def _calm(cases: Sequence[Case]) -> Cause:
     states = Counter(case.standing for case in cases)
     if states["unknown"] == len(cases):
         id, title = "no-return", "no return was logged: nothing can be said about learning"
-    elif states["early"]:
+    elif any(case.on_course for case in cases):
+        id, title = "too-early", "on its way: at the present rate it gets there within its budget"
+    elif states["early"] or any(case.sick for case in cases):
         id, title = "too-early", "too early to tell"
     elif cases[0].threshold is None:
         id, title = "no-reference", "it learns; whether it learned enough cannot be told without a threshold (--threshold)"

@@ -42,9 +42,9 @@ PER_BUDGET: Final = 48
 _FLOOR: Final = 1e-3
 
 
-def prefix(history: History, step: float) -> History:
-    """The run as it stood at an env step, as far as features need it: what was logged later is cut off, and it is running."""
-    series = {name: cut for name, each in history.series.items() if name in SERIES and (cut := _cut(each, step)) is not None}
+def prefix(history: History, step: float, *, whole: bool = False) -> History:
+    """The run as it stood at an env step: what was logged later is cut off, and it is running. whole: with more than features need."""
+    series = {name: cut for name, each in history.series.items() if (whole or name in SERIES) and (cut := _cut(each, step)) is not None}
     segments = tuple(at for at in history.segments if at <= step)
     return replace(history, series=series, env_steps=int(step), state="running", reason=None, segments=segments)
 

@@ -24,7 +24,7 @@ Check = Callable[[Any], Iterable[Finding]]
 FAMILIES: Final = (
     "learning_rate", "batch", "policy", "value", "entropy", "gradients", "reward", "environment", "episodes", "normalization", "evaluation",
     "resume", "throughput", "budget", "folder",
-    "families",
+    "replay", "q_values", "actors", "families",
 )  # fmt: skip
 ON_POLICY: Final = ("ppo", "a2c", "reinforce")
 CONFIG: Final = "config:"

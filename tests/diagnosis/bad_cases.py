@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlclinic.runs.history import History
-from tests.diagnosis.builders import continuous, healthy, made, scaled, series, setting, unsolved
+from tests.diagnosis.builders import continuous, healthy, made, q_learner, scaled, series, setting, soft_actor, unsolved
 from tests.diagnosis.recorded import histories
 
 S = "train/sentinel/"
@@ -284,6 +284,48 @@ BAD: dict[str, Callable[[], Group]] = {
     "BUD103": _luck,
     "BUD104": lambda: one(replace(series(unsolved(), {LENGTH: 200.0}), max_env_steps=2000)),
     "BUD105": lambda: one(replace(setting(unsolved(), env__n_envs=8, algo__n_steps=128), max_env_steps=10_000)),
+    # ── replay, targets, exploration ──
+    "RPL101": lambda: one(setting(q_learner(), algo__target_update_interval=6000)),
+    "RPL102": lambda: one(setting(soft_actor(), algo__tau=1.0)),
+    "RPL103": lambda: one(series(q_learner(), {S + "target_updates": 1.0})),
+    "RPL104": lambda: one(setting(q_learner(), algo__buffer_size=200)),
+    "RPL105": lambda: one(setting(q_learner(), algo__learning_starts=4500)),
+    "RPL106": lambda: one(series(q_learner(), {S + "updates_per_step": 0.005})),
+    "RPL107": lambda: one(series(q_learner(), {S + "updates_per_step": 16.0})),
+    "RPL108": lambda: one(series(q_learner(), {"train/hp/epsilon": 0.8})),
+    "RPL109": lambda: one(series(setting(q_learner(), algo__learning_starts=10), {"train/hp/epsilon": 0.01})),
+    "RPL110": lambda: one(series(setting(q_learner(), algo__prioritized=True), {S + "is_weight_min": 1.0})),
+    "RPL111": lambda: one(setting(soft_actor(), algo__action_noise="gaussian", algo__action_noise_std=2.0)),
+    "RPL112": lambda: one(setting(replace(soft_actor(), algo="td3"), algo__action_noise="none", algo__learning_starts=100)),
+    "RPL113": lambda: one(series(q_learner(), {S + "epsilon_actual": 0.9})),
+    # ── Q-values ──
+    "QVL101": lambda: one(series(q_learner(), {S + "q_abs_max": 500.0})),
+    "QVL102": lambda: one(series(q_learner(), {S + "q_bias": 80.0, S + "value_mean": 100.0})),
+    "QVL103": lambda: one(series(q_learner(), {S + "target_error_ends": 0.5})),
+    "QVL104": lambda: one(series(soft_actor(), {S + "target_error_cuts": 0.5})),
+    "QVL105": lambda: one(series(q_learner(), {S + "target_error": 0.5})),
+    "QVL106": lambda: one(setting(q_learner(), algo__learning_rate=0.1)),
+    "QVL107": lambda: one(setting(q_learner(), algo__learning_rate=1e-7)),
+    "QVL108": lambda: one(series(q_learner(), {S + "q_bias": -40.0, S + "value_mean": 0.5})),
+    "QVL109": lambda: one(series(q_learner(), {"train/loss/td": lambda share: 10 ** (5 * share)})),
+    "QVL110": lambda: one(series(q_learner(), {S + "reward_std": 2000.0})),
+    "QVL111": lambda: one(series(q_learner(), {S + "reward_min": 1e-4, S + "reward_max": 1e-4})),
+    "QVL112": lambda: one(
+        series(q_learner(), {S + "reward_std": 20.0, S + "reward_min": -60.0, S + "reward_max": 60.0, S + "td_error": 18.0})
+    ),
+    # ── actors ──
+    "ACT101": lambda: one(series(soft_actor(), {S + "action_reach": 0.5})),
+    "ACT102": lambda: one(series(soft_actor(), {S + "action_at_bound": 0.99})),
+    "ACT103": lambda: one(series(soft_actor(), {"train/hp/alpha": lambda share: 10 ** (4 * share), "train/metrics/entropy": 0.6})),
+    "ACT104": lambda: one(series(soft_actor(), {"train/hp/alpha": 50.0, "train/metrics/entropy": 0.65})),
+    "ACT105": lambda: one(series(soft_actor(), {"train/metrics/entropy": -6.0})),
+    "ACT106": lambda: one(
+        series(
+            q_learner(),
+            {RETURN: lambda share: 22 + np.sin(99 * share), EVAL: 23.0, S + "random_return": 22.0, S + "random_return_std": 9.0}
+            | {S + "q_bias": 0.5, S + "value_mean": 15.0},
+        )
+    ),
     # ── families ──
     "FAM101": lambda: one(scaled(_plain(unsolved()), KL, 1e-3)),
     "FAM102": lambda: one(series(_plain(unsolved()), {EV: 0.01})),

@@ -27,6 +27,17 @@ def continuous() -> History:
     return replace(recorded.histories("pd-healthy")[0], threshold=-1.0)
 
 
+def q_learner() -> History:
+    """An unsolved run of DQN: nothing else about it is wrong."""
+    healthy = replace(recorded.histories("dqn-healthy")[0], threshold=OUT_OF_REACH)
+    return setting(healthy, spec__return_range=None, spec__max_episode_steps=None, env__max_episode_steps=None)
+
+
+def soft_actor() -> History:
+    """An unsolved run of SAC."""
+    return setting(replace(recorded.histories("sac-healthy")[0], threshold=-1.0), spec__return_range=None)
+
+
 def setting(history: History, **changes: Any) -> History:
     """With other settings: `algo__gamma=0.5` sets algo.gamma; None removes it."""
     dotted = {name.replace("__", "."): value for name, value in changes.items()}

@@ -42,10 +42,42 @@ SHORT, LONG, LONGER = "run.max_env_steps=50000", "run.max_env_steps=80000", "run
 
 
 def _recipe(
-    name: str, cause: str, ref: str, *changes: str, bug: str | None = None, also: tuple[str, ...] = (), mild: bool = False
+    name: str, cause: str, ref: str, *changes: str, bug: str | None = None, also: tuple[str, ...] = (), mild: bool = False, seeds: int = 3
 ) -> Recipe:
-    return Recipe(name, cause, ref, changes, bug, seeds=3, also=also, mild=mild)
+    return Recipe(name, cause, ref, changes, bug, seeds=seeds, also=also, mild=mild)
 
+
+_LOOP = (
+    "env.n_envs=1", "algo.train_freq=4", "algo.gradient_steps=4", "algo.learning_starts=500", "algo.buffer_size=20000",
+    "algo.batch_size=64", "net.hidden=[64,64]", "net.activation=relu", "net.shared=false", "env.normalize_obs=false",
+    "env.normalize_reward=false", "run.eval_episodes=8", "run.eval_every_env_steps=500",
+)  # fmt: skip
+DQN = (
+    "algo.name=dqn", *_LOOP, "algo.target_update_interval=200", "algo.exploration_fraction=0.3", "algo.exploration_final_eps=0.04",
+    "algo.learning_rate=5e-4",
+)  # fmt: skip
+SAC = ("algo.name=sac", *_LOOP, "algo.tau=0.01", "algo.learning_rate=1e-3", "algo.gamma=0.95")
+SMALL = ("algo.batch_size=32", "net.hidden=[32,32]", "algo.learning_starts=200", "env.max_episode_steps=60", "run.max_env_steps=2500")
+DQN_BUGS: tuple[tuple[str, ...], ...] = (
+    ("replay-mask-inverted", "episode-ends-ignored"),
+    ("replay-mask-missing", "episode-ends-ignored"),
+    ("replay-no-discount", "returns-wrong"),
+    ("replay-reset-stored", "final-observation-overwritten"),
+    ("n-step-across-episodes", "episode-ends-ignored", "algo.n_step=3"),
+    ("weights-missing", "importance-weights-missing", "algo.prioritized=true"),
+    ("target-never-follows", "target-update-wrong", "algo.target_update_interval=130"),
+    ("target-every-step", "target-update-wrong", "algo.target_update_interval=130"),
+    ("double-target-chooses", "returns-wrong", "algo.double=true", "algo.target_update_interval=130"),
+    ("epsilon-inverted", "schedule-not-followed"),
+)
+SAC_BUGS = (
+    ("replay-limit-terminal", "time-limit-as-terminal"),
+    ("target-tau-ignored", "target-update-wrong"),
+    ("critic-largest", "returns-wrong"),
+    ("soft-target-hard", "returns-wrong"),
+    ("action-not-scaled", "action-bounds"),
+    ("temperature-sign", "temperature-sign"),
+)
 
 HEALTHY = "healthy"
 RECIPES = (
@@ -102,6 +134,14 @@ RECIPES = (
     _recipe("cp-nan", "environment-not-finite", CARTPOLE, SHORT, wrapped("BreaksAt", after=2500)),
     _recipe("pd-act-large", "action-bounds", PENDULUM, LONG, wrapped("ActionBox", bound=500.0)),
     _recipe("pd-obs-scale", "observation-scale", PENDULUM, LONG, wrapped("Components", scales=[1, 1, 1000])),
+    # ── learners with a replay; what is wrong in a run that is solved all the same weighs less ──
+    _recipe("dqn-healthy", HEALTHY, CARTPOLE, *DQN, "env.max_episode_steps=200", "spec.threshold=150", "run.max_env_steps=6000"),
+    _recipe("sac-healthy", HEALTHY, PENDULUM, *SAC, "spec.threshold=-250", "run.max_env_steps=4000"),
+    *(
+        _recipe(f"bug-{bug}", cause, CARTPOLE, *DQN, *SMALL, "spec.threshold=59", *more, bug=bug, seeds=1, mild=True)
+        for bug, cause, *more in DQN_BUGS
+    ),
+    *(_recipe(f"bug-{bug}", cause, PENDULUM, *SAC, *SMALL, "spec.threshold=-20", bug=bug, seeds=1, mild=True) for bug, cause in SAC_BUGS),
     # ── planted bugs ──
     _recipe("bug-advantage-sign", "advantage-sign", CARTPOLE, SHORT, bug="advantage-sign"),
     _recipe("bug-termination-ignored", "episode-ends-ignored", CARTPOLE, SHORT, bug="termination-ignored"),

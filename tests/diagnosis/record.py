@@ -10,7 +10,7 @@ from rlclinic.runs import history
 from rlclinic.runs.store import Store
 from tests.diagnosis import recorded
 from tests.diagnosis.recipes import RECIPES, Recipe
-from tests.mutations import bugs
+from tests.mutations import bugs, replay_bugs
 
 
 def record(recipe: Recipe, runs_dir: Path) -> int:
@@ -20,7 +20,7 @@ def record(recipe: Recipe, runs_dir: Path) -> int:
     config = files.load(recipe.ref, list(recipe.changes)).config
     seeds = range(recipe.first_seed, recipe.first_seed + recipe.seeds)
     group = Store(runs_dir).create_group([config.model_copy(update={"seed": seed}) for seed in seeds])
-    bug = next((bug for bug in bugs.BUGS if bug.id == recipe.bug), None)
+    bug = next((bug for bug in (*bugs.BUGS, *replay_bugs.BUGS) if bug.id == recipe.bug), None)
     if bug is None:
         train_runs(group.runs)
     else:

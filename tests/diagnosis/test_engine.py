@@ -11,7 +11,9 @@ from hypothesis import given, settings
 
 from rlclinic import metrics
 from rlclinic.diagnosis import engine
+from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Diagnosis, Severity
+from rlclinic.diagnosis.forecast_features import prefix
 from rlclinic.errors import UsageError
 from rlclinic.runs.history import History, make_series
 from tests.diagnosis import recorded
@@ -79,6 +81,27 @@ def test_a_run_that_has_hardly_begun_is_too_early_to_judge() -> None:
     history = replace(healthy(), series={k: v for k, v in begun.items() if v is not None}, state="running", env_steps=800)
     found = engine.diagnose([history])
     assert (found.verdict, found.causes[0].id) == ("RUNNING", "too-early")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.4, 0.5])
+def test_a_healthy_run_that_is_not_there_yet_has_no_disease_while_it_runs(share: float) -> None:
+    so_far = prefix(healthy(), share * (healthy().max_env_steps or 0), whole=True)
+    found = engine.diagnose([so_far])
+    assert (found.verdict, found.causes[0].id) == ("RUNNING", "too-early")
+
+
+def test_a_run_that_ends_while_it_rises_was_stopped_too_early() -> None:
+    so_far = prefix(healthy(), 0.4 * (healthy().max_env_steps or 0), whole=True)
+    assert engine.diagnose([replace(so_far, state="finished")]).causes[0].id == "budget-too-small"
+
+
+def test_a_run_whose_slope_leads_to_the_threshold_within_its_budget_is_on_course() -> None:
+    rising = series(healthy(), {"train/roll/ep_rew_mean": lambda share: 20 + 700 * share, "val/roll/ep_rew_mean": None})
+    half_way = prefix(rising, 0.5 * (healthy().max_env_steps or 0), whole=True)
+    assert Case(half_way).on_course
+    assert not Case(half_way).sick
+    assert Case(replace(half_way, threshold=2_000.0)).sick
+    assert Case(replace(half_way, state="finished")).sick
 
 
 def test_a_run_without_returns_is_not_judged() -> None:

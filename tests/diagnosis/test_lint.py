@@ -157,8 +157,27 @@ OFF_POLICY: dict[str, tuple[str, dict[str, Any]]] = {
     "OFF-08 target entropy positive": ("SET206", {"algo.name": "sac", "algo.target_entropy": 2.0}),
     "EXP-01 epsilon decays in 1 %": ("SET207", {"algo.name": "dqn", "algo.exploration_fraction": 0.01}),
     "EXP-02 epsilon stays at a half": ("SET208", {"algo.name": "dqn", "algo.exploration_final_eps": 0.5}),
+    "few gradient steps": ("SET209", {"algo.name": "sac", "algo.train_freq": 1_000, "algo.gradient_steps": 5}),
+    "OFF-07 thirty-two gradient steps per step": ("SET210", {"algo.name": "td3", "algo.train_freq": 1, "algo.gradient_steps": 32}),
+    "replay shorter than the warm-up": ("SET211", {"algo.name": "dqn", "algo.buffer_size": 6_000, "algo.learning_starts": 8_000}),
+    "EXP-03 no exploration": ("SET212", {"algo.name": "td3", "algo.action_noise": "none"}),
+    "rate far too high": ("QVL106", {"algo.name": "dqn", "algo.learning_rate": 0.1}),
+    "rate far too low": ("QVL107", {"algo.name": "sac", "algo.learning_rate": 1e-7}),
 }
-# rl-zoo3, hyperparams/dqn.yml and sac.yml.
+# rl-zoo3 2.9.2, hyperparams/dqn.yml, sac.yml, td3.yml and ddpg.yml, by our names.
+ZOO_OFF_POLICY: dict[str, dict[str, dict[str, Any]]] = json.loads((Path(__file__).parent / "zoo_off_policy.json").read_text())
+# What Stable-Baselines3 uses where the zoo says nothing.
+_ACTOR: dict[str, Any] = {
+    "algo.buffer_size": 1_000_000, "algo.learning_starts": 100, "algo.batch_size": 256, "algo.train_freq": 1, "algo.gradient_steps": 1,
+    "algo.gamma": 0.99, "algo.tau": 0.005,
+}  # fmt: skip
+DEFAULTS_OFF_POLICY: dict[str, dict[str, Any]] = {
+    "dqn": {**_ACTOR, "algo.batch_size": 32, "algo.train_freq": 4, "algo.tau": 1.0, "algo.target_update_interval": 10_000,
+            "algo.learning_rate": 1e-4, "algo.exploration_fraction": 0.1, "algo.exploration_initial_eps": 1.0, "algo.exploration_final_eps": 0.05},
+    "sac": {**_ACTOR, "algo.learning_rate": 3e-4, "algo.ent_coef": "auto", "algo.target_entropy": "auto", "algo.target_update_interval": 1},
+    "td3": {**_ACTOR, "algo.learning_rate": 1e-3, "algo.policy_delay": 2},
+    "ddpg": {**_ACTOR, "algo.learning_rate": 1e-3, "algo.policy_delay": 1},
+}  # fmt: skip
 HEALTHY_OFF_POLICY: list[dict[str, Any]] = [
     {"algo.name": "dqn", "algo.learning_rate": 2.3e-3, "algo.batch_size": 64, "algo.buffer_size": 100_000, "algo.learning_starts": 1_000,
      "algo.target_update_interval": 10, "algo.train_freq": 256, "algo.exploration_fraction": 0.16, "algo.exploration_final_eps": 0.04,
@@ -179,6 +198,12 @@ def test_a_fault_in_off_policy_settings_is_found(fault: str) -> None:
 
 @pytest.mark.parametrize("settings", HEALTHY_OFF_POLICY)
 def test_tuned_off_policy_settings_raise_no_alarm(settings: dict[str, Any]) -> None:
+    assert [finding.text for finding in lint.lint(settings).findings] == []
+
+
+@pytest.mark.parametrize(("algo", "env"), [(algo, env) for algo, envs in ZOO_OFF_POLICY.items() for env in envs])
+def test_rl_zoo3s_tuned_off_policy_settings_raise_no_alarm(algo: str, env: str) -> None:
+    settings = {"algo.name": algo, "env.id": env, "run.max_env_steps": 1_000_000, **DEFAULTS_OFF_POLICY[algo], **ZOO_OFF_POLICY[algo][env]}
     assert [finding.text for finding in lint.lint(settings).findings] == []
 
 

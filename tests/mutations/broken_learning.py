@@ -199,7 +199,7 @@ def slope_without_log_std(with_slope: Any) -> Any:
 
 
 def saturated_units_learn_like_others(_: Any) -> Any:
-    def broken(params: Any, trunk: str, layers: list[Tensor], grad: Tensor, grads: dict[str, Tensor]) -> None:
+    def broken(_policy: Any, params: Any, trunk: str, layers: list[Tensor], grad: Tensor, grads: dict[str, Tensor]) -> None:
         for index in range(len(layers) - 2, -1, -1):
             grads[f"{trunk}.{index}.bias"] = grad.sum(1)
             grads[f"{trunk}.{index}.weight"] = torch.bmm(layers[index].transpose(1, 2), grad)

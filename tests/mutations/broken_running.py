@@ -115,7 +115,7 @@ def returns_keep_adding_up(finish: Any) -> Any:
 
 
 def every_checkpoint_is_the_best(write: Any) -> Any:
-    return lambda run, checkpoint, *, best: write(run, checkpoint, best=True)
+    return lambda run, checkpoint, *, best, **more: write(run, checkpoint, best=True, **more)
 
 
 def optimizer_state_lost(weights: Any) -> Any:

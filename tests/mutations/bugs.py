@@ -57,7 +57,7 @@ def planted(bug: Bug) -> Iterator[None]:
 
 
 GAE = Seam("maths.returns", "gae")
-STACK = Seam("loops.on_policy", "_stack")
+STACK = Seam("loops.on_policy", "stack")
 GAUSSIAN_LOG_PROB = Seam("maths.distributions", "Gaussian.log_prob")
 GRADIENT = Seam("gradients", "gradient")
 PPO_SLOPES = Seam("algos.ppo", "slopes")

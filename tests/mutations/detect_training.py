@@ -303,7 +303,8 @@ def episodes_are_counted_by_hand() -> None:
     episodes = Episodes(1, 2)
     episodes.add(rollout)
     elapsed = episodes.add(replace(rollout, terminated=torch.tensor([[[True, True], [False, True], [True, False]]])))
-    assert list(episodes.recent[0]) == [(3.0, 2.0, _NAN), (4.0, 2.0, _NAN), (70.0, 4.0, _NAN), (20.0, 1.0, _NAN), (5.0, 2.0, _NAN)]
+    wanted = [(3.0, 2.0, _NAN), (4.0, 2.0, _NAN), (70.0, 4.0, _NAN), (20.0, 1.0, _NAN), (5.0, 2.0, _NAN)]
+    assert wanted == [tuple(each) for each in episodes.recent(0).tolist()]
     near(elapsed[0], [[1.0, 3.0], [0.0, 0.0], [1.0, 0.0]], "steps elapsed in the episode")
 
 

@@ -42,7 +42,7 @@ class Cohort:
         self.env = envs.make(self.config.env, list(seeds), self.config.env.n_envs)
         self.plan = assembly.plan_for(self.config, self.env)
         self.learner: Learner = assembly.fresh_learner(self.plan, list(seeds), self.config.env.n_envs)
-        self.members: Any = [SimpleNamespace(config=each, adapted={}, active=True) for each in configs]
+        self.members: Any = [SimpleNamespace(config=each, adapted={}, active=True, numbers_key=repr(each.algo)) for each in configs]
         self.seed = torch.tensor(list(seeds)).view(-1, 1, 1)
         self.position = Position(self.env.reset(), self.env.action_mask)
         self.iteration = 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
+from rlclinic.diagnosis import measures, off_policy, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import EVAL_RETURN, RETURN
@@ -25,6 +25,8 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     returns, progress = case.signal(RETURN), case.progress
     if progress is None or case.threshold is None or not case.sick or case.standing in ("failed", "collapsed", "lost"):
         return
+    if case.unfinished:
+        return  # it has not ended: whether the rest is enough is for the forecast
     late = returns.share(0.5)
     slope = signals.trend(late)
     top = float(signals.smoothed(returns.values, 3).max())
@@ -96,10 +98,10 @@ def some_seeds_fail(cases: Sequence[Case]) -> Iterator[Finding]:
 
 @rule("BUD104", severity=Severity.HIGH, needs=["budget", "config:run.max_env_steps"], cites=["henderson2018matters"])
 def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
-    """The whole budget is a few dozen episodes.
+    """The whole budget is a few dozen episodes; with a replay, a few hundred gradient steps.
 
     ## Why it hurts
-    No on-policy algorithm learns a task from so few tries.
+    No on-policy algorithm learns a task from so few tries, and no network from so few steps.
 
     ## When it is fine
     Trying out whether a script runs.
@@ -110,10 +112,17 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     if not case.budget or not steps > 0:
         return
     episodes = case.budget / steps
-    strength = grade(-episodes, -80.0, -25.0)
+    strength, text = grade(-episodes, -80.0, -25.0), f"{case.budget} env steps are about {say(episodes)} episodes"
+    if case.algo in off_policy.OFF_POLICY:
+        # A replay is learned from many times: what counts is how often.
+        often = off_policy.updates_per_step(case)
+        updates = often * case.budget
+        strength, text = (
+            (grade(-updates, -1500.0, -700.0) if often >= 0.2 else 0.0),
+            f"{case.budget} env steps, {say(updates)} gradient steps",
+        )
     if strength <= 0:
         return
-    text = f"{case.budget} env steps are about {say(episodes)} episodes"
     fix = change(case, "run.max_env_steps", int(1000 * steps), "a thousand episodes", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence("config:run.max_env_steps", text, episodes=episodes),), remedies=(fix,))
 

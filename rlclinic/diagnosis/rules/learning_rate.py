@@ -9,6 +9,7 @@ from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import KL, RETURN, applied, sentinel
+from rlclinic.diagnosis.off_policy import OFF_POLICY
 from rlclinic.diagnosis.rule import ON_POLICY, change, decades, evidence, grade, percent, rule, say
 
 RATE: Final = "config:algo.learning_rate"
@@ -165,7 +166,7 @@ def schedule_not_followed(case: Case) -> Iterator[Finding]:
             yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,))
 
 
-@rule("LRN106", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:algo.optimizer", RATE], cites=["kingma2015adam"])
+@rule("LRN106", severity=Severity.HIGH, algos=(*ON_POLICY, *OFF_POLICY), needs=["config:algo.optimizer", RATE], cites=["kingma2015adam"])
 def plain_sgd_at_the_rate_of_adam(case: Case) -> Iterator[Finding]:
     """Plain SGD with a learning rate that suits Adam.
 

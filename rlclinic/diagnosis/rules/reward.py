@@ -9,13 +9,15 @@ from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
+from rlclinic.diagnosis.off_policy import OFF_POLICY, Q_LEARNERS
 from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
 
 TARGETS = sentinel("return_abs_p95")
+ANY = (*ON_POLICY, *OFF_POLICY)
 STD, LOW, HIGH = sentinel("reward_std"), sentinel("reward_min"), sentinel("reward_max")
 
 
-@rule("REW501", severity=Severity.HIGH, algos=ON_POLICY, needs=[RETURN], cites=["schulman2016nuts"])
+@rule("REW501", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["schulman2016nuts"])
 def all_returns_are_equal(case: Case) -> Iterator[Finding]:
     """Every episode has the same return: there is nothing to prefer.
 
@@ -83,7 +85,7 @@ def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(size.name, text, *case.span, median=size.median),), remedies=fixes)
 
 
-@rule("REW504", severity=Severity.HIGH, algos=ON_POLICY, needs=[RETURN], cites=["jones2021debugging"])
+@rule("REW504", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["jones2021debugging"])
 def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     """The return falls below that of the first, random policy and stays there.
 
@@ -108,7 +110,7 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(returns))
 
 
-@rule("REW505", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[sentinel("reward_nonzero")], cites=["schulman2016nuts"])
+@rule("REW505", severity=Severity.MEDIUM, algos=ANY, needs=[sentinel("reward_nonzero")], cites=["schulman2016nuts"])
 def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
     """Almost every step has a reward of 0.
 
@@ -125,6 +127,10 @@ def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
         return
     text = f"{percent(early.median)} of the steps have a reward other than 0"
     fix = change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.01), "keep looking; or shape the reward", "10-30 %")
+    if case.algo in OFF_POLICY:
+        fix = advice("keep looking (a longer exploration_fraction, wider action noise), or shape the reward", "10-30 %")
+    if case.algo in Q_LEARNERS:
+        fix = change(case, "algo.exploration_fraction", 0.5, "keep looking; or shape the reward", "10-30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, share=early.median),), remedies=(fix,))
 
 

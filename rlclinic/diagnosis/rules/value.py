@@ -9,10 +9,12 @@ from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, GRAD_CRITIC, LENGTH, VALUE_LOSS, sentinel
+from rlclinic.diagnosis.off_policy import OFF_POLICY
 from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
 
 TARGETS = sentinel("return_abs_p95")
 GAMMA = "config:algo.gamma"
+ANY = (*ON_POLICY, *OFF_POLICY)
 
 
 @rule("VAL201", severity=Severity.MEDIUM, algos=["ppo", "a2c"], needs=[EXPLAINED_VARIANCE], cites=["schulman2016nuts"])
@@ -197,7 +199,7 @@ def critic_gets_no_gradient(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(GRAD_CRITIC, text, *case.span, largest=norm.top),))
 
 
-@rule("VAL208", severity=Severity.HIGH, algos=ON_POLICY, needs=[GAMMA], cites=["schulman2016nuts"])
+@rule("VAL208", severity=Severity.HIGH, algos=ANY, needs=[GAMMA], cites=["schulman2016nuts"])
 def discount_looks_too_few_steps_ahead(case: Case) -> Iterator[Finding]:
     """gamma makes the agent blind to anything but the next few steps.
 

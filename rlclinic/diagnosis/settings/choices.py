@@ -20,12 +20,13 @@ def _known(env_id: str) -> Spec | None:
 
 
 @cache
-def _usual_budget(env_id: str) -> int | None:
-    """The smallest budget of the settings that come with a task."""
+def _usual_budget(env_id: str, algo: str) -> int | None:
+    """The smallest budget of the settings that come with a task for an algorithm."""
     entry = next((each for each in files.available() if each.env == env_id and each.shipped and each.variants), None)
     if entry is None:
         return None
-    return min(files.load(f"{env_id}:{variant}").config.run.max_env_steps for variant in entry.variants)
+    configs = [files.load(f"{env_id}:{variant}").config for variant in entry.variants]
+    return min((config.run.max_env_steps for config in configs if config.algo.name == algo), default=None)
 
 
 def threshold_of_another_task(case: Case) -> Iterator[Finding]:
@@ -114,7 +115,7 @@ def gradients_not_limited(case: Case) -> Iterator[Finding]:
 
 
 def budget_far_below_usual(case: Case) -> Iterator[Finding]:
-    usual = _usual_budget(case.history.env_id or "")
+    usual = _usual_budget(case.history.env_id or "", case.algo)
     if usual and case.budget and case.budget < SMALL_BUDGET * usual:
         text = f"{say(float(case.budget))} env steps; the settings that come with {case.history.env_id} take {say(float(usual))}"
         yield Finding(text=text, remedies=(change(case, "run.max_env_steps", usual, "what is known to suffice"),))

@@ -1,13 +1,14 @@
-"""Off-policy settings, as other frameworks' runs have them: replay, targets, exploration."""
+"""Off-policy settings, ours and other frameworks': replay, targets, exploration, gradient steps."""
 
 from collections.abc import Iterator
 
+from rlclinic.diagnosis import off_policy
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding
 from rlclinic.diagnosis.rule import change, percent, say
 
-Q_LEARNERS = frozenset({"dqn", "qrdqn", "c51", "rainbow"})
-CONTINUOUS = frozenset({"sac", "td3", "ddpg", "tqc", "crossq"})
+Q_LEARNERS = frozenset(off_policy.Q_LEARNERS)
+CONTINUOUS = frozenset(off_policy.ACTORS)
 
 
 def target_rarely_updated(case: Case) -> Iterator[Finding]:
@@ -35,7 +36,9 @@ def replay_tiny(case: Case) -> Iterator[Finding]:
 
 def learning_starts_late(case: Case) -> Iterator[Finding]:
     start = case.real("algo.learning_starts")
-    if case.algo in Q_LEARNERS | CONTINUOUS and start and case.budget and start > 0.25 * case.budget:
+    # Half of a short run is what tuned settings of TD3 take on Pendulum: 10,000 steps of 20,000.
+    late = case.budget and start and (start > 0.55 * case.budget or (start > 10_000 and start > 0.25 * case.budget))
+    if case.algo in Q_LEARNERS | CONTINUOUS and late and start and case.budget:
         text = f"the first update comes after {say(start)} steps, {percent(start / case.budget)} of the run"
         yield Finding(text=text, remedies=(change(case, "algo.learning_starts", max(int(0.02 * case.budget), 100), "1 to 5 % of the run"),))
 
@@ -66,3 +69,33 @@ def exploration_never_ends(case: Case) -> Iterator[Finding]:
     if case.algo in Q_LEARNERS and share is not None and share >= 0.3:
         text = f"{percent(share)} of all actions stay random to the end"
         yield Finding(text=text, remedies=(change(case, "algo.exploration_final_eps", 0.05, "usual: 0.01 to 0.1"),))
+
+
+def few_gradient_steps(case: Case) -> Iterator[Finding]:
+    total = off_policy.gradient_steps(case)
+    if case.algo in Q_LEARNERS | CONTINUOUS and total < 1_000 and off_policy.updates_per_step(case) < 0.05:
+        text = f"{say(total)} gradient steps in {say(float(case.budget or 0))} env steps: most of the data is never learned from"
+        yield Finding(text=text, remedies=(change(case, "algo.gradient_steps", -1, "as many as env steps are taken"),))
+
+
+def many_gradient_steps(case: Case) -> Iterator[Finding]:
+    rate = off_policy.updates_per_step(case)
+    if case.algo in Q_LEARNERS | CONTINUOUS - {"crossq"} and rate >= 16 and case.setting("net.layer_norm") is not True:
+        text = f"{say(rate)} gradient steps per env step: the values run ahead of the data"
+        yield Finding(text=text, remedies=(change(case, "algo.gradient_steps", -1, "one per env step"),))
+
+
+def replay_shorter_than_warm_up(case: Case) -> Iterator[Finding]:
+    size, start = case.real("algo.buffer_size"), case.real("algo.learning_starts")
+    if case.algo in Q_LEARNERS | CONTINUOUS and size and start and size < start:
+        text = f"{say(start)} env steps are collected before learning starts, and the replay holds {say(size)} of them"
+        yield Finding(
+            text=text, remedies=(change(case, "algo.buffer_size", int(max(10 * start, 10_000)), "room for the warm-up and more"),)
+        )
+
+
+def deterministic_without_noise(case: Case) -> Iterator[Finding]:
+    kind, std = case.setting("algo.action_noise"), case.real("algo.action_noise_std")
+    if case.algo in ("td3", "ddpg") and (kind == "none" or (kind is not None and std is not None and std < 0.01)):
+        text = f"action_noise {kind}: a deterministic policy repeats itself, and its critic learns about nothing else"
+        yield Finding(text=text, remedies=(change(case, "algo.action_noise", "gaussian", "with action_noise_std=0.1"),))

@@ -1,0 +1,118 @@
+"""Quantities of learners with a replay that several rules share: gradient steps, lag of the target, exploration, size of Q-values."""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from rlclinic.diagnosis import names, signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.signals import Signal
+
+Q_LEARNERS: Final = ("dqn", "qrdqn", "c51", "rainbow")
+ACTORS: Final = ("sac", "td3", "ddpg", "tqc", "crossq")
+SOFT: Final = ("sac", "tqc", "crossq")
+OFF_POLICY: Final = (*Q_LEARNERS, *ACTORS)
+
+EPSILON: Final = names.applied("epsilon")
+ALPHA: Final = names.applied("alpha")
+DISTANCE: Final = names.sentinel("target_distance")
+Q_TOP: Final = names.sentinel("q_abs_max")
+Q_BOUND: Final = names.sentinel("q_bound")
+Q_BIAS: Final = names.sentinel("q_bias")
+Q_MEAN: Final = names.sentinel("value_mean")
+TD_ERROR: Final = names.sentinel("td_error")
+
+
+def updates_per_step(case: Case) -> float:
+    """Gradient steps per env step: what was counted once learning had begun, else what the settings ask for; NaN if unknown."""
+    counted = case.sentinel("updates_per_step")
+    taken = counted.values[counted.values > 0]
+    if len(taken):
+        return float(np.median(taken))
+    every, steps = case.real("algo.train_freq"), case.real("algo.gradient_steps")
+    if every is None or steps is None or every <= 0:
+        return math.nan
+    return 1.0 if steps < 0 else steps / (every * (case.count("env.n_envs") or 1))
+
+
+def learning_starts(case: Case) -> float:
+    """Env steps before the first gradient step."""
+    return case.real("algo.learning_starts") or 0.0
+
+
+def gradient_steps(case: Case) -> float:
+    """Gradient steps in the whole budget; NaN if unknown."""
+    return math.nan if case.budget is None else updates_per_step(case) * max(case.budget - learning_starts(case), 0.0)
+
+
+def target_lag(case: Case) -> float:
+    """Gradient steps that the target network lies behind, about: the interval between copies, or 1 / tau; NaN if unknown."""
+    tau, every, rate = case.real("algo.tau"), case.real("algo.target_update_interval"), updates_per_step(case)
+    if tau is None and every is None:
+        return math.nan
+    # DQN counts env steps between updates of its target, and looks after each turn; SAC counts gradient steps; TD3 moves it with the actor.
+    apart = max(every or 1.0, turn_size(case)) * rate if case.algo in Q_LEARNERS else every or 1.0
+    if case.algo in ("td3", "ddpg"):
+        apart = case.real("algo.policy_delay") or 1.0
+    return apart / min(max(tau or 1.0, 1e-9), 1.0)
+
+
+def turn_size(case: Case) -> float:
+    """Env steps between trainings."""
+    return (case.real("algo.train_freq") or 1.0) * (case.count("env.n_envs") or 1)
+
+
+def planned_renewals(case: Case) -> float:
+    """Share of turns after which the settings renew the target; NaN if unknown."""
+    turn, updates = turn_size(case), updates_per_step(case)
+    every = case.real("algo.target_update_interval") or 1.0
+    if case.algo in Q_LEARNERS:
+        return min(turn / every, 1.0)
+    if case.algo in ("td3", "ddpg"):
+        every = case.real("algo.policy_delay") or 1.0
+    return min(updates * turn / every, 1.0)
+
+
+def epsilon(case: Case) -> Signal:
+    """The share of random actions: as applied, else as the settings plan it; empty if neither is known."""
+    known = case.signal(EPSILON)
+    share, first, last = (case.real(f"algo.exploration_{name}") for name in ("fraction", "initial_eps", "final_eps"))
+    if len(known) >= 4 or case.budget is None or share is None or last is None:
+        return known
+    steps = np.linspace(0.0, float(case.budget), 101)
+    first = 1.0 if first is None else first
+    values = last + (first - last) * np.clip(1 - steps / max(share * case.budget, 1.0), 0, 1)
+    return Signal(steps, values, values, values, EPSILON)
+
+
+def returns_of_states(case: Case) -> float:
+    """The discounted return that really came, on average: Q-values less their bias; NaN if it was not measured."""
+    bias, mean = case.learning(Q_BIAS).share(0.4), case.learning(Q_MEAN).share(0.4)
+    return mean.median - bias.median if len(bias) and len(mean) else math.nan
+
+
+def critic_loss(case: Case) -> Signal:
+    """The loss that the Q-values are trained by."""
+    return next((case.signal(name) for name in ("train/loss/td", "train/loss/critic") if case.has(name)), case.signal("train/loss/td"))
+
+
+def entropy(case: Case) -> Signal:
+    """SAC's entropy in nats, for actions from -1 to 1."""
+    return case.learning(names.ENTROPY)
+
+
+def target_entropy(case: Case) -> float | None:
+    """The entropy that the temperature aims at; None if unknown or of no effect."""
+    logged = case.signal(names.applied("target_entropy"))
+    if len(logged):
+        return logged.median
+    return case.real("algo.target_entropy")
+
+
+def late_rise(signal: Signal) -> float:
+    """Decades by which a series of sizes grew from its first to its last fifth; NaN if it is too short."""
+    if len(signal) < signals.SHORTEST:
+        return math.nan
+    first, last = signal.share(0.0, 0.2).median, signal.share(0.8).median
+    return math.log10(max(last, 1e-12) / max(first, 1e-12))

@@ -1,0 +1,180 @@
+"""Actors that follow a critic: the scale of their actions, and SAC's temperature."""
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from rlclinic.diagnosis import measures, off_policy, signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import ENTROPY, EVAL_RETURN, RETURN, sentinel
+from rlclinic.diagnosis.off_policy import ACTORS, ALPHA, OFF_POLICY, SOFT
+from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
+
+REACH, AT_BOUND = sentinel("action_reach"), sentinel("action_at_bound")
+NATS: Final = math.log(2)
+"""Entropy of a uniform action from -1 to 1, per component: the largest there is."""
+
+
+@rule("ACT101", severity=Severity.HIGH, algos=ACTORS, needs=[REACH], cites=["raffin2021sb3"], certain=True)
+def actions_never_reach_their_bounds(case: Case) -> Iterator[Finding]:
+    """No action that reached the environment came near its bounds, not even the random ones of the start; or all went beyond.
+
+    ## Why it hurts
+    Actions from -1 to 1 are not stretched to the environment's box (or twice): half of what the agent could do is out of reach, or
+    different actions have the same effect.
+
+    ## When it is fine
+    Boxes that are open to one side.
+    """
+    reach = case.signal(REACH)
+    first = reach.share(0.0, 0.2).top
+    short, long = grade(-max(first, reach.median), -0.85, -0.7), grade(reach.share(0.0, 0.2).median, 1.2, 1.6)
+    strength = max(short, long)
+    if not strength > 0:
+        return
+    text = f"actions reach {percent(first)} of their bounds at most"
+    fix = advice("scale: low + (action + 1) / 2 x (high - low), once, between the policy and the environment", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(REACH, text, *case.span, reach=first),), remedies=(fix,))
+
+
+@rule("ACT102", severity=Severity.MEDIUM, algos=ACTORS, needs=[AT_BOUND], cites=["fujimoto2018td3"])
+def actor_is_stuck_at_the_bounds(case: Case) -> Iterator[Finding]:
+    """Nearly every action of the policy is at an end of its box, and nothing better is found.
+
+    ## Why it hurts
+    Behind a saturated tanh the gradient is 0: the actor cannot come back, whatever the critic says.
+
+    ## When it is fine
+    Tasks whose best control is bang-bang.
+    """
+    share = case.learning(AT_BOUND).share(0.3)
+    strength = grade(share.median, 0.85, 0.97)
+    if not strength > 0 or not case.sick:
+        return
+    text = f"{percent(share.median)} of the actions lie at a bound"
+    rate = case.number("learning_rate") or 1e-3
+    fix = change(case, "algo.learning_rate", float(f"{rate / 3:.1g}"), "smaller steps", "10-30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(AT_BOUND, text, *case.span, share=share.median),), remedies=(fix,))
+
+
+# ── SAC's temperature ──
+
+
+@rule("ACT103", severity=Severity.HIGH, algos=SOFT, needs=[ALPHA, ENTROPY], cites=["haarnoja2018sac"], certain=True)
+def temperature_moves_the_wrong_way(case: Case) -> Iterator[Finding]:
+    """A learned temperature rises while the entropy is above its target, or falls while it is below.
+
+    ## Why it hurts
+    The loss of the temperature has the wrong sign: it runs away, and the policy becomes random or deterministic for good.
+
+    ## When it is fine
+    Never.
+    """
+    alpha, entropy, target = case.signal(ALPHA), case.signal(ENTROPY), off_policy.target_entropy(case)
+    if len(alpha) < 8 or len(entropy) < 4 or case.real("algo.ent_coef") is not None:
+        return
+    aim = -1.0 if target is None else target
+    steps = alpha.steps[:-1]
+    gap = np.array([entropy.at((a + b) / 2) for a, b in zip(steps, alpha.steps[1:], strict=True)]) - aim
+    moved = np.diff(np.log(np.maximum(alpha.values, 1e-30)))
+    telling = (np.abs(gap) > 0.3 * max(abs(aim), 0.5)) & (np.abs(moved) > 1e-6)
+    if telling.sum() < 5:
+        return
+    wrong = float((np.sign(gap[telling]) == np.sign(moved[telling])).mean())
+    strength = grade(wrong, 0.75, 0.9)
+    if strength <= 0:
+        return
+    text = f"the entropy is {say(entropy.median)} with a target of {say(aim)}, and alpha went from {say(alpha.first)} to {say(alpha.last)}"
+    fix = advice("alpha's loss is -log_alpha x (log_prob + target_entropy): check the sign of both", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(ALPHA, text, *case.span, wrong=wrong),), remedies=(fix,))
+
+
+@rule("ACT104", severity=Severity.HIGH, algos=SOFT, needs=[ALPHA, sentinel("reward_std")], cites=["haarnoja2018sac"])
+def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
+    """The temperature makes a random action worth more than a good one.
+
+    ## Why it hurts
+    The policy is paid for being random: it stays so, and the return with it.
+
+    ## When it is fine
+    Early in a run, while a learned temperature still falls.
+    """
+    alpha, late = case.signal(ALPHA).share(0.5), off_policy.entropy(case).share(0.5)
+    paid = max(case.learning(sentinel("reward_std")).median, 1e-9)
+    size = _components(case)
+    random = grade(late.median / (size * NATS), 0.2, 0.8) if len(late) else 0.6
+    strength = min(grade(decades(alpha.median * NATS / paid), -1.0, 0.0), max(random, 0.0))
+    if not strength > 0 or not case.sick:
+        return
+    text = f"alpha {say(alpha.median)} against rewards that vary by {say(paid)} per step" + (
+        f"; the entropy stays at {say(late.median)}" if len(late) else ""
+    )
+    fixed = case.real("algo.ent_coef") is not None
+    fix = change(case, "algo.ent_coef", "auto", "let it be learned", "> 30 %")
+    if not fixed:
+        fix = change(case, "algo.target_entropy", "auto", "minus the number of action components", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(ALPHA, text, *case.span, alpha=alpha.median),), remedies=(fix,))
+
+
+@rule("ACT105", severity=Severity.HIGH, algos=SOFT, needs=[ENTROPY], cites=["haarnoja2018sac"])
+def policy_became_deterministic_at_once(case: Case) -> Iterator[Finding]:
+    """The entropy falls far below any useful target before anything was learned.
+
+    ## Why it hurts
+    SAC has no other exploration than its entropy: with a temperature near 0 the first good guess is repeated for ever.
+
+    ## When it is fine
+    Late in a run that is solved.
+    """
+    early, target = case.signal(ENTROPY).share(0.1, 0.6), off_policy.target_entropy(case)
+    size = _components(case)
+    below = (-early.median / size) if len(early) else math.nan
+    aimed = grade(-(target or 0.0) / size, 3.0, 6.0)
+    strength = max(grade(below, 2.5, 4.0), min(aimed, grade(below, 1.5, 2.5)))
+    if not strength > 0 or not case.sick:
+        return
+    text = f"the entropy is {say(early.median)} in the first half" + ("" if target is None else f", with a target of {say(target)}")
+    fix = change(case, "algo.ent_coef", "auto", "let the temperature be learned", "> 30 %")
+    if case.real("algo.ent_coef") is None:
+        fix = change(case, "algo.target_entropy", "auto", "minus the number of action components", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(ENTROPY, text, *case.span, entropy=early.median),), remedies=(fix,))
+
+
+@rule("ACT106", severity=Severity.HIGH, algos=OFF_POLICY, needs=[RETURN, sentinel("random_return")], cites=["jones2021debugging"])
+def choices_have_no_effect(case: Case) -> Iterator[Finding]:
+    """Values are learned and the policy follows them, but the return stays that of a random policy.
+
+    ## Why it hurts
+    What the policy chooses does not reach the environment: an action mapping, a wrapper or a wire in between.
+
+    ## When it is fine
+    Before a sparse reward has been met; while most actions are still random.
+    """
+    chance, returns = measures.random_return(case), case.signal(RETURN)
+    judged = case.signal(EVAL_RETURN).share(0.4)
+    explored = off_policy.epsilon(case).share(0.4)
+    if not case.sick or chance is None or case.standing == "failed" or len(returns) < 4 or (len(explored) and explored.median > 0.3):
+        return
+    learned, bias = off_policy.returns_of_states(case), case.learning(off_policy.Q_BIAS).share(0.4)
+    # A critic that is right about returns which never get better.
+    fits = grade(-abs(bias.median) / max(abs(learned), 1e-9), -0.8, -0.4) if len(bias) else 0.6
+    mean, deviation = chance
+    scale = max(deviation, 0.05 * abs(mean), 1e-9)
+    levels = [returns.share(0.4).median] + ([judged.median] if len(judged) else [])
+    drift = max(abs(level - mean) / scale for level in levels)
+    strength = min(fits, grade(-drift, -0.8, -0.4))
+    if not strength > 0 or signals.spread(returns.values) <= 1e-6 * max(abs(returns.median), 1.0):
+        return
+    text = f"the return stays at {say(levels[0])}, where a random policy is ({say(mean)} ± {say(deviation)}), and the critic agrees"
+    fix = advice("follow one action from the policy to the simulator; does a scripted policy do better than a random one?", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, drift=drift),), remedies=(fix,))
+
+
+def _components(case: Case) -> float:
+    """Action components, as far as the target entropy tells: by default it is minus their number."""
+    auto = case.setting("algo.target_entropy") in ("auto", None)
+    logged = off_policy.target_entropy(case)
+    return max(-logged, 1.0) if auto and logged is not None else 1.0

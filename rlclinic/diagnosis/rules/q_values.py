@@ -1,0 +1,313 @@
+"""Q-values and what they are learned towards; the actor and the temperature that follow them."""
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from rlclinic.diagnosis import off_policy, signals
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.names import sentinel
+from rlclinic.diagnosis.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
+from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
+
+RATE: Final = "config:algo.learning_rate"
+EXACT: Final = -5.0
+"""Decades of relative error beyond which two ways to the same target differ by more than rounding."""
+HIGH, LOW = 6e-3, 2e-5
+"""Outside of every tuned setting of DQN, SAC and TD3 that we know of: rl-zoo3's lie between 1e-4 and 4e-3 for small networks."""
+REACH, AT_BOUND = sentinel("action_reach"), sentinel("action_at_bound")
+NATS: Final = math.log(2)
+"""Entropy of a uniform action from -1 to 1, per component: the largest there is."""
+
+
+@rule(
+    "QVL101", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_TOP, Q_BOUND], cites=["fujimoto2018td3", "hasselt2016double"], certain=True
+)
+def q_values_beyond_any_return(case: Case) -> Iterator[Finding]:
+    """Q-values are larger than any sum of the rewards that have been seen.
+
+    No return can pass the largest reward / (1 - gamma); SAC's may pass it by what its entropy is worth.
+
+    ## Why it hurts
+    Values feed on themselves: a bootstrap that never ends (terminal states ignored), a target that follows at once, or a learning
+    rate that makes errors grow. The policy follows whatever is overestimated most.
+
+    ## When it is fine
+    A short overshoot early in a run.
+    """
+    top, bound, alpha = case.signal(Q_TOP).share(0.3), case.signal(Q_BOUND), case.signal(ALPHA)
+    # Rewards so small that a network's first guesses pass their bound say nothing about the targets.
+    if len(top) < 3 or not bound.median > 0 or top.median < 1.0:
+        return
+    gamma = case.number("gamma") or 0.99
+    # Our own bound counts what entropy is worth.
+    paid = 0.0 if case.ours or not len(alpha) else alpha.median * 2 * NATS / max(1 - gamma, 1e-6)
+    ratios = np.array([value / max(bound.at(step) + paid, 1e-9) for step, value in zip(top.steps, top.values, strict=True)])
+    times = float(np.median(ratios))
+    strength = grade(times, 1.3, 2.0)
+    if strength <= 0:
+        return
+    text = f"Q-values up to {say(top.median)}, {say(times)} x what rewards could ever add up to"
+    fix = advice(
+        "check that terminal states have no future in the target; then a slower target, two critics (or double), a lower rate", "> 30 %"
+    )
+    found = evidence(Q_TOP, text, *case.span, times=times, bound=bound.median)
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(case.signal(Q_TOP)), remedies=(fix,))
+
+
+@rule("QVL102", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[Q_BIAS, Q_MEAN], cites=["hasselt2016double", "fujimoto2018td3"])
+def q_values_far_above_returns(case: Case) -> Iterator[Finding]:
+    """Q-values promise far more than the returns that really come.
+
+    ## Why it hurts
+    The largest of several noisy values is too large on average, and bootstrapping passes it on. The policy prefers what is least known.
+
+    ## When it is fine
+    Early in a run, and while the policy still explores: its actions are worse than the values assume.
+    """
+    bias, real = case.learning(Q_BIAS).share(0.4), off_policy.returns_of_states(case)
+    if len(bias) < 3 or not case.sick:
+        return
+    off = bias.median / max(abs(real), 1.0)
+    strength = grade(off, 0.6, 2.0)
+    if strength <= 0:
+        return
+    text = f"Q-values lie {say(bias.median)} above the returns that came, which are about {say(real)}"
+    fixes = [change(case, "algo.double", True, "one network chooses, the other judges", "10-30 %")] if case.algo == "dqn" else []
+    if case.algo in ACTORS and (case.count("algo.n_critics") or 2) < 2:
+        fixes = [change(case, "algo.n_critics", 2, "the lower of two critics", "10-30 %")]
+    found = evidence(Q_BIAS, text, *case.span, bias=bias.median, returns=real)
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=tuple(fixes))
+
+
+# ── targets, checked against a second calculation ──
+
+
+@rule("QVL103", severity=Severity.HIGH, algos=OFF_POLICY, needs=[sentinel("target_error_ends")], cites=["sutton2018book"], certain=True)
+def q_targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
+    """At terminal states the target is not the reward alone.
+
+    ## Why it hurts
+    A value is bootstrapped where there is no future (the mask is missing or inverted): falling has no price, and values grow towards
+    the largest reward / (1 - gamma) everywhere.
+
+    ## When it is fine
+    Never, beyond float rounding.
+    """
+    ends = float(case.sentinel("target_error_ends").values.mean())
+    strength = grade(decades(ends), EXACT, EXACT + 1)
+    if strength <= 0:
+        return
+    inside = case.sentinel("target_error")
+    where = "and within episodes too" if len(inside) and inside.median > 1e-2 else "and are right within episodes"
+    text = f"targets at terminal states are off by {percent(ends)} of the usual size, {where}"
+    fix = advice("multiply the next value by (1 - terminated): the flag of the stored row, and not its opposite", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("target_error_ends"), text, *case.span),), remedies=(fix,))
+
+
+@rule("QVL104", severity=Severity.HIGH, algos=OFF_POLICY, needs=[sentinel("target_error_cuts")], cites=["pardo2018time"], certain=True)
+def q_targets_stop_at_the_time_limit(case: Case) -> Iterator[Finding]:
+    """Where a time limit cut an episode, the target has no future, although the task went on.
+
+    ## Why it hurts
+    States near the limit look worthless, and the agent cannot see the clock: good and bad states get the same, wrong value.
+
+    ## When it is fine
+    Never, unless the limit is part of the task and the time is observed.
+    """
+    cuts, ends = case.sentinel("target_error_cuts").median, case.sentinel("target_error_ends")
+    strength = grade(decades(cuts), EXACT, EXACT + 1)
+    inside = case.sentinel("target_error")
+    if strength <= 0 or (len(ends) and ends.median > 0.1 * cuts) or (len(inside) and inside.median > 0.1 * cuts):
+        return
+    text = f"targets at time limits are off by {percent(cuts)} of the usual size, and are right elsewhere"
+    fix = advice("store terminated, not terminated or truncated, as the flag that ends the bootstrap", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("target_error_cuts"), text, *case.span),), remedies=(fix,))
+
+
+@rule("QVL105", severity=Severity.HIGH, algos=OFF_POLICY, needs=[sentinel("target_error")], cites=["sutton2018book"], certain=True)
+def q_targets_do_not_follow_from_the_replay(case: Case) -> Iterator[Finding]:
+    """Within episodes, targets are not what the stored rewards and the target network give.
+
+    Training recomputes them a second time: summed rewards, the discount, which network chooses the next action and which judges it.
+
+    ## Why it hurts
+    Values are learned towards something else: rewards of the next episode, another discount, the wrong network's choice.
+
+    ## When it is fine
+    Never, beyond float rounding.
+    """
+    inside, ends = float(case.sentinel("target_error").values.mean()), case.sentinel("target_error_ends")
+    strength = grade(decades(inside), EXACT, EXACT + 1)
+    # A mask that is upside down is wrong everywhere, and most of all at ends.
+    if strength <= 0 or (len(ends) and ends.median > max(10 * 10**EXACT, inside)):
+        return
+    text = f"targets within episodes are off by {percent(inside)} of their size"
+    fix = advice("write one row's target as a slow loop and compare: where the sum stops, which network is maximized over", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("target_error"), text, *case.span),), remedies=(fix,))
+
+
+# ── step size ──
+
+
+@rule("QVL106", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[RATE], cites=["mnih2015dqn", "haarnoja2018sac"])
+def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
+    """The learning rate is above all tuned settings of learners with a replay.
+
+    ## Why it hurts
+    Values jump at every step, and the targets that they aim at jump along: errors grow in place of shrinking.
+
+    ## When it is fine
+    Linear values and tables.
+    """
+    rate = case.real("algo.learning_rate")
+    if rate is None or rate <= HIGH or case.setting("algo.optimizer") == "sgd":
+        return
+    text = f"learning_rate {say(rate)}; tuned settings stay below {say(HIGH)}"
+    fix = change(case, "algo.learning_rate", 1e-3 if case.algo in Q_LEARNERS else 3e-4, "a usual rate", "> 30 %")
+    found = evidence(RATE, text, value=rate, usual_most=HIGH)
+    yield Finding(strength=grade(decades(rate / HIGH), 0.0, 0.4), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("QVL107", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[RATE], cites=["mnih2015dqn", "haarnoja2018sac"])
+def learning_rate_below_every_tuned_one(case: Case) -> Iterator[Finding]:
+    """The learning rate is below all tuned settings of learners with a replay.
+
+    ## Why it hurts
+    The budget ends before the values have left their start.
+
+    ## When it is fine
+    Images and very long runs; a policy that is only polished.
+    """
+    rate = case.real("algo.learning_rate")
+    if rate is None or rate >= LOW or rate <= 0:
+        return
+    text = f"learning_rate {say(rate)}; tuned settings stay above {say(LOW)}"
+    fix = change(case, "algo.learning_rate", case.default("learning_rate"), "the usual rate of this algorithm", "> 30 %")
+    found = evidence(RATE, text, value=rate, usual_least=LOW)
+    yield Finding(strength=grade(decades(LOW / rate), 0.0, 0.7), text=text, evidence=(found,), remedies=(fix,))
+
+
+@rule("QVL108", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BIAS, Q_MEAN], cites=["mnih2015dqn"])
+def q_values_never_leave_their_start(case: Case) -> Iterator[Finding]:
+    """To the end, Q-values are nowhere near the returns that came.
+
+    ## Why it hurts
+    Values that have not grown to the size of returns cannot tell actions apart: too small a learning rate, too few gradient steps, or a
+    target that never takes up what was learned.
+
+    ## When it is fine
+    Returns that are about 0.
+    """
+    bias, real, mean = case.signal(Q_BIAS).share(0.6), off_policy.returns_of_states(case), case.signal(Q_MEAN).share(0.6)
+    if len(bias) < 3 or not abs(real) > 1e-9 or not case.sick:
+        return
+    reached = mean.median / real
+    strength = grade(-reached, -0.35, -0.1)
+    if strength <= 0 or reached < -0.5:
+        return
+    text = f"Q-values are {say(mean.median)} on average, returns {say(real)}"
+    rate = case.number("learning_rate")
+    fixes = () if rate is None or rate > 3e-4 else (change(case, "algo.learning_rate", 1e-3, "larger steps", "> 30 %"),)
+    yield Finding(strength=strength, text=text, evidence=(evidence(Q_MEAN, text, *case.span, reached=reached),), remedies=fixes)
+
+
+@rule("QVL109", severity=Severity.HIGH, algos=OFF_POLICY, needs=[("train/loss/td", "train/loss/critic")], cites=["fujimoto2018td3"])
+def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
+    """The TD error grows by orders of magnitude.
+
+    ## Why it hurts
+    The values run away from their own targets: the step is too large, or the target follows too closely.
+
+    ## When it is fine
+    A growth with the returns, by a factor of ten or so.
+    """
+    loss, bound = off_policy.critic_loss(case), case.signal(Q_BOUND)
+    grown = off_policy.late_rise(loss)
+    large = loss.share(0.7).median / max(bound.median, 1e-9) ** 2 if len(bound) else math.nan
+    strength = min(grade(grown, 1.5, 3.0), 1.0 if large != large else grade(decades(large), -3.0, -1.0))
+    if not strength > 0 or not case.sick:
+        return
+    text = f"the critic's loss went from {say(loss.share(0.0, 0.2).median)} to {say(loss.share(0.8).median)}"
+    rate = case.number("learning_rate")
+    fixes = () if rate is None else (change(case, "algo.learning_rate", float(f"{rate / 10:.1g}"), "smaller steps", "> 30 %"),)
+    found = evidence(loss.name, text, *case.span, decades=grown)
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(loss), remedies=fixes)
+
+
+# ── reward scale ──
+
+
+@rule("QVL110", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BOUND, sentinel("reward_std")], cites=["jones2021debugging"])
+def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
+    """Rewards are so large that Q-values would have to be in the tens of thousands.
+
+    ## Why it hurts
+    The critic needs the whole run to reach their size; the squared error is dominated by it, and SAC's entropy counts for nothing.
+
+    ## When it is fine
+    With normalized rewards; with a Huber loss and time.
+    """
+    size = max(case.learning(sentinel("reward_std")).median, abs(case.learning(sentinel("reward_mean")).median))
+    strength = grade(decades(size), 1.8, 2.7)
+    if not strength > 0 or case.setting("env.normalize_reward") is True or not case.sick:
+        return
+    text = f"rewards are of the order of {say(size)} per step; Q-values may reach {say(case.signal(Q_BOUND).last)}"
+    fix = advice("divide rewards until they are about 1 per step (a wrapper, gymnasium.wrappers.TransformReward)", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("reward_std"), text, *case.span, size=size),), remedies=(fix,))
+
+
+@rule("QVL111", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BOUND, sentinel("reward_max")], cites=["jones2021debugging"])
+def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
+    """Rewards are so small that all Q-values differ by less than the network's noise.
+
+    ## Why it hurts
+    The best action changes with every update; in SAC the entropy is worth more than the task.
+
+    ## When it is fine
+    With normalized rewards.
+    """
+    low, high = case.sentinel("reward_min"), case.sentinel("reward_max")
+    size = max(abs(low.bottom) if len(low) else 0.0, abs(high.top))
+    strength = grade(-decades(size), 1.5, 2.5)
+    if not strength > 0 or size <= 1e-11 or case.setting("env.normalize_reward") is True or not case.sick:
+        return
+    text = f"no reward was larger than {say(size)}; Q-values stay below {say(case.signal(Q_BOUND).last)}"
+    fix = advice("multiply rewards until they are about 1 per step (a wrapper, gymnasium.wrappers.TransformReward)", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(high.name, text, *case.span, size=size),), remedies=(fix,))
+
+
+@rule(
+    "QVL112",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[sentinel("reward_std"), sentinel("td_error"), sentinel("reward_min"), sentinel("reward_max")],
+    cites=["schulman2016nuts"],
+)
+def rewards_are_noise_to_the_critic(case: Case) -> Iterator[Finding]:
+    """Rewards vary widely to both sides, and the critic's error stays as large as they do.
+
+    ## Why it hurts
+    Differences between actions drown in it: the best one changes with every batch.
+
+    ## When it is fine
+    Games of chance, with a replay large enough to average over.
+    """
+    deviation, mean, error = (case.learning(sentinel(name)) for name in ("reward_std", "reward_mean", "td_error"))
+    low, high = case.learning(sentinel("reward_min")), case.learning(sentinel("reward_max"))
+    if not deviation.median > 0 or not case.sick:
+        return
+    spread = (high.median - low.median) / deviation.median
+    both = low.median < mean.median - deviation.median and high.median > mean.median + deviation.median
+    unexplained = error.share(0.4).median / deviation.median
+    strength = min(grade(deviation.median / max(abs(mean.median), 1e-9), 2.0, 5.0), grade(unexplained, 0.4, 0.7))
+    if not strength > 0 or not both or not 3.5 < spread < 9:
+        return
+    text = f"rewards are {say(mean.median)} ± {say(deviation.median)} per step, and the TD error stays at {say(error.share(0.4).median)}"
+    fix = advice("take the noise out of the reward; else average it: larger batches (x4), a lower learning rate", "> 30 %")
+    yield Finding(
+        strength=strength, text=text, evidence=(evidence(deviation.name, text, *case.span, unexplained=unexplained),), remedies=(fix,)
+    )

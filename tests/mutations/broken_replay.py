@@ -1,0 +1,138 @@
+"""Broken versions of what learners with a replay do: memory, targets, exploration, temperature.
+
+Each takes the function as it is and gives the broken one.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from rlclinic.training.algos import dqn
+from rlclinic.training.loops import off_policy
+
+# ── memory ──
+
+
+def mask_inverted(gather: Any) -> Any:
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
+        batch = gather(memory, index, n_step, gamma, weight)
+        return batch._replace(discount=torch.where(batch.discount > 0, 0.0, gamma.expand_as(batch.discount)))
+
+    return broken
+
+
+def no_mask(gather: Any) -> Any:
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
+        batch = gather(memory, index, n_step, gamma, weight)
+        return batch._replace(discount=torch.where(batch.discount > 0, batch.discount, gamma.expand_as(batch.discount)))
+
+    return broken
+
+
+def limit_is_the_end(gather: Any) -> Any:
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
+        batch = gather(memory, index, n_step, gamma, weight)
+        cut = memory.table[..., memory.cells["truncated"].start].gather(1, index) > 0
+        return batch._replace(discount=batch.discount * ~cut)
+
+    return broken
+
+
+def discount_missing(gather: Any) -> Any:
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
+        batch = gather(memory, index, n_step, gamma, weight)
+        return batch._replace(discount=(batch.discount > 0).float())
+
+    return broken
+
+
+def reset_stored(add: Any) -> Any:
+    def broken(memory: Any, steps: Any) -> None:
+        add(memory, steps._replace(next_obs=steps.following))
+
+    return broken
+
+
+def ends_not_looked_at(n_step: Any) -> Any:
+    def broken(reward: Any, terminated: Any, truncated: Any, gamma: Any, available: Any = None) -> Any:
+        # Only the window's last row is asked whether it is terminal.
+        only_last = terminated & (torch.arange(terminated.shape[-1]) == terminated.shape[-1] - 1)
+        return n_step(reward, only_last, torch.zeros_like(truncated), gamma, available)
+
+    return broken
+
+
+def weights_missing(by_priority: Any) -> Any:
+    def broken(*given: Any) -> Any:
+        index, weight = by_priority(*given)
+        return index, torch.ones_like(weight)
+
+    return broken
+
+
+# ── targets ──
+
+
+def never_follows(follow: Any) -> Any:
+    return lambda learner, names, tau, active: None
+
+
+def follows_at_once(follow: Any) -> Any:
+    return lambda learner, names, tau, active: follow(learner, names, torch.ones_like(tau), active)
+
+
+def copied_at_every_step(after_steps: Any) -> Any:
+    def broken(plan: Any, learner: Any, hp: Any, active: Any, before: int, now: int) -> None:
+        off_policy.follow(learner, dqn.TARGETS, torch.ones_like(hp.tau), active)
+
+    return broken
+
+
+def target_network_chooses(targets: Any) -> Any:
+    """Both networks are asked, but the target is asked first."""
+
+    def broken(plan: Any, learner: Any, batch: Any, hp: Any, noise: Any) -> Any:
+        return targets(replace(plan, config=plan.config.model_copy(update={"double": False})), learner, batch, hp, noise)
+
+    return broken
+
+
+def largest_critic(judged: Any) -> Any:
+    """Critics in reversed order of caution: what is taken as the lowest is the highest."""
+
+    def broken(plan: Any, params: Any, obs: Any, action: Any) -> Any:
+        said = judged(plan, params, obs, action)
+        return said.amax(1, keepdim=True).expand_as(said)
+
+    return broken
+
+
+def entropy_left_out(targets: Any) -> Any:
+    def broken(plan: Any, learner: Any, batch: Any, hp: Any, noise: Any) -> Any:
+        cold = {**learner.nets, "log_alpha": torch.full_like(learner.nets["log_alpha"], -40.0)}
+        return targets(plan, replace(learner, nets=cold), batch, hp, noise)
+
+    return broken
+
+
+# ── actions, exploration, temperature ──
+
+
+def not_scaled(to_env: Any) -> Any:
+    return lambda plan, action: action
+
+
+def explores_when_it_should_not(epsilon_greedy: Any) -> Any:
+    return lambda q, epsilon, noise, action_mask=None: epsilon_greedy(q, 1.0 - epsilon, noise, action_mask)
+
+
+def temperature_upside_down(improve: Any) -> Any:
+    def broken(plan: Any, learner: Any, log_prob: Any, hp: Any, active: Any) -> Any:
+        return improve(plan, learner, -log_prob - 2 * hp.target_entropy, hp, active)
+
+    return broken
+
+
+def slope_negated(huber_slope: Any) -> Any:
+    return lambda error: -huber_slope(error)
