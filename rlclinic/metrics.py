@@ -120,6 +120,8 @@ _HYPERPARAMETERS = _table("train/hp/", "the value applied in the row's last iter
     value_lr | - | Step size of the critic where it has its own; blank otherwise.
     gamma | - | Discount: rewards 1 / (1 - gamma) steps ahead still count.
     gae_lambda | - | Mixing of short (0, biased) and long (1, noisy) advantage estimates.
+    rho_clip | - | V-trace: the most that one step may count; without it, unused.
+    c_clip | - | V-trace: the most that a step may pass on of what came after it; without it, unused.
     clip_range | - | How far an update may move an action's probability ratio from 1.
     clip_range_vf | return | How far an update may move a value; blank when off.
     target_kl | nats | An iteration's updates end when KL passes 1.5 times this; blank when off.
@@ -202,6 +204,7 @@ _COSTLY = _table("train/sentinel/", PROBE, """
     ev_after | share | Explained variance after the update.
     target_error | share | How far value targets within episodes are from what rewards and values give, relative to their size.
     target_error_ends | share | The same at terminal states, where the target is the last reward alone.
+    target_error_cuts | share | The same at time limits, where what follows counts (learners with a replay).
     kl_exact | nats | KL divergence of the new policy from the old one, from the distributions themselves.
     grad_cosine | cosine | Angle between policy and value gradients on a shared trunk: below 0 they pull against each other.
     grad_value_share | share | Share of the value term in the trunk's gradient norm.
@@ -220,36 +223,78 @@ _COSTLY = _table("train/sentinel/", PROBE, """
     "kl_exact": Band(0.0, INFINITY, "definition"),
     "target_error": Band(0.0, 1e-3, "definition", "the recursion of TD(lambda) holds for every step"),
     "target_error_ends": Band(0.0, 1e-3, "definition", "nothing follows a terminal state"),
+    "target_error_cuts": Band(0.0, 1e-3, "definition", "a time limit stops the clock, not the task"),
     "dormant_actor": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),
     "dormant_critic": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),
 })  # fmt: skip
 
-_SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _VALIDATION, _TIME, _HYPERPARAMETERS)
-_TESTIFIED = (_SENTINELS, _COSTLY, _FINGERPRINTS, _RANDOM)
-METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
-"""By canonical name, in the order of a table's columns."""
-
-_OFF_POLICY = _table("train/", MEAN, """
+_REPLAY_SEEN = _table("train/", MEAN, """
     loss/td | return² | TD error of a Q-network, as its framework weights it: Huber or squared.
     loss/actor | return | Actor loss of DDPG, TD3 or SAC: falls as the critic's values rise, which need not be true.
     loss/critic | return² | TD error of the critics.
     loss/alpha | - | Loss of SAC's temperature.
     metrics/q_mean | return | Mean of the Q-values of the batch's actions.
-    metrics/q2_mean | return | The same of the second critic.
-    metrics/action_std | action | Mean standard deviation of the policy over action dimensions (continuous).
-    metrics/kl_signed | nats | Mean difference of old and new log-probabilities: as `kl_divergence`, but noisier, and it may be negative.
+    metrics/q_min | return | Smallest such Q-value. | minimum over the gradient steps of the row
+    metrics/q_max | return | Largest such Q-value. | maximum over the gradient steps of the row
+    metrics/grad_norm/actor | - | Norm of the actor's gradient before clipping; `all` is then the critics'.
     hp/alpha | - | SAC's temperature. | the value applied
-    hp/epsilon | share | Share of random actions (DQN). | the value applied
-    sentinel/q_abs_max | return | Largest Q-value by size over transitions spread over the replay buffer. | 128 stored transitions
-    sentinel/q_bound | return | What no Q-value can pass: the largest reward seen / (1 - gamma). | all steps so far
-    sentinel/q_bias | return | Q-values minus the discounted return that really came. | the last complete episode of one env
-    sentinel/td_error | return | Mean size of the TD error, without SAC's bonus for entropy. | 128 stored transitions
-    sentinel/target_distance | share | How far the target network is from the network, as a share of its norm. | after the gradient steps
-    sentinel/replay_age | env steps | Mean age of a transition in the replay buffer. | the whole buffer
-    sentinel/buffer_share | share | How full the replay buffer is. | the whole buffer
+    hp/epsilon | share | Scheduled share of random actions (DQN). | the value applied
 """)  # fmt: skip
 
-FOREIGN: Final[dict[str, Metric]] = {metric.name: metric for metric in _OFF_POLICY}
+_REPLAY_NUMBERS = _table("train/hp/", "the value applied in the row's last iteration", """
+    tau | share | How much of the network the target takes over when it is updated.
+    priority_alpha | - | How much TD errors decide what is drawn from the replay.
+    priority_beta | - | How much of that draw's bias importance weights correct.
+    exploration_fraction | share | Share of the budget over which epsilon falls.
+    exploration_initial_eps | share | Epsilon at the start.
+    exploration_final_eps | share | Epsilon after that.
+    exploration_eps | share | Epsilon where it has a schedule of its own; blank otherwise.
+    exploration_temperature | return | Temperature of Boltzmann exploration.
+    ucb_constant | return | UCB exploration: how much it counts that an action was tried rarely.
+    target_policy_noise | action | Noise on the target's actions (TD3), which reach from -1 to 1.
+    target_noise_clip | action | The largest such noise.
+    action_noise_std | action | Deviation of the noise on actions, which reach from -1 to 1.
+    target_entropy | nats | The entropy that a learned temperature aims at.
+""")  # fmt: skip
+
+_REPLAY = _table("train/sentinel/", "the row's last batch", """
+    q_abs_max | return | Largest Q-value by size. | 128 stored transitions
+    q_bound | return | What no Q-value can pass: the largest reward seen / (1 - gamma). | all steps so far
+    q_bound_ratio | share | Largest Q-value by size as a share of that bound: above 1 is impossible.
+    q_bias | return | Q-values minus the discounted return that really came. | the last complete episode of one env
+    td_error | return | Mean size of the TD error, without SAC's bonus for entropy. | 128 stored transitions
+    td_error_p50 | return | Median size of the TD error.
+    td_error_p95 | return | 95th percentile of its size.
+    td_error_p99 | return | 99th percentile of its size: far above the median, a few transitions decide.
+    td_error_max | return | Largest size.
+    target_distance | share | How far the target network is from the network, as a share of its norm. | after the gradient steps
+    target_updates | share | Share of turns (train_freq steps, then gradient steps) that renewed the target. | all turns of the row
+    replay_age | env steps | Mean age of a transition in the replay buffer. | the whole buffer
+    buffer_share | share | How full the replay buffer is. | the whole buffer
+    updates_per_step | share | Gradient steps per env step. | the row's last iteration
+    epsilon_actual | share | Share of random actions, from those that are not the best ones; `hp/epsilon` is the plan. | last iteration
+    is_weight_min | share | Smallest importance weight of prioritized replay, as a share of the largest; blank without it.
+    is_weight_mean | share | Mean importance weight: 1 throughout means that nothing is corrected.
+    replay_ess | share | Share of the batch that counts after importance weights: 1 where all weights are equal.
+    action_reach | share | Largest action in the env as a share of its bound: far from 1, its scale is wrong. | the row's last iteration
+""", {
+    "q_bound_ratio": Band(0.0, 1.0, "definition", "rewards that have been seen at their largest"),
+    "epsilon_actual": Band(0.0, 1.0, "definition"),
+    "buffer_share": Band(0.0, 1.0, "definition"),
+})  # fmt: skip
+
+_SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS)
+_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _FINGERPRINTS, _RANDOM)
+METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
+"""By canonical name, in the order of a table's columns."""
+
+_OTHERS = _table("train/", MEAN, """
+    metrics/q2_mean | return | Mean of the Q-values of the second critic.
+    metrics/action_std | action | Mean standard deviation of the policy over action dimensions (continuous).
+    metrics/kl_signed | nats | Mean difference of old and new log-probabilities: as `kl_divergence`, but noisier, and it may be negative.
+""")  # fmt: skip
+
+FOREIGN: Final[dict[str, Metric]] = {metric.name: metric for metric in _OTHERS}
 """Metrics that other frameworks log and training here does not, by the name that readers give them."""
 
 

@@ -1,14 +1,26 @@
 """What a run is asked to do: frozen, strict models, and the files and overrides that they are made from."""
 
-from rlclinic.config.algorithms import ALGORITHMS, A2CConfig, AlgoConfig, PPOConfig, ReinforceConfig, numbers, shape_key
+from rlclinic.config.algorithms import (
+    ALGORITHMS,
+    A2CConfig,
+    AlgoConfig,
+    OffPolicyConfig,
+    OnPolicyConfig,
+    PPOConfig,
+    ReinforceConfig,
+    numbers,
+    shape_key,
+)
 from rlclinic.config.environment import EnvConfig, Spec, Wrapper
 from rlclinic.config.experiment import Config, describe
 from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.network import NetConfig
+from rlclinic.config.off_policy import DDPGConfig, DQNConfig, SACConfig, TD3Config
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Number, Schedule, kl_adapted, value_at
+from rlclinic.config.tables import QLearningConfig
 
 __all__ = [
     "ALGORITHMS",
@@ -16,15 +28,22 @@ __all__ = [
     "AlgoConfig",
     "Available",
     "Config",
+    "DDPGConfig",
+    "DQNConfig",
     "EnvConfig",
     "Loaded",
     "NetConfig",
     "Number",
+    "OffPolicyConfig",
+    "OnPolicyConfig",
     "PPOConfig",
+    "QLearningConfig",
     "ReinforceConfig",
     "RunConfig",
+    "SACConfig",
     "Schedule",
     "Spec",
+    "TD3Config",
     "Wrapper",
     "available",
     "describe",

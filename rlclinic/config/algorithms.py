@@ -1,22 +1,35 @@
-"""The algorithms' settings: REINFORCE, A2C and PPO.
+"""The settings of REINFORCE, A2C and PPO, and the table of all algorithms.
 
-Settings that several algorithms have are types here, so that a setting means the same everywhere and its
-documentation is written once; each algorithm chooses its default. Names are Stable-Baselines3's.
+Settings that several of them have are types here, so that a setting means the same everywhere and its documentation is
+written once; each algorithm chooses its default. Names are Stable-Baselines3's.
 """
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from rlclinic.config.off_policy import DDPGConfig, DQNConfig, SACConfig, TD3Config
 from rlclinic.config.schedule import Number, Schedule
-from rlclinic.config.schema import Kind, Real, Shape, Strict, flatten, kind_of, read_number
+from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
+from rlclinic.config.tables import QLearningConfig
+from rlclinic.config.terms import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 
 if TYPE_CHECKING:
     from rlclinic.config.experiment import Config
 
-__all__ = ["ALGORITHMS", "A2CConfig", "AlgoConfig", "PPOConfig", "ReinforceConfig", "numbers", "shape_key"]
+__all__ = [
+    "ALGORITHMS",
+    "A2CConfig",
+    "AlgoConfig",
+    "OffPolicyConfig",
+    "OnPolicyConfig",
+    "PPOConfig",
+    "ReinforceConfig",
+    "numbers",
+    "shape_key",
+]
 
 
 def _read_normalize(value: Any) -> Any:
@@ -47,17 +60,6 @@ Steps = Annotated[
         ),
     ),
 ]
-Gamma = Annotated[
-    Number,
-    Field(
-        ge=0,
-        le=1,
-        description=(
-            "Discount: how much a reward one step later is worth. Higher looks further ahead (about 1 / (1 - "
-            "gamma) steps) and makes values harder to learn. Usual: 0.95-0.999; 0.99."
-        ),
-    ),
-]
 GaeLambda = Annotated[
     Number,
     Field(
@@ -69,13 +71,34 @@ GaeLambda = Annotated[
         ),
     ),
 ]
-LearningRate = Annotated[
+Advantage = Annotated[
+    Literal["gae", "vtrace"],
+    Kind.SHAPE,
+    Field(
+        description=(
+            "How advantages are estimated: gae, or vtrace (IMPALA, arXiv:1802.01561), which weighs each step by how likely the "
+            "present policy would have taken it and is computed anew before each epoch. It matters only where data is older "
+            "than the weights: PPO with many epochs; in a first epoch, and in A2C, every weight is 1. Usual: gae."
+        ),
+    ),
+]
+RhoClip = Annotated[
     Number,
     Field(
-        gt=0,
+        ge=1,
         description=(
-            "Size of an optimizer step. Higher learns faster until the policy jumps (KL, clip fraction rise; "
-            "returns collapse); lower is slow and safe. Usual: 1e-4 to 1e-3, falling linearly to 0."
+            "vtrace only: the most that one step may count. Higher follows the present policy more truly, with more noise; "
+            "1 leans towards the policy that acted. Usual: 1."
+        ),
+    ),
+]
+CClip = Annotated[
+    Number,
+    Field(
+        ge=1,
+        description=(
+            "vtrace only: the most that a step may pass on of what came after it. Higher carries rewards back faster, with more "
+            "noise; it does not change what is learned in the end. Usual: 1."
         ),
     ),
 ]
@@ -110,16 +133,6 @@ ValueCoefficient = Annotated[
         ),
     ),
 ]
-GradientNorm = Annotated[
-    Number,
-    Field(
-        gt=0,
-        description=(
-            "Gradients longer than this are scaled down to it. Lower is safer and slower; if nearly every step "
-            "is clipped, it acts as a second learning rate. Usual: 0.5; 0.3-5."
-        ),
-    ),
-]
 NormalizeAdvantage = Annotated[
     Literal["batch", "rollout", "off"],
     BeforeValidator(_read_normalize),
@@ -132,57 +145,12 @@ NormalizeAdvantage = Annotated[
         ),
     ),
 ]
-Optimizer = Annotated[
-    Literal["adam", "adamw", "rmsprop", "sgd", "lamb"],
-    Kind.SHAPE,
-    Field(
-        description=(
-            "adam is the usual choice; adamw decays weights apart from the gradient; rmsprop is A2C's; sgd needs "
-            "a tuned rate; lamb scales steps by layer, for very large batches."
-        ),
-    ),
-]
-AdamEps = Annotated[
-    Real,
-    Field(
-        gt=0,
-        description=(
-            "Added to the denominator of adam, adamw, lamb and rmsprop. Higher damps steps where gradients are "
-            "tiny. Usual: 1e-8 to 1e-5; 1e-5 in RL."
-        ),
-    ),
-]
-WeightDecay = Annotated[
-    Real,
-    Field(
-        ge=0,
-        description=(
-            "Pull of the weights towards 0. Higher forgets more and keeps the network plastic in long runs. "
-            "Usual: 0; up to 1e-2 with adamw and lamb."
-        ),
-    ),
-]
-Momentum = Annotated[
-    Real,
-    Field(
-        ge=0,
-        lt=1,
-        description=("sgd only: share of the last step that is kept. Higher smooths and overshoots. Usual: 0 or 0.9."),
-    ),
-]
-RmsDecay = Annotated[
-    Real,
-    Field(
-        gt=0,
-        lt=1,
-        description=("rmsprop only: memory of the squared gradients. Higher averages longer. Usual: 0.99."),
-    ),
-]
 
 
 class PPOConfig(Strict):
     """Clipped-objective policy gradient (Schulman et al. 2017, arXiv:1707.06347)."""
 
+    loop: ClassVar[str] = "on_policy"
     name: Literal["ppo"] = "ppo"
     """The algorithm: ppo."""
     n_steps: Steps = 256
@@ -194,6 +162,9 @@ class PPOConfig(Strict):
     fraction). Usual: 3-20."""
     gamma: Gamma = 0.99
     gae_lambda: GaeLambda = 0.95
+    advantage: Advantage = "gae"
+    rho_clip: RhoClip = 1.0
+    c_clip: CClip = 1.0
     learning_rate: LearningRate = 3e-4
     value_lr: ValueLearningRate = None
     clip_range: Number = Field(0.2, gt=0, lt=1)
@@ -218,11 +189,15 @@ class PPOConfig(Strict):
 class A2CConfig(Strict):
     """Synchronous advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783): one step on each short rollout."""
 
+    loop: ClassVar[str] = "on_policy"
     name: Literal["a2c"] = "a2c"
     """The algorithm: a2c."""
     n_steps: Steps = 5
     gamma: Gamma = 0.99
     gae_lambda: GaeLambda = 1.0
+    advantage: Advantage = "gae"
+    rho_clip: RhoClip = 1.0
+    c_clip: CClip = 1.0
     learning_rate: LearningRate = 7e-4
     value_lr: ValueLearningRate = None
     ent_coef: EntropyCoefficient = 0.0
@@ -239,6 +214,7 @@ class A2CConfig(Strict):
 class ReinforceConfig(Strict):
     """Monte Carlo policy gradient (Williams 1992), with or without a learned baseline."""
 
+    loop: ClassVar[str] = "on_policy"
     name: Literal["reinforce"] = "reinforce"
     """The algorithm: reinforce."""
     baseline: Annotated[bool, Kind.SHAPE] = True
@@ -259,12 +235,19 @@ class ReinforceConfig(Strict):
     rms_decay: RmsDecay = 0.99
 
 
-AlgoConfig = PPOConfig | A2CConfig | ReinforceConfig
+OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig
+OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
+AlgoConfig = OnPolicyConfig | OffPolicyConfig
 
-ALGORITHMS: Mapping[str, type[PPOConfig] | type[A2CConfig] | type[ReinforceConfig]] = {
+ALGORITHMS: Mapping[str, type[AlgoConfig]] = {
     "ppo": PPOConfig,
     "a2c": A2CConfig,
     "reinforce": ReinforceConfig,
+    "dqn": DQNConfig,
+    "td3": TD3Config,
+    "ddpg": DDPGConfig,
+    "sac": SACConfig,
+    "q_learning": QLearningConfig,
 }
 
 

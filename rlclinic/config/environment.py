@@ -1,12 +1,14 @@
 """Which task is trained on, how it is presented to the agent, and what counts as solving it."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_serializer, model_validator
 
 from rlclinic.config.schema import Count, Kind, Real, Shape, Strict, refusal
 
 __all__ = ["EnvConfig", "Spec", "Wrapper"]
+
+ATARI_FRAME_SKIP: Final = 4
 
 
 class Spec(Strict):
@@ -71,7 +73,8 @@ class EnvConfig(Strict):
     """The environment as the agent meets it: how many copies, which wrappers, which normalization."""
 
     id: str = Field(min_length=1)
-    """A Gymnasium id (`CartPole-v1`), `module:Id-v0` for one that a module registers, or `probe:1` to `probe:5`."""
+    """A Gymnasium id (`CartPole-v1`), `module:Id-v0` for one that a module registers, `ALE/Pong-v5` for Atari games (stepped and
+    preprocessed by ALE's own vector environment unless wrappers are given), or `probe:1` to `probe:5`."""
     n_envs: Shape = Field(8, ge=1)
     """Copies stepped side by side. More gives less correlated data and faster steps, but longer between updates
     at the same n_steps. Usual: 4-32."""
@@ -96,6 +99,22 @@ class EnvConfig(Strict):
     """Normalized observations are cut to plus and minus this. Lower guards against outliers. Usual: 5-10."""
     clip_reward: Real = Field(10.0, gt=0)
     """Normalized rewards are cut to plus and minus this. Lower hides rare large rewards. Usual: 5-10."""
+    clip_raw_reward: Annotated[Real, Field(gt=0)] | None = None
+    """Rewards are cut to plus and minus this before anything is learned from them; none: they are not. 1 makes one setting fit all Atari
+    games, and a reward of 7 as good as one of 1. Reported returns are always the raw ones. Usual: none; 1 for Atari."""
+    frame_skip: Annotated[Shape, Field(ge=1)] | None = None
+    """Atari: frames that an action is held for; one env step is so many frames. More plays faster and reacts later. none: 4."""
+    sticky_actions: Annotated[Real, Field(ge=0, lt=1)] | None = None
+    """Atari: chance that a frame repeats the action before instead (arXiv:1709.06009); above 0 a game cannot be learned by heart.
+    none: 0.25, as the v5 environments say; 0 is what older results used."""
+    noop_max: Count = Field(30, ge=0)
+    """Atari: a game begins with up to so many frames of doing nothing, for different starts. Usual: 30."""
+    fire_reset: Annotated[bool, Kind.SHAPE] = True
+    """Atari: press FIRE at the start of a game and of every life, where the game knows that button. Without it an agent must find out
+    by itself that nothing moves before. Usual: true."""
+    episodic_life: Annotated[bool, Kind.SHAPE] = False
+    """Atari: a lost life ends the episode for learning, while the game goes on. Faster where lives can be lost; it hides that lives are
+    few. Returns and evaluations are always of whole games. Usual: true for training with few frames."""
     action_mask: Annotated[bool, Kind.SHAPE] = False
     """Read `info["action_mask"]` and never choose a masked action. On where the environment reports invalid actions."""
     native: Literal["auto", "never", "always"] = "auto"
@@ -103,10 +122,27 @@ class EnvConfig(Strict):
     Gymnasium's own; `always` refuses to start without one. Native steps all copies at once and resumes bit for bit."""
     workers: Count = Field(0, ge=0)
     """Processes that step Gymnasium environments; 0 steps them in the training process. More pays only where a step is slow,
-    as each costs a message there and back. At most n_envs. Usual: 0."""
+    as each costs a message there and back. For Atari: threads of ALE's, which cost nothing. At most n_envs. Usual: 0."""
+
+    @property
+    def atari(self) -> bool:
+        """Whether it is an Atari game of the Arcade Learning Environment."""
+        return self.id.startswith("ALE/")
+
+    @property
+    def frames_per_step(self) -> int | None:
+        """Frames of an Atari game that one env step takes; None where frames are no unit that anybody counts."""
+        return (self.frame_skip or ATARI_FRAME_SKIP) if self.atari else None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        foreign = [name for name in ("frame_skip", "sticky_actions", "episodic_life") if getattr(self, name)]
+        if foreign and not self.atari:
+            raise refusal(
+                f"{foreign[0]}={getattr(self, foreign[0])} has no meaning for {self.id}.",
+                "It is a setting of Atari games (ALE/...), and would be ignored.",
+                f"--set env.{foreign[0]}={'false' if foreign[0] == 'episodic_life' else 'none'}",
+            )
         if self.workers > self.n_envs:
             raise refusal(
                 f"workers={self.workers} is more than n_envs={self.n_envs}.",

@@ -6,9 +6,10 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
-from rlclinic.config.algorithms import AlgoConfig, PPOConfig, numbers
+from rlclinic.config.algorithms import AlgoConfig, OffPolicyConfig, PPOConfig, numbers
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
+from rlclinic.config.off_policy import STRETCH_ENV_STEPS
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule, position
 from rlclinic.config.schema import Count, Strict
@@ -39,12 +40,40 @@ class Config(Strict):
 
     @property
     def rollout_size(self) -> int:
-        """Transitions collected between two updates: n_envs x n_steps."""
-        return self.env.n_envs * self.algo.n_steps
+        """Env steps of an iteration: n_envs x n_steps; with a replay, as many turns (n_envs x train_freq) as fit into 100."""
+        return self.turns * self.turn_size
+
+    @property
+    def turn_size(self) -> int:
+        """Transitions collected between two updates."""
+        steps = self.algo.train_freq if isinstance(self.algo, OffPolicyConfig) else self.algo.n_steps
+        return self.env.n_envs * steps
+
+    @property
+    def turns(self) -> int:
+        """Turns of collecting and learning in an iteration."""
+        return max(1, STRETCH_ENV_STEPS // self.turn_size) if isinstance(self.algo, OffPolicyConfig) else 1
+
+    @property
+    def updates_per_turn(self) -> int:
+        """Gradient steps that follow each turn of an algorithm with a replay."""
+        if not isinstance(self.algo, OffPolicyConfig):
+            raise TypeError(f"{self.algo.name} has no replay")
+        return self.turn_size if self.algo.gradient_steps == -1 else self.algo.gradient_steps
+
+    @property
+    def replay_rows(self) -> int:
+        """Transitions that the replay of one run holds: whole rows of n_envs, and no more than the budget can fill."""
+        if not isinstance(self.algo, OffPolicyConfig):
+            raise TypeError(f"{self.algo.name} has no replay")
+        wanted = min(self.algo.buffer_size, self.iterations * self.rollout_size)
+        return max(1, wanted // self.env.n_envs) * self.env.n_envs
 
     @property
     def batch_rows(self) -> int:
         """Rows of a minibatch, with a fractional batch_size resolved; A2C and REINFORCE take the whole rollout."""
+        if isinstance(self.algo, OffPolicyConfig):
+            return self.algo.batch_size or self.turn_size
         if not isinstance(self.algo, PPOConfig):
             return self.rollout_size
         size = self.algo.batch_size
@@ -57,7 +86,13 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        problems = [*_batch_problems(self), *_budget_problems(self), *_schedule_problems(self), *_combination_problems(self)]
+        problems = [
+            *_batch_problems(self),
+            *_budget_problems(self),
+            *_replay_problems(self),
+            *_schedule_problems(self),
+            *_combination_problems(self),
+        ]
         if problems:
             raise ValueError("\n".join(problems))
         return self
@@ -96,7 +131,7 @@ def _nearest_divisor(rollout: int, batch: int) -> int:
 
 def _budget_problems(config: Config) -> Iterator[str]:
     rollout, budget = config.rollout_size, config.run.max_env_steps
-    if rollout > budget:
+    if rollout > budget and not isinstance(config.algo, OffPolicyConfig):
         product = f"n_envs={config.env.n_envs} x n_steps={config.algo.n_steps}"
         yield (
             f"run.max_env_steps={budget} is less than one rollout of {rollout} env steps ({product}).\n"
@@ -111,11 +146,33 @@ def _budget_problems(config: Config) -> Iterator[str]:
         )
 
 
+def _replay_problems(config: Config) -> Iterator[str]:
+    algo, budget = config.algo, config.run.max_env_steps
+    if not isinstance(algo, OffPolicyConfig):
+        return
+    first = max(algo.learning_starts, config.turn_size - 1)
+    if first >= budget:
+        what = f"algo.learning_starts={algo.learning_starts}" if first == algo.learning_starts else f"algo.train_freq={algo.train_freq}"
+        yield (
+            f"{what} leaves no gradient step in a budget of {budget} env steps (run.max_env_steps).\n"
+            "  The run would take random actions to its end and learn nothing.\n"
+            f"  Try: --set {what.split('=')[0]}={max(budget // (10 * config.env.n_envs), 1)}, or --set run.max_env_steps={10 * (first + 1)}"
+        )
+    needed = algo.n_step * config.env.n_envs
+    if algo.buffer_size < needed and algo.batch_size:
+        yield (
+            f"algo.buffer_size={algo.buffer_size} does not hold {algo.n_step} steps of {config.env.n_envs} envs.\n"
+            "  No transition would be remembered long enough to learn from.\n"
+            f"  Try: --set algo.buffer_size={max(1000, 10 * needed)}"
+        )
+
+
 def _schedule_problems(config: Config) -> Iterator[str]:
+    steered = () if isinstance(config.algo, OffPolicyConfig) else _KL_STEERED
     for name, number in numbers(config.algo).items():
         if isinstance(number, Schedule):
             key = f"algo.{name}"
-            if number.schedule == "kl_adaptive" and name not in _KL_STEERED:
+            if number.schedule == "kl_adaptive" and name not in steered:
                 yield (
                     f"{key} cannot be kl_adaptive.\n"
                     "  The KL divergence says how long a learning step was; it would steer this number by something else's effect.\n"
@@ -146,7 +203,7 @@ def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[str]
 
 
 def _combination_problems(config: Config) -> Iterator[str]:
-    if config.net.shared and config.algo.value_lr is not None:
+    if config.net.shared and getattr(config.algo, "value_lr", None) is not None:
         yield (
             "algo.value_lr is set, but net.shared=true.\n"
             "  A shared trunk has one optimizer and one learning rate, so value_lr would be ignored.\n"
@@ -157,19 +214,41 @@ def _combination_problems(config: Config) -> Iterator[str]:
 def describe(config: Config) -> dict[str, int | float]:
     """Numbers that follow from the config and that people compute by hand before they trust it."""
     algo, run = config.algo, config.run
-    epochs = algo.n_epochs if isinstance(algo, PPOConfig) else 1
-    minibatches = config.rollout_size // config.batch_rows
     gamma = algo.gamma.start if isinstance(algo.gamma, Schedule) else algo.gamma
     evaluations = ceil(run.max_env_steps / run.eval_every_env_steps) if run.eval_every_env_steps else 1
-    derived = {
+    derived = (_describe_replay(config) if isinstance(algo, OffPolicyConfig) else _describe_rollouts(config)) | {
+        "env_steps": config.iterations * config.rollout_size,
+        "evaluations": evaluations if run.eval_episodes else 0,
+    }
+    if config.env.frames_per_step is not None:
+        derived["frames"] = derived["env_steps"] * config.env.frames_per_step
+    # Without discount the agent looks ahead for ever, which is no number.
+    return derived | ({"horizon_steps": 1 / (1 - gamma)} if gamma < 1 else {})
+
+
+def _describe_rollouts(config: Config) -> dict[str, int | float]:
+    epochs = config.algo.n_epochs if isinstance(config.algo, PPOConfig) else 1
+    minibatches = config.rollout_size // config.batch_rows
+    return {
         "rollout_size": config.rollout_size,
         "batch_rows": config.batch_rows,
         "minibatches_per_epoch": minibatches,
         "gradient_steps_per_rollout": minibatches * epochs,
         "iterations": config.iterations,
         "gradient_steps": config.iterations * minibatches * epochs,
-        "env_steps": config.iterations * config.rollout_size,
-        "evaluations": evaluations if run.eval_episodes else 0,
     }
-    # Without discount the agent looks ahead for ever, which is no number.
-    return derived | ({"horizon_steps": 1 / (1 - gamma)} if gamma < 1 else {})
+
+
+def _describe_replay(config: Config) -> dict[str, int | float]:
+    assert isinstance(config.algo, OffPolicyConfig)
+    turns = config.iterations * config.turns - config.algo.learning_starts // config.turn_size
+    updates = max(turns, 0) * config.updates_per_turn
+    return {
+        "turn_size": config.turn_size,
+        "batch_rows": config.batch_rows,
+        "updates_per_env_step": config.updates_per_turn / config.turn_size,
+        "times_each_transition_is_drawn": config.updates_per_turn / config.turn_size * config.batch_rows,
+        "replay_rows": config.replay_rows,
+        "iterations": config.iterations,
+        "gradient_steps": updates,
+    }

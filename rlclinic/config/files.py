@@ -91,9 +91,9 @@ def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) ->
 
 def check_environment(env_id: str, search: Path | None = None) -> None:
     """Raise NotFound, with the nearest names, for an environment that does not exist: a typo is cheaper here than in a process."""
-    shipped = [path.stem for path in _files(_SHIPPED)]
+    shipped = [_named(path) for path in _files(_SHIPPED)]
     if env_id not in shipped:
-        registry.look_up(env_id, [*(path.stem for path in _files(search or _USER)), *shipped])
+        registry.look_up(env_id, [*(_named(path) for path in _files(search or _USER)), *shipped])
 
 
 def available(search: Path | None = None) -> list[Available]:
@@ -105,10 +105,15 @@ def _listed(path: Path, shipped: bool) -> Available:
     try:
         source = _read(path)
         own = _own_spec(source.spec)
-        spec = validated({"env": {"id": path.stem}, "spec": located.plain(own)}, located.origins(own, "spec.")).spec
+        spec = validated({"env": {"id": _named(path)}, "spec": located.plain(own)}, located.origins(own, "spec.")).spec
     except ConfigError as error:
-        return Available(path.stem, (), path, shipped, Spec(), str(error))
-    return Available(path.stem, tuple(source.variants), path, shipped, spec)
+        return Available(_named(path), (), path, shipped, Spec(), str(error))
+    return Available(_named(path), tuple(source.variants), path, shipped, spec)
+
+
+def _named(path: Path) -> str:
+    """The environment that a file is called after: a namespace's slash is a dash in a file name."""
+    return re.sub(r"^ALE-", "ALE/", path.stem)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -271,13 +276,21 @@ def _completed(record: dict[str, Any]) -> dict[str, Any]:
 
 def _general(env: str, algo: str, user: Path) -> tuple[Tree, str, list[str]]:
     """General settings for an environment without a file."""
-    entry = registry.look_up(env, [path.stem for folder in (user, _SHIPPED) for path in _files(folder)])
+    entry = registry.look_up(env, [_named(path) for folder in (user, _SHIPPED) for path in _files(folder)])
     source = _read(_DEFAULTS)
     tree = _resolved(source.variant(algo), algo)
-    tree["env"] = {"id": Located(env, "name"), **_section(tree, "env")}
+    if env.startswith("ALE/"):
+        tree |= _for_games(algo)
+    tree["env"] = {**_section(tree, "env"), "id": Located(env, "name")}
     known = {"threshold": entry.threshold, "max_episode_steps": entry.max_episode_steps}
     tree["spec"] = {key: Located(value, "spec") for key, value in known.items() if value is not None}
     return tree, f"{env}:{algo}", [f"{env} has no file of its own: general settings for {algo} (defaults.yaml)."]
+
+
+def _for_games(algo: str) -> Tree:
+    """What is the same in all Atari games: frames, rewards and the network; for PPO everything."""
+    games = _resolved(_read(_SHIPPED / "ALE-Breakout-v5.yaml").variant("ppo"), "ppo")
+    return games if algo == "ppo" else {name: games[name] for name in ("env", "net")}
 
 
 def _general_for(sources: list[_Source], variants: dict[str, _Source], env: str, algo: str) -> tuple[Tree, str, list[str]]:

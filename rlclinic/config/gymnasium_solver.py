@@ -57,8 +57,8 @@ _DROPPED: Final = {
     "advantages_type": "advantages are GAE's; algo.gae_lambda and algo.baseline decide",
     "mean_reward_window": "means are over 100 episodes",
     "prio_beta0": "there is no prioritized sampling here",
-    "vtrace_rho_clip": "advantages are computed once per rollout, where every ratio is 1",
-    "vtrace_c_clip": "advantages are computed once per rollout, where every ratio is 1",
+    "vtrace_rho_clip": "advantages are GAE's; algo.advantage=vtrace and algo.rho_clip ask for V-trace",
+    "vtrace_c_clip": "advantages are GAE's; algo.advantage=vtrace and algo.c_clip ask for V-trace",
 }
 _REFUSED_VALUES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "obs_type": (lambda value: value not in (None, "vector", "state", "ram"), "observations that are images or detected objects"),
@@ -149,9 +149,9 @@ def _refuse(work: _Translation) -> None:
         value, origin = taken
         if wrong(value):
             raise ConfigError(
-                f"{key}={value} ({origin}): {what} cannot be trained on yet.\n"
+                f"{key}={value} ({origin}): {what} cannot be carried over from such a file.\n"
                 "  Without it the run would be another task.\n"
-                f"  Try: another variant, or take {key} out if the observation is a vector anyway"
+                f"  Try: another variant, our own settings for images (docs/images.md), or take {key} out if they are vectors anyway"
             )
         if key == "obs_type" and value == "ram":
             kwargs = work.flat.get("env_kwargs", {})

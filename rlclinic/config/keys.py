@@ -48,6 +48,16 @@ ALIASES: Final = {
     "reward_threshold": "spec.threshold",
 }
 
+# Settings of others that are left out on purpose: what they are, why, and what to use.
+_LEFT_OUT: Final = dict.fromkeys(
+    ("use_sde", "sde_sample_freq"),
+    "state-dependent exploration (gSDE) is left out.\n"
+    "  Its noise is held for several steps: a single step's log-probability, which ratios, KL and the sentinels are made of, would no\n"
+    "  longer say how the actions were drawn.\n"
+    "  Try: leave it out and choose the noise itself: --set net.log_std_init=-1 (smaller is smoother, rl-zoo3 uses -2 beside gSDE), and\n"
+    "  --set net.state_dependent_std=true for noise that depends on the observation",
+)
+
 # Settings of the whole config, in no section.
 _WHOLE: Final = ("seed", "name")
 
@@ -111,11 +121,15 @@ def unknown_key(key: str, algo: str, origin: str | None = None) -> ConfigError:
     last = ALIASES.get(last, last).removeprefix("algo.")
     others = [name for name, model in ALGORITHMS.items() if name != algo and last in model.model_fields]
     place = f" ({origin})" if origin else ""
+    if last in _LEFT_OUT:
+        return ConfigError(f"{key}{place}: {_LEFT_OUT[last]}")
     if others:
+        # One letter away from a setting that it does have, that one is meant (n_step, n_steps).
+        meant = [f"{offer}, or " for offer in _offers(key, algo) if offer[:-1] == f"algo.{last}"]
         return ConfigError(
             f"{key} is no setting of {algo}{place}; {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it.\n"
             "  It would be ignored, and the run would not be the one you asked for.\n"
-            f"  Try: --set algo.name={others[0]} --set algo.{last}=VALUE, or leave it out"
+            f"  Try: {''.join(meant)}--set algo.name={others[0]} --set algo.{last}=VALUE, or leave it out"
         )
     return ConfigError(_unknown_message(key, _offers(key, algo), place))
 

@@ -14,7 +14,7 @@ Widths = tuple[Annotated[Shape, Field(ge=1)], ...]
 
 
 class NetConfig(Strict):
-    """Fully connected networks; every setting here is a shape, so equal in a cohort."""
+    """Fully connected networks, and convolutions below them for images; every setting here is a shape, so equal in a cohort."""
 
     hidden: Widths = (64, 64)
     """Widths of the policy's hidden layers; [] is linear. Wider fits more and trains slower. Usual: [64, 64]; [256, 256] for locomotion."""
@@ -23,10 +23,20 @@ class NetConfig(Strict):
     activation: Annotated[Activation, Kind.SHAPE] = "tanh"
     """Between the layers. tanh is the safe choice for small on-policy nets; relu for wide ones (watch for dead units)."""
     shared: Annotated[bool, Kind.SHAPE] = False
-    """One trunk for policy and value. Cheaper, and needed for images; but the value loss then pulls on the policy's features,
+    """One trunk for policy and value. Cheaper, and always so for images; but the value loss then pulls on the policy's features,
     so vf_coef matters more. Usual: false for vectors."""
     layer_norm: Annotated[bool, Kind.SHAPE] = False
     """Normalize each hidden layer. Steadier with high learning rates and changing data, at some cost per step. Usual: false."""
+    images: Annotated[Literal["auto", "nature", "impala"], Kind.SHAPE] = "auto"
+    """Convolutions for image observations, which always have one trunk for policy and value; the `hidden` layers come after them.
+    nature: three layers, from 36x36 pixels on; impala: residual, any size, several times the work, often better in the end. auto: nature
+    where it fits. Usual: nature with hidden []."""
+    image_features: Shape = Field(512, ge=1)
+    """Image observations: width of the layer on top of the convolutions. Wider keeps more of the image; most weights lie here.
+    Usual: 512 (nature), 256 (impala)."""
+    image_precision: Annotated[Literal["float32", "bfloat16"], Kind.SHAPE] = "float32"
+    """Image observations: what convolutions compute in; weights, optimizer and heads stay float32. bfloat16 takes about half the time on
+    processors and GPUs that have it, and keeps three digits of an activation. Usual: float32."""
     hidden_gain: Real = Field(math.sqrt(2), gt=0)
     """Gain of the orthogonal initial weights of hidden layers. Usual: 1.41; 1 keeps tanh further from saturation."""
     policy_gain: Real = Field(0.01, gt=0)

@@ -25,12 +25,21 @@ class RunConfig(Strict):
     """End the run at the first evaluation at or above `spec.threshold`. Saves time; the curve after it is then unknown."""
     checkpoint_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
     """Env steps between checkpoints; none: at each evaluation. More often loses less to a crash and writes more."""
+    save_replay: bool = True
+    """Keep what is remembered with the newest checkpoint (DQN, TD3, DDPG, SAC). False saves disk and time; a resume then starts
+    with an empty replay, and is no longer the same as never having stopped."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """Where it is computed. A GPU pays for many runs or thousands of envs at once; one run of a small task is faster on the
-    CPU. `auto`: cuda if there is one."""
-    engine: Literal["eager", "autograd"] = "eager"
-    """How gradients are computed: `eager` by hand-written derivatives where there are any, `autograd` by PyTorch always (slower; the
-    reference). Kept by every resume, because engines differ in the last bits."""
+    """Where it is computed. A GPU pays for many runs or thousands of envs at once, in environments that it can step itself;
+    others are faster on the CPU, unless the network is large. `auto`: cuda if there is one."""
+    engine: Literal["auto", "eager", "compiled", "captured", "autograd"] = "eager"
+    """How the arithmetic is carried out. `eager`: operation by operation; a seed gets the same bits in any group. `compiled`: acting
+    and learning compiled (takes a minute, once for each shape of run; then two to three times as fast on a CPU). `captured`: one
+    GPU program per iteration, for native environments. `auto`: whichever pays; what `--device cuda` takes.
+    `autograd`: eager without the hand-written derivatives (slower; the reference). Decided once and kept by every resume,
+    because engines differ in the last bits."""
+    precision: Literal["float32", "tf32"] = "float32"
+    """Of the gradient's matrix products on a GPU. `tf32`: numbers of 10 bits, about 1e-3 off, in half the time (what JAX does unless
+    told otherwise); for the captured and compiled engines."""
     threads: Count = Field(1, ge=1)
     """CPU threads of a training process. More pays only for wide networks and large batches; small ones lose more to
     waiting than they gain, and other seeds can use the other cores. Usual: 1."""

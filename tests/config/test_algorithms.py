@@ -12,9 +12,10 @@ CONFIG = Config(name="CartPole-v1:ppo", env=EnvConfig(id="CartPole-v1"))
 
 def test_the_numbers_are_those_that_training_may_change() -> None:
     common = {"gamma", "gae_lambda", "learning_rate", "value_lr", "ent_coef", "vf_coef", "max_grad_norm"}
-    assert set(numbers(A2CConfig())) == common
+    vtrace = {"rho_clip", "c_clip"}
+    assert set(numbers(A2CConfig())) == common | vtrace
     assert set(numbers(ReinforceConfig())) == common
-    assert set(numbers(PPOConfig())) == common | {"clip_range", "clip_range_vf", "target_kl"}
+    assert set(numbers(PPOConfig())) == common | vtrace | {"clip_range", "clip_range_vf", "target_kl"}
 
 
 def test_a_number_is_given_as_it_was_set() -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from rlclinic.config.environment import EnvConfig, Spec, Wrapper
@@ -49,3 +51,16 @@ def test_an_environment_that_cannot_be_made_is_refused(settings: dict[str, objec
 def test_a_task_that_contradicts_itself_is_refused(settings: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         Spec(**settings)
+
+
+@pytest.mark.parametrize(("setting", "value"), [("frame_skip", 4), ("sticky_actions", 0.25), ("episodic_life", True)])
+def test_settings_of_atari_games_are_refused_elsewhere(setting: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"(?s){setting}={value} has no meaning for CartPole-v1.*--set env.{setting}="):
+        EnvConfig(id="CartPole-v1", **{setting: value})
+    EnvConfig(id="ALE/Pong-v5", **{setting: value})
+
+
+def test_a_step_of_an_atari_game_is_so_many_frames() -> None:
+    assert EnvConfig(id="ALE/Pong-v5").frames_per_step == 4
+    assert EnvConfig(id="ALE/Pong-v5", frame_skip=2).frames_per_step == 2
+    assert EnvConfig(id="CartPole-v1").frames_per_step is None

@@ -19,6 +19,13 @@ NAMED = (
     "FrozenLake-v1",
     "Taxi-v3",
     "CliffWalking-v1",
+    "LunarLanderContinuous-v3",
+    "BipedalWalker-v3",
+    "HalfCheetah-v5",
+    "Hopper-v5",
+    "Walker2d-v5",
+    "ALE/Pong-v5",
+    "ALE/Breakout-v5",
 )
 SHIPPED = [entry for entry in available(Path(__file__).parent) if entry.shipped]
 
@@ -91,6 +98,44 @@ def test_the_zoo_variants_are_the_zoos_settings() -> None:
     assert lander.algo.learning_rate == 3e-4
 
 
+@pytest.mark.parametrize("game", ["Pong", "Breakout"])
+def test_atari_variants_are_the_zoos_settings_for_all_games(game: str) -> None:
+    config = load(f"ALE/{game}-v5:ppo").config
+    falls = {"end": 0, "schedule": "linear"}
+    assert config.algo == PPOConfig(
+        n_steps=128, batch_size=256, n_epochs=4, ent_coef=0.01, learning_rate={"start": 2.5e-4, **falls}, clip_range={"start": 0.1, **falls}
+    )
+    env = config.env
+    assert (env.n_envs, env.frame_stack, env.frames_per_step, env.episodic_life, env.clip_raw_reward) == (8, 4, 4, True, 1.0)
+    assert config.run.max_env_steps == 10_000_000
+
+
+def test_an_atari_game_without_a_file_gets_what_is_the_same_in_all_of_them() -> None:
+    found = load("ALE/Asteroids-v5")
+    assert found.config.env == load("ALE/Breakout-v5").config.env.model_copy(update={"id": "ALE/Asteroids-v5"})
+    assert found.config.spec.threshold is None
+    assert "ALE/Asteroids-v5 has no file of its own" in found.notes[0]
+    assert load("ALE/Asteroids-v5:a2c").config.env.frame_stack == 4
+
+
+@pytest.mark.parametrize(
+    ("env", "numbers"),
+    [
+        ("HalfCheetah-v5", (64, 20, 0.98, 0.92, 0.1, 0.000401762, 0.58096, 0.8, 2.0633e-5)),
+        ("Hopper-v5", (32, 5, 0.999, 0.99, 0.2, 0.00229519, 0.835671, 0.7, 9.80828e-5)),
+        ("Walker2d-v5", (32, 20, 0.99, 0.95, 0.1, 0.000585045, 0.871923, 1, 5.05041e-5)),
+    ],
+)
+def test_mujoco_variants_are_the_zoos_settings(env: str, numbers: tuple[float, ...]) -> None:
+    config = load(env).config
+    algo = config.algo
+    assert isinstance(algo, PPOConfig)
+    found = (algo.batch_size, algo.n_epochs, algo.gamma, algo.gae_lambda, algo.clip_range, algo.ent_coef, algo.vf_coef, algo.max_grad_norm)
+    assert (*found, algo.learning_rate) == numbers
+    assert (config.env.n_envs, algo.n_steps, config.env.normalize_obs, config.env.normalize_reward) == (1, 512, True, True)
+    assert (config.net.hidden, config.net.activation, config.net.log_std_init) == ((256, 256), "relu", -2)
+
+
 # ── which config a reference means ──
 
 
@@ -112,10 +157,10 @@ def test_a_file_is_also_found_by_the_environment_in_it() -> None:
 @pytest.mark.parametrize(
     ("ref", "says"),
     [
-        ("CartPole-v1:pp", r"CartPole-v1 has no variant pp \(it has: ppo, ppo_zoo, a2c, reinforce\)(?s:.*)Try: CartPole-v1:ppo"),
+        ("CartPole-v1:pp", r"CartPole-v1 has no variant pp \(it has: ppo, ppo_zoo, a2c, reinforce(?s:.*)Try: CartPole-v1:ppo"),
         ("CartPole-v1:xyz", "Try: CartPole-v1:ppo, or CartPole-v1:ppo_zoo, or CartPole-v1:a2c"),
         ("Cartpole-v1", "no environment Cartpole-v1(?s:.*)Try: CartPole-v1"),
-        ("CartPole-v0:typo", r"CartPole-v0 has no variant typo \(it has: ppo, a2c, reinforce\)"),
+        ("CartPole-v0:typo", r"CartPole-v0 has no variant typo \(it has: ppo, a2c, reinforce"),
         ("probe:1:typo", "probe:1 has no variant typo"),
         ("nowhere:Foo-v0", "no module `nowhere`"),
         ("missing.yaml", "no file missing.yaml"),
@@ -134,12 +179,12 @@ def test_a_missing_file_offers_its_neighbours(here: Path) -> None:
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
 def test_an_environment_without_a_file_gets_general_settings(algo: str) -> None:
-    loaded = load(f"BipedalWalker-v3:{algo}")
+    loaded = load(f"BipedalWalkerHardcore-v3:{algo}")
     config = loaded.config
-    assert (config.name, config.env.id, config.algo.name) == (f"BipedalWalker-v3:{algo}", "BipedalWalker-v3", algo)
+    assert (config.name, config.env.id, config.algo.name) == (f"BipedalWalkerHardcore-v3:{algo}", "BipedalWalkerHardcore-v3", algo)
     assert config.env.normalize_obs
     assert config.env.normalize_reward
-    assert (config.spec.threshold, config.spec.max_episode_steps) == (300, 1600)
+    assert (config.spec.threshold, config.spec.max_episode_steps) == (300, 2000)
     assert loaded.origins["spec.threshold"] == "spec"
     assert loaded.origins["env.normalize_obs"].startswith("defaults.yaml:")
     assert "general settings" in loaded.notes[0]

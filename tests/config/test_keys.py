@@ -47,3 +47,9 @@ def test_a_setting_of_another_algorithm_is_named_with_it() -> None:
         ConfigError, match=r"algo.clip_coef is no setting of a2c; ppo has it(?s:.*)--set algo.name=ppo --set algo.clip_range=VALUE"
     ):
         find("algo.clip_coef", "a2c")
+
+
+@pytest.mark.parametrize("key", ["use_sde", "algo.use_sde", "sde_sample_freq"])
+def test_state_dependent_exploration_is_refused_with_the_reason_and_what_to_use(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)gSDE\) is left out.*noise is held for several steps.*--set net.log_std_init=-1"):
+        find(key, "ppo")

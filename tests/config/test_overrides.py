@@ -142,7 +142,7 @@ def test_values_that_only_fit_together_may_be_set_together() -> None:
         ("algo.learning_rate.start.x=0", "algo.learning_rate.start.x is no setting"),
         ("n_envs.x=1", "n_envs.x is no setting(?s:.*)Try: n_envs"),
         ("algo.name=pp0", "algo.name=pp0 is no algorithm(?s:.*)Try: --set algo.name=ppo"),
-        ("algo.name=dqn", "Try: --set algo.name=ppo or a2c or reinforce"),
+        ("algo.name=zzz", "Try: --set algo.name=ppo or a2c or reinforce or dqn"),
         ("baseline=false", "baseline is no setting of ppo; reinforce has it"),
         ("gamma=high", r"algo.gamma=high \(--set\): must be a number, or a schedule"),
         ("gamma=1.01", r"algo.gamma=1.01 \(--set\): must be at most 1"),
