@@ -12,10 +12,20 @@ from rlclinic.training.nets.layout import Params
 
 
 def advantages(
-    config: A2CConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: SimpleNamespace
+    config: A2CConfig,
+    rollout: Rollout,
+    reward: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    hp: SimpleNamespace,
+    log_ratio: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """n-step advantages are GAE with lambda 1 over a rollout of n steps."""
-    advantage, target = returns.gae(reward, value, next_value, rollout.terminated, rollout.truncated, hp.gamma, hp.gae_lambda)
+    """n-step advantages are GAE with lambda 1 over a rollout of n steps; with log_ratio they are V-trace's."""
+    lived = (reward, value, next_value, rollout.terminated, rollout.truncated)
+    if log_ratio is None:
+        advantage, target = returns.gae(*lived, hp.gamma, hp.gae_lambda)
+    else:
+        advantage, target = returns.vtrace(*lived, log_ratio, hp.gamma, hp.gae_lambda, hp.rho_clip, hp.c_clip)
     return advantage, target, rollout.valid
 
 

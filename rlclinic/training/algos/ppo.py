@@ -16,10 +16,20 @@ from rlclinic.training.nets.layout import Params
 
 
 def advantages(
-    config: PPOConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: SimpleNamespace
+    config: PPOConfig,
+    rollout: Rollout,
+    reward: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    hp: SimpleNamespace,
+    log_ratio: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Advantage, value target and which rows count (None: all), each [M, T, N]."""
-    advantage, target = returns.gae(reward, value, next_value, rollout.terminated, rollout.truncated, hp.gamma, hp.gae_lambda)
+    """Advantage, value target and which rows count (None: all), each [M, T, N]; with log_ratio by V-trace, without by GAE."""
+    lived = (reward, value, next_value, rollout.terminated, rollout.truncated)
+    if log_ratio is None:
+        advantage, target = returns.gae(*lived, hp.gamma, hp.gae_lambda)
+    else:
+        advantage, target = returns.vtrace(*lived, log_ratio, hp.gamma, hp.gae_lambda, hp.rho_clip, hp.c_clip)
     return advantage, target, rollout.valid
 
 

@@ -1,6 +1,6 @@
 """What the agents lived through in one iteration, and how it is cut into minibatches."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,11 +33,18 @@ class Rollout:
     valid: Tensor | None = None
     success: Tensor | None = None
     action_mask: Tensor | None = None
+    goes_on: Tensor | None = None
+    value: Tensor | None = None
 
     @property
     def end(self) -> Tensor:
-        """Where an episode ended, for whichever reason."""
+        """Where an episode ended for learning, for whichever reason."""
         return self.terminated | self.truncated
+
+    @property
+    def over(self) -> Tensor:
+        """Where an episode really ended and the next one began: not where only a life was lost."""
+        return self.end if self.goes_on is None else self.end & ~self.goes_on
 
 
 class Batch(NamedTuple):
@@ -58,19 +65,26 @@ def rows(x: Tensor) -> Tensor:
     return x.reshape(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])
 
 
-def minibatches(whole: Batch, batch_size: int, n_epochs: int, seed: Tensor, iteration: int) -> Iterator[tuple[int, Batch]]:
-    """(epoch, batch) over shuffled rows; each member has its own order. seed is [M, 1, 1]."""
+def minibatches(
+    whole: Batch, batch_size: int, n_epochs: int, seed: Tensor, iteration: int, renew: Callable[[], Batch] | None = None
+) -> Iterator[tuple[int, Batch]]:
+    """(epoch, batch) over shuffled rows; each member has its own order. seed is [M, 1, 1].
+
+    `renew` judges the same rows again before each later epoch, by weights that have moved on since.
+    """
     members, total = whole.log_prob.shape
     if batch_size == total:
         # A minibatch that is the whole rollout has no order to shuffle.
         for epoch in range(n_epochs):
-            yield epoch, whole
+            yield epoch, whole if renew is None or not epoch else renew()
         return
     order = rng.permutation(seed, rng.PERMUTATION, iteration, n_epochs, total)
     order = order + torch.arange(members, device=order.device).view(-1, 1, 1) * total
     for epoch in range(n_epochs):
+        if renew is not None and epoch:
+            whole = renew()
         # One gather per epoch and field; the minibatches are slices of it.
         index = order[:, epoch].reshape(-1)
-        shuffled = [None if field is None else field.flatten(0, 1)[index].view_as(field) for field in whole]
+        shuffled = [None if field is None else field.flatten(0, 1).index_select(0, index).view_as(field) for field in whole]
         for start in range(0, total, batch_size):
             yield epoch, Batch(*(None if field is None else field[:, start : start + batch_size] for field in shuffled))  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ class Categorical:
         return self.size
 
     def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor:
-        component = torch.arange(self.size, device=seed.device)
+        component = rng.counting(self.size, seed.device)
         return rng.gumbel(seed.unsqueeze(-1), rng.ACTION, *(_expand(i) for i in index), component)
 
     def sample(self, dist: Tensor, noise: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ class Bernoulli:
         return self.size
 
     def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor:
-        component = torch.arange(self.size, device=seed.device)
+        component = rng.counting(self.size, seed.device)
         u = rng.uniform(seed.unsqueeze(-1), rng.ACTION, *(_expand(i) for i in index), component)
         return torch.log(u) - torch.log1p(-u)  # logistic: logit + noise > 0 has probability sigmoid(logit)
 
@@ -231,7 +231,7 @@ class Gaussian:
         return self.size * (2 if state_dependent_std else 1)
 
     def noise(self, seed: Tensor, *index: Tensor | int) -> Tensor:
-        component = torch.arange(self.size, device=seed.device)
+        component = rng.counting(self.size, seed.device)
         return rng.normal(seed.unsqueeze(-1), rng.ACTION, *(_expand(i) for i in index), component)
 
     def sample(self, dist: Tensor, noise: Tensor) -> Tensor:

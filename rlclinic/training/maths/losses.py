@@ -65,3 +65,14 @@ def value_slope(value: Tensor, old_value: Tensor, returns: Tensor, clip_range: T
 def kl_k3(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:
     """Schulman's k3 estimator of KL(old || new): unbiased, never negative, less noisy than mean(-log_ratio)."""
     return mean(torch.expm1(log_ratio) - log_ratio, weight)
+
+
+def huber(error: Tensor) -> Tensor:
+    """Quadratic up to 1, linear beyond: a single wild target cannot take over a gradient."""
+    size = error.abs()
+    return torch.where(size < 1.0, 0.5 * error * error, size - 0.5)
+
+
+def huber_slope(error: Tensor) -> Tensor:
+    """The derivative of `huber`."""
+    return error.clamp(-1.0, 1.0)

@@ -68,6 +68,11 @@ def rewards(stats: Moments, reward: Tensor, clip: float) -> Tensor:
     return (reward * scale).clamp(-clip, clip)
 
 
+def clipped(reward: Tensor, bound: float | None) -> Tensor:
+    """Rewards within +-bound, as env.clip_raw_reward asks; what is reported stays raw."""
+    return reward if bound is None else reward.clamp(-bound, bound)
+
+
 def discounted_returns(reward: Tensor, end: Tensor, carry: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
     """Forward-running discounted sums of reward [M, T, N], reset after an end; carry [M, N] goes to the next rollout."""
     sums = []

@@ -1,6 +1,6 @@
 """What an action was worth: advantages and returns, with both kinds of episode end kept apart.
 
-Tensors are [M, T, N]; gamma and gae_lambda are [M, 1]. `next_value[:, t]` is V of the observation the action led to:
+Tensors are [M, T, N]; gamma, gae_lambda and the clips are [M, 1]. `next_value[:, t]` is V of the observation the action led to:
 at an episode's end the final observation, not the next episode's first one, which auto-reset puts in its place.
 """
 
@@ -36,6 +36,60 @@ def rewards_to_go(reward: Tensor, next_value: Tensor | None, terminated: Tensor,
     last[:, -1] = True
     bootstrap = gamma.unsqueeze(-1) * next_value * (~terminated & (truncated | last))
     return _discounted_sum(reward + bootstrap, decay), torch.ones_like(end)
+
+
+def vtrace(
+    reward: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    log_ratio: Tensor,
+    gamma: Tensor,
+    gae_lambda: Tensor,
+    rho_clip: Tensor,
+    c_clip: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Advantages and value targets from actions that an older policy took (IMPALA, arXiv:1802.01561, eq. 1 and section 4.2).
+
+    log_ratio [M, T, N] is log pi(a) - log mu(a): the policy that learns against the one that acted. rho_clip [M, 1] bounds
+    how much a step counts and with it which policy is evaluated; c_clip [M, 1], times gae_lambda, bounds how far its
+    consequences reach back, which only costs speed. Where both policies are one and the clips at least 1, targets are
+    TD(lambda) returns, and with lambda 1 advantages are n-step returns less the value.
+    """
+    ratio = log_ratio.exp()
+    rho = torch.minimum(ratio, rho_clip.unsqueeze(-1))
+    c = gae_lambda.unsqueeze(-1) * torch.minimum(ratio, c_clip.unsqueeze(-1))
+    discount = gamma.unsqueeze(-1)
+    inside = ~(terminated | truncated)
+    delta = rho * (reward + discount * next_value * ~terminated - value)
+    correction = _discounted_sum(delta, discount * c * inside)  # v - V of each step's own state
+    # What follows a step is corrected too, as far as it is known: after an end of either kind, and after the last row, V stands.
+    following = torch.cat([correction[:, 1:], torch.zeros_like(correction[:, :1])], 1) * inside
+    advantage = rho * (reward + discount * (next_value * ~terminated + following) - value)
+    return advantage, value + correction
+
+
+def n_step(
+    reward: Tensor, terminated: Tensor, truncated: Tensor, gamma: Tensor, available: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The first n rewards after each drawn row, the discount of what follows them, and where that is: [M, B] each.
+
+    All are windows [M, B, n]: a row and the n - 1 that one env made after it. `available` marks what has been collected
+    (None: all of it). The target is total + discount * Q(next_obs of the row at `last`): an episode's end of either kind
+    closes the window, the first row of the next episode never enters, and discount is 0 only after a terminal state.
+    """
+    going = torch.ones_like(terminated[..., 0])
+    total, discount = torch.zeros_like(reward[..., 0]), torch.ones_like(reward[..., 0])
+    last = torch.zeros_like(going, dtype=torch.int64)
+    for k in range(reward.shape[-1]):
+        if k and available is not None:
+            going = going & available[..., k]
+        total = torch.where(going, total + discount * reward[..., k], total)
+        discount = torch.where(going, discount * gamma * ~terminated[..., k], discount)
+        last = torch.where(going, k, last)
+        going = going & ~(terminated[..., k] | truncated[..., k])
+    return total, discount, last
 
 
 def _discounted_sum(term: Tensor, decay: Tensor) -> Tensor:

@@ -113,3 +113,40 @@ def test_restarting_forgets_what_was_under_way_and_keeps_what_was_finished() -> 
     assert (episodes.running_return[0] == 0).all()
     assert (episodes.running_length[0] == 0).all()
     assert (episodes.running_length[1] > 0).any()
+
+
+def test_all_members_at_once_and_one_by_one_give_the_same_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    episodes = Episodes(3, 4)
+    for length in (1, 40, 60):
+        shape = (3, length, 4)
+        reward = torch.randn(shape, generator=generator)
+        end = torch.rand(shape, generator=generator) < torch.tensor([0.0, 0.1, 0.9]).view(3, 1, 1)
+        success = torch.where(end, torch.rand(shape, generator=generator).round(), torch.nan)
+        blank = torch.zeros(shape)
+        rollout = Rollout(blank, blank, blank, blank, blank, reward, end, torch.zeros_like(end), blank, blank, blank, success=success)
+        episodes.keep(rollout)
+        episodes.settle()
+        for member, row in enumerate(episodes.rows()):
+            assert row == pytest.approx(episodes.row(member), rel=1e-9)
+    assert episodes.count.tolist()[0] == 0
+    assert episodes.count[1] < 100 < episodes.count[2], "one ring is half full, one has gone round"
+
+
+def test_rollouts_kept_for_later_count_as_those_taken_at_once() -> None:
+    generator = torch.Generator().manual_seed(1)
+    at_once, later, elapsed = Episodes(3, 4), Episodes(3, 4), torch.empty(0)
+    for turn in range(12):
+        shape = (3, 5, 4)
+        end = torch.rand(shape, generator=generator) < torch.tensor([0.0, 0.1, 0.9]).view(3, 1, 1)
+        blank, reward = torch.zeros(shape), torch.randn(shape, generator=generator)
+        success = torch.where(end, torch.rand(shape, generator=generator).round(), torch.nan)
+        rollout = Rollout(blank, blank, blank, blank, blank, reward, end, torch.zeros_like(end), blank, blank, blank, success=success)
+        elapsed = at_once.add(rollout)
+        later.keep(rollout)
+        if turn % 4 == 3:
+            torch.testing.assert_close(later.settle(), elapsed)
+            for member in range(3):
+                assert later.row(member) == pytest.approx(at_once.row(member), rel=1e-9)
+                for name, value in at_once.state(member).items():
+                    torch.testing.assert_close(later.state(member)[name], value, equal_nan=True)

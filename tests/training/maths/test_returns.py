@@ -160,3 +160,154 @@ def test_gae_with_lambda_one_is_the_completed_return_less_the_value() -> None:
     gamma, one = torch.full((3, 1), 0.9, dtype=torch.float64), torch.ones(3, 1, dtype=torch.float64)
     total, _ = returns.rewards_to_go(rollout["reward"], rollout["next_value"], rollout["terminated"], rollout["truncated"], gamma)
     torch.testing.assert_close(returns.gae(**rollout, gamma=gamma, gae_lambda=one)[0], total - rollout["value"])
+
+
+# ── V-trace ──
+
+
+def test_vtrace_gives_the_sums_worked_out_by_hand() -> None:
+    # gamma 1/2, lambda 1, TD errors 1, 2, 4 as above. Ratios 2, 1/2, 4; rho at most 1, c at most 2.
+    # rho: 1, 1/2, 1. c: 2, 1/2, 2. Corrections: 4; 1 + 1/4 * 4 = 2; 1 + 2/2 * 2 = 3.
+    log_ratio = one_env(2, 0.5, 4).log()
+    clips = (torch.tensor([[1.0]]), torch.tensor([[2.0]]))
+    never = flags()
+    value = one_env(2, 4, 8)
+    advantage, target = returns.vtrace(one_env(1, 2, 4), value, one_env(4, 8, 16), never, never, log_ratio, HALF, torch.ones(1, 1), *clips)
+    torch.testing.assert_close(target, value + one_env(3, 2, 4))
+    # rho (r + gamma v' - V): 1 (1 + 6/2 - 2); 1/2 (2 + 12/2 - 4); 1 (4 + 16/2 - 8).
+    torch.testing.assert_close(advantage, one_env(2, 2, 4))
+
+
+def defined_vtrace(rollout: dict[str, Tensor], log_ratio: Tensor, numbers: list[tuple[float, ...]]) -> tuple[Tensor, Tensor]:
+    """v of equation 1 as the sum over later steps of products, and the advantage of section 4.2."""
+    members, steps, n_envs = rollout["reward"].shape
+    cell = {name: tensor.tolist() for name, tensor in rollout.items()}
+    advantage, target = torch.zeros_like(rollout["reward"]), torch.zeros_like(rollout["reward"])
+
+    def corrected(m: int, t: int, n: int) -> float:
+        gamma, lam, rho_clip, c_clip = numbers[m]
+        total, product = cell["value"][m][t][n], 1.0
+        for k in range(t, steps):
+            ratio = float(log_ratio[m, k, n].exp())
+            future = 0.0 if cell["terminated"][m][k][n] else gamma * cell["next_value"][m][k][n]
+            total += product * min(rho_clip, ratio) * (cell["reward"][m][k][n] + future - cell["value"][m][k][n])
+            product *= gamma * lam * min(c_clip, ratio)
+            if cell["terminated"][m][k][n] or cell["truncated"][m][k][n]:
+                break
+        return total
+
+    for m in range(members):
+        gamma, _, rho_clip, _ = numbers[m]
+        for n in range(n_envs):
+            for t in range(steps):
+                target[m, t, n] = corrected(m, t, n)
+                terminated, truncated = cell["terminated"][m][t][n], cell["truncated"][m][t][n]
+                future = cell["next_value"][m][t][n]
+                if not terminated and not truncated and t + 1 < steps:
+                    future += corrected(m, t + 1, n) - cell["value"][m][t + 1][n]
+                rho = min(rho_clip, float(log_ratio[m, t, n].exp()))
+                advantage[m, t, n] = rho * (cell["reward"][m][t][n] + gamma * future * (not terminated) - cell["value"][m][t][n])
+    return advantage, target
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_vtrace_equals_its_definition_with_ends_of_both_kinds_and_numbers_per_member(seed: int) -> None:
+    rollout = random_rollout(seed)
+    log_ratio = torch.randn(rollout["reward"].shape, generator=torch.Generator().manual_seed(seed + 9), dtype=torch.float64)
+    numbers = [(0.9, 0.95, 1.0, 1.0), (0.5, 1.0, 2.0, 1.5), (1.0, 0.0, 10.0, 1.0)]
+    columns = [torch.tensor(column, dtype=torch.float64).view(3, 1) for column in zip(*numbers, strict=True)]
+    found = returns.vtrace(**rollout, log_ratio=log_ratio, **dict(zip(("gamma", "gae_lambda", "rho_clip", "c_clip"), columns, strict=True)))
+    for one, expected in zip(found, defined_vtrace(rollout, log_ratio, numbers), strict=True):
+        torch.testing.assert_close(one, expected)
+
+
+@pytest.mark.parametrize("clip", [1.0, 1.7])
+def test_on_data_of_its_own_vtrace_is_the_n_step_return(clip: float) -> None:
+    rollout = random_rollout(5)
+    inside = ~(rollout["terminated"] | rollout["truncated"])[:, :-1]
+    rollout["next_value"][:, :-1][inside] = rollout["value"][:, 1:][inside]
+    gamma, one = torch.full((3, 1), 0.9, dtype=torch.float64), torch.ones(3, 1, dtype=torch.float64)
+    advantage, target = returns.vtrace(
+        **rollout, log_ratio=torch.zeros_like(rollout["reward"]), gamma=gamma, gae_lambda=one, rho_clip=clip * one, c_clip=clip * one
+    )
+    total, _ = returns.rewards_to_go(rollout["reward"], rollout["next_value"], rollout["terminated"], rollout["truncated"], gamma)
+    torch.testing.assert_close(target, total)
+    torch.testing.assert_close(advantage, total - rollout["value"])
+
+
+def test_a_step_that_the_new_policy_would_never_take_changes_nothing() -> None:
+    rollout = random_rollout(6)
+    log_ratio = torch.zeros_like(rollout["reward"])
+    log_ratio[:, 4] = -60.0
+    number = torch.full((3, 1), 0.9, dtype=torch.float64)
+    one = torch.ones_like(number)
+    advantage, target = returns.vtrace(**rollout, log_ratio=log_ratio, gamma=number, gae_lambda=one, rho_clip=one, c_clip=one)
+    assert advantage[:, 4].abs().max() < 1e-20
+    torch.testing.assert_close(target[:, 4], rollout["value"][:, 4])
+    moved = {**rollout, "reward": rollout["reward"] + torch.nn.functional.one_hot(torch.tensor(4), 9).view(1, -1, 1) * 1e6}
+    again = returns.vtrace(**moved, log_ratio=log_ratio, gamma=number, gae_lambda=one, rho_clip=one, c_clip=one)
+    torch.testing.assert_close(again[1], target)
+
+
+# ── n-step targets of replay ──
+
+
+def windows(n: int, seed: int = 0, members: int = 3, drawn: int = 20) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (members, drawn, n)
+    reward = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return {"reward": reward} | {name: torch.rand(shape, generator=generator) < 0.2 for name in ("terminated", "truncated")}
+
+
+def defined_n_step(window: dict[str, Tensor], gamma: list[float], available: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    members, drawn, n = window["reward"].shape
+    total, discount = torch.zeros(members, drawn, dtype=torch.float64), torch.zeros(members, drawn, dtype=torch.float64)
+    last = torch.zeros(members, drawn, dtype=torch.int64)
+    for m in range(members):
+        for b in range(drawn):
+            for k in range(n):
+                total[m, b] += gamma[m] ** k * window["reward"][m, b, k]
+                last[m, b] = k
+                if window["terminated"][m, b, k]:
+                    break
+                discount[m, b] = gamma[m] ** (k + 1)
+                if window["truncated"][m, b, k] or (k + 1 < n and not available[m, b, k + 1]):
+                    break
+            if window["terminated"][m, b, last[m, b]]:
+                discount[m, b] = 0.0
+    return total, discount, last
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_n_step_targets_equal_their_definition(n: int) -> None:
+    window, gamma = windows(n, seed=n), [0.9, 0.5, 1.0]
+    available = torch.arange(n) <= torch.randint(0, n + 1, (3, 20, 1), generator=torch.Generator().manual_seed(n))
+    number = torch.tensor(gamma, dtype=torch.float64).view(3, 1)
+    everything = torch.ones_like(available)
+    for given, asked in ((None, everything), (available, available)):
+        found = returns.n_step(**window, gamma=number, available=given)
+        for one, expected in zip(found, defined_n_step(window, gamma, asked), strict=True):
+            torch.testing.assert_close(one, expected)
+
+
+def test_n_step_targets_by_hand() -> None:
+    reward = torch.tensor([[[1.0, 2.0, 4.0]] * 4])
+    terminated, truncated = torch.zeros(2, 1, 4, 3, dtype=torch.bool)
+    terminated[0, 1, 1] = True  # the second window ends in a terminal state,
+    truncated[0, 2, 1] = True  # the third at a time limit,
+    terminated[0, 3, 2] = True  # the fourth in its last step
+    total, discount, last = returns.n_step(reward, terminated, truncated, HALF)
+    assert total.tolist() == [[1 + 2 / 2 + 4 / 4, 1 + 2 / 2, 1 + 2 / 2, 3.0]]
+    assert discount.tolist() == [[1 / 8, 0.0, 1 / 4, 0.0]]
+    assert last.tolist() == [[2, 1, 1, 2]]
+
+
+def test_what_lies_behind_a_windows_end_is_never_looked_at() -> None:
+    window = windows(4, seed=2)
+    gamma = torch.full((3, 1), 0.9, dtype=torch.float64)
+    before = returns.n_step(**window, gamma=gamma)
+    behind = torch.arange(4) > before[2].unsqueeze(-1)
+    window["reward"][behind] = float("nan")
+    window["terminated"][behind] = True
+    for one, other in zip(before, returns.n_step(**window, gamma=gamma), strict=True):
+        assert torch.equal(one, other)
