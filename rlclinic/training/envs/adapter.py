@@ -55,17 +55,20 @@ class GymnasiumEnv:
         device: str = "cpu",
         masked: bool = False,
         evaluation: bool = False,
+        lives: bool = False,
     ) -> None:
         self.members, self.n_envs = len(seeds), n_envs
         self.obs_shape, self.obs_low, self.obs_high = observations.shape, observations.low, observations.high
+        self.picture, self._dtype = observations.picture, observations.dtype
         self.action, self.max_episode_steps = actions.spec, max_episode_steps
         self.failures = backend.failures
         self.action_mask: Tensor | None = None
         self._backend, self._seeds, self._evaluation = backend, seeds, evaluation
+        self._lives = lives
         self._device = torch.device(device)
         self._resumes = torch.zeros(self.members, 1, dtype=torch.int64)
         shape = (self.members, n_envs)
-        self._first = np.zeros((*shape, *self.obs_shape), np.float32)
+        self._first = np.zeros((*shape, *self.obs_shape), self._dtype)
         self._mask = np.ones((*shape, sum(self.action.sizes)), np.bool_) if masked else None
         self._silent = torch.full(shape, torch.nan, device=self._device)
 
@@ -98,14 +101,15 @@ class GymnasiumEnv:
             self._tensor(rows.valid) if self._backend.skips else None,
             success,
             self.action_mask,
+            None if rows.goes_on is None else self._tensor(rows.goes_on),
         )
 
     def _rows(self) -> Rows:
         """New arrays for every step: what an earlier step returned is never written to again."""
         shape = (self.members, self.n_envs)
-        flags = np.zeros((2, *shape), np.bool_)
+        flags = np.zeros((3, *shape), np.bool_)
         return Rows(
-            next_obs=np.zeros((*shape, *self.obs_shape), np.float32),
+            next_obs=np.zeros((*shape, *self.obs_shape), self._dtype),
             obs=self._first,
             reward=np.zeros(shape, np.float32),
             terminated=flags[0],
@@ -113,6 +117,7 @@ class GymnasiumEnv:
             success=np.full(shape, np.nan, np.float32),
             valid=np.ones(shape, np.bool_),
             mask=self._mask,
+            goes_on=flags[2] if self._lives else None,
         )
 
     def _env_seeds(self) -> list[list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs import native
+from rlclinic.training.envs import atari, native
 from rlclinic.training.envs.wrappers import Augmented
 
 if TYPE_CHECKING:
@@ -22,13 +22,17 @@ def assemble(config: EnvConfig, seeds: list[int], n_envs: int, device: str, eval
     env: VecEnv
     if _goes_native(config, factory):
         env = native.make(config, seeds, n_envs, device, evaluation)
+    elif factory is None and atari.steps(config):
+        env = atari.make(config, seeds, n_envs, device, evaluation)
     else:
         # Imported here: Gymnasium takes a quarter of a second, which native environments need not spend.
         from rlclinic.training.envs import gymnasium_envs
 
         env = gymnasium_envs.make(config, seeds, n_envs, device, evaluation, factory)
-    if config.frame_stack > 1 or config.time_in_obs:
-        env = Augmented(env, config.frame_stack, config.time_in_obs)
+    # ALE stacks by itself, out of frames that nobody else sees.
+    frames = 1 if factory is None and atari.steps(config) else config.frame_stack
+    if frames > 1 or config.time_in_obs:
+        env = Augmented(env, frames, config.time_in_obs)
     return env
 
 

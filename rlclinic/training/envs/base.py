@@ -25,6 +25,22 @@ class ActionSpec:
     high: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
+class Picture:
+    """The image in an observation. Alone it is a row [height, width, channels]; with numbers beside it the row is flat."""
+
+    height: int
+    width: int
+    channels: int
+    vector: int = 0
+    """How many other numbers there are. They follow the image as float32: as their bytes, where the image is bytes."""
+
+    @property
+    def size(self) -> int:
+        """Values in the image."""
+        return self.height * self.width * self.channels
+
+
 class Step(NamedTuple):
     """What one step of all envs gave. Read-only: `obs` may share memory with `next_obs`, and both with the env's own state."""
 
@@ -45,6 +61,8 @@ class Step(NamedTuple):
     """[M, N] float32 at the end of an episode: 1 reached the goal, 0 did not, nan not reported or not at the end."""
     action_mask: Tensor | None = None
     """[M, N, sum(sizes)] bool: the actions allowed in `obs`."""
+    goes_on: Tensor | None = None
+    """[M, N] bool: `terminated` is said to learning only, and the episode itself goes on (a life was lost). None: nowhere."""
 
 
 class VecEnv(Protocol):
@@ -56,6 +74,8 @@ class VecEnv(Protocol):
     obs_low: np.ndarray
     """Lowest observation, float32 [*obs_shape]; -inf where there is no bound."""
     obs_high: np.ndarray
+    picture: Picture | None
+    """The image in an observation; None where it is a vector."""
     action: ActionSpec
     max_episode_steps: int | None
     exact: bool

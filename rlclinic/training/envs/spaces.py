@@ -1,27 +1,30 @@
-"""Gymnasium's spaces as flat float32 observations and an ActionSpec. Free of torch, so that env workers start fast."""
+"""Gymnasium's spaces as flat float32 observations or images, and an ActionSpec. Free of torch, so that env workers start fast."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs.base import ActionSpec
-
-Write = Callable[[np.ndarray, Any], None]
+from rlclinic.training.envs import images
+from rlclinic.training.envs.base import ActionSpec, Picture
+from rlclinic.training.envs.images import Write
 
 
 @dataclass(frozen=True)
 class Observations:
-    """How one env's observation becomes a float32 array."""
+    """How one env's observation becomes an array."""
 
     shape: tuple[int, ...]
     low: np.ndarray
     high: np.ndarray
     write: Write | None
     """Writes an observation into its row; None where plain assignment does it."""
+    dtype: str = "float32"
+    """uint8 for images that are bytes."""
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,51 @@ class Actions:
 
 
 def observations(space: Space[Any], env_id: str) -> Observations:
-    """Boxes keep their shape; all else becomes a vector: one-hot Discrete, and Dict or Tuple one part after another."""
+    """Boxes keep their shape, images with the channels last; all else becomes a vector: one-hot Discrete, and Dict or Tuple one
+    part after another. A Dict with images becomes one image and a vector of the rest."""
+    image = images.of(space)
+    if image is not None:
+        return Observations(image.shape, image.low, image.high, image.write, image.dtype, Picture(*image.shape))
+    if isinstance(space, spaces.Dict):
+        found = {key: image for key, sub in space.spaces.items() if (image := images.of(sub)) is not None}
+        if found:
+            return _mixed(space, found, env_id)
     if isinstance(space, spaces.Box) and space.shape:
         low, high = space.low.astype(np.float32), space.high.astype(np.float32)
         return Observations(space.shape, low, high, None)
     part = _part(space, env_id, "")
     return Observations((part.size,), part.low, part.high, part.write)
+
+
+def images_of(shape: tuple[int, ...]) -> Observations:
+    """Images of bytes [height, width, channels] that need no translation."""
+    height, width, channels = shape
+    low, high = np.zeros(shape, np.float32), np.full(shape, 255, np.float32)
+    return Observations(shape, low, high, None, "uint8", Picture(height, width, channels))
+
+
+def _mixed(space: spaces.Dict, found: dict[str, images.Image], env_id: str) -> Observations:
+    """A Dict's images as one, and behind it in the same row the rest as float32; in the image's own type, so that one array holds both."""
+    picture, dtype, write_image = images.together(found, env_id)
+    rest = _joined([(key, _part(sub, env_id, f".{key}")) for key, sub in space.spaces.items() if key not in found])
+    picture = replace(picture, vector=rest.size)
+    size, square = picture.size, (picture.height, picture.width, picture.channels)
+    tail = rest.size * 4 // np.dtype(dtype).itemsize
+    numbers = np.empty(rest.size, np.float32)
+
+    def write(row: np.ndarray, value: Any) -> None:
+        write_image(row[:size].reshape(square), value)
+        rest.write(numbers, value)
+        if not np.isfinite(numbers).all():  # among bytes nobody would see it
+            raise ValueError(f"a number beside the image is {numbers[~np.isfinite(numbers)][0]}")
+        row[size:] = numbers.view(dtype)
+
+    if not rest.size:
+        low, high = (np.concatenate([getattr(image, bound) for image in found.values()], -1) for bound in ("low", "high"))
+        return Observations(square, low, high, write_image, dtype, picture)
+    # Bounds say nothing about a number's single bytes.
+    bounds = np.full(size + tail, np.inf, np.float32)
+    return Observations((size + tail,), -bounds, bounds, write, dtype, picture)
 
 
 def actions(space: Space[Any], env_id: str) -> Actions:
@@ -125,8 +167,9 @@ def _joined(named: list[tuple[Any, _Part]]) -> _Part:
         for key, place, write_part in places:
             write_part(row[place], value[key])
 
-    parts = [part for _, part in named]
-    return _Part(at, np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]), write)
+    empty = np.empty(0, np.float32)
+    low, high = (np.concatenate([empty, *(getattr(part, bound) for _, part in named)]) for bound in ("low", "high"))
+    return _Part(at, low, high, write)
 
 
 def _one_hot(sizes: np.ndarray, first: np.ndarray) -> _Part:

@@ -28,6 +28,7 @@ class Rows:
     """Written only where an episode ended."""
     valid: np.ndarray
     mask: np.ndarray | None = None
+    goes_on: np.ndarray | None = None
 
     def blank(self) -> None:
         """Ready for the next step: nothing ended, nothing reported."""
@@ -46,7 +47,7 @@ class Rows:
 
     def of(self, place: Any) -> Rows:
         """The same arrays, one member's rows (views)."""
-        mask = None if self.mask is None else self.mask[place]
+        mask, goes_on = (None if each is None else each[place] for each in (self.mask, self.goes_on))
         return Rows(
             self.next_obs[place],
             self.obs[place],
@@ -56,6 +57,7 @@ class Rows:
             self.success[place],
             self.valid[place],
             mask,
+            goes_on,
         )
 
 

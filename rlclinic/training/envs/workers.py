@@ -211,8 +211,8 @@ def _memory(observations: Observations, actions: Actions, shape: tuple[int, int]
     choices = () if spec.kind == "discrete" else (len(spec.sizes),) if spec.kind != "box" else spec.sizes
     fields: dict[str, tuple[str, tuple[int, ...]]] = {
         "action": ("float32" if spec.kind == "box" else "int64", (*shape, *choices)),
-        "next_obs": ("float32", (*shape, *observations.shape)),
-        "obs": ("float32", (*shape, *observations.shape)),
+        "next_obs": (observations.dtype, (*shape, *observations.shape)),
+        "obs": (observations.dtype, (*shape, *observations.shape)),
         "reward": ("float32", shape),
         "terminated": ("bool", shape),
         "truncated": ("bool", shape),

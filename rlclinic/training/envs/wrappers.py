@@ -1,6 +1,7 @@
 """Adds to what the agent sees, for all envs at once: the last frames, and how much of the time limit has passed."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,30 +9,33 @@ import torch
 from torch import Tensor
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs.base import Step, VecEnv
+from rlclinic.training.envs.base import Picture, Step, VecEnv
 
 
 class Augmented:
     """A VecEnv whose observations are the last `frame_stack` ones, the newest last, and the share of the time limit elapsed.
 
-    Frames are joined along the first axis: (d,) becomes (k * d,), channels of images likewise. At an episode's start all
+    Frames are joined along the last axis: (d,) becomes (k * d,), channels of images likewise. At an episode's start all
     frames are its first observation.
     """
 
     def __init__(self, env: VecEnv, frame_stack: int = 1, time_in_obs: bool = False) -> None:
         if time_in_obs:
             _check_time(env)
+        if env.picture is not None:
+            _check_picture(env.picture)
         self._env, self._frames, self._timed = env, frame_stack, time_in_obs
         self.members, self.n_envs, self.exact = env.members, env.n_envs, env.exact
         self.action, self.max_episode_steps, self.failures = env.action, env.max_episode_steps, env.failures
-        first, *rest = env.obs_shape
-        self.obs_shape = (first * frame_stack + time_in_obs, *rest)
+        *rest, last = env.obs_shape
+        self.obs_shape = (*rest, last * frame_stack + time_in_obs)
+        self.picture = env.picture and replace(env.picture, channels=last * frame_stack)
         self.obs_low = self._bound(env.obs_low, 0.0)
         self.obs_high = self._bound(env.obs_high, 1.0)
 
     def _bound(self, bound: np.ndarray, time: float) -> np.ndarray:
         parts = [bound] * self._frames + ([np.array([time], np.float32)] if self._timed else [])
-        return np.concatenate(parts)
+        return np.concatenate(parts, -1)
 
     @property
     def action_mask(self) -> Tensor | None:
@@ -47,7 +51,7 @@ class Augmented:
 
     def step(self, action: Tensor) -> Step:
         step = self._env.step(action)
-        stack = torch.cat((self._stack[:, :, 1:], step.next_obs.unsqueeze(2)), 2)
+        stack = torch.cat((self._stack[..., 1:, :], step.next_obs.unsqueeze(-2)), -2)
         elapsed = self._elapsed + 1
         next_obs = self._shown(stack, elapsed)
         # A NEXT_STEP env starts the new episode in its invalid row, any other one in the step that ended the old.
@@ -58,11 +62,11 @@ class Augmented:
         return step._replace(next_obs=next_obs, obs=self._shown(self._stack, self._elapsed))
 
     def _repeated(self, obs: Tensor) -> Tensor:
-        """[M, N, K, *obs_shape]."""
-        return obs.unsqueeze(2).repeat(1, 1, self._frames, *(1,) * (obs.dim() - 2))
+        """[M, N, K, D], images [M, N, H, W, K, C]."""
+        return torch.stack((obs,) * self._frames, -2)
 
     def _shown(self, stack: Tensor, elapsed: Tensor) -> Tensor:
-        obs = stack.flatten(2, 3)
+        obs = stack.flatten(-2)
         if not self._timed:
             return obs
         assert self.max_episode_steps is not None
@@ -97,9 +101,18 @@ def _check_time(env: VecEnv) -> None:
             "  There is no share of a limit to show.\n"
             "  Try: --set env.max_episode_steps=1000, or --set env.time_in_obs=false"
         )
-    if len(env.obs_shape) != 1:
+    if len(env.obs_shape) != 1 or env.picture is not None:
         raise ConfigError(
             f"env.time_in_obs is on, but observations have the shape {env.obs_shape}.\n"
             "  The time can be appended to a vector only.\n"
             "  Try: --set env.time_in_obs=false"
+        )
+
+
+def _check_picture(picture: Picture) -> None:
+    if picture.vector:
+        raise ConfigError(
+            f"env.frame_stack is on, but observations are an image with {picture.vector} numbers beside it.\n"
+            "  Frames are stacked as channels of an image, and there is no such axis for the numbers.\n"
+            "  Try: --set env.frame_stack=1, or stack inside the environment"
         )

@@ -1,5 +1,6 @@
 """Actor and critic as multilayer perceptrons: what the layers are called, how they start, how they compute."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,9 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from rlclinic.config import NetConfig
+from rlclinic.training.envs.base import Picture
 from rlclinic.training.maths import distributions
+from rlclinic.training.nets import conv, written
 from rlclinic.training.nets import layout as layouts
-from rlclinic.training.nets import written
 from rlclinic.training.nets.layout import Layout
 
 LANES: Final = 32
@@ -53,6 +55,8 @@ class ActorCritic:
     distribution: distributions.Distribution
     net: NetConfig
     obs_size: int
+    encoder: conv.Encoder | None = None
+    """What images go through first; None for vectors."""
 
     @property
     def actor_trunk(self) -> str:
@@ -73,11 +77,12 @@ class ActorCritic:
         return "log_std" in self.layout.shapes
 
     def written_out(self, obs: Tensor) -> bool:
-        """Plain tanh layers on a CPU, of sizes whose bits do not depend on the cohort (see `LANES` and `layout.linear`)."""
-        if self.net.activation != "tanh" or self.net.layer_norm or obs.is_cuda or self.obs_size == 1:
+        """Plain tanh or relu layers on a CPU, of sizes whose bits do not depend on the cohort (see `LANES` and `layout.linear`)."""
+        if not written.covers(self) or obs.is_cuda or self.obs_size == 1:
             return False
         sizes = [width for trunk in self.trunks.values() for width in self.widths(trunk) or (1,)]
-        return all(width > 1 and obs.shape[1] * width % LANES == 0 for width in sizes)
+        lanes = 1 if self.net.activation == "relu" else LANES  # a maximum has no formula that could differ
+        return all(width > 1 and obs.shape[1] * width % lanes == 0 for width in sizes)
 
     @property
     def trunks(self) -> dict[str, str]:
@@ -104,14 +109,22 @@ class ActorCritic:
         return [name for name in self.layout.shapes if name.startswith(prefixes)]
 
 
-def build(net: NetConfig, obs_size: int, distribution: distributions.Distribution) -> ActorCritic:
-    """Names and shapes of an actor-critic network; matrices are [n_in, n_out], those of the heads [n_out, n_in], biases [1, n_out]."""
+def build(net: NetConfig, obs_size: int, distribution: distributions.Distribution, picture: Picture | None = None) -> ActorCritic:
+    """Names and shapes of an actor-critic network; matrices are [n_in, n_out], those of the heads [n_out, n_in], biases [1, n_out].
+
+    picture: the image in the observations; policy and value then share one trunk, as most of the work is in its convolutions.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
+    encoder = None
+    if picture is not None:
+        encoder = conv.choose(net, picture)
+        net = net.model_copy(update={"shared": True})
+        shapes |= encoder.shapes("trunk")
     critic_hidden = net.hidden if net.critic_hidden is None else net.critic_hidden
     trunks = {"trunk": net.hidden} if net.shared else {"actor": net.hidden, "critic": critic_hidden}
     ends = {}
     for trunk, sizes in trunks.items():
-        width = obs_size
+        width = obs_size if encoder is None else encoder.out
         for index, size in enumerate(sizes):
             shapes |= {f"{trunk}.{index}.weight": (width, size), f"{trunk}.{index}.bias": (1, size)}
             if net.layer_norm:
@@ -124,7 +137,7 @@ def build(net: NetConfig, obs_size: int, distribution: distributions.Distributio
     if distribution.learns_std and not net.state_dependent_std:
         shapes["log_std"] = (1, distribution.size)
     shapes |= {"value.weight": (1, critic_end), "value.bias": (1,)}
-    return ActorCritic(Layout(shapes), distribution, net, obs_size)
+    return ActorCritic(Layout(shapes), distribution, net, obs_size, encoder)
 
 
 def initialize(policy: ActorCritic, seed: int) -> Tensor:
@@ -137,9 +150,10 @@ def initialize(policy: ActorCritic, seed: int) -> Tensor:
             params[name] = torch.full(shape, net.log_std_init)
         elif part == "weight":
             gain = {"policy": net.policy_gain, "value": net.value_gain}.get(name.split(".")[0], net.hidden_gain)
-            # Heads lie as [n_out, n_in].
-            matrix = layouts.orthogonal(shape[::-1] if name in ("policy.weight", "value.weight") else shape, gain, generator)
-            params[name] = matrix if matrix.shape == shape else matrix.T
+            # Heads lie as [n_out, n_in], filters as [n_out, n_in, kernel, kernel].
+            turned = name in ("policy.weight", "value.weight") or len(shape) == 4
+            matrix = layouts.orthogonal((math.prod(shape[1:]), shape[0]) if turned else shape, gain, generator)
+            params[name] = (matrix if matrix.shape == shape else matrix.T).reshape(shape)
         else:
             params[name] = torch.ones(shape) if part == "scale" else torch.zeros(shape)
     if policy.distribution.learns_std and net.state_dependent_std:
@@ -149,7 +163,16 @@ def initialize(policy: ActorCritic, seed: int) -> Tensor:
 
 
 def hidden(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Tensor) -> list[Tensor]:
-    """Activations after every hidden layer of a trunk, [M, B, width] each; just [obs] where it has none."""
+    """Activations after every hidden layer of a trunk, [M, B, width] each; just [obs] where it has none.
+
+    With images, first those of the encoder (see conv.layers).
+    """
+    below = [] if policy.encoder is None else conv.layers(policy.encoder, params, trunk, obs)
+    return below + dense(policy, params, trunk, below[-1] if below else obs) or [obs]
+
+
+def dense(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Tensor) -> list[Tensor]:
+    """Activations after every fully connected layer of a trunk, [M, B, width] each."""
     activation, x, layers = ACTIVATIONS[policy.net.activation], obs, []
     for index in range(len(policy.widths(trunk))):
         x = layouts.linear(params, f"{trunk}.{index}", x)
@@ -158,14 +181,16 @@ def hidden(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: T
             x = functional.layer_norm(x, x.shape[-1:]) * params[f"{trunk}.{index}.scale"] + params[f"{trunk}.{index}.shift"]
         x = activation(x)
         layers.append(x)
-    return layers or [obs]
+    return layers
 
 
 def features(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Tensor) -> Tensor:
     """The last hidden layer of a trunk, [M, B, width]: all that a head needs."""
-    if not torch.is_grad_enabled() and policy.written_out(obs):
+    if not torch.is_grad_enabled() and policy.net.activation == "tanh" and policy.written_out(obs):
         return written.tanh_layers(params, trunk, len(policy.widths(trunk)), obs)[-1]
-    return hidden(policy, params, trunk, obs)[-1]
+    if policy.encoder is not None:
+        obs = conv.features(policy.encoder, params, trunk, obs)
+    return (dense(policy, params, trunk, obs) or [obs])[-1]
 
 
 def finish(policy: ActorCritic, head: Tensor, log_std: Tensor | None, action_mask: Tensor | None) -> Tensor:

@@ -42,10 +42,73 @@ def test_observations_are_flattened_as_gymnasium_does(space: Any) -> None:
 
 
 def test_a_box_keeps_its_shape_and_bounds() -> None:
-    image = spaces.Box(0, 255, (3, 4, 4), np.uint8)
-    taken = observations(image, "Toy")
-    assert (taken.shape, taken.write) == ((3, 4, 4), None)
-    assert (taken.low.dtype, taken.high.max()) == (np.float32, 255)
+    taken = observations(spaces.Box(-2, 3, (4, 3), np.float64), "Toy")
+    assert (taken.shape, taken.write, taken.dtype, taken.picture) == ((4, 3), None, "float32", None)
+    assert (taken.low.dtype, taken.high.max()) == (np.float32, 3)
+
+
+@pytest.mark.parametrize(
+    ("space", "dtype"),
+    [
+        (spaces.Box(0, 255, (3, 5, 4), np.uint8), "uint8"),
+        (spaces.Box(0, 255, (5, 4, 3), np.uint8), "uint8"),
+        (spaces.Box(0, 255, (5, 4), np.uint8), "uint8"),
+        (spaces.Box(-1, 1, (5, 4, 3), np.float64), "float32"),
+    ],
+    ids=str,
+)
+def test_an_image_has_its_channels_last_and_stays_bytes(space: Any, dtype: str) -> None:
+    taken = observations(space, "Toy")
+    assert taken.picture is not None
+    assert (taken.picture.height, taken.picture.width, taken.dtype) == (5, 4, dtype)
+    assert taken.low.shape == taken.high.shape == taken.shape == (5, 4, taken.picture.channels)
+    space.seed(0)
+    value = space.sample()
+    row = np.zeros(taken.shape, taken.dtype)
+    if taken.write is None:
+        row[...] = value
+    else:
+        taken.write(row, value)
+    channels_first = value.reshape(5, 4, -1) if value.shape[0] == 5 else np.transpose(value, (1, 2, 0))
+    np.testing.assert_array_equal(row, channels_first.astype(dtype))
+
+
+def test_a_dict_with_images_becomes_one_image_and_the_numbers_behind_it() -> None:
+    parts = {
+        "left": spaces.Box(0, 255, (4, 4, 3), np.uint8),
+        "speed": spaces.Box(-1, 1, (2,)),
+        "right": spaces.Box(0, 255, (1, 4, 4), np.uint8),
+    }
+    space = spaces.Dict({**parts, "gear": spaces.Discrete(3)})
+    taken = observations(space, "Toy")
+    assert taken.picture is not None
+    assert taken.write is not None
+    assert (taken.picture.channels, taken.picture.vector, taken.dtype) == (4, 5, "uint8")
+    space.seed(1)
+    value = space.sample()
+    row = np.zeros(taken.shape, taken.dtype)
+    taken.write(row, value)
+    image = row[: taken.picture.size].reshape(4, 4, 4)
+    np.testing.assert_array_equal(image[..., :3], value["left"])
+    np.testing.assert_array_equal(image[..., 3], value["right"][0])
+    rest = spaces.Dict({"speed": parts["speed"], "gear": spaces.Discrete(3)})
+    np.testing.assert_allclose(row[taken.picture.size :].view(np.float32), flatten(rest, {key: value[key] for key in rest.spaces}))
+
+
+def test_a_dict_of_images_alone_is_an_image() -> None:
+    space = spaces.Dict({"a": spaces.Box(0, 255, (4, 4), np.uint8), "b": spaces.Box(0, 255, (4, 4), np.uint8)})
+    taken = observations(space, "Toy")
+    assert taken.shape == (4, 4, 2)
+    assert taken.write is not None
+    row = np.zeros(taken.shape, taken.dtype)
+    taken.write(row, {"a": np.full((4, 4), 3, np.uint8), "b": np.full((4, 4), 9, np.uint8)})
+    assert (row == [3, 9]).all()
+
+
+def test_images_of_different_sizes_are_refused() -> None:
+    space = spaces.Dict({"near": spaces.Box(0, 255, (8, 8, 3), np.uint8), "far": spaces.Box(0, 255, (4, 4, 3), np.uint8)})
+    with pytest.raises(ConfigError, match=r"(?s)far 4x4x3 uint8, near 8x8x3 uint8.*Try: a wrapper that resizes"):
+        observations(space, "Toy")
 
 
 def test_a_box_without_axes_becomes_a_vector_of_one() -> None:

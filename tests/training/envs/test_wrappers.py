@@ -96,12 +96,12 @@ def test_the_time_needs_a_limit_and_a_vector() -> None:
     with pytest.raises(ConfigError, match=r"(?s)no time limit.*--set env.max_episode_steps=1000"):
         envs.make(EnvConfig(id="CliffWalking-v1", time_in_obs=True), [0], 1)
     image = partial(toys.Shaped, gym.spaces.Box(0, 255, (3, 4, 4), np.uint8), gym.spaces.Discrete(2))
-    with pytest.raises(ConfigError, match=r"(?s)shape \(3, 4, 4\).*env.time_in_obs=false"):
+    with pytest.raises(ConfigError, match=r"(?s)shape \(4, 4, 3\).*env.time_in_obs=false"):
         envs.make(EnvConfig(id="Own", time_in_obs=True, max_episode_steps=5), [0], 1, factory=image)
 
 
 def test_images_are_stacked_along_their_channels() -> None:
     image = partial(toys.Shaped, gym.spaces.Box(0, 255, (3, 4, 4), np.uint8), gym.spaces.Discrete(2))
     env = envs.make(EnvConfig(id="Own", frame_stack=4), [0], 2, factory=image)
-    assert env.reset().shape == (1, 2, 12, 4, 4)
-    assert env.obs_high.shape == (12, 4, 4)
+    assert env.reset().shape == (1, 2, 4, 4, 12)
+    assert env.obs_high.shape == (4, 4, 12)

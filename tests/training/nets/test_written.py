@@ -19,6 +19,8 @@ CASES: dict[str, tuple[distributions.Distribution, dict[str, Any]]] = {
     "a deviation of its own": (Gaussian(2), {"hidden": (8,), "log_std_init": -0.5}),
     "one action": (Gaussian(1), {"hidden": (8, 8)}),
     "a deviation per state": (Gaussian(2), {"hidden": (8,), "state_dependent_std": True}),
+    "rectified": (Gaussian(2), {"hidden": (8, 8), "activation": "relu"}),
+    "rectified and shared": (Categorical(3), {"hidden": (8,), "activation": "relu", "shared": True}),
 }
 
 
@@ -86,7 +88,9 @@ def test_acting_without_gradients_gives_the_same(name: str) -> None:
         ({"hidden": (32, 1)}, 4, 32, False),  # a matrix product of width one
         ({"hidden": (32,)}, 1, 32, False),
         ({"hidden": ()}, 4, 32, False),
-        ({"hidden": (32,), "activation": "relu"}, 4, 32, False),
+        ({"hidden": (32,), "activation": "relu"}, 4, 32, True),
+        ({"hidden": (7,), "activation": "relu"}, 4, 3, True),  # a maximum is the same wherever it is computed
+        ({"hidden": (32,), "activation": "elu"}, 4, 32, False),
         ({"hidden": (32,), "layer_norm": True}, 4, 32, False),
         ({"hidden": (32,), "critic_hidden": (7,)}, 4, 8, False),
     ],

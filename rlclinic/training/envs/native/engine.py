@@ -1,22 +1,36 @@
 """Steps any native environment as [M, N] tensors: time limits, auto-reset, counters. The physics is in the sibling modules."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlclinic.training import rng
-from rlclinic.training.envs.base import EVALUATION_SEED, Step
+from rlclinic.training.envs.base import EVALUATION_SEED, Picture, Step
 from rlclinic.training.envs.native.dynamics import Dynamics
 
 _AHEAD = 32  # episodes or steps whose randomness is drawn at once: about 60 small operations per draw, whatever its size
 _DRAW_LIMIT = 1 << 20
 
 
+class At(NamedTuple):
+    """Where M x N envs stand: all that their future depends on."""
+
+    state: Tensor
+    elapsed: Tensor
+    """[M, N] int64: steps since the episode began."""
+    episode: Tensor
+    """[M, N] int64: episodes ended so far."""
+    clock: Tensor | None
+    """[M, 1] int64: steps taken; None where steps draw no chance."""
+
+
 class NativeEnv:
     """A VecEnv whose state is a tensor. Start noise is a function of (seed, env, episode), chance of (seed, env, step)."""
 
     exact = True
+    picture: Picture | None = None
 
     def __init__(
         self,
@@ -79,6 +93,38 @@ class NativeEnv:
         self.action_mask = dynamics.mask(state)
         return Step(next_obs, obs, reward, terminated, truncated, None, success, self.action_mask)
 
+    def here(self) -> At:
+        """Where the envs stand now. Not copied: `step` may write to it."""
+        return At(self._state, self._elapsed, self._episode, None if self._chances is None else self._chances.clock())
+
+    def go(self, at: At) -> None:
+        """Stand where `advance` has led; what was drawn ahead is forgotten."""
+        self._state, self._elapsed, self._episode = at.state, at.elapsed, at.episode
+        self._starts.forget()
+        if self._chances is not None and at.clock is not None:
+            self._chances.rewind(at.clock)
+        self.action_mask = self._dynamics.mask(self._state)
+
+    def advance(self, at: At, action: Tensor, seed: Tensor) -> tuple[At, Step]:
+        """`step` as a pure function, for engines that compile it: no look at a flag, every random number hashed where it is needed.
+
+        seed: the members' own, [M, 1, 1]. As an argument, or a compiled step would be one of these seeds for ever.
+        """
+        dynamics = self._dynamics
+        chance = None if at.clock is None else self._draws.uniform(rng.ENVIRONMENT, at.clock.unsqueeze(1), 1, seed)[..., 0, 0]
+        state, reward, terminated = dynamics.advance(at.state, action, chance)
+        next_obs, success = dynamics.observe(state), dynamics.success(state)
+        elapsed = at.elapsed + 1
+        truncated = torch.zeros_like(terminated) if self.max_episode_steps is None else elapsed >= self.max_episode_steps
+        ended = terminated | truncated
+        if success is not None:
+            success = success.masked_fill(~ended, torch.nan)
+        episode = at.episode + ended
+        start = dynamics.start(self._draws.uniform(rng.RESET, episode.unsqueeze(-1), dynamics.noise, seed)).squeeze(2)
+        state = torch.where(ended.unsqueeze(-1) if state.dim() > 2 else ended, start, state)
+        after = At(state, elapsed.masked_fill(ended, 0), episode, None if at.clock is None else at.clock + 1)
+        return after, Step(next_obs, dynamics.observe(state), reward, terminated, truncated, None, success, dynamics.mask(state))
+
     def _restart(self, state: Tensor, ended: Tensor) -> Tensor:
         self._episode.add_(ended)
         self._elapsed.masked_fill_(ended, 0)
@@ -121,10 +167,10 @@ class _Draws:
         else:
             self._seed, self._env = torch.tensor(seeds, device=device).view(-1, 1, 1), env
 
-    def uniform(self, stream: int, index: Tensor, count: int) -> Tensor:
+    def uniform(self, stream: int, index: Tensor, count: int, seed: Tensor | None = None) -> Tensor:
         """Numbers [M, N, K, count] in (0, 1) for index [M, N or 1, K]."""
-        number = torch.arange(count, device=self.device)
-        return rng.uniform(self._seed[..., None], stream, self._env[..., None], index[..., None], number)
+        number = rng.counting(count, self.device)
+        return rng.uniform((self._seed if seed is None else seed)[..., None], stream, self._env[..., None], index[..., None], number)
 
 
 class _Starts:

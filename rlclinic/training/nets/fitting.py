@@ -1,0 +1,52 @@
+"""The network that fits an environment: layers for vectors, convolutions below them for images; or why there is none."""
+
+import math
+from typing import Any
+
+from rlclinic.config import Config
+from rlclinic.errors import ConfigError
+from rlclinic.training.maths import distributions
+from rlclinic.training.nets import mlp
+
+
+def policy_for(config: Config, env: Any) -> mlp.ActorCritic:
+    """The actor-critic for what an environment gives and takes; ConfigError where the config's layers cannot be applied to it."""
+    if env.picture is not None:
+        _check_images(config, env)
+    elif len(env.obs_shape) != 1:
+        raise ConfigError(
+            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}: neither a vector nor an image.\n"
+            f"  The first layer could not be applied. (An image has three axes, or two of bytes.)\n"
+            f'  Flatten them: --set \'env.wrappers=[{{"id": "FlattenObservation"}}]\''
+        )
+    return mlp.build(config.net, math.prod(env.obs_shape), distributions.of(env.action), env.picture)
+
+
+def _check_images(config: Config, env: Any) -> None:
+    if config.env.normalize_obs:
+        raise ConfigError(
+            f"env.normalize_obs is on, and {config.env.id} gives images.\n"
+            "  A mean and a deviation for every pixel would undo what makes convolutions work: the same meaning everywhere.\n"
+            "  The network divides bytes by 255 by itself. Try: --set env.normalize_obs=false"
+        )
+    if config.net.critic_hidden is not None:
+        raise ConfigError(
+            f"net.critic_hidden={list(config.net.critic_hidden)}, and {config.env.id} gives images.\n"
+            "  Policy and value share one trunk there, as most of the work is in its convolutions.\n"
+            "  Try: --set net.critic_hidden=none"
+        )
+
+
+def described(policy: mlp.ActorCritic) -> str | None:
+    """What was chosen for images, in a line; None for vectors, where the config says it all."""
+    encoder = policy.encoder
+    if encoder is None:
+        return None
+    picture = encoder.picture
+    beside = f" and {picture.vector} numbers" if picture.vector else ""
+    size = f"{picture.height}x{picture.width}, {picture.channels} channel{'s' if picture.channels > 1 else ''}"
+    widths = f"then layers {list(policy.net.hidden)}" if policy.net.hidden else "no layers after them"
+    return (
+        f"observations are images ({size}{beside}): net.images={encoder.kind}, {encoder.features} features, {widths}; "
+        f"one trunk for policy and value, {policy.layout.width:,} weights"
+    )

@@ -1,0 +1,227 @@
+"""Networks of algorithms with a replay: Q-values of choices, critics of actions, actors; and their backward pass written out.
+
+A net is a trunk of fully connected layers (after convolutions, for images) and one linear head. Twin critics are `copies` of one
+net: they lie side by side in a member's row of weights, and all copies of all members are one batched product.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rlclinic.config import NetConfig
+from rlclinic.training.envs.base import Picture
+from rlclinic.training.nets import conv, mlp
+from rlclinic.training.nets import layout as layouts
+from rlclinic.training.nets.layout import Layout, Params
+
+WRITTEN = ("relu", "tanh")
+"""Activations whose backward pass is written out below."""
+TRUNK, HEAD = "trunk", "head"
+
+
+@dataclass(frozen=True)
+class Net:
+    """The static half of a network: everything but the weights."""
+
+    layout: Layout
+    net: NetConfig
+    n_in: int
+    hidden: tuple[int, ...]
+    outputs: int
+    copies: int = 1
+    encoder: conv.Encoder | None = None
+    by_autograd: bool = False
+
+    @property
+    def width(self) -> int:
+        """Weights of all copies: a member's row."""
+        return self.copies * self.layout.width
+
+    @property
+    def written_out(self) -> bool:
+        """Whether `backward` covers it; products of width 1 are for autograd (see layout.linear)."""
+        plain = self.net.activation in WRITTEN and not self.net.layer_norm and self.encoder is None and not self.by_autograd
+        return plain and bool(self.hidden) and min(self.n_in, *self.hidden) > 1
+
+    def params(self, flat: Tensor) -> Params:
+        """The named tensors [M * copies, ...] in weights [M, copies * P]."""
+        return self.layout.views(flat.reshape(-1, self.layout.width))
+
+    def shown(self, x: Tensor) -> Tensor:
+        """Inputs [M, B, ...], once for each copy."""
+        return x if self.copies == 1 else x.repeat_interleave(self.copies, 0)
+
+
+def build(
+    net: NetConfig,
+    n_in: int,
+    hidden: tuple[int, ...],
+    outputs: int,
+    *,
+    copies: int = 1,
+    picture: Picture | None = None,
+    autograd: bool = False,
+) -> Net:
+    """Names and shapes; matrices are [n_in, n_out], the head's [n_out, n_in], biases [1, n_out]."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    encoder = None if picture is None else conv.choose(net, picture)
+    width = n_in
+    if encoder is not None:
+        shapes |= encoder.shapes(TRUNK)
+        width = encoder.out
+    for index, size in enumerate(hidden):
+        shapes |= {f"{TRUNK}.{index}.weight": (width, size), f"{TRUNK}.{index}.bias": (1, size)}
+        if net.layer_norm:
+            shapes |= {f"{TRUNK}.{index}.scale": (1, size), f"{TRUNK}.{index}.shift": (1, size)}
+        width = size
+    shapes |= {f"{HEAD}.weight": (outputs, width), f"{HEAD}.bias": (1, outputs)}
+    return Net(Layout(shapes), net, n_in, hidden, outputs, copies, encoder, autograd)
+
+
+def initialize(net: Net, seed: int, stream: int) -> Tensor:
+    """One member's first weights, [1, copies * P]: uniform within 1 / sqrt(n_in) of 0, as torch.nn.Linear draws them."""
+    generator = torch.Generator().manual_seed((seed * 31 + stream) % (1 << 63))
+    parts = []
+    for _ in range(net.copies):
+        bound = 1.0
+        for name, shape in net.layout.shapes.items():
+            kind = name.rpartition(".")[2]
+            if kind in ("scale", "shift"):
+                parts.append(torch.full((math.prod(shape),), float(kind == "scale")))
+                continue
+            if kind == "weight":
+                # The head lies as [n_out, n_in], filters as [n_out, n_in, kernel, kernel].
+                fan_in = math.prod(shape[1:]) if name.startswith(HEAD) or len(shape) == 4 else shape[0]
+                bound = 1.0 / math.sqrt(fan_in)
+            parts.append((torch.rand(math.prod(shape), generator=generator) * 2 - 1) * bound)
+    return torch.cat(parts).unsqueeze(0)
+
+
+def layers(net: Net, params: Mapping[str, Tensor], x: Tensor) -> list[Tensor]:
+    """Activations after every hidden layer, [M * copies, B, width] each; just [x] where there is none."""
+    activation, found = mlp.ACTIVATIONS[net.net.activation], []
+    if net.encoder is not None:
+        found = conv.layers(net.encoder, params, TRUNK, x)
+        x = found[-1]
+    for index in range(len(net.hidden)):
+        x = layouts.linear(params, f"{TRUNK}.{index}", x)
+        if net.net.layer_norm:
+            x = functional.layer_norm(x, x.shape[-1:]) * params[f"{TRUNK}.{index}.scale"] + params[f"{TRUNK}.{index}.shift"]
+        x = activation(x)
+        found.append(x)
+    return found or [x]
+
+
+def outputs(net: Net, params: Params, x: Tensor) -> Tensor:
+    """[M * copies, B, outputs] at inputs [M, B, ...]: no way back, unless autograd keeps one."""
+    if net.written_out and not torch.is_grad_enabled():
+        return forward(net, params, x).out
+    return layouts.narrow(params, HEAD, layers(net, params, net.shown(x))[-1])
+
+
+class Pass(NamedTuple):
+    """A forward pass and what going back needs."""
+
+    out: Tensor
+    params: Params
+    layers: list[Tensor]
+    """The input, then the activations after each layer."""
+
+
+def forward(net: Net, params: Params, x: Tensor) -> Pass:
+    """`outputs` of relu or tanh layers, without a graph."""
+    x = net.shown(x)
+    kept = [x]
+    for index in range(len(net.hidden)):
+        x = torch.baddbmm(params[f"{TRUNK}.{index}.bias"], x, params[f"{TRUNK}.{index}.weight"])
+        x = x.relu_() if net.net.activation == "relu" else mlp.tanh(x)
+        kept.append(x)
+    return Pass(layouts.narrow(params, HEAD, x), params, kept)
+
+
+def backward(net: Net, done: Pass, grad: Tensor) -> Tensor:
+    """The gradient of the weights [M * copies, P], from the loss's slope at `out`."""
+    params, found, last = done.params, {}, done.layers[-1]
+    found[f"{HEAD}.bias"] = grad.sum(1)
+    found[f"{HEAD}.weight"] = (last * grad).sum(1) if net.outputs == 1 else torch.bmm(grad.transpose(1, 2), last)
+    grad = _through_head(net, done, grad)
+    for index in range(len(net.hidden) - 1, -1, -1):
+        grad = _through_activation(net, grad, done.layers[index + 1])
+        found[f"{TRUNK}.{index}.bias"] = grad.sum(1)
+        found[f"{TRUNK}.{index}.weight"] = torch.bmm(done.layers[index].transpose(1, 2), grad)
+        if index:  # below is the input, which takes no gradient here
+            grad = torch.bmm(grad, params[f"{TRUNK}.{index}.weight"].transpose(1, 2))
+    return net.layout.flatten(found)
+
+
+def backward_inputs(net: Net, done: Pass, grad: Tensor) -> Tensor:
+    """The gradient of the inputs [M * copies, B, n_in]; the weights take none."""
+    grad = _through_head(net, done, grad)
+    for index in range(len(net.hidden) - 1, -1, -1):
+        grad = _through_activation(net, grad, done.layers[index + 1])
+        grad = torch.bmm(grad, done.params[f"{TRUNK}.{index}.weight"].transpose(1, 2))
+    return grad
+
+
+def _through_head(net: Net, done: Pass, grad: Tensor) -> Tensor:
+    head = done.params[f"{HEAD}.weight"]
+    return grad * head if net.outputs == 1 else torch.bmm(grad, head)
+
+
+def _through_activation(net: Net, grad: Tensor, above: Tensor) -> Tensor:
+    if net.net.activation == "relu":
+        return torch.ops.aten.threshold_backward(grad, above, 0)
+    return torch.ops.aten.tanh_backward(grad, above)
+
+
+class Back(NamedTuple):
+    """The ways back from the loss's slope at a net's outputs; one of them, once."""
+
+    weights: Callable[[Tensor], Tensor]
+    """To the weights, [M, copies * P]."""
+    inputs: Callable[[Tensor], Tensor]
+    """To the inputs, [M, B, ...]; copies share them, so their slopes add up."""
+
+
+def with_back(net: Net, flat: Tensor, x: Tensor) -> tuple[Tensor, Back]:
+    """`outputs`, and the ways back from there: written out where that can be, else by autograd."""
+    if net.written_out:
+        with torch.no_grad():
+            done = forward(net, net.params(flat), x)
+        return done.out, Back(
+            torch.no_grad()(lambda grad: backward(net, done, grad).view(-1, net.width)),
+            torch.no_grad()(lambda grad: _summed(net, backward_inputs(net, done, grad))),
+        )
+    leaf, seen = flat.detach().requires_grad_(), x.detach()
+    if seen.is_floating_point():
+        seen = seen.requires_grad_()
+    with torch.enable_grad():
+        out = outputs(net, net.params(leaf), seen)
+    return out.detach(), Back(lambda grad: _slope(out, grad, leaf), lambda grad: _slope(out, grad, seen))
+
+
+@torch.enable_grad()
+def _slope(out: Tensor, grad: Tensor, leaf: Tensor) -> Tensor:
+    # As a sum of products: a slope handed over by itself would make autograd import a second of symbolic mathematics.
+    return torch.autograd.grad((out * grad).sum(), leaf)[0]
+
+
+def _summed(net: Net, by_inputs: Tensor) -> Tensor:
+    return by_inputs.unflatten(0, (-1, net.copies)).sum(1) if net.copies > 1 else by_inputs
+
+
+def dueling(out: Tensor) -> Tensor:
+    """Q-values [..., A] from a state's value and A advantages [..., 1 + A], whose mean is taken out (arXiv:1511.06581, eq. 9)."""
+    value, advantage = out[..., :1], out[..., 1:]
+    return value + advantage - advantage.mean(-1, keepdim=True)
+
+
+def dueling_back(grad: Tensor) -> Tensor:
+    """From the slope at Q-values to that at value and advantages."""
+    total = grad.sum(-1, keepdim=True)
+    return torch.cat([total, grad - total / grad.shape[-1]], -1)
