@@ -10,6 +10,7 @@ RUN@STEP        its checkpoint at an env step
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from rlclinic.errors import UsageError
@@ -33,9 +34,9 @@ class Selector:
 
 
 def has_slash(text: str) -> bool:
-    """Whether it is RUN/@best, RUN/@last or RUN/STEP: other names with a slash are environments, such as ALE/Pong-v5."""
+    """Whether it is RUN/@best, RUN/@last, RUN/STEP or a folder: other names with a slash are environments, such as ALE/Pong-v5."""
     match = _SELECTOR.fullmatch(text)
-    return match is not None and match["which"] is not None
+    return (match is not None and match["which"] is not None) or ("/" in text and Path(text).is_dir())
 
 
 def parse(text: str) -> Selector:

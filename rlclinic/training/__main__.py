@@ -12,7 +12,7 @@ import torch
 from rlclinic.errors import RlclinicError, RunError
 from rlclinic.runs import ending
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, trainer
+from rlclinic.training import assembly, memory, trainer
 from rlclinic.training.trainer import Session
 
 
@@ -44,7 +44,8 @@ def train_runs(
     while waiting:
         together = waiting.pop(0)
         try:
-            cohort = assembly.assemble(together, factory)
+            with memory.enough_for(len(together)):
+                cohort = assembly.assemble(together, factory)
         except RunError as error:
             fine, refused = False, [*refused, error]
             continue
@@ -68,7 +69,8 @@ def train_runs(
 
 def _train(session: Session) -> None:
     try:
-        trainer.train(session)
+        with memory.enough_for(len(session.cohort.members)):
+            trainer.train(session)
     except BaseException as error:
         trainer.give_up(session, error)
         raise

@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,15 +16,19 @@ from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
-from rlclinic.training import baseline, envs, optim, rows, snapshot
+from rlclinic.training import baseline, choosing, envs, optim, replay_assembly, replay_files, rows, snapshot
 from rlclinic.training import checkpoint as checkpoints
 from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.captured_replay import CapturedReplay
 from rlclinic.training.checkpoint import Checkpoint
 from rlclinic.training.cohort import Member
 from rlclinic.training.data.episodes import Episodes
+from rlclinic.training.data.replay import Replay
+from rlclinic.training.engine import Eager, Engine
+from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Learner, Plan, Position
-from rlclinic.training.maths import distributions, normalize
-from rlclinic.training.nets import mlp
+from rlclinic.training.maths import normalize
+from rlclinic.training.nets import fitting, mlp
 
 Factory = Callable[..., Any]
 
@@ -34,17 +38,25 @@ class Cohort:
     """M runs in training: everything that the loop reads and replaces."""
 
     members: list[Member]
-    plan: Plan
-    learner: Learner
+    plan: Any
+    """The loop's own: what stays the same all run."""
+    learner: Any
+    """The loop's own: what learning changes."""
     env: Any
     position: Position
     episodes: Episodes
     seed: Tensor
     """[M, 1, 1]"""
     device: torch.device
+    engine: Engine | CapturedReplay = field(default_factory=Eager)
+    engine_why: str = "as asked for"
     iteration: int = 0
     env_steps: int = 0
     eval_env: Any = None
+    memory: Replay | None = None
+    """What is remembered, by algorithms that learn from a replay."""
+    refill_until: int = 0
+    """The env step up to which nothing is learned, because a replay that was lost has to fill up again."""
     refused: list[RunError] = field(default_factory=list)
     """Why runs that were meant to train along do not: their folder is somebody else's, or takes no writing."""
 
@@ -52,6 +64,11 @@ class Cohort:
     def config(self) -> Config:
         """The first member's: for what is equal in a cohort."""
         return self.members[0].config
+
+    @property
+    def is_large(self) -> bool:
+        """Whether folders and files must be spared: so many members that writing would take longer than training."""
+        return len(self.members) > rows.LARGE
 
     def retire(self) -> None:
         """Step no environment of a member that has left: what it would collect teaches nobody."""
@@ -106,8 +123,16 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         env = envs.make(config.env, seeds, config.env.n_envs, device=str(device), factory=factory)
         undo.callback(env.close)
         plan = plan_for(config, env)
+        choice = choosing.choose(config, plan, env, len(members), device, choosing.recorded(members[0].run, starts[0].how))
+        plan = replace(plan, engine=choice.kind)
+        _say_what_was_chosen(plan, members, config, choice)
+        if len(members) > rows.LARGE:
+            for member in members:
+                member.writer.relax()
         cohort = Cohort(
             members=members,
+            engine=choice.make(),
+            engine_why=choice.why,
             plan=plan,
             learner=fresh_learner(plan, seeds, config.env.n_envs, device),
             env=env,
@@ -117,12 +142,28 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
             device=device,
             refused=refused,
         )
+        if isinstance(plan, off_policy.Plan):
+            cohort.memory = replay_assembly.memory_for(plan, len(members), device)
+            cohort.engine = CapturedReplay() if choice.kind == "captured" else cohort.engine
         _go_on(cohort, starts)
         if config.run.eval_episodes:
             cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=str(device), evaluation=True, factory=factory)
         _compare_with_random(cohort, factory)
         undo.pop_all()
     return cohort
+
+
+def _say_what_was_chosen(plan: Any, members: list[Member], config: Config, choice: choosing.Choice) -> None:
+    """What follows from the image or from the machine: the log says which network and which engine it is, and why."""
+    chosen = [fitting.described(plan.policy) if isinstance(plan, Plan) else None]
+    if config.run.engine == "auto":
+        chosen.append(f"engine: {choice.kind} ({choice.why})")
+    if choice.kind == "compiled" and not choosing.is_ready(plan, len(members)):
+        chosen.append("compiling for this shape of run: about a minute, once")
+    for member in members:
+        for words in chosen:
+            if words is not None:
+                member.writer.log(words)
 
 
 def _compare_with_random(cohort: Cohort, factory: Factory | None) -> None:
@@ -153,17 +194,12 @@ def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[
     return members, starts, refused
 
 
-def plan_for(config: Config, env: Any) -> Plan:
+def plan_for(config: Config, env: Any) -> Any:
     """Algorithm, network and optimizer for a config and what its environment gives and takes."""
-    if len(env.obs_shape) != 1:
-        raise ConfigError(
-            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; net.hidden builds layers for vectors.\n"
-            f"  The first layer could not be applied.\n"
-            f'  Flatten them: --set \'env.wrappers=[{{"id": "FlattenObservation"}}]\''
-        )
-    distribution = distributions.of(env.action)
-    policy = mlp.build(config.net, env.obs_shape[0], distribution)
-    algo = config.algo
+    if config.algo.loop == "off_policy":
+        return replay_assembly.plan_for(config, env)
+    policy = fitting.policy_for(config, env)
+    algo: Any = config.algo
     rule = optim.Optimizer(algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay, policy.layout)
     return Plan(
         algo=ALGORITHMS[algo.name],
@@ -175,11 +211,14 @@ def plan_for(config: Config, env: Any) -> Plan:
         batch_rows=config.batch_rows,
         rollout_size=config.rollout_size,
         engine=config.run.engine,
+        precision=config.run.precision,
     )
 
 
-def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.device | None = None) -> Learner:
+def fresh_learner(plan: Any, seeds: list[int], n_envs: int, device: torch.device | None = None) -> Any:
     """Weights as each member's seed gives them; nothing learned, nothing normalized yet."""
+    if isinstance(plan, off_policy.Plan):
+        return replay_assembly.fresh_learner(plan, seeds, n_envs, device)
     device = device or torch.device("cpu")
     flat = torch.cat([mlp.initialize(plan.policy, seed) for seed in seeds]).to(device)
     members = len(seeds)
@@ -219,15 +258,38 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     cohort.learner = snapshot.weights(cohort.plan.policy, found, cohort.learner, optimizer=how != "init")
     if how == "init":
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
+        _remember(cohort, found, how)
         return
     cohort.iteration, cohort.env_steps = int(found[0].state["iteration"]), found[0].env_steps
     if not all(snapshot.fits(each, cohort.env) for each in found):
         cohort.position, exact = Position(cohort.env.reset(), cohort.env.action_mask), False
     else:
         cohort.learner, cohort.position, exact = snapshot.place(found, cohort.learner, cohort.env, cohort.episodes)
+    _remember(cohort, found, how)
     for member in cohort.members:
         kind = "exactly where it was" if exact else "with environments started anew (they cannot be saved), so not bit for bit"
         member.writer.log(f"{how} from env step {cohort.env_steps}, {kind}")
+
+
+def _remember(cohort: Cohort, found: list[Checkpoint], how: str) -> None:
+    """Fill the replay with what was saved of it; without that, nothing is learned until it holds as much as at the start."""
+    memory = cohort.memory
+    if memory is None:
+        return
+    saved = [each.replay for each in found if each.replay is not None and replay_files.fits(memory, each.replay)]
+    if len(saved) == len(found):
+        replay_files.put(memory, saved)
+        return
+    if how == "init":
+        return
+    config: Any = cohort.config.algo
+    wanted = max(config.learning_starts, config.batch_size, cohort.config.turn_size)
+    cohort.refill_until = cohort.env_steps + wanted
+    for member in cohort.members:
+        member.writer.log(
+            f"its replay was not saved with the checkpoint of env step {cohort.env_steps}: it starts empty, and learning waits for "
+            f"{wanted} env steps. Only the newest checkpoint has one, unless run.save_replay=false"
+        )
 
 
 def provenance(cohort: Cohort) -> dict[str, Any]:
@@ -235,6 +297,8 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     # Asked of the installation: importing Gymnasium takes a quarter of a second, which native environments need not spend.
     versions = {"python": platform.python_version()} | {name: metadata.version(name) for name in ("torch", "numpy", "gymnasium")}
     engine = {"kind": cohort.plan.engine, "device": str(cohort.device), "dtype": "float32", "threads": torch.get_num_threads()}
+    if cohort.config.run.engine == "auto":
+        engine["why"] = cohort.engine_why
     action = {"kind": cohort.env.action.kind, "sizes": list(cohort.env.action.sizes)}
     return {"engine": {**engine, "obs_shape": list(cohort.env.obs_shape), "action": action}, "versions": versions}
 

@@ -4,6 +4,7 @@ checkpoints/<step>/policy.safetensors     weights and normalizers: all that acti
                    optimizer.safetensors  moments and step count
                    loop.safetensors       env state, position, episode statistics
                    state.json             counters, schedule state, the byte offset in metrics.csv
+                   replay/                what is remembered (see replay_files); only with the newest
                    manifest.json          sha256 of the files above; written last
 """
 
@@ -22,6 +23,8 @@ from torch import Tensor
 
 from rlclinic.errors import CheckpointCorrupt
 from rlclinic.runs import disk
+from rlclinic.training import replay_files
+from rlclinic.training.replay_files import Remembered
 
 FILES: Final = ("policy.safetensors", "optimizer.safetensors", "loop.safetensors", "state.json")
 MANIFEST: Final = "manifest.json"
@@ -36,14 +39,18 @@ class Checkpoint:
     optimizer: Tensors
     loop: Tensors
     state: dict[str, Any] = field(default_factory=dict)
+    replay: Remembered | None = None
 
     @property
     def env_steps(self) -> int:
         return int(self.state["env_steps"])
 
 
-def write(run: Path, checkpoint: Checkpoint, *, best: bool) -> Path:
-    """Write a checkpoint, point @last (and @best) at it, and drop all but the best, the last and the one before."""
+def write(run: Path, checkpoint: Checkpoint, *, best: bool, sync: bool = True) -> Path:
+    """Write a checkpoint, point @last (and @best) at it, and drop all but the best, the last and the one before.
+
+    sync: wait for the disk with every file. Without, the caller waits once for many checkpoints; the checksums find one cut short.
+    """
     folder = run / "checkpoints"
     target = folder / str(checkpoint.env_steps)
     with disk.guarded(target):
@@ -52,7 +59,9 @@ def write(run: Path, checkpoint: Checkpoint, *, best: bool) -> Path:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
         try:
-            _fill(building, checkpoint)
+            _fill(building, checkpoint, sync)
+            if checkpoint.replay is not None:
+                replay_files.write(building, checkpoint.replay, (folder / "@last") if (folder / "@last").exists() else None)
             # A name appears only with everything in it; a resume that comes through here again replaces its twin.
             shutil.rmtree(target, ignore_errors=True)
             building.rename(target)
@@ -63,10 +72,13 @@ def write(run: Path, checkpoint: Checkpoint, *, best: bool) -> Path:
     if best:
         disk.point(folder / "@best", target.name)
     _prune(folder)
+    for step in steps(run):
+        if step != checkpoint.env_steps:
+            replay_files.drop(folder / str(step))
     return target
 
 
-def _fill(folder: Path, checkpoint: Checkpoint) -> None:
+def _fill(folder: Path, checkpoint: Checkpoint, sync: bool) -> None:
     contents = {
         "policy.safetensors": save_tensors(_contiguous(checkpoint.policy)),
         "optimizer.safetensors": save_tensors(_contiguous(checkpoint.optimizer)),
@@ -77,12 +89,16 @@ def _fill(folder: Path, checkpoint: Checkpoint) -> None:
     for name, data in [*contents.items(), (MANIFEST, json.dumps(manifest, indent=1).encode())]:
         with (folder / name).open("wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
 
 
-def read(path: Path) -> Checkpoint:
-    """Read a checkpoint after checking every file against the manifest; CheckpointCorrupt says what is wrong."""
+def read(path: Path, *, replay: bool = False) -> Checkpoint:
+    """Read a checkpoint after checking every file against the manifest; CheckpointCorrupt says what is wrong.
+
+    replay: also what is remembered, where that was saved and is whole; without it a run can still go on, from new experience.
+    """
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         contents = {name: (path / name).read_bytes() for name in FILES}
@@ -95,7 +111,7 @@ def read(path: Path) -> Checkpoint:
             raise CheckpointCorrupt(_corrupt(path, f"{name} is not what was written (its checksum differs)"))
     try:
         policy, optimizer, loop = (load_tensors(contents[name]) for name in FILES[:3])
-        return Checkpoint(policy, optimizer, loop, json.loads(contents["state.json"]))
+        return Checkpoint(policy, optimizer, loop, json.loads(contents["state.json"]), replay_files.read(path) if replay else None)
     except (SafetensorError, ValueError) as error:
         raise CheckpointCorrupt(_corrupt(path, str(error))) from error
 
@@ -111,7 +127,7 @@ def newest(run: Path) -> tuple[Checkpoint | None, list[str]]:
     passed: list[str] = []
     for step in reversed(steps(run)):
         try:
-            return read(run / "checkpoints" / str(step)), passed
+            return read(run / "checkpoints" / str(step), replay=True), passed
         except CheckpointCorrupt as error:
             passed.append(str(error))
     return None, passed

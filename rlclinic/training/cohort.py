@@ -46,6 +46,14 @@ class Member:
     """Where TensorBoard reads along, if the config asks for it."""
     interventions: list[dict[str, Any]] = field(default_factory=list)
     """Changes of numbers that are still to come: those that a resume replays."""
+    _keyed: tuple[Config, str] | None = None
+
+    @property
+    def numbers_key(self) -> str:
+        """What the algorithm's numbers are a function of, beside the step: equal for members that differ in nothing but the seed."""
+        if self._keyed is None or self._keyed[0] is not self.config:
+            self._keyed = self.config, repr((numbers(self.config.algo), self.config.run.max_env_steps))
+        return self._keyed[1]
 
     @property
     def path(self) -> Path:
@@ -144,8 +152,29 @@ def adapt(member: Member, kl: float) -> None:
 
 def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, device: torch.device) -> SimpleNamespace:
     """All numbers as [M, 1] tensors, and `step_size`: the learning rate, per parameter where the critic has its own."""
-    per_member = [current_numbers(member, env_steps) for member in members]
-    hp = SimpleNamespace(target_kl=None, clip_range_vf=None, per_member=per_member)
+    hp = _as_tensors(_together(members, env_steps), device)
+    hp.pays_entropy = any(each["ent_coef"] for each in hp.per_member)
+    hp.step_size = hp.learning_rate
+    if hp.value_lr is not None:
+        hp.step_size = hp.learning_rate.repeat(1, policy.layout.width)
+        for name in policy.critic_names():
+            first, last = policy.layout.span(name)
+            hp.step_size[:, first:last] = hp.value_lr
+    return hp
+
+
+def _together(members: list[Member], env_steps: int) -> list[dict[str, float | None]]:
+    """Every member's numbers. Members that differ in nothing but the seed have the same ones: a thousand of them, worked out once."""
+    found: dict[tuple[Any, ...], dict[str, float | None]] = {}
+    keys = [(member.numbers_key, *member.adapted.items()) for member in members]
+    for key, member in zip(keys, members, strict=True):
+        if key not in found:
+            found[key] = current_numbers(member, env_steps)
+    return [found[key] for key in keys]
+
+
+def _as_tensors(per_member: list[dict[str, float | None]], device: torch.device) -> SimpleNamespace:
+    hp = SimpleNamespace(target_kl=None, clip_range_vf=None, value_lr=None, per_member=per_member)
     for name in per_member[0]:
         values = [numbers_of[name] for numbers_of in per_member]
         if all(value is None for value in values):
@@ -156,15 +185,43 @@ def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, 
             values = [each["learning_rate"] if value is None else value for value, each in pairs]
         elif name in _UNBOUNDED:
             values = [float("inf") if value is None else value for value in values]
-        setattr(hp, name, torch.tensor(values, dtype=torch.float32, device=device).unsqueeze(1))
-    hp.pays_entropy = any(each["ent_coef"] for each in per_member)
-    hp.step_size = hp.learning_rate
-    if hp.value_lr is not None:
-        hp.step_size = hp.learning_rate.repeat(1, policy.layout.width)
-        for name in policy.critic_names():
-            first, last = policy.layout.span(name)
-            hp.step_size[:, first:last] = hp.value_lr
+        # Any other number that is unset says so itself: it is not a number.
+        values = [float("nan") if value is None else value for value in values]
+        setattr(hp, name, torch.tensor(values, dtype=torch.float32).unsqueeze(1))
+    if device.type == "cuda":
+        _send(hp, device)
     return hp
+
+
+def _send(hp: SimpleNamespace, device: torch.device) -> None:
+    """All numbers to the GPU in one copy that nobody waits for."""
+    names = [name for name, value in vars(hp).items() if isinstance(value, Tensor)]
+    table = torch.stack([getattr(hp, name) for name in names]).pin_memory().to(device, non_blocking=True)
+    for name, values in zip(names, table.unbind(0), strict=True):
+        setattr(hp, name, values)
+
+
+def replay_numbers(members: list[Member], env_steps: int, action_size: int, device: torch.device) -> SimpleNamespace:
+    """All numbers of an algorithm with a replay as [M, 1] tensors, with epsilon and the target entropy worked out."""
+    per_member = [current_numbers(member, env_steps) for member in members]
+    for member, found in zip(members, per_member, strict=True):
+        if "exploration_fraction" in found:
+            found["epsilon"] = _epsilon(found, env_steps / member.config.run.max_env_steps)
+        if "target_entropy" in found and found["target_entropy"] is None:
+            found["target_entropy"] = -float(action_size)
+    hp = _as_tensors(per_member, device)
+    hp.learns_temperature = any(each.get("ent_coef") is None for each in per_member)
+    hp.going = None if all(member.active for member in members) else [member.active for member in members]
+    return hp
+
+
+def _epsilon(found: dict[str, float | None], progress: float) -> float:
+    """The share of random actions: its own schedule, or SB3's straight line from the initial to the final value."""
+    own = found["exploration_eps"]
+    if own is not None:
+        return own
+    start, end, fraction = (found[f"exploration_{name}"] or 0.0 for name in ("initial_eps", "final_eps", "fraction"))
+    return end if progress >= fraction else start + (end - start) * progress / fraction
 
 
 def one(hp: SimpleNamespace, index: int) -> SimpleNamespace:
@@ -172,6 +229,12 @@ def one(hp: SimpleNamespace, index: int) -> SimpleNamespace:
     return SimpleNamespace(**{name: value[index : index + 1] if isinstance(value, Tensor) else value for name, value in vars(hp).items()})
 
 
+def adaptive(members: list[Member]) -> bool:
+    """Whether some number follows the updates' KL, so that every update must be looked at before the next."""
+    return any("schedule='kl_adaptive'" in key for key in {member.numbers_key for member in members})
+
+
 def active_mask(members: list[Member], device: torch.device) -> Tensor:
     """[M, 1]: who still trains."""
-    return torch.tensor([[member.active] for member in members], device=device)
+    mask = torch.tensor([[member.active] for member in members])
+    return mask if device.type == "cpu" else mask.pin_memory().to(device, non_blocking=True)

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlclinic.training import fingerprints
-from rlclinic.training.loops import on_policy
-from rlclinic.training.loops.on_policy import Learner, Plan
+from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.nets import mlp
 
 Floats = NDArray[np.float64]
+Actor = Callable[[Tensor, Tensor | None, int], Tensor]
 LONGEST = 50_000
 """Steps after which an evaluation episode of an env without a time limit counts as it stands."""
+LOOKS_EVERY = 32
+"""Steps of envs on a GPU between two looks at whether all episodes have ended."""
 
 
 @dataclass(frozen=True)
@@ -44,24 +46,45 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(plan: Plan, learner: Learner, env: Any, *, deterministic: bool, seed: Tensor, wanted: list[bool]) -> Evaluation:
+def evaluate(plan: Any, learner: Any, env: Any, *, deterministic: bool, seed: Tensor, wanted: list[bool]) -> Evaluation:
     """One episode in each of the env's N copies with the policies as they are."""
-    params, distribution = plan.policy.layout.views(learner.flat), plan.policy.distribution
-    env_index = torch.arange(env.n_envs, device=seed.device).view(1, -1)
-
-    def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
-        dist = mlp.actor(plan.policy, params, on_policy.see(plan, learner, obs), mask)
-        return distribution.mode(dist) if deterministic else distribution.sample(dist, distribution.noise(seed, t, env_index))
-
+    act = actor(plan, learner, env.n_envs, deterministic=deterministic, seed=seed)
     return replace(play(env, act, wanted), normalizer=fingerprints.of_normalizers(learner))
 
 
-def play(env: Any, act: Callable[[Tensor, Tensor | None, int], Tensor], wanted: list[bool], longest: int | None = None) -> Evaluation:
+def actor(plan: Any, learner: Any, n_envs: int, *, deterministic: bool, seed: Tensor) -> Actor:
+    """What to do at observations [M, N, ...] under an action mask at the t-th step, as the env takes it; seed is [M, 1]."""
+    env_index = torch.arange(n_envs, device=seed.device).view(1, -1)
+    if isinstance(plan, off_policy.Plan):
+        return _replay_actor(plan, learner, env_index, None if deterministic else seed)
+    params, distribution = plan.policy.layout.views(learner.flat), plan.policy.distribution
+
+    def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
+        dist = mlp.actor(plan.policy, params, on_policy.see(plan, learner, obs), mask)
+        chosen: Tensor = distribution.mode(dist) if deterministic else distribution.sample(dist, distribution.noise(seed, t, env_index))
+        return chosen
+
+    return act
+
+
+def _replay_actor(plan: off_policy.Plan, learner: off_policy.Learner, env_index: Tensor, seed: Tensor | None) -> Actor:
+    params = plan.nets[plan.algo.ACTS].params(learner.nets[plan.algo.ACTS])
+
+    def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
+        noise = None if seed is None else plan.algo.acting_noise(plan, seed, t, env_index)
+        return off_policy.to_env(plan, plan.algo.act(plan, params, off_policy.see(plan, learner, obs), mask, noise))
+
+    return act
+
+
+def play(env: Any, act: Actor, wanted: list[bool], longest: int | None = None) -> Evaluation:
     """One episode in each of the env's N copies. Members not wanted are stepped along but do not delay the end.
 
     act: what to do at observations [M, N, ...] under an action mask, at the t-th step. longest: LONGEST, unless given.
     """
     obs, mask = env.reset(), env.action_mask
+    if obs.is_cuda:
+        return _play_on_gpu(env, act, wanted, obs, LONGEST if longest is None else longest)
     returns = np.zeros((env.members, env.n_envs))
     lengths, success = np.zeros_like(returns), np.full_like(returns, np.nan)
     alive = np.ones_like(returns, dtype=bool) & np.array(wanted)[:, None]
@@ -78,3 +101,22 @@ def play(env: Any, act: Callable[[Tensor, Tensor | None, int], Tensor], wanted: 
             alive[failed] = False
         obs, mask, t = step.obs, step.action_mask, t + 1
     return Evaluation(returns, lengths, success)
+
+
+def _play_on_gpu(env: Any, act: Actor, wanted: list[bool], obs: Tensor, longest: int) -> Evaluation:
+    """The same where the envs are stepped by the GPU: sums are kept there, and the host looks now and then whether all have ended."""
+    returns = torch.zeros(env.members, env.n_envs, dtype=torch.float64, device=obs.device)
+    lengths, success, mask = torch.zeros_like(returns), torch.full_like(returns, torch.nan), env.action_mask
+    alive = torch.tensor(wanted, device=obs.device).unsqueeze(1).expand(env.members, env.n_envs).clone()
+    for t in range(longest):
+        if t % LOOKS_EVERY == 0 and not bool(alive.any()):
+            break
+        step = env.step(act(obs, mask, t))
+        returns += step.reward.double() * alive
+        lengths += alive
+        end = step.terminated | step.truncated
+        if step.success is not None:
+            success = torch.where(alive & end, step.success.double(), success)
+        alive &= ~end
+        obs, mask = step.obs, step.action_mask
+    return Evaluation(returns.cpu().numpy(), lengths.cpu().numpy(), success.cpu().numpy())

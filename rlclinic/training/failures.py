@@ -1,12 +1,15 @@
 """When a member breaks: the others go on, its last good state stays, and its folder says what broke first."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlclinic.training.assembly import Cohort
 from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training.loops import off_policy as replay
+from rlclinic.training.loops.off_policy import Lived
 from rlclinic.training.loops.on_policy import Learner
 from rlclinic.training.optim import OptimizerState
 
@@ -26,6 +29,55 @@ def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollou
             member.end("failed", f"{what}.\n{_advice(cohort, index)}", cohort.env_steps)
     kept = (torch.where(good, new, old) for new, old in zip(after.optimizer, before.optimizer, strict=True))
     return replace(after, flat=torch.where(good, after.flat, before.flat), optimizer=OptimizerState(*kept))
+
+
+def keep_finite_replay(
+    cohort: Cohort, before: replay.Learner, after: replay.Learner, lived: Lived, readings: dict[str, Tensor]
+) -> replay.Learner:
+    """As `keep_finite`, for an iteration of an algorithm with a replay."""
+    good = torch.stack([torch.isfinite(flat).all(1) for flat in (*after.nets.values(), *after.targets.values())]).all(0).unsqueeze(1)
+    good = good & torch.isfinite(lived.reward.flatten(1)).all(1, keepdim=True)
+    if bool(good.all()):
+        return after
+    for index in (~good).squeeze(1).nonzero().flatten().tolist():
+        member = cohort.members[index]
+        if member.active:
+            on_the_way = {"observations": lived.obs, "rewards": lived.reward, "actions": lived.action}
+            where = next(
+                (f"{name} came first" for name, seen in on_the_way.items() if not bool(torch.isfinite(seen[index].float()).all())), None
+            )
+            what = f"the update after env step {cohort.env_steps} is not finite: {where or _first_reading(index, readings)}"
+            member.end("failed", f"{what}.\n{_advice(cohort, index)}", cohort.env_steps)
+
+    def kept(new: Any, old: Any) -> Any:
+        return {name: torch.where(good, new[name], old[name]) for name in new}
+
+    states = {
+        name: OptimizerState(*(torch.where(good, new, old) for new, old in zip(state, before.optimizers[name], strict=True)))
+        for name, state in after.optimizers.items()
+    }
+    return replace(after, nets=kept(after.nets, before.nets), targets=kept(after.targets, before.targets), optimizers=states)
+
+
+def _first_reading(index: int, readings: dict[str, Tensor]) -> str:
+    names = [name for name in ("target", "q", "error", "norm", "log_prob", "actor", "actor_norm") if name in readings]
+    for step in range(readings["q"].shape[0] if names else 0):
+        for name in names:
+            if step < len(readings[name]) and not bool(torch.isfinite(readings[name][step, index]).all()):
+                return f"{name} in gradient step {step + 1} came first (data was finite)"
+    return "the optimizer step came first (losses and gradients were finite)"
+
+
+def fallen(cohort: Cohort, alive: Tensor, waiting: list[dict[str, Tensor]]) -> None:
+    """End the members whose updates the engine itself has taken back since the last row. alive: [M, 1]."""
+    for index in (~alive).squeeze(1).nonzero().flatten().tolist():
+        member = cohort.members[index]
+        if not member.active:
+            continue
+        readings = {name: torch.cat([each[name] for each in waiting]) for name in waiting[0]}
+        where = _first_reading(index, readings)
+        what = f"an update in the {len(waiting)} iterations before env step {cohort.env_steps} is not finite: {where}"
+        member.end("failed", f"{what}.\n{_advice(cohort, index)}", cohort.env_steps)
 
 
 def first_bad(index: int, rollout: Rollout, whole: Batch, readings: dict[str, Tensor]) -> str:

@@ -10,8 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from rlclinic.training import rng
-from rlclinic.training.loops.on_policy import Learner
+from rlclinic.training import learners, rng
 
 NAMES: Final = ("fingerprint_policy", "fingerprint_optimizer", "fingerprint_normalizer", "fingerprint_random")
 WIDTH: Final = 48
@@ -28,9 +27,9 @@ def of(*tensors: Tensor) -> Tensor:
     return ((rng.mix(total) >> (64 - WIDTH)) & ((1 << WIDTH) - 1)).double()
 
 
-def of_state(learner: Learner, seed: Tensor, iteration: int, env: Any) -> dict[str, Tensor]:
+def of_state(learner: Any, seed: Tensor, iteration: int, env: Any) -> dict[str, Tensor]:
     """Weights, optimizer, normalizers (where there are any) and counters of randomness as they stand between two iterations."""
-    found = {"fingerprint_policy": of(learner.flat), "fingerprint_optimizer": of(*learner.optimizer)}
+    found = {"fingerprint_policy": of(*learners.weights(learner)), "fingerprint_optimizer": of(*learners.optimizer(learner))}
     normalizer = of_normalizers(learner)
     if normalizer is not None:
         found["fingerprint_normalizer"] = normalizer
@@ -40,7 +39,7 @@ def of_state(learner: Learner, seed: Tensor, iteration: int, env: Any) -> dict[s
     return found | {"fingerprint_random": of(seed, turn, *(number.to(seed.device) for number in counters))}
 
 
-def of_normalizers(learner: Learner) -> Tensor | None:
+def of_normalizers(learner: Any) -> Tensor | None:
     """What scales observations and rewards; None without."""
     stats = [number for part in (learner.obs_stats, learner.reward_stats) if part is not None for number in part]
     return of(*stats) if stats else None

@@ -1,9 +1,10 @@
 """The gradient of an algorithm's loss for every member: by autograd, or written out where somebody did the calculus.
 
-`by_autograd` is the definition. `written_out` gives the same numbers to rounding in about 60 % of the time, for tanh networks on a
-CPU; tests compare the two, and `run.engine=autograd` trains with the definition alone.
+`by_autograd` is the definition. `written_out` gives the same numbers to rounding in about 60 % of the time, for tanh networks; tests
+compare the two, and `run.engine=autograd` trains with the definition alone.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.data.rollout import Batch
-from rlclinic.training.nets import mlp, written
+from rlclinic.training.nets import fused, mlp, written
 
 if TYPE_CHECKING:
     from rlclinic.training.loops.on_policy import Plan
@@ -26,7 +27,10 @@ def gradient(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> t
 
 def is_written(plan: "Plan", batch: Batch) -> bool:
     """Whether `written_out` covers this case. A function of the config alone, so a run never changes sides."""
-    return plan.engine != "autograd" and batch.weight is None and plan.policy.written_out(batch.obs)
+    if plan.engine == "autograd" or batch.weight is not None:
+        return False
+    # Only the eager engine promises a member the same bits in any cohort, for which not every size will do.
+    return written.covers(plan.policy) if plan.compiles else plan.policy.written_out(batch.obs)
 
 
 def by_autograd(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, Readings]:
@@ -43,18 +47,29 @@ def written_out(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -
     """The chain rule by hand: network -> distribution -> loss, and back."""
     policy = plan.policy
     params = policy.layout.views(flat)
-    done = written.forward(policy, params, batch.obs)
+    output, value, back_through = _network(plan, flat, batch.obs)
     log_std = params["log_std"] if policy.has_log_std else None
-    dist = mlp.finish(policy, done.head, log_std, batch.action_mask)
+    dist = mlp.finish(policy, output, log_std, batch.action_mask)
     log_prob, entropy, back = policy.distribution.with_slope(dist, batch.action)
-    slopes, readings = plan.algo.slopes(log_prob, entropy, done.value, batch, hp)
+    slopes, readings = plan.algo.slopes(log_prob, entropy, value, batch, hp)
     grad = back(slopes.log_prob, slopes.entropy)
     if not policy.distribution.learns_std:
-        return written.backward(policy, params, done, grad, None, slopes.value), readings
+        return back_through(grad, None, slopes.value), readings
     mean, spread = grad.chunk(2, -1)
     # A clamped deviation does not move. (At the bounds themselves autograd lets the gradient through, and so do we.)
-    raw = log_std if log_std is not None else done.head.chunk(2, -1)[1]
+    raw = log_std if log_std is not None else output.chunk(2, -1)[1]
     spread = spread * ((raw >= policy.net.log_std_min) & (raw <= policy.net.log_std_max))
     if log_std is None:
-        return written.backward(policy, params, done, torch.cat([mean, spread], -1), None, slopes.value), readings
-    return written.backward(policy, params, done, mean, spread.sum(1, keepdim=True), slopes.value), readings
+        return back_through(torch.cat([mean, spread], -1), None, slopes.value), readings
+    return back_through(mean, spread.sum(1, keepdim=True), slopes.value), readings
+
+
+def _network(plan: "Plan", flat: Tensor, obs: Tensor) -> tuple[Tensor, Tensor, Callable[[Tensor, Tensor | None, Tensor], Tensor]]:
+    """Policy head [M, B, K], value [M, B], and the way back: from their gradients (and log_std's) to that of the weights."""
+    policy = plan.policy
+    if plan.compiles and fused.covers(policy, obs):
+        head, value = fused.forward(policy, flat, obs)
+        return head, value, lambda *grads: fused.backward(policy, flat, obs, *grads, exact=plan.precision == "float32")
+    params = policy.layout.views(flat)
+    done = written.forward(policy, params, obs)
+    return done.head, done.value, lambda *grads: written.backward(policy, params, done, *grads)

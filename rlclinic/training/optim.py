@@ -115,3 +115,21 @@ def _trust(weight: Tensor, part: Tensor) -> Tensor:
     """LAMB's ratio per member and layer; 1 where either norm is zero (biases at the start)."""
     size, length = weight.norm(dim=1, keepdim=True), part.norm(dim=1, keepdim=True)
     return torch.where((size > 0) & (length > 0), size / length.clamp(min=1e-12), torch.ones_like(size))
+
+
+def adam_in_place(
+    optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, rates: list[float | None], going: list[bool] | None
+) -> None:
+    """`adam` as one pass over memory that edits weights and moments: for callers that own them. going: who takes the step (None: all)."""
+    chosen = [index for index in range(len(flat)) if going is None or going[index]]
+    by_rate: dict[float, list[int]] = {}
+    for index in chosen:
+        by_rate.setdefault(float(rates[index] or 0.0), []).append(index)
+    for rate, members in by_rate.items():
+        # Member by member, as rows: a member's bits do not depend on how many there are.
+        rows = [[tensor[index] for index in members] for tensor in (flat, grad, state.mean, state.square, state.steps)]
+        torch._foreach_add_(rows[4], 1.0)
+        torch._fused_adam_(
+            rows[0], rows[1], rows[2], rows[3], [], rows[4],
+            lr=rate, beta1=BETA1, beta2=BETA2, weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False,
+        )  # fmt: skip

@@ -10,16 +10,14 @@ import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rlclinic.config import Config
 from rlclinic.errors import UsageError
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, checkpoint, envs, snapshot
-from rlclinic.training.envs import making, native, spaces
+from rlclinic.training import assembly, checkpoint, envs, evaluation, snapshot
+from rlclinic.training.envs import atari, making, native, spaces
 from rlclinic.training.evaluation import Evaluation
-from rlclinic.training.evaluation import evaluate as evaluate_cohort
-from rlclinic.training.loops import on_policy
-from rlclinic.training.nets import mlp
 
 
 class Policy:
@@ -47,21 +45,16 @@ class Policy:
         """
         self._check_stateless()
         observations, actions = self._spaces
-        row = np.zeros(observations.shape, dtype=np.float32)
+        row = np.zeros(observations.shape, dtype=observations.dtype)
         if observations.write is None:
             row[...] = obs
         else:
             observations.write(row, obs)
-        vector = torch.from_numpy(row).view(1, 1, -1)
+        vector = torch.from_numpy(row).view(1, 1, *observations.shape)
         mask = None if action_mask is None else torch.as_tensor(action_mask, dtype=torch.bool).view(1, 1, -1)
-        shown = on_policy.see(self._plan, self._learner, vector)
-        dist = mlp.actor(self._plan.policy, self._plan.policy.layout.views(self._learner.flat), shown, mask)
-        distribution = self._plan.policy.distribution
-        if deterministic:
-            action = distribution.mode(dist)
-        else:
-            self._draws += 1
-            action = distribution.sample(dist, distribution.noise(torch.tensor([[self.config.seed]]), self._draws, 0))
+        seed = torch.tensor([[self.config.seed]])
+        self._draws += not deterministic
+        action = evaluation.actor(self._plan, self._learner, 1, deterministic=deterministic, seed=seed)(vector, mask, self._draws)
         return next(iter(actions.decode(action[0].numpy())))
 
     @cached_property
@@ -91,19 +84,44 @@ class Policy:
         env = envs.make(self.config.env, [self.config.seed], episodes, evaluation=True, factory=self._factory)
         try:
             seed = torch.tensor([[self.config.seed]])
-            result = evaluate_cohort(self._plan, self._learner, env, deterministic=deterministic, seed=seed, wanted=[True])
+            result = evaluation.evaluate(self._plan, self._learner, env, deterministic=deterministic, seed=seed, wanted=[True])
             if env.failures:
                 raise env.failures[0]
             return result
         finally:
             env.close()
 
-    def _check_stateless(self) -> None:
+    @torch.no_grad()
+    def film(self, keep: Callable[[Any], None], *, deterministic: bool = True) -> None:
+        """Play the first evaluation episode and hand every picture to `keep`; for policies that need what came before, too."""
+        settings = self.config.env
+        shown = {"kwargs": {**settings.kwargs, "render_mode": "rgb_array"}, "native": "never", "workers": 0}
+        env: Any = envs.make(settings.model_copy(update=shown), [self.config.seed], 1, evaluation=True, factory=self._factory)
+        act = evaluation.actor(self._plan, self._learner, 1, deterministic=deterministic, seed=torch.tensor([[self.config.seed]]))
+
+        def look(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
+            keep(env.render())
+            return act(obs, mask, t)
+
+        try:
+            evaluation.play(env, look, [True])
+        finally:
+            env.close()
+
+    @property
+    def remembers(self) -> str | None:
+        """Why one observation of the environment alone is not what the policy saw; None where it is."""
         env = self.config.env
-        if env.frame_stack > 1 or env.time_in_obs:
-            what = "frame_stack" if env.frame_stack > 1 else "time_in_obs"
+        if env.frame_stack > 1:
+            return "env.frame_stack"
+        if env.time_in_obs:
+            return "env.time_in_obs"
+        return "frames that ALE skips and scales by itself" if self._factory is None and atari.steps(env) else None
+
+    def _check_stateless(self) -> None:
+        if self.remembers is not None:
             raise UsageError(
-                f"this policy was trained with env.{what}: one observation alone is not what it saw.\n"
+                f"this policy was trained with {self.remembers}: one observation alone is not what it saw.\n"
                 f"  Its actions would be wrong.\n"
                 f"  Use: rlclinic evaluate {self.path.parent.parent.name}, or policy.evaluate(episodes)"
             )

@@ -5,6 +5,7 @@ anyway, members do not disturb each other, and int64 arithmetic gives the same b
 """
 
 import math
+from functools import lru_cache
 from typing import Final
 
 import torch
@@ -17,6 +18,7 @@ PERMUTATION: Final = 3
 ENVIRONMENT: Final = 4
 EXPLORATION: Final = 5
 REPLAY: Final = 6
+UPDATE: Final = 7
 
 # splitmix64's constants as signed 64-bit integers (its multiplications wrap, as int64 tensors do).
 _GOLDEN: Final = 0x9E3779B97F4A7C15 - (1 << 64)
@@ -56,6 +58,12 @@ def normal(seed: Tensor, stream: int, *index: Tensor | int) -> Tensor:
     """Standard normal noise by Box-Muller, from two draws that differ in their last index."""
     radius = torch.sqrt(-2.0 * torch.log(uniform(seed, stream, *index, 0)))
     return radius * torch.cos(2.0 * math.pi * uniform(seed, stream, *index, 1))
+
+
+@lru_cache(maxsize=64)
+def counting(count: int, device: torch.device) -> Tensor:
+    """0, 1, … as a tensor, made once. (Made inside a compiled unit it would be an index there, and 64-bit hashes of it overflow.)"""
+    return torch.arange(count, device=device)
 
 
 def permutation(seed: Tensor, stream: int, iteration: int, epochs: int, rows: int) -> Tensor:

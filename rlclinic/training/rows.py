@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, numbers
-from rlclinic.training import sentinels
+from rlclinic.training import replay_sentinels, sentinels
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
 ROLL: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_best", "ep_len_mean", "success_rate")
@@ -19,10 +19,25 @@ VALIDATION: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_min", "ep_len_mean", "
 PHASES: Final = ("env", "act", "learn", "sentinels", "eval", "write")
 ROW_ENV_STEPS: Final = 250
 """Iterations shorter than this share a row."""
+LARGE: Final = 64
+"""Members above which a cohort is large: rows, checkpoints and heartbeats become rarer, or writing would take longer than training."""
+LARGE_ROWS: Final = 40
+"""Rows of a run in a large cohort."""
+CAPTURED_ROWS: Final = 128
+"""Rows of a run whose iterations are captured: at each the GPU waits for the host."""
+
+
+def spacing(config: Config, members: int, engine: str = "eager") -> int:
+    """Env steps between rows."""
+    if members <= LARGE and engine != "captured":
+        return ROW_ENV_STEPS
+    return max(ROW_ENV_STEPS, config.run.max_env_steps // (LARGE_ROWS if members > LARGE else CAPTURED_ROWS))
 
 
 def columns(config: Config) -> list[str]:
     """The header of a run's metrics.csv, fixed at its start."""
+    if config.algo.loop == "off_policy":
+        return _replay_columns(config)
     return [
         *COUNTERS,
         *(f"train/roll/{name}" for name in ROLL),
@@ -37,41 +52,103 @@ def columns(config: Config) -> list[str]:
     ]
 
 
+def _replay_columns(config: Config) -> list[str]:
+    discrete = config.algo.name in ("dqn", "q_learning")
+    losses = ("td",) if discrete else ("actor", "critic", "alpha") if config.algo.name == "sac" else ("actor", "critic")
+    metrics = ("q_mean", "q_min", "q_max", *(("entropy",) if config.algo.name == "sac" else ()))
+    norms = ("all", *GRAD_QUANTILES) if discrete else ("all", "actor", *GRAD_QUANTILES)
+    applied = ("epsilon",) if discrete else ("alpha",) if config.algo.name == "sac" else ()
+    return [
+        *COUNTERS,
+        *(f"train/roll/{name}" for name in ROLL),
+        *(f"train/loss/{name}" for name in losses),
+        *(f"train/metrics/{name}" for name in metrics),
+        *(f"train/metrics/grad_norm/{name}" for name in norms),
+        *(f"val/roll/{name}" for name in VALIDATION),
+        "time/fps",
+        *(f"time/{phase}" for phase in PHASES),
+        *(f"train/hp/{name}" for name in numbers(config.algo)),
+        *(f"train/hp/{name}" for name in applied),
+        *replay_sentinels.columns(discrete),
+    ]
+
+
+def summarize_replay(waiting: list[dict[str, Tensor]], members: int, bounds: list[float | None]) -> list[dict[str, float]]:
+    """Loss, metric and gradient columns of every member from readings [U, M] of the iterations since the last row."""
+    names = list(dict.fromkeys(name for each in waiting for name in each))
+    table = {name: torch.cat([each[name] for each in waiting if name in each]).cpu().numpy() for name in names}
+    return [_replay_row({name: values[:, member].copy() for name, values in table.items()}, bounds[member]) for member in range(members)]
+
+
+def _replay_row(reading: dict[str, Any], bound: float | None) -> dict[str, float]:
+    if not reading:
+        return {}
+    row: dict[str, float] = {}
+    for name, values in reading.items():
+        kind = "metrics/" if name.startswith("grad_norm/") else ""
+        edges = {"metrics/q_min": values.min, "metrics/q_max": values.max}
+        row[f"train/{kind}{name}"] = float(values[-1] if name == "hp/alpha" else edges.get(name, values.mean)())
+    ordered = np.sort(reading["grad_norm/all"])
+    for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0)):
+        row[f"train/metrics/grad_norm/{name}"] = float(ordered[min(int(share * len(ordered)), len(ordered) - 1)])
+    if bound is not None:
+        row["train/metrics/grad_norm/clipped"] = float((ordered > bound).mean())
+    return row
+
+
 def summarize(readings: dict[str, Tensor]) -> list[dict[str, float]]:
     """Loss, metric and gradient columns of every member from readings [U, M] of the gradient steps since the last row."""
     names = list(readings)
     table = torch.stack(list(readings.values())).cpu().numpy()  # [K, U, M]
-    return [_member_row({name: table[k, :, m].copy() for k, name in enumerate(names)}) for m in range(table.shape[2])]
-
-
-def _member_row(reading: dict[str, Any]) -> dict[str, float]:
     # A step that target_kl refused was still measured; the ones after it were not taken at all, until the next iteration.
-    applied, start = reading["applied"] > 0, reading["start"] > 0
-    tried = np.concatenate([[True], applied[:-1] | start[1:]])
-    kept = {name: values[tried] for name, values in reading.items()}
-    row = {f"train/loss/{name}": float(kept[name].mean()) for name in LOSSES if name in kept}
+    applied, start = table[names.index("applied")] > 0, table[names.index("start")] > 0
+    tried = np.concatenate([np.ones_like(applied[:1]), applied[:-1] | start[1:]]).T  # [M, U]
+    found: list[dict[str, float]] = [{} for _ in range(len(tried))]
+    # Members that tried the same steps are summed up together: a thousand of them, in as many operations as one.
+    alike: dict[bytes, list[int]] = {}
+    for member, steps in enumerate(tried):
+        alike.setdefault(steps.tobytes(), []).append(member)
+    for members in alike.values():
+        chosen = table[:, :, members][:, tried[members[0]]]  # [K, steps, members]
+        columns = _summed_up({name: np.ascontiguousarray(chosen[k].T) for k, name in enumerate(names)})
+        values = np.stack(list(columns.values()), 1).tolist()
+        for member, row in zip(members, values, strict=True):
+            found[member] = dict(zip(columns, row, strict=True))
+    return found
+
+
+def _summed_up(kept: dict[str, Any]) -> dict[str, Any]:
+    """Columns [M] from readings [M, U] of the steps that were tried, the same ones by every member."""
+    row = {f"train/loss/{name}": kept[name].mean(1) for name in LOSSES if name in kept}
     row["train/metrics/entropy"] = -row["train/loss/entropy"]
     if "kl" in kept:
+        epoch, kl = kept["epoch"][0], kept["kl"]
         # Each iteration's own last epoch.
-        turn = np.cumsum(kept["start"])
-        last = kept["epoch"][np.searchsorted(turn, turn, side="right") - 1]
-        row["train/metrics/kl_divergence"] = float(kept["kl"][kept["epoch"] == last].mean())
-        row["train/metrics/clip_fraction"] = float(kept["clip_fraction"].mean())
-        first = kept["epoch"] == 0
-        row["train/sentinel/kl_first_epoch"] = float(kept["kl"][first].mean())
-        row["train/sentinel/clip_fraction_first_epoch"] = float(kept["clip_fraction"][first].mean())
-        epochs = kept["epoch"].astype(int)
-        by_epoch = np.bincount(epochs, kept["kl"]) / np.bincount(epochs)  # every epoch up to the last one tried has steps
-        row["train/sentinel/kl_epoch_min"], row["train/sentinel/kl_epoch_max"] = float(by_epoch.min()), float(by_epoch.max())
-        row["train/sentinel/kl_epoch_worst"] = float(by_epoch.argmax())
+        turn = np.cumsum(kept["start"][0])
+        last = epoch[np.searchsorted(turn, turn, side="right") - 1]
+        row["train/metrics/kl_divergence"] = _mean(kl, epoch == last)
+        row["train/metrics/clip_fraction"] = kept["clip_fraction"].mean(1)
+        row["train/sentinel/kl_first_epoch"] = _mean(kl, epoch == 0)
+        row["train/sentinel/clip_fraction_first_epoch"] = _mean(kept["clip_fraction"], epoch == 0)
+        epochs = epoch.astype(int)
+        count = np.bincount(epochs)  # every epoch up to the last one tried has steps
+        by_epoch = np.stack([np.bincount(epochs, member) for member in kl]) / count
+        row["train/sentinel/kl_epoch_min"], row["train/sentinel/kl_epoch_max"] = by_epoch.min(1), by_epoch.max(1)
+        row["train/sentinel/kl_epoch_worst"] = by_epoch.argmax(1).astype(float)
     for name in GRAD_NORMS:
-        row[f"train/metrics/grad_norm/{name}"] = float(kept[f"grad_norm/{name}"].mean())
-    ordered = np.sort(kept["grad_norm/all"])
+        row[f"train/metrics/grad_norm/{name}"] = kept[f"grad_norm/{name}"].mean(1)
+    ordered = np.sort(kept["grad_norm/all"], 1)
+    steps = ordered.shape[1]
     for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0)):
-        row[f"train/metrics/grad_norm/{name}"] = float(ordered[min(int(share * len(ordered)), len(ordered) - 1)])
+        row[f"train/metrics/grad_norm/{name}"] = ordered[:, min(int(share * steps), steps - 1)]
     if "grad_clipped" in kept:
-        row["train/metrics/grad_norm/clipped"] = float(kept["grad_clipped"].mean())
+        row["train/metrics/grad_norm/clipped"] = kept["grad_clipped"].mean(1)
     return row
+
+
+def _mean(values: Any, steps: Any) -> Any:
+    """Mean [M] over some of the steps; rows side by side, so that a member's sum is the same in any cohort."""
+    return np.ascontiguousarray(values[:, steps]).mean(1)
 
 
 def per_member(readings: dict[str, Tensor]) -> list[dict[str, float | None]]:

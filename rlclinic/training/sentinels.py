@@ -17,7 +17,7 @@ from rlclinic.training import baseline, cohort, fingerprints
 from rlclinic.training.data.rollout import Batch, Rollout, rows
 from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
 from rlclinic.training.maths import losses, normalize
-from rlclinic.training.nets import mlp
+from rlclinic.training.nets import conv, mlp, q_nets
 from rlclinic.training.optim import OptimizerState
 
 PREFIX: Final = "train/sentinel/"
@@ -84,9 +84,11 @@ class Seen(NamedTuple):
 
 def _after_resets(rollout: Rollout, valid: Tensor) -> Tensor:
     """`following`, with the observation after the reset where a row that is no transition comes between; NaN if it is yet to come."""
-    later = torch.cat([rollout.following[:, 1:], torch.full_like(rollout.following[:, :1], torch.nan)], 1)
+    # Bytes have no NaN; 1 is as good as none: a whole image of it is not what an episode begins with.
+    unknown = 1 if rollout.following.dtype == torch.uint8 else torch.nan
+    later = torch.cat([rollout.following[:, 1:], torch.full_like(rollout.following[:, :1], unknown)], 1)
     resets = torch.cat([~valid[:, 1:], rollout.end[:, -1:]], 1)
-    return torch.where(resets.unsqueeze(-1), later, rollout.following)
+    return torch.where(resets.view(*resets.shape, *(1,) * (later.dim() - 3)), later, rollout.following)
 
 
 def _only(learner: Learner, one: slice) -> Learner:
@@ -111,7 +113,7 @@ def every_row(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
     found = {
         **_targets(seen.whole, seen.rollout, seen.raw),
         **_update(plan, seen.before, seen.after, seen.readings),
-        **_observations(seen.rollout, seen.whole, env),
+        **_observations(plan, seen.rollout, seen.whole, env),
         **_actions(plan, seen.rollout, env),
         **_ends(seen.rollout, seen.whole, seen.raw),
     }
@@ -214,22 +216,22 @@ def _update(plan: Plan, before: Learner, after: Learner, readings: dict[str, Ten
     return found
 
 
-def _observations(rollout: Rollout, whole: Batch, env: Any) -> dict[str, Tensor]:
-    """Scale, spread and sanity of what the networks are shown."""
-    shown = whole.obs
-    low, high = torch.aminmax(shown, dim=1)  # [M, D]
+def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: Any) -> dict[str, Tensor]:
+    """Scale, spread and sanity of what the networks are shown; of images channel by channel, as a single pixel may well stand still."""
+    parts = [whole.obs] if plan.policy.encoder is None else conv.channels(plan.policy.encoder, whole.obs[:, _places(whole.obs)])
+    low, high = (torch.cat(ends, 1) for ends in zip(*(torch.aminmax(part, dim=1) for part in parts), strict=True))  # [M, D]
     peak, peak_at = torch.maximum(low.abs(), high.abs()).max(1)
-    spread, flat_at = shown.std(1).min(1)
+    spread, flat_at = torch.cat([part.std(1) for part in parts], 1).min(1)
     found = {
         "obs_abs_max": peak,
         "obs_abs_worst": peak_at.float(),
         "obs_std_min": spread,
         "obs_std_worst": flat_at.float(),
-        "obs_mean_abs_max": shown.mean(1).abs().amax(1),
+        "obs_mean_abs_max": torch.cat([part.mean(1) for part in parts], 1).abs().amax(1),
         # An observation that the action did not change: the next one was not carried over, or the env is frozen.
-        "obs_repeat": (rollout.next_obs == rollout.obs).all(-1).float().mean((1, 2)),
+        "obs_repeat": (rollout.next_obs == rollout.obs).flatten(3).all(-1).float().mean((1, 2)),
     }
-    if env.obs_low is not None and env.obs_high is not None:
+    if env.obs_low is not None and env.obs_high is not None and plan.policy.encoder is None:
         if rollout.net_obs is not rollout.obs:
             low, high = torch.aminmax(rows(rollout.obs), dim=1)
         least, most = (torch.as_tensor(bound, dtype=torch.float32, device=low.device) for bound in (env.obs_low, env.obs_high))
@@ -256,11 +258,11 @@ def _actions(plan: Plan, rollout: Rollout, env: Any) -> dict[str, Tensor]:
 
 def _ends(rollout: Rollout, whole: Batch, raw: Estimates) -> dict[str, Tensor]:
     """How episodes end, and whether the observation at the end is really the final one."""
-    end = rollout.end
+    end = rollout.over
     ends = end.sum((1, 2)).float()
     cut = rollout.truncated & ~rollout.terminated
     # After an end the next action sees a reset observation; a final observation that equals it was overwritten by it.
-    same = (rollout.next_obs == rollout.following).all(-1) & end
+    same = (rollout.next_obs == rollout.following).flatten(3).all(-1) & end
     target = whole.returns.abs().mean(1).clamp(min=1e-8)
     # Targets are in units of the reward that was trained on, which normalization may have scaled.
     boot = (whole.returns - raw.reward).view_as(rollout.reward).abs() * cut
@@ -276,15 +278,14 @@ def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tenso
     """The costly ones, on at most 128 rows: gradients by loss term, features, what changed, errors early and late."""
     if seen.rollout.valid is not None:
         return _one_by_one(seen, lambda own, m: now_and_then(plan, own, cohort.one(hp, m)))
-    count = seen.whole.log_prob.shape[1]
-    index = torch.arange(0, count, max(count // PROBE_ROWS, 1), device=seen.whole.obs.device)[:PROBE_ROWS]
+    index = _places(seen.whole.log_prob)
     probe = Batch(*(None if field is None else field[:, index] for field in seen.whole))  # type: ignore[arg-type]
     found = _gradients(plan, seen.after, probe, hp)
     with torch.no_grad():
         params = plan.policy.layout.views(seen.after.flat)
         trunks = {name: mlp.hidden(plan.policy, params, trunk, probe.obs) for name, trunk in plan.policy.trunks.items()}
         for name, layers in trunks.items():
-            found |= {f"{key}_{name}": number for key, number in _features(plan, layers).items()}
+            found |= {f"{key}_{name}": number for key, number in features(plan.policy, layers).items()}
         dist, value = mlp.actor_critic(plan.policy, params, probe.obs, probe.action_mask)
         change = plan.policy.distribution.log_prob(dist, probe.action) - probe.log_prob
         found["kl_exact"] = plan.policy.distribution.kl(rows(seen.rollout.dist)[:, index], dist).mean(1)
@@ -294,6 +295,12 @@ def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tenso
             found["ess"] = effective_sample_size(change, probe.weight)
         found |= _by_time(seen.whole, seen.elapsed)
     return {PREFIX + name: number for name, number in found.items()}
+
+
+def _places(rows: Tensor) -> Tensor:
+    """Where at most 128 of rows [M, B, ...] lie, evenly spread."""
+    count = rows.shape[1]
+    return torch.arange(0, count, max(count // PROBE_ROWS, 1), device=rows.device)[:PROBE_ROWS]
 
 
 @torch.no_grad()
@@ -350,7 +357,7 @@ def _pull(plan: Plan, leaf: Tensor, term: Tensor) -> Tensor:
     return grad[:, : plan.policy.parts[0]]
 
 
-def _features(plan: Plan, layers: list[Tensor]) -> dict[str, Tensor]:
+def features(policy: mlp.ActorCritic | q_nets.Net, layers: list[Tensor]) -> dict[str, Tensor]:
     """Are the hidden units alive and different from each other?"""
     last = layers[-1]
     scores = [layer.abs().mean(1) for layer in layers]  # [M, width] each
@@ -361,8 +368,10 @@ def _features(plan: Plan, layers: list[Tensor]) -> dict[str, Tensor]:
     trace = gram.diagonal(dim1=1, dim2=2).sum(1)
     rank = trace.square() / gram.square().sum((1, 2)).clamp(min=1e-30)
     found = {"dormant": idle.float().mean(1), "rank": rank, "activation_norm": last.norm(dim=2).mean(1)}
-    if plan.policy.net.activation in SATURATES:
-        outer = torch.cat([(layer.abs() > SATURATES[plan.policy.net.activation]).float().mean(1) for layer in layers], 1)
+    # Convolutions end in rectifiers, which have no upper bound.
+    bounded = layers if policy.encoder is None else layers[len(layers) - len(policy.net.hidden) :]
+    if policy.net.activation in SATURATES and bounded:
+        outer = torch.cat([(layer.abs() > SATURATES[policy.net.activation]).float().mean(1) for layer in bounded], 1)
         found["saturated"] = outer.mean(1)
     return found
 

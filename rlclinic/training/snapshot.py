@@ -9,27 +9,28 @@ from torch import Tensor
 
 from rlclinic.errors import CheckpointCorrupt, ConfigError
 from rlclinic.training import checkpoint as checkpoints
+from rlclinic.training import learners, replay_files
 from rlclinic.training.checkpoint import Checkpoint, Tensors
 from rlclinic.training.cohort import Member
 from rlclinic.training.data.episodes import Episodes
-from rlclinic.training.loops.on_policy import Learner, Position
+from rlclinic.training.data.replay import Replay
+from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths.normalize import Moments
-from rlclinic.training.nets.mlp import ActorCritic
-from rlclinic.training.optim import OptimizerState
 
 
 def take(
-    policy: ActorCritic,
-    learner: Learner,
+    static: Any,
+    learner: Any,
     env: Any,
     position: Position,
     episodes: Episodes,
     member: Member,
     index: int,
     counters: dict[str, Any],
+    memory: Replay | None = None,
 ) -> Checkpoint:
-    """A member as it stands between two iterations."""
-    params = {name: view[index] for name, view in policy.layout.views(learner.flat).items()}
+    """A member as it stands between two iterations; `static` is the plan's policy."""
+    parts = learners.named(static, learner)
     moments = {
         f"{part}.{name}": tensor[index]
         for part in ("obs_stats", "reward_stats")
@@ -41,28 +42,33 @@ def take(
     loop["obs"] = position.obs[index]
     if position.action_mask is not None:
         loop["action_mask"] = position.action_mask[index]
-    if learner.reward_carry is not None:
-        loop["reward_carry"] = learner.reward_carry[index]
+    loop |= {name: tensor[index] for name, tensor in parts.loop.items()}
     state = counters | {
         "adapted": member.adapted,
         "best_eval": member.best_eval,
         "eval_mean": member.eval_mean,
         "reached_at": member.reached_at,
     }
-    optimizer = {name: tensor[index] for name, tensor in learner.optimizer._asdict().items()}
-    return Checkpoint(params | moments, optimizer, loop, state)
+    policy, optimizer = ({name: tensor[index] for name, tensor in part.items()} for part in (parts.policy, parts.optimizer))
+    remembered = None if memory is None else replay_files.take(memory, index)
+    return Checkpoint(policy | moments, optimizer, loop, state, remembered)
 
 
-def weights(policy: ActorCritic, found: list[Checkpoint], learner: Learner, *, optimizer: bool) -> Learner:
+def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bool) -> Any:
     """A learner with the members' saved weights and normalizers, and with their optimizer state if wanted."""
-    device = learner.flat.device
-    rows = [torch.cat([_weight(policy, each, name).reshape(-1) for name in policy.layout.shapes]) for each in found]
-    learner = replace(learner, flat=torch.stack(rows).to(device))
+    fresh = learners.named(static, learner)
+    policy = {name: _together([_weight(each, name, tuple(like.shape[1:])) for each in found], like) for name, like in fresh.policy.items()}
+    saved = {name: like for name, like in fresh.loop.items() if name in found[0].loop}
+    states, loop = None, {name: _together([each.loop[name] for each in found], like) for name, like in saved.items()}
     if optimizer:
-        fields = (torch.stack([each.optimizer[name] for each in found]).to(device) for name in OptimizerState._fields)
-        learner = replace(learner, optimizer=OptimizerState(*fields))
+        states = {name: _together([each.optimizer[name] for each in found], like) for name, like in fresh.optimizer.items()}
+    learner = learners.rebuilt(static, learner, policy, states, loop)
     obs_stats, reward_stats = _moments(found, "obs_stats", learner.obs_stats), _moments(found, "reward_stats", learner.reward_stats)
     return replace(learner, obs_stats=obs_stats, reward_stats=reward_stats)
+
+
+def _together(rows: list[Tensor], like: Tensor) -> Tensor:
+    return torch.stack(rows).to(like.device)
 
 
 def _moments(found: list[Checkpoint], part: str, fresh: Moments | None) -> Moments | None:
@@ -72,8 +78,7 @@ def _moments(found: list[Checkpoint], part: str, fresh: Moments | None) -> Momen
     return Moments(*(torch.stack([each.policy[f"{part}.{name}"] for each in found]).to(fresh.mean.device) for name in Moments._fields))
 
 
-def _weight(policy: ActorCritic, found: Checkpoint, name: str) -> Tensor:
-    shape = policy.layout.shapes[name]
+def _weight(found: Checkpoint, name: str, shape: tuple[int, ...]) -> Tensor:
     if name not in found.policy or tuple(found.policy[name].shape) != shape:
         there = tuple(found.policy[name].shape) if name in found.policy else "missing"
         raise ConfigError(
@@ -84,9 +89,9 @@ def _weight(policy: ActorCritic, found: Checkpoint, name: str) -> Tensor:
     return found.policy[name]
 
 
-def place(found: list[Checkpoint], learner: Learner, env: Any, episodes: Episodes) -> tuple[Learner, Position, bool]:
+def place(found: list[Checkpoint], learner: Any, env: Any, episodes: Episodes) -> tuple[Any, Position, bool]:
     """Put envs and episode statistics where they were; the flag says whether the envs go on exactly."""
-    device = learner.flat.device
+    device = position_device(learner)
     names = [name.removeprefix("env.") for name in found[0].loop if name.startswith("env.")]
     obs = env.load_state({name: torch.stack([each.loop[f"env.{name}"] for each in found]).to(device) for name in names})
     for index, each in enumerate(found):
@@ -94,9 +99,15 @@ def place(found: list[Checkpoint], learner: Learner, env: Any, episodes: Episode
         episodes.load(index, saved)
         if not env.exact:
             episodes.restart(index)
-    if learner.reward_carry is not None and env.exact and "reward_carry" in found[0].loop:
-        learner = replace(learner, reward_carry=torch.stack([each.loop["reward_carry"] for each in found]).to(device))
+    for name in ("reward_carry", "drift"):
+        if getattr(learner, name, None) is not None and env.exact and name in found[0].loop:
+            learner = replace(learner, **{name: torch.stack([each.loop[name] for each in found]).to(device)})
     return learner, Position(obs, env.action_mask), env.exact
+
+
+def position_device(learner: Any) -> torch.device:
+    """Where a learner lives."""
+    return learners.weights(learner)[0].device
 
 
 def fits(found: Checkpoint, env: Any) -> bool:
@@ -108,7 +119,7 @@ def fits(found: Checkpoint, env: Any) -> bool:
 def of_run(run: Path, step: int | None) -> tuple[Checkpoint, list[str]]:
     """The checkpoint at a step, or the newest whole one, with messages about those passed over."""
     if step is not None:
-        return checkpoints.read(run / "checkpoints" / str(step)), []
+        return checkpoints.read(run / "checkpoints" / str(step), replay=True), []
     found, passed = checkpoints.newest(run)
     if found is None:
         raise CheckpointCorrupt(

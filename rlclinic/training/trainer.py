@@ -1,26 +1,30 @@
 """The story of a run: collect, learn, look, write down; again, until the budget is used."""
 
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
 import torch
 
 from rlclinic.training import checkpoint as checkpoints
-from rlclinic.training import cohort as cohorts
 from rlclinic.training import evaluation, failures, fingerprints, rows, sentinels, snapshot
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.cohort import Member
 from rlclinic.training.evaluation import Evaluation
-from rlclinic.training.loops import on_policy
-from rlclinic.training.sentinels import Seen
+from rlclinic.training.loops import off_policy_turn, on_policy_turn
 
+TURNS: Final[Mapping[str, ModuleType]] = {"on_policy": on_policy_turn, "off_policy": off_policy_turn}
+"""Who does an iteration, by the algorithm's kind of loop."""
 EVALUATION_STREAM = 0x5EED
 """Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
 COSTLY_SENTINELS = 40
 """How often in a run the costly sentinels are computed."""
+LARGE_CHECKPOINTS = 2
+"""How many checkpoints a run of a large cohort writes at most."""
 
 
 @dataclass
@@ -47,7 +51,7 @@ def train(session: Session) -> None:
             member.writer.annotate(**provenance(cohort), random_policy=member.baseline)
             member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
     session.row_env_steps = cohort.env_steps
-    row_every = math.ceil(rows.ROW_ENV_STEPS / config.rollout_size)
+    row_every = math.ceil(rows.spacing(config, len(cohort.members), cohort.plan.engine) / config.rollout_size)
     if cohort.env_steps:
         # A kill after the last checkpoint and before the last words leaves a run that has nothing more to do.
         leave(session, cohort.env_steps >= config.run.max_env_steps, saved=bool(checkpoints.steps(cohort.members[0].path)))
@@ -57,7 +61,7 @@ def train(session: Session) -> None:
             obey(session)
         cohort.retire()
         final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
-        due = {what: final or crosses(session, every) for what, every in schedule(config).items()}
+        due = {what: final or crosses(session, every) for what, every in schedule(config, row_every if cohort.is_large else None).items()}
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
         found = iterate(session, row_due=row_due, costly=due["costly"])
         if due["costly"] or due["eval"]:
@@ -70,15 +74,18 @@ def train(session: Session) -> None:
             leave(session, final, saved=due["checkpoint"])
 
 
-def schedule(config: Any) -> dict[str, int | None]:
-    """How often things happen, in env steps; None: only at the end."""
+def schedule(config: Any, row_every: int | None = None) -> dict[str, int | None]:
+    """How often things happen, in env steps; None: only at the end.
+
+    row_every: for a large cohort, the iterations between its rows. It writes few checkpoints, each a folder per member, and looks
+    into its networks at every fourth row, so that no row is written for that alone.
+    """
     run = config.run
-    tenth = math.ceil(run.max_env_steps / 10)
-    return {
-        "eval": run.eval_every_env_steps if run.eval_episodes else None,
-        "checkpoint": run.checkpoint_every_env_steps or run.eval_every_env_steps or tenth,
-        "costly": math.ceil(run.max_env_steps / COSTLY_SENTINELS),
-    }
+    checkpoint = run.checkpoint_every_env_steps or run.eval_every_env_steps or math.ceil(run.max_env_steps / 10)
+    costly = math.ceil(run.max_env_steps / COSTLY_SENTINELS)
+    if row_every is not None:
+        checkpoint, costly = max(checkpoint, math.ceil(run.max_env_steps / LARGE_CHECKPOINTS)), 4 * row_every * config.rollout_size
+    return {"eval": run.eval_every_env_steps if run.eval_episodes else None, "checkpoint": checkpoint, "costly": costly}
 
 
 def crosses(session: Session, every: int | None) -> bool:
@@ -90,46 +97,11 @@ def crosses(session: Session, every: int | None) -> bool:
 
 
 def iterate(session: Session, *, row_due: bool, costly: bool) -> dict[str, torch.Tensor]:
-    """One iteration of every member; returns sentinels if a row is due."""
-    cohort, clock = session.cohort, session.clock
-    plan, before = cohort.plan, cohort.learner
-    hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, plan.policy, cohort.device)
-    mask = cohorts.active_mask(cohort.members, cohort.device)
-    active = None if all(member.active for member in cohort.members) else mask
-    session.numbers = hp.per_member
-
-    started, env_before = time.perf_counter(), clock["env"]
-    rollout = on_policy.collect(plan, before, cohort.env, cohort.position, cohort.seed, cohort.iteration, clock)
-    collected = time.perf_counter()
-    clock["act"] += collected - started - (clock["env"] - env_before)
-    whole, raw = on_policy.assess(plan, before, rollout, hp)
-    after, readings, closing = on_policy.learn(plan, before, whole, hp, active, cohort.seed, cohort.iteration)
-    after = failures.keep_finite(cohort, before, after, rollout, whole, readings)
-    session.waiting.append(readings)
-    elapsed = cohort.episodes.add(rollout)
-    learned = time.perf_counter()
-    clock["learn"] += learned - collected
-    found = look(session, Seen(before, after, rollout, whole, raw, readings, closing, elapsed), costly) if row_due else {}
-    clock["sentinels"] += time.perf_counter() - learned
-
-    cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
-    failures.environments(cohort)
-    if "kl" in readings:
-        for member, kl in zip(cohort.members, on_policy.last_tried(readings, "kl").tolist(), strict=True):
-            cohorts.adapt(member, kl)
+    """One iteration of every member, as its loop does it; returns sentinels if a row is due."""
+    cohort = session.cohort
+    found = TURNS[cohort.config.algo.loop].iterate(session, row_due=row_due, costly=costly)
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
-    return found
-
-
-def look(session: Session, seen: Seen, costly: bool) -> dict[str, torch.Tensor]:
-    """The sentinels of this row."""
-    cohort = session.cohort
-    found = sentinels.every_row(cohort.plan, seen, cohort.env)
-    if costly:
-        hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, cohort.plan.policy, cohort.device)
-        found |= sentinels.now_and_then(cohort.plan, seen, hp)
-        found |= sentinels.target_errors(seen, hp)
     return found
 
 
@@ -169,12 +141,12 @@ def evaluate(session: Session) -> Evaluation | None:
 def write_rows(session: Session, found: dict[str, torch.Tensor], evaluated: Evaluation | None) -> None:
     """One row for every active member."""
     cohort, started = session.cohort, time.perf_counter()
-    readings = {name: torch.cat([each[name] for each in session.waiting]) for name in session.waiting[0]}
+    losses, looked = summaries(session), rows.per_member(found)
     session.waiting.clear()
-    losses, looked = rows.summarize(readings), rows.per_member(found)
     spent = time.perf_counter() - session.row_started
     training = spent - session.clock["eval"] - session.clock["write"]
     fps = (cohort.env_steps - session.row_env_steps) / max(training, 1e-9)
+    rolled = cohort.episodes.rows() if cohort.is_large else None
     for index, member in enumerate(cohort.members):
         if not member.active:
             continue
@@ -182,7 +154,7 @@ def write_rows(session: Session, found: dict[str, torch.Tensor], evaluated: Eval
             "time": time.time(),
             "total_timesteps": cohort.env_steps,
             "epoch": cohort.iteration,
-            **cohort.episodes.row(index),
+            **(cohort.episodes.row(index) if rolled is None else rolled[index]),
             **losses[index],
             **looked[index],
             **{sentinels.PREFIX + name: number for name, number in member.baseline.items()},
@@ -202,6 +174,15 @@ def write_rows(session: Session, found: dict[str, torch.Tensor], evaluated: Eval
     session.row_started, session.row_env_steps = started, cohort.env_steps
 
 
+def summaries(session: Session) -> list[dict[str, float]]:
+    """Loss, metric and gradient columns of every member, from the readings that waited for this row."""
+    waiting, members = session.waiting, session.cohort.members
+    if session.cohort.memory is not None:
+        bounds = [numbers.get("max_grad_norm") for numbers in session.numbers]
+        return rows.summarize_replay(waiting, len(members), bounds)
+    return rows.summarize({name: torch.cat([each[name] for each in waiting]) for name in waiting[0]})
+
+
 def report(session: Session, member: Member, values: dict[str, Any]) -> None:
     """Tell status.json, and whoever called us from Python."""
     member.writer.status(
@@ -219,11 +200,14 @@ def report(session: Session, member: Member, values: dict[str, Any]) -> None:
 
 
 def save(session: Session, *, due: bool) -> None:
-    """A checkpoint of every active member if it is time for one, and always of one that has just done better than ever."""
+    """A checkpoint of every active member if it is time for one, and of one that has just done better than ever, unless they are many."""
     cohort, started = session.cohort, time.perf_counter()
     for index, member in enumerate(cohort.members):
-        if member.active and (due or member.improved):
+        if member.active and (due or (member.improved and not cohort.is_large)):
             save_member(session, index, member)
+        member.improved = False
+    if due and cohort.is_large:
+        os.sync()  # once for all of them, where each would wait for the disk
     session.clock["write"] += time.perf_counter() - started
 
 
@@ -232,9 +216,13 @@ def save_member(session: Session, index: int, member: Member) -> None:
     cohort = session.cohort
     best, member.improved = cohort.eval_env is None or member.improved, False
     with member.writing(cohort.env_steps):
-        counters = {"env_steps": cohort.env_steps, "iteration": cohort.iteration, "metrics_offset": member.writer.flush(sync=True)}
-        taken = snapshot.take(cohort.plan.policy, cohort.learner, cohort.env, cohort.position, cohort.episodes, member, index, counters)
-        checkpoints.write(member.path, taken, best=best)
+        offset = member.writer.flush(sync=not cohort.is_large)
+        counters = {"env_steps": cohort.env_steps, "iteration": cohort.iteration, "metrics_offset": offset}
+        memory = cohort.memory if cohort.config.run.save_replay else None
+        taken = snapshot.take(
+            cohort.plan.policy, cohort.learner, cohort.env, cohort.position, cohort.episodes, member, index, counters, memory
+        )
+        checkpoints.write(member.path, taken, best=best, sync=not cohort.is_large)
 
 
 def leave(session: Session, final: bool, *, saved: bool) -> None:

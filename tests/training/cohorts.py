@@ -24,6 +24,18 @@ ALGOS: dict[str, dict[str, Any]] = {
     "reinforce": {"name": "reinforce", "n_steps": 24},
     "reinforce without baseline": {"name": "reinforce", "n_steps": 24, "baseline": False},
 }
+_REPLAY = {"buffer_size": 300, "learning_starts": 40, "batch_size": 16, "learning_rate": 3e-3}
+_DQN = {"name": "dqn", **_REPLAY, "train_freq": 8, "gradient_steps": 3, "target_update_interval": 24}
+REPLAY: dict[str, dict[str, Any]] = {
+    "dqn": _DQN,
+    "dqn with everything": {**_DQN, "double": True, "dueling": True, "prioritized": True, "n_step": 3, "exploration": "boltzmann"},
+    "dqn that saves memory": {**_DQN, "n_step": 2, "optimize_memory_usage": True},
+    "td3": {"name": "td3", **_REPLAY, "train_freq": 8, "gradient_steps": 3},
+    "ddpg": {"name": "ddpg", **_REPLAY, "train_freq": 8, "gradient_steps": 3, "action_noise": "ou", "optimize_memory_usage": True},
+    "sac": {"name": "sac", **_REPLAY, "train_freq": 8, "gradient_steps": 3, "n_step": 2},
+    "sac with a fixed temperature": {"name": "sac", **_REPLAY, "train_freq": 8, "gradient_steps": -1, "batch_size": 4, "ent_coef": 0.1},
+}
+"""Algorithms that learn from a replay; it is overwritten once in a run."""
 TASKS: dict[str, tuple[dict[str, Any], Callable[..., Any] | None]] = {
     "discrete": ({"id": "CartPole-v1", "max_episode_steps": 20}, None),
     "box": ({"id": "Pendulum-v1", "max_episode_steps": 10}, None),
@@ -35,14 +47,20 @@ NATIVE = ("discrete", "box")
 SECTIONS = ("spec", "env", "algo", "net", "run")
 
 
+def task_of(kind: str) -> str:
+    """The task of a replay algorithm: choices for DQN, vectors for the others."""
+    return "discrete" if REPLAY[kind]["name"] == "dqn" else "box"
+
+
 def make_config(kind: str = "ppo", env: dict[str, Any] | None = None, seed: int = 0, **changes: dict[str, Any]) -> Config:
     """Two envs and a tiny net, three iterations (A2C: more, as its iterations are short); `changes` go into their sections."""
+    replay = kind in REPLAY
     usual: dict[str, dict[str, Any]] = {
         "spec": {},
         "env": {"id": "CartPole-v1", "n_envs": 2, **(env or {})},
-        "algo": ALGOS[kind],
-        "net": {"hidden": [8]},
-        "run": {"max_env_steps": 300 if kind == "a2c" else 144, "eval_episodes": 2},
+        "algo": REPLAY[kind] if replay else ALGOS[kind],
+        "net": {"hidden": [8, 6], "activation": "relu"} if replay else {"hidden": [8]},
+        "run": {"max_env_steps": 480 if replay else 300 if kind == "a2c" else 144, "eval_episodes": 2},
     }
     return Config(**{name: {**usual[name], **changes.get(name, {})} for name in SECTIONS}, seed=seed)
 
@@ -87,9 +105,9 @@ def table(run: Run, *, without: tuple[str, ...] = ()) -> list[dict[str, str]]:
 
 
 def saved(run: Run, which: str = "@last") -> dict[str, bytes]:
-    """The bytes of a checkpoint's tensors."""
+    """The bytes of a checkpoint's tensors, and of the replay where there is one."""
     folder = run.checkpoint(which).path
-    return {name: (folder / name).read_bytes() for name in ("policy.safetensors", "optimizer.safetensors", "loop.safetensors")}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.safetensors"))}
 
 
 def assert_same_run(one: Run, other: Run) -> None:

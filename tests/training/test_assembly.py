@@ -19,8 +19,8 @@ from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, m
 EVERY = {"checkpoint_every_env_steps": 32}
 
 
-class Picture(gym.Env[Any, Any]):
-    observation_space = gym.spaces.Box(0, 255, (4, 4, 3), np.uint8)
+class Grid(gym.Env[Any, Any]):
+    observation_space = gym.spaces.Box(0, 1, (4, 3), np.float32)
     action_space = gym.spaces.Discrete(2)
 
 
@@ -31,9 +31,9 @@ def test_a_gpu_that_is_not_there_is_an_error_and_not_a_slow_run(tmp_path: Path) 
     assert assembly.device_of(make_config(run={"device": "auto"})).type == "cpu"
 
 
-def test_pictures_are_refused_with_a_way_out(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"shape \(4, 4, 3\)(.|\n)*FlattenObservation"):
-        train(tmp_path, [make_config(env={"id": "Picture"})], factory=Picture)
+def test_what_is_neither_vector_nor_image_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"shape \(4, 3\)(.|\n)*FlattenObservation"):
+        train(tmp_path, [make_config(env={"id": "Grid"})], factory=Grid)
 
 
 def test_what_was_decided_at_the_start_is_recorded(tmp_path: Path) -> None:

@@ -24,7 +24,10 @@ def test_random_bits_are_the_same_on_both_devices() -> None:
 @pytest.mark.parametrize("kind", ALGOS)
 @pytest.mark.parametrize("task", NATIVE)
 def test_a_run_on_a_gpu_repeats_itself_and_resumes_as_if_never_stopped(tmp_path: Path, kind: str, task: str) -> None:
-    settings: dict[str, Any] = {"env": TASKS[task][0], "run": {"max_env_steps": 192, "checkpoint_every_env_steps": 48, "device": "cuda"}}
+    settings: dict[str, Any] = {
+        "env": TASKS[task][0],
+        "run": {"max_env_steps": 192, "checkpoint_every_env_steps": 48, "device": "cuda", "engine": "eager"},
+    }
     config = make_config(kind, **settings)
     straight, twin = train(tmp_path, [config])[0], train(tmp_path, [config])[0]
     assert_same_run(twin, straight)
@@ -45,7 +48,7 @@ def test_a_run_on_a_gpu_repeats_itself_and_resumes_as_if_never_stopped(tmp_path:
 def test_the_first_iteration_is_close_to_that_of_a_cpu(tmp_path: Path, task: str) -> None:
     rows = []
     for device in ("cpu", "cuda"):
-        run = train(tmp_path, [make_config(env=TASKS[task][0], run={"max_env_steps": 32, "device": device})])[0]
+        run = train(tmp_path, [make_config(env=TASKS[task][0], run={"max_env_steps": 32, "device": device, "engine": "eager"})])[0]
         rows.append(table(run)[0])
     for name in ("train/loss/policy", "train/loss/value", "train/loss/entropy", "train/metrics/grad_norm/all", "train/roll/ep_rew_mean"):
         assert float(rows[1][name]) == pytest.approx(float(rows[0][name]), rel=1e-2, abs=1e-3), name

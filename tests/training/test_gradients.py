@@ -28,6 +28,7 @@ CASES: dict[str, dict[str, Any]] = {
         "net": {"log_std_init": 0.5, "log_std_max": 0.5},
         "algo": {"ent_coef": 0.1},
     },
+    "continuous and rectified": {"task": "box", "net": {"activation": "relu"}, "algo": {"ent_coef": 0.1}},
     "several choices": {"task": "multi_discrete", "algo": {"ent_coef": 0.1}},
     "yes or no": {"task": "multi_binary", "algo": {"ent_coef": 0.1}},
     "masked": {"env": {"id": "Slippery", "action_mask": True}, "algo": {"ent_coef": 0.1}},
@@ -85,7 +86,7 @@ def test_what_is_not_a_number_reaches_the_gradient_of_its_member_and_of_no_other
 
 
 @pytest.mark.parametrize(
-    ("kind", "net"), [("reinforce without baseline", {}), ("ppo", {"activation": "relu"}), ("ppo", {"layer_norm": True})]
+    ("kind", "net"), [("reinforce without baseline", {}), ("ppo", {"activation": "elu"}), ("ppo", {"layer_norm": True})]
 )
 def test_what_nobody_has_written_out_is_left_to_autograd(kind: str, net: dict[str, Any]) -> None:
     env, factory = TASKS["discrete"]

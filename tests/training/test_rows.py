@@ -120,3 +120,11 @@ def test_sentinels_become_one_dict_per_member_and_nan_a_blank() -> None:
 
 def test_an_infinite_sentinel_is_written_down_because_it_means_something() -> None:
     assert rows.per_member({"a": torch.tensor([torch.inf])}) == [{"a": float("inf")}]
+
+
+def test_rows_become_rarer_where_writing_them_would_take_longer_than_training() -> None:
+    config = make_config(run={"max_env_steps": 64_000})
+    assert rows.spacing(config, 64) == rows.ROW_ENV_STEPS
+    assert rows.spacing(config, 65) == 1_600
+    assert rows.spacing(config, 1, "captured") == 500
+    assert rows.spacing(make_config(), 1024) == rows.ROW_ENV_STEPS

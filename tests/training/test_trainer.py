@@ -12,7 +12,7 @@ from rlclinic.config import Config
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
-from rlclinic.training import trainer
+from rlclinic.training import rows, trainer
 from rlclinic.training.__main__ import train_runs
 from tests.training import cohorts, tasks
 from tests.training.cohorts import TASKS, Interrupted, assert_same_run, interrupt_at, make_config, table, train
@@ -420,3 +420,17 @@ def test_masked_actions_are_never_taken_on_taxi(tmp_path: Path) -> None:
     assert min(value for value in column(run, "train/sentinel/reward_min") if value is not None) == -1.0
     free = train(tmp_path, [make_config(env={"id": "Taxi-v3", "max_episode_steps": 30})])[0]
     assert min(value for value in column(free, "train/sentinel/reward_min") if value is not None) == -10.0
+
+
+def test_a_large_cohort_spares_rows_checkpoints_and_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LARGE", 1)
+    config = make_config(run={"max_env_steps": 32 * 200, "eval_every_env_steps": 640, "eval_episodes": 1})
+    many = train(tmp_path, [config.model_copy(update={"seed": seed}) for seed in (0, 1)])[0]
+    one = train(tmp_path, [config])[0]
+    written = [int(row["total_timesteps"]) for row in table(many)]
+    assert len(written) <= rows.LARGE_ROWS + 20, "rows are rare, apart from evaluations"
+    assert len(written) < len(table(one))
+    # At the half and at the end; the best one is among them.
+    assert [checkpoint.step for checkpoint in many.checkpoints] == [3200, 6400]
+    assert many.status.state == "finished"
+    assert many.status.episodes == int(table(many)[-1]["total_episodes"]), "the last words are up to date"

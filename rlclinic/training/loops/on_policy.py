@@ -1,21 +1,27 @@
 """Collect a rollout, estimate advantages, learn from it: one iteration of REINFORCE, A2C or PPO for every member."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from rlclinic.config import AlgoConfig, EnvConfig
+from rlclinic.config import EnvConfig, OnPolicyConfig
 from rlclinic.training import gradients, optim
 from rlclinic.training.data import rollout as rollouts
 from rlclinic.training.data.rollout import Batch, Rollout
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.maths.normalize import Moments
-from rlclinic.training.nets import mlp
+from rlclinic.training.nets import fused, mlp
+from rlclinic.training.nets.layout import Params
 from rlclinic.training.optim import Optimizer, OptimizerState
+
+WIDE: Final = 65_536
+"""Weights from which on Adam goes over them once, in PyTorch's own kernel: many passes would read them from memory every time."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Plan:
     """What stays the same all run: the algorithm, the network's shape, the optimizer's rule."""
 
     algo: ModuleType
-    config: AlgoConfig
+    config: OnPolicyConfig
     env: EnvConfig
     policy: mlp.ActorCritic
     optimizer: Optimizer
@@ -31,6 +37,17 @@ class Plan:
     batch_rows: int
     rollout_size: int
     engine: str = "eager"
+    precision: str = "float32"
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the arithmetic is compiled: then only its result counts, not its last bits in each operation."""
+        return self.engine in ("compiled", "captured")
+
+    @property
+    def corrects_for_age(self) -> bool:
+        """Whether advantages depend on how far the policy has moved since it acted."""
+        return getattr(self.config, "advantage", "gae") == "vtrace"
 
     @property
     def scales_minibatches(self) -> bool:
@@ -72,30 +89,88 @@ class Position:
     action_mask: Tensor | None = None
 
 
+class Turn(NamedTuple):
+    """What one iteration leaves behind. `after` is as learning left it: not yet checked, normalizers not yet moved on."""
+
+    before: Learner
+    rollout: Rollout
+    whole: Batch
+    raw: Estimates
+    after: Learner
+    readings: dict[str, Tensor]
+    closing: Closing | None
+    alive: Tensor | None = None
+    """Whose updates have been finite, [M, 1], where the engine itself takes back those that were not."""
+
+
+def turn(
+    plan: Plan,
+    learner: Learner,
+    env: Any,
+    position: Position,
+    hp: SimpleNamespace,
+    active: Tensor | None,
+    seed: Tensor,
+    iteration: int,
+    clock: dict[str, float],
+) -> Turn:
+    """One iteration, operation by operation: what every engine computes, and the reference for those that do it faster."""
+    started, env_before = perf_counter(), clock["env"]
+    rollout = collect(plan, learner, env, position, seed, iteration, clock)
+    collected = perf_counter()
+    clock["act"] += collected - started - (clock["env"] - env_before)
+    whole, raw = assess(plan, learner, rollout, hp)
+    after, readings, closing = learn(plan, learner, whole, hp, active, seed, iteration, rollout)
+    clock["learn"] += perf_counter() - collected
+    return Turn(learner, rollout, whole, raw, after, readings, closing)
+
+
 @torch.no_grad()
-def collect(plan: Plan, learner: Learner, env: Any, position: Position, seed: Tensor, iteration: int, clock: dict[str, float]) -> Rollout:
+def collect(
+    plan: Plan,
+    learner: Learner,
+    env: Any,
+    position: Position,
+    seed: Tensor,
+    iteration: int,
+    clock: dict[str, float],
+    act_step: "ActStep | None" = None,
+) -> Rollout:
     """T steps in every env with the current policy; moves `position` on. seed is [M, 1, 1]."""
     steps, policy = plan.config.n_steps, plan.policy
     params = policy.layout.views(learner.flat)
     step_index = torch.arange(steps, device=seed.device).view(1, -1, 1) + iteration * steps
     env_index = torch.arange(env.n_envs, device=seed.device).view(1, 1, -1)
     noise = policy.distribution.noise(seed, step_index, env_index).unbind(1)  # T times [M, N, K]
-    fields: dict[str, list[Tensor]] = {name: [] for name in ("obs", "net_obs", "action", "dist", "action_mask")}
+    fields: dict[str, list[Tensor]] = {name: [] for name in ("obs", "net_obs", "action", "dist", "value", "action_mask")}
     taken = []
     for t in range(steps):
-        net_obs = see(plan, learner, position.obs)
-        dist = mlp.actor(policy, params, net_obs, position.action_mask)
-        action = policy.distribution.sample(dist, noise[t])
+        net_obs, dist, action, *valued = act_step(position, noise[t]) if act_step else act(plan, learner, params, position, noise[t])
         before = perf_counter()
         step = env.step(action)
         clock["env"] += perf_counter() - before
         for name, value in (("obs", position.obs), ("net_obs", net_obs), ("action", action), ("dist", dist)):
             fields[name].append(value)
+        fields["value"] += valued
         if position.action_mask is not None:
             fields["action_mask"].append(position.action_mask)
         taken.append(step)
         position.obs, position.action_mask = step.obs, step.action_mask
-    return _stack(plan, learner, fields, taken)
+    return stack(plan, learner, fields, taken)
+
+
+def act(plan: Plan, learner: Learner, params: Params, position: Position, noise: Tensor) -> tuple[Tensor, ...]:
+    """What the networks see, the distribution they answer with, and an action drawn from it; of images the value, too."""
+    net_obs = see(plan, learner, position.obs)
+    if plan.policy.encoder is not None and not net_obs.is_cuda:
+        # The work is in the trunk that both share: the value comes with it, and need not be computed again.
+        dist, value = mlp.actor_critic(plan.policy, params, net_obs, position.action_mask)
+        return net_obs, dist, plan.policy.distribution.sample(dist, noise), value
+    dist = mlp.actor(plan.policy, params, net_obs, position.action_mask)
+    return net_obs, dist, plan.policy.distribution.sample(dist, noise)
+
+
+ActStep = Callable[[Position, Tensor], tuple[Tensor, ...]]
 
 
 def see(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
@@ -105,7 +180,7 @@ def see(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
     return normalize.observations(learner.obs_stats, obs, plan.env.clip_obs)
 
 
-def _stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: list[Any]) -> Rollout:
+def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: list[Any]) -> Rollout:
     """Lists over time to tensors [M, T, N, ...]: one copy per field instead of one per step."""
 
     def over_time(name: str) -> Tensor | None:
@@ -113,7 +188,7 @@ def _stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken:
         return None if values[0] is None else torch.stack(values, 1)
 
     obs, action, dist = (torch.stack(fields[name], 1) for name in ("obs", "action", "dist"))
-    steps = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success")}
+    steps = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success", "goes_on")}
     normalized = learner.obs_stats is not None
     return Rollout(
         obs=obs,
@@ -125,6 +200,7 @@ def _stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken:
         # From the stored parameters: the log-probability under exactly the distribution that was sampled.
         log_prob=plan.policy.distribution.log_prob(dist, action),
         action_mask=torch.stack(fields["action_mask"], 1) if fields["action_mask"] else None,
+        value=torch.stack(fields["value"], 1) if fields.get("value") else None,
         **steps,  # type: ignore[arg-type]
     )
 
@@ -132,13 +208,13 @@ def _stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken:
 @torch.no_grad()
 def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace) -> tuple[Batch, Estimates]:
     """The whole rollout as one batch with advantages and targets, and what they were before scaling."""
-    policy, params = plan.policy, plan.policy.layout.views(learner.flat)
-    both = torch.cat([rollouts.rows(rollout.net_obs), rollouts.rows(rollout.net_next_obs)], 1)
-    value, next_value = mlp.critic(policy, params, both).view(both.shape[0], 2, *rollout.reward.shape[1:]).unbind(1)
-    reward = rollout.reward
+    params = plan.policy.layout.views(learner.flat)
+    value, next_value = values(plan.policy, params, rollout, plan.compiles)
+    reward = normalize.clipped(rollout.reward, plan.env.clip_raw_reward)
     if learner.reward_stats is not None:
         reward = normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
-    advantage, target, counts = plan.algo.advantages(plan.config, rollout, reward, value, next_value, hp)
+    present = (log_ratio(plan, params, rollout),) if plan.corrects_for_age else ()
+    advantage, target, counts = plan.algo.advantages(plan.config, rollout, reward, value, next_value, hp, *present)
     rows = rollouts.rows
     weight = None if counts is None else rows(counts).float()
     raw = rows(advantage)
@@ -158,33 +234,73 @@ def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace) 
     return whole, Estimates(raw, rows(reward))
 
 
+def values(policy: mlp.ActorCritic, params: Params, rollout: Rollout, fast: bool = False) -> tuple[Tensor, Tensor]:
+    """V of what was acted on, and of what came of it, [M, T, N] each."""
+    if rollout.value is None:
+        both = torch.cat([rollouts.rows(rollout.net_obs), rollouts.rows(rollout.net_next_obs)], 1)
+        in_one_kernel = fast and fused.covers(policy, both)
+        value = fused.critic(policy, params.flat, both) if in_one_kernel else mlp.critic(policy, params, both)
+        return value.view(both.shape[0], 2, *rollout.reward.shape[1:]).unbind(1)  # type: ignore[return-value]
+    # What came of a step is what the next one acted on, but for the last, and where a limit cut the episode. (A terminal state has no
+    # value, whatever stands there.)
+    last = mlp.critic(policy, params, rollout.net_next_obs[:, -1])
+    found, cut = torch.cat([rollout.value[:, 1:], last.unsqueeze(1)], 1), rollout.truncated & ~rollout.terminated
+    for member in cut.flatten(1).any(1).nonzero().flatten().tolist():
+        own, rows = policy.layout.views(params.flat[member : member + 1]), rollout.net_next_obs[member][cut[member]]
+        found[member][cut[member]] = mlp.critic(policy, own, rows.unsqueeze(0))[0]
+    return rollout.value, found
+
+
+def log_ratio(plan: Plan, params: Params, rollout: Rollout) -> Tensor:
+    """How much likelier each action is now than when it was taken, [M, T, N]: 0 as long as the weights have not moved."""
+    mask = None if rollout.action_mask is None else rollouts.rows(rollout.action_mask)
+    dist = mlp.actor(plan.policy, params, rollouts.rows(rollout.net_obs), mask)
+    return plan.policy.distribution.log_prob(dist, rollouts.rows(rollout.action)).view_as(rollout.log_prob) - rollout.log_prob
+
+
 def learn(
-    plan: Plan, learner: Learner, whole: Batch, hp: SimpleNamespace, active: Tensor | None, seed: Tensor, iteration: int
+    plan: Plan,
+    learner: Learner,
+    whole: Batch,
+    hp: SimpleNamespace,
+    active: Tensor | None,
+    seed: Tensor,
+    iteration: int,
+    rollout: Rollout | None = None,
+    step: "UpdateStep | None" = None,
 ) -> tuple[Learner, dict[str, Tensor], Closing | None]:
-    """All gradient steps of an iteration. Readings are [U, M], one row per gradient step."""
+    """All gradient steps of an iteration. Readings are [U, M], one row per gradient step.
+
+    With the rollout, an estimate that depends on the weights' age (V-trace) is made anew before each epoch.
+    """
     flat, state, going = learner.flat, learner.optimizer, active
     readings: dict[str, list[Tensor]] = {}
-    epochs, applied = [], []
+    applied: list[Tensor] = []
     everyone = flat.new_ones(flat.shape[0], 1)
     closing = None
-    for epoch, batch in rollouts.minibatches(whole, plan.batch_rows, plan.n_epochs, seed, iteration):
+    renew = (
+        (lambda: assess(plan, replace(learner, flat=flat), replace(rollout, value=None), hp)[0])
+        if rollout is not None and plan.corrects_for_age
+        else None
+    )
+    for _, batch in rollouts.minibatches(whole, plan.batch_rows, plan.n_epochs, seed, iteration, renew):
         if plan.scales_minibatches:
             # Per member and minibatch: the step size must not depend on the reward scale, nor on the neighbours.
             batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
         tried = going
-        flat, state, going, found = update_step(plan, flat, state, batch, hp, going)
+        flat, state, going, found = (step or update_step)(plan, flat, state, batch, hp, going)
         closing = _close(closing, batch, found, tried)
         if batch.weight is not None:
             found["weight"] = batch.weight
         for name, reading in found.items():
             readings.setdefault(name, []).append(reading)
-        epochs.append(epoch)
         applied.append(everyone if going is None else going.float())
         if going is not None and going.device.type == "cpu" and not bool(going.any()):
             break  # every member has reached its target_kl or is frozen
     table = {name: torch.stack(each) for name, each in readings.items()}
     table["applied"] = torch.stack(applied)
-    table["epoch"] = torch.tensor(epochs, device=flat.device).view(-1, 1, 1).expand_as(table["applied"]).float()
+    epoch = torch.arange(len(applied), device=flat.device) // math.ceil(plan.rollout_size / plan.batch_rows)
+    table["epoch"] = epoch.view(-1, 1, 1).expand_as(table["applied"]).float()
     table["start"] = torch.zeros_like(table["applied"])
     table["start"][0] = 1.0
     return replace(learner, flat=flat, optimizer=state), _reduce(table, hp), closing
@@ -239,9 +355,20 @@ def update_step(
             active = within if active is None else active & within
         if hp.max_grad_norm is not None:
             grad = optim.clip_by_norm(grad, squares.sum(1, keepdim=True).sqrt(), hp.max_grad_norm)
-        flat, state = optim.step(plan.optimizer, flat, grad, state, hp.step_size, active)
+        if plan.optimizer.kind == "adam" and flat.shape[1] >= WIDE and hp.value_lr is None and not plan.compiles and not flat.is_cuda:
+            flat, state = flat.clone(), OptimizerState(*(each.clone() for each in state))
+            rates, going = [each["learning_rate"] for each in hp.per_member], None if active is None else active.flatten().tolist()
+            optim.adam_in_place(plan.optimizer, flat, grad, state, rates, going)
+        else:
+            flat, state = optim.step(plan.optimizer, flat, grad, state, hp.step_size, active)
     readings["grad_squares"] = squares
     return flat, state, active, readings
+
+
+UpdateStep = Callable[
+    [Plan, Tensor, OptimizerState, Batch, SimpleNamespace, Tensor | None],
+    tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]],
+]
 
 
 @torch.no_grad()
@@ -251,7 +378,9 @@ def renormalize(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamesp
     if learner.obs_stats is not None:
         learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, rollouts.rows(rollout.obs), active, weight))
     if learner.reward_stats is not None and learner.reward_carry is not None:
-        sums, carry = normalize.discounted_returns(rollout.reward, rollout.end, learner.reward_carry, hp.gamma)
+        sums, carry = normalize.discounted_returns(
+            normalize.clipped(rollout.reward, plan.env.clip_raw_reward), rollout.end, learner.reward_carry, hp.gamma
+        )
         stats = normalize.include(learner.reward_stats, rollouts.rows(sums).unsqueeze(-1), active, weight)
         learner = replace(learner, reward_stats=stats, reward_carry=carry)
     return learner

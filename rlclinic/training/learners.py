@@ -1,0 +1,83 @@
+"""What a learner is made of, by name: the surface through which snapshots and fingerprints meet every kind of loop.
+
+`static` is the half of the policy that is not learned: an actor-critic network's layout, or the replay algorithms' nets by name.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlclinic.training.loops import off_policy, on_policy
+from rlclinic.training.optim import OptimizerState
+
+Tensors = dict[str, Tensor]
+
+
+class Named(NamedTuple):
+    """Tensors [M, ...] by part: what acting needs, what the optimizer knows, what else the loop goes on from."""
+
+    policy: Tensors
+    optimizer: Tensors
+    loop: Tensors
+
+
+def named(static: Any, learner: Any) -> Named:
+    """Everything that learning has made, normalizers apart."""
+    carried = {name: tensor for name in ("reward_carry", "drift") if (tensor := getattr(learner, name, None)) is not None}
+    if isinstance(learner, on_policy.Learner):
+        return Named(dict(static.layout.views(learner.flat)), learner.optimizer._asdict(), carried)
+    policy: Tensors = {}
+    for net, flat in learner.nets.items():
+        if net in static:
+            views, copies = static[net].params(flat), static[net].copies
+            policy |= {f"{net}.{name}": view.unflatten(0, (-1, copies)) if copies > 1 else view for name, view in views.items()}
+        else:
+            policy[net] = flat
+    optimizer = {f"{net}.{name}": tensor for net, state in learner.optimizers.items() for name, tensor in state._asdict().items()}
+    members = len(next(iter(learner.nets.values())))
+    updates = torch.full((members,), learner.updates, dtype=torch.int64)
+    return Named(
+        policy,
+        optimizer,
+        {f"target.{net}": flat for net, flat in learner.targets.items()}
+        | {"updates": updates, "reward_bound": learner.reward_bound}
+        | carried,
+    )
+
+
+def rebuilt(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> Any:
+    """A learner with these weights; with `optimizer`, as it was, else as one that starts from them."""
+    if isinstance(learner, on_policy.Learner):
+        learner = replace(learner, flat=static.layout.flatten(policy))
+        return learner if optimizer is None else replace(learner, optimizer=OptimizerState(**optimizer))
+    nets = {}
+    for net in learner.nets:
+        own = {name.removeprefix(f"{net}."): tensor for name, tensor in policy.items() if name.startswith(f"{net}.")}
+        if net not in static:
+            nets[net] = policy[net]
+            continue
+        copies = static[net].copies
+        rows = {name: tensor.flatten(0, 1) if copies > 1 else tensor for name, tensor in own.items()}
+        nets[net] = static[net].layout.flatten(rows).view(-1, static[net].width)
+    if optimizer is None:
+        return replace(learner, nets=nets, targets={name: nets[name].clone() for name in learner.targets})
+    states = {net: OptimizerState(*(optimizer[f"{net}.{name}"] for name in OptimizerState._fields)) for net in learner.optimizers}
+    targets = {name: loop[f"target.{name}"] for name in learner.targets}
+    return replace(
+        learner, nets=nets, targets=targets, optimizers=states, updates=int(loop["updates"][0]), reward_bound=loop["reward_bound"]
+    )
+
+
+def weights(learner: Any) -> list[Tensor]:
+    """All weights [M, P], targets too."""
+    if isinstance(learner, off_policy.Learner):
+        return [*learner.nets.values(), *learner.targets.values()]
+    return [learner.flat]
+
+
+def optimizer(learner: Any) -> list[Tensor]:
+    """Everything that optimizers keep."""
+    states = learner.optimizers.values() if isinstance(learner, off_policy.Learner) else [learner.optimizer]
+    return [tensor for state in states for tensor in state]

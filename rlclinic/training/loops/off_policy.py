@@ -1,0 +1,329 @@
+"""Act, remember, learn from what is remembered: the turns of DQN, TD3, DDPG and SAC for every member.
+
+A turn is train_freq steps of every env and the gradient steps that follow; an iteration is as many turns as fit into 100 env
+steps. Counts of steps and updates are the same for all members, so what they decide is decided in Python.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from time import perf_counter
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlclinic.config import EnvConfig
+from rlclinic.training import optim
+from rlclinic.training.data import prioritized
+from rlclinic.training.data import replay as replays
+from rlclinic.training.data.replay import Batch, Replay
+from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.loops.on_policy import Position
+from rlclinic.training.maths import exploration, normalize
+from rlclinic.training.maths.normalize import Moments
+from rlclinic.training.nets.q_nets import Net
+from rlclinic.training.optim import Optimizer, OptimizerState
+
+LARGEST_GATHER = 1 << 22
+"""Numbers of a turn's batches that are gathered at once; more are gathered batch by batch."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What stays the same all run: the algorithm, the networks' shapes, the sizes of a turn."""
+
+    algo: ModuleType
+    config: Any
+    """The algorithm's own settings."""
+    env: EnvConfig
+    action: ActionSpec
+    nets: Mapping[str, Net]
+    optimizers: Mapping[str, Optimizer]
+    memory: replays.Shape
+    turns: int
+    updates_per_turn: int
+    engine: str = "eager"
+
+    @property
+    def policy(self) -> Mapping[str, Net]:
+        """What is not learned of that which is: the half of a policy that snapshots need to know."""
+        return self.nets
+
+    @property
+    def batch_rows(self) -> int:
+        """Transitions of a gradient step; 0 as a batch_size means all that a turn collects (a table's)."""
+        return self.config.batch_size or self.turn_size
+
+    @property
+    def turn_size(self) -> int:
+        """Env steps of a turn."""
+        return self.memory.n_envs * self.config.train_freq
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What learning changes. Weights [M, P], targets, optimizer states by network; edited only inside an iteration, on its own copy."""
+
+    nets: Mapping[str, Tensor]
+    targets: Mapping[str, Tensor]
+    optimizers: Mapping[str, OptimizerState]
+    reward_bound: Tensor
+    """[M, 1]: the largest reward by size that was ever learned from."""
+    updates: int = 0
+    """Gradient steps so far."""
+    obs_stats: Moments | None = None
+    reward_stats: Moments | None = None
+    reward_carry: Tensor | None = None
+    drift: Tensor | None = None
+    """[M, N, K]: where Ornstein-Uhlenbeck noise stands."""
+
+
+class Lived(NamedTuple):
+    """What an iteration's steps were, [M, T, N, ...]: for episode statistics, normalizers and sentinels."""
+
+    obs: Tensor
+    next_obs: Tensor
+    following: Tensor
+    action: Tensor
+    """Choices, or actions between -1 and 1."""
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    explored: Tensor | None
+    """Which choices exploration replaced."""
+    valid: Tensor | None = None
+    success: Tensor | None = None
+    goes_on: Tensor | None = None
+
+    @property
+    def end(self) -> Tensor:
+        """Where an episode ended for learning, for whichever reason."""
+        return self.terminated | self.truncated
+
+    @property
+    def over(self) -> Tensor:
+        """Where an episode really ended and the next one began: not where only a life was lost."""
+        return self.end if self.goes_on is None else self.end & ~self.goes_on
+
+
+def see(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
+    """What the networks are shown: the observation, normalized if the config says so."""
+    if learner.obs_stats is None:
+        return obs
+    return normalize.observations(learner.obs_stats, obs, plan.env.clip_obs)
+
+
+def to_env(plan: Plan, action: Tensor) -> Tensor:
+    """Actions as the env takes them: from [-1, 1] to its own bounds; choices stay."""
+    if plan.action.low is None or plan.action.high is None:
+        return action
+    low, half = _bounds(tuple(plan.action.low.tolist()), tuple(plan.action.high.tolist()), action.device)
+    return torch.addcmul(low, action + 1.0, half)
+
+
+@lru_cache(maxsize=16)
+def _bounds(low: tuple[float, ...], high: tuple[float, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """The lower bound and half of the range, [K]."""
+    least, most = (torch.tensor(bound, dtype=torch.float32, device=device) for bound in (low, high))
+    return least, 0.5 * (most - least)
+
+
+class Walk:
+    """Collects steps for one iteration: noise drawn at once, and what was lived kept for statistics."""
+
+    def __init__(self, plan: Plan, env: Any, seed: Tensor, env_steps: int, clock: dict[str, float]) -> None:
+        self.plan, self.env, self.clock, self.env_steps = plan, env, clock, env_steps
+        n_envs, steps = plan.memory.n_envs, plan.turns * plan.config.train_freq
+        first = torch.arange(steps, device=seed.device).view(1, -1, 1) + env_steps // n_envs
+        envs = torch.arange(n_envs, device=seed.device).view(1, 1, -1)
+        self._uniform = exploration.uniform_noise(seed, first, envs, max(plan.memory.action_size, 2)).unbind(1)
+        self._noise = plan.algo.exploring_noise(plan, seed, first, envs)
+        self._noise = self._noise.unbind(1) if self._noise is not None else self._uniform
+        self._lived: list[Lived] = []
+        self._at = 0
+
+    @torch.no_grad()
+    def collect(self, learner: Learner, position: Position, memory: Replay, hp: SimpleNamespace) -> Learner:
+        """train_freq steps of every env into memory; moves `position` on."""
+        plan, algo, clock = self.plan, self.plan.algo, self.clock
+        params = plan.nets[algo.ACTS].params(learner.nets[algo.ACTS])
+        started, env_before = perf_counter(), clock["env"]
+        taken: list[tuple[Tensor, Tensor, Any, Tensor | None]] = []
+        for _ in range(plan.config.train_freq):
+            explored, drift, at = None, learner.drift, self._at
+            if self.env_steps < plan.config.learning_starts:
+                action = algo.at_random(plan, self._uniform[at], position.action_mask)
+            else:
+                shown = see(plan, learner, position.obs)
+                action, explored, drift = algo.explore(plan, params, shown, position.action_mask, self._noise[at], hp, drift)
+            sent = to_env(plan, action)
+            before = perf_counter()
+            step = self.env.step(sent)
+            clock["env"] += perf_counter() - before
+            taken.append((position.obs, action, step, explored))
+            if drift is not None:
+                learner = replace(learner, drift=exploration.restarted(drift, step.terminated | step.truncated))
+            position.obs, position.action_mask = step.obs, step.action_mask
+            self.env_steps += plan.memory.n_envs
+            self._at += 1
+        self._lived.append(lived_of(plan, taken))
+        replays.add(memory, learned_from(plan, self._lived[-1]))
+        clock["act"] += perf_counter() - started - (clock["env"] - env_before)
+        return learner
+
+    def lived(self) -> Lived:
+        """All steps of the iteration."""
+        return joined(self._lived)
+
+
+def joined(turns: list[Lived]) -> Lived:
+    """Turns one after the other."""
+    if len(turns) == 1:
+        return turns[0]
+    columns = zip(*turns, strict=True)
+    return Lived(*(None if each[0] is None else torch.cat(each, 1) for each in columns))  # type: ignore[arg-type]
+
+
+def lived_of(plan: Plan, taken: list[tuple[Tensor, Tensor, Any, Tensor | None]]) -> Lived:
+    """A turn's steps as tensors over time: one copy per field instead of one per step."""
+    obs, action, steps, explored = zip(*taken, strict=True)
+
+    def over_time(name: str) -> Any:
+        values = [getattr(step, name) for step in steps]
+        return None if values[0] is None else torch.stack(values, 1)
+
+    chosen = None
+    if plan.action.kind == "discrete":
+        # Before the first gradient step everything is exploration.
+        chosen = torch.stack(
+            [torch.ones_like(step.terminated) if each is None else each for step, each in zip(steps, explored, strict=True)], 1
+        )
+    made = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success", "goes_on")}
+    return Lived(obs=torch.stack(obs, 1), following=over_time("obs"), action=torch.stack(action, 1), explored=chosen, **made)
+
+
+def learned_from(plan: Plan, lived: Lived) -> Lived:
+    """Steps as learning sees them: rewards cut where env.clip_raw_reward says so; reported returns stay raw."""
+    if plan.env.clip_raw_reward is None:
+        return lived
+    return lived._replace(reward=normalize.clipped(lived.reward, plan.env.clip_raw_reward))
+
+
+class Draws:
+    """Randomness of the gradient steps to come, drawn at once: a hash is fifty small operations, however much it is of."""
+
+    def __init__(self, plan: Plan, seed: Tensor, first: int, updates: int) -> None:
+        self.first, size = first, plan.batch_rows
+        self._everything = not plan.config.batch_size
+        self._bits = None if plan.memory.prioritized else replays.random_bits(seed, first, updates, size).unflatten(1, (updates, size))
+        self._noise = plan.algo.update_noise(plan, seed, first, updates)
+
+    def rows(self, memory: Replay, first: int, updates: int) -> Tensor:
+        """Rows [M, updates * size], each as likely as another."""
+        assert self._bits is not None
+        if self._everything:
+            return torch.arange(memory.size, device=self._bits.device).expand(len(self._bits), -1)
+        return self._bits[:, first - self.first : first - self.first + updates].flatten(1) % memory.size
+
+    def noise(self, update: int) -> Tensor | None:
+        """The noise of one gradient step."""
+        return None if self._noise is None else self._noise[:, update - self.first]
+
+
+def learn(
+    plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, active: Tensor | None, seed: Tensor, draws: Draws | None = None
+) -> tuple[Learner, dict[str, list[Tensor]]]:
+    """A turn's gradient steps, on tensors that are ours to edit. Readings are lists over gradient steps of [M, 1] or [M, B].
+
+    draws: the randomness of more than this turn, where it was drawn ahead.
+    """
+    size, updates = plan.batch_rows, plan.updates_per_turn
+    draws = draws or Draws(plan, seed, learner.updates, updates)
+    readings: dict[str, list[Tensor]] = {}
+    whole = index = None
+    if memory.tree is None:
+        index = draws.rows(memory, learner.updates, updates)
+        if index.numel() * memory.shape.width * plan.config.n_step <= LARGEST_GATHER and not memory.shape.images:
+            whole = shown(plan, learner, replays.gather(memory, index, plan.config.n_step, hp.gamma))
+    for update in range(updates):
+        if whole is not None:
+            batch = whole.rows(update * size, (update + 1) * size)
+        else:
+            batch = _drawn(plan, learner, memory, hp, seed, None if index is None else index[:, update * size : (update + 1) * size])
+        found = plan.algo.update(plan, learner, batch, hp, active, draws.noise(learner.updates))
+        learner = replace(learner, updates=learner.updates + 1)
+        if memory.tree is not None and batch.places is not None:
+            memory.tree = prioritized.put(memory.tree, batch.places, prioritized.priority(found["error"], hp.priority_alpha))
+        for name, reading in found.items():
+            readings.setdefault(name, []).append(reading)
+    return learner, readings
+
+
+def _drawn(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, seed: Tensor, rows: Tensor | None) -> Batch:
+    """One batch: these rows, or some by priority, with their importance weights."""
+    weight = None
+    if rows is None:
+        rows, weight = replays.by_priority(memory, seed, learner.updates, plan.config.batch_size, hp.priority_beta)
+    return shown(plan, learner, replays.gather(memory, rows, plan.config.n_step, hp.gamma, weight))
+
+
+def shown(plan: Plan, learner: Learner, batch: Batch) -> Batch:
+    """A batch as the networks see it: normalized with the statistics of now, not of when it was lived."""
+    if plan.action.kind == "discrete":
+        batch = batch._replace(action=batch.action.long())
+    if learner.obs_stats is not None:
+        batch = batch._replace(obs=see(plan, learner, batch.obs), next_obs=see(plan, learner, batch.next_obs))
+    if learner.reward_stats is not None:
+        batch = batch._replace(reward=normalize.rewards(learner.reward_stats, batch.reward.unsqueeze(1), plan.env.clip_reward).squeeze(1))
+    return batch
+
+
+def own_copy(learner: Learner) -> Learner:
+    """Weights, targets and optimizer states that an iteration may edit: what it began with stays as it was."""
+    return replace(
+        learner,
+        nets={name: flat.clone() for name, flat in learner.nets.items()},
+        targets={name: flat.clone() for name, flat in learner.targets.items()},
+        optimizers={name: OptimizerState(*(each.clone() for each in state)) for name, state in learner.optimizers.items()},
+    )
+
+
+@torch.no_grad()
+def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: SimpleNamespace, active: Tensor | None) -> Tensor:
+    """One optimizer step of a network along its gradient [M, P], in place; returns the gradient's norm [M, 1] before clipping."""
+    norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
+    if hp.max_grad_norm is not None and name != "log_alpha":
+        grad = optim.clip_by_norm(grad, norm, hp.max_grad_norm)
+    critic = name == "critic" and hp.value_lr is not None
+    flat, state, rule = learner.nets[name], learner.optimizers[name], plan.optimizers[name]
+    if rule.kind == "adam" and not flat.is_cuda and name != "log_alpha":
+        rates = [(each["value_lr"] if critic else None) or each["learning_rate"] for each in hp.per_member]
+        optim.adam_in_place(rule, flat, grad, state, rates, hp.going)
+        return norm
+    new, moments = optim.step(rule, flat, grad, state, hp.value_lr if critic else hp.learning_rate, active)
+    for old, moved in zip((flat, *state), (new, *moments), strict=True):
+        old.copy_(moved)
+    return norm
+
+
+@torch.no_grad()
+def follow(learner: Learner, names: tuple[str, ...], tau: Tensor, active: Tensor | None) -> None:
+    """Let targets take over a share tau [M, 1] of their networks, in place (Polyak averaging; 1 copies)."""
+    share = tau if active is None else torch.where(active, tau, 0.0)
+    for name in names:
+        learner.targets[name].lerp_(learner.nets[name], share)
+
+
+@torch.no_grad()
+def renormalize(plan: Plan, learner: Learner, lived: Lived, hp: SimpleNamespace, active: Tensor) -> Learner:
+    """The normalizers after an iteration: they now also cover what it has seen."""
+    weight = None if lived.valid is None else lived.valid.flatten(1)
+    if learner.obs_stats is not None:
+        learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, lived.obs.flatten(1, 2), active, weight))
+    if learner.reward_stats is not None and learner.reward_carry is not None:
+        sums, carry = normalize.discounted_returns(learned_from(plan, lived).reward, lived.end, learner.reward_carry, hp.gamma)
+        stats = normalize.include(learner.reward_stats, sums.flatten(1).unsqueeze(-1), active, weight)
+        learner = replace(learner, reward_stats=stats, reward_carry=carry)
+    return learner

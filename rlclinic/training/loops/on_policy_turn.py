@@ -1,0 +1,64 @@
+"""One iteration of a cohort that learns on-policy, with everything around the arithmetic: clocks, failures, sentinels, normalizers."""
+
+import time
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from rlclinic.training import cohort as cohorts
+from rlclinic.training import failures, sentinels
+from rlclinic.training.engine import Engine
+from rlclinic.training.loops import on_policy
+from rlclinic.training.sentinels import Seen
+
+if TYPE_CHECKING:
+    from rlclinic.training.trainer import Session
+
+
+def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Tensor]:
+    """One iteration of every member; returns sentinels if a row is due."""
+    cohort, clock = session.cohort, session.clock
+    plan, learner = cohort.plan, cohort.learner
+    hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, plan.policy, cohort.device)
+    mask = cohorts.active_mask(cohort.members, cohort.device)
+    active = None if all(member.active for member in cohort.members) else mask
+    session.numbers = hp.per_member
+
+    engine: Engine = cohort.engine  # type: ignore[assignment]  # an on-policy plan's
+    turn = engine.turn(plan, learner, cohort.env, cohort.position, hp, active, cohort.seed, cohort.iteration, clock)
+    started = time.perf_counter()
+    rollout, readings, after = turn.rollout, turn.readings, turn.after
+    session.waiting.append(readings)
+    if turn.alive is None:
+        after = failures.keep_finite(cohort, turn.before, after, rollout, turn.whole, readings)
+        elapsed = cohort.episodes.add(rollout)
+    else:
+        # The engine has taken back what was not finite. Nothing is read before a row is due, so that the GPU never waits for us.
+        cohort.episodes.keep(rollout)
+        if row_due:
+            failures.fallen(cohort, turn.alive, session.waiting)
+            elapsed = cohort.episodes.settle()
+    learned = time.perf_counter()
+    clock["learn"] += learned - started
+    found = {}
+    if row_due:
+        found = look(session, Seen(turn.before, after, rollout, turn.whole, turn.raw, readings, turn.closing, elapsed), costly)
+    clock["sentinels"] += time.perf_counter() - learned
+
+    cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
+    failures.environments(cohort)
+    if "kl" in readings and cohorts.adaptive(cohort.members):
+        for member, kl in zip(cohort.members, on_policy.last_tried(readings, "kl").tolist(), strict=True):
+            cohorts.adapt(member, kl)
+    return found
+
+
+def look(session: "Session", seen: Seen, costly: bool) -> dict[str, Tensor]:
+    """The sentinels of this row."""
+    cohort = session.cohort
+    found = sentinels.every_row(cohort.plan, seen, cohort.env)
+    if costly:
+        hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, cohort.plan.policy, cohort.device)
+        found |= sentinels.now_and_then(cohort.plan, seen, hp)
+        found |= sentinels.target_errors(seen, hp)
+    return found

@@ -1,0 +1,168 @@
+"""Putting together what an algorithm with a replay needs: its networks, its memory, and why a config cannot have them."""
+
+import os
+from typing import Any, Final
+
+import torch
+
+from rlclinic.config import Config
+from rlclinic.errors import ConfigError
+from rlclinic.training import optim
+from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.data import replay as replays
+from rlclinic.training.data.replay import Replay
+from rlclinic.training.loops.off_policy import Learner, Plan
+from rlclinic.training.maths import normalize
+from rlclinic.training.nets import q_nets
+from rlclinic.training.nets.layout import Layout
+
+MOST_OF_MEMORY: Final = 0.8
+"""The share of the free memory that replays may take."""
+GIBIBYTE: Final = 1 << 30
+
+
+def plan_for(config: Config, env: Any) -> Plan:
+    """Algorithm, networks and optimizers for a config and what its environment gives and takes."""
+    algo: Any = config.algo
+    _check_spaces(config, env)
+    if algo.name == "q_learning":
+        _check_table(config, env)
+    module = ALGORITHMS[algo.name]
+    made = module.nets(config, _obs_size(env), env)
+    rule = (algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay)
+    optimizers = {name: optim.Optimizer(*rule, net.layout) for name, net in made.items()}
+    if algo.name == "sac":
+        optimizers["log_alpha"] = optim.Optimizer(
+            algo.optimizer, algo.adam_eps, 0.0, algo.momentum, algo.rms_decay, Layout({"log_alpha": (1,)})
+        )
+    shape = replays.Shape(
+        rows=config.replay_rows,
+        n_envs=config.env.n_envs,
+        obs_shape=tuple(env.obs_shape),
+        action_size=1 if env.action.kind == "discrete" else env.action.sizes[0],
+        images=env.picture is not None,
+        once=algo.optimize_memory_usage,
+        marks_valid=_skips(env),
+        prioritized=getattr(algo, "prioritized", False),
+    )
+    return Plan(
+        algo=module,
+        config=algo,
+        env=config.env,
+        action=env.action,
+        nets=made,
+        optimizers=optimizers,
+        memory=shape,
+        turns=config.turns,
+        updates_per_turn=config.updates_per_turn,
+        engine=config.run.engine,
+    )
+
+
+def _obs_size(env: Any) -> int:
+    return int(torch.Size(env.obs_shape).numel())
+
+
+def _skips(env: Any) -> bool:
+    """Whether steps can have rows that are no transition (a vector env that resets in a step of its own)."""
+    backend = getattr(env, "_backend", None)
+    return bool(getattr(backend, "skips", False))
+
+
+def _check_spaces(config: Config, env: Any) -> None:
+    name, kind = config.algo.name, env.action.kind
+    chooses = name in ("dqn", "q_learning")
+    if chooses and kind != "discrete":
+        other = "sac" if kind == "box" else "ppo"
+        raise ConfigError(
+            f"{name} chooses one action of several, but {config.env.id} takes actions of kind {kind}.\n"
+            "  There is no list of actions to give values to.\n"
+            f"  Try: rlclinic train {config.env.id}:{other}"
+        )
+    if not chooses and kind != "box":
+        other = "dqn" if kind == "discrete" else "ppo"
+        raise ConfigError(
+            f"{name} learns actions that are vectors of numbers, but {config.env.id} takes actions of kind {kind}.\n"
+            "  Its actor has no slope to follow between choices.\n"
+            f"  Try: rlclinic train {config.env.id}:{other}"
+        )
+    if not chooses:
+        bounds = torch.stack([torch.as_tensor(env.action.low), torch.as_tensor(env.action.high)])
+        if not bool(torch.isfinite(bounds).all()):
+            raise ConfigError(
+                f"{config.env.id} has actions without bounds, and {name} learns actions between bounds.\n"
+                "  There is nothing that -1 and 1 could be scaled to.\n"
+                '  Try: --set \'env.wrappers=[{"id": "ClipAction"}]\' around an environment with bounds, or :ppo'
+            )
+    if len(env.obs_shape) != 1 and (env.picture is None or name != "dqn"):
+        raise ConfigError(
+            f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {name} here learns from vectors.\n"
+            "  The first layer could not be applied.\n"
+            f'  Flatten them: --set \'env.wrappers=[{{"id": "FlattenObservation"}}]\', or try {config.env.id}:ppo'
+        )
+
+
+def _check_table(config: Config, env: Any) -> None:
+    first = env.reset()
+    if first.dim() == 3 and bool((first.sum(-1) == 1).all()) and bool((first.amax(-1) == 1).all()):
+        return
+    raise ConfigError(
+        f"q_learning keeps a table of states, but {config.env.id} gives observations of shape {tuple(env.obs_shape)} that are no state's "
+        "number.\n"
+        "  There would be no row to look up.\n"
+        f"  Try: rlclinic train {config.env.id}:dqn, or an environment whose observation_space is Discrete"
+    )
+
+
+def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.device | None = None) -> Learner:
+    """Weights as each member's seed gives them; targets equal to them; nothing learned, nothing normalized yet."""
+    device = device or torch.device("cpu")
+    members = len(seeds)
+    nets = {
+        name: torch.cat([q_nets.initialize(net, seed, stream) for seed in seeds]).to(device)
+        for stream, (name, net) in enumerate(plan.nets.items())
+    }
+    targets = {name: nets[name].clone() for name in plan.algo.TARGETS}
+    if "log_alpha" in plan.optimizers:
+        nets["log_alpha"] = torch.full((members, 1), plan.config.ent_coef_init, device=device).log()
+    scaled = plan.env.normalize_reward
+    drifts = getattr(plan.config, "action_noise", None) == "ou"
+    learner = Learner(
+        nets=nets,
+        targets=targets,
+        optimizers={name: optim.start(flat) for name, flat in nets.items()},
+        reward_bound=torch.zeros(members, 1, device=device),
+        obs_stats=normalize.moments(members, plan.memory.obs_size, device) if plan.env.normalize_obs else None,
+        reward_stats=normalize.moments(members, 1, device) if scaled else None,
+        reward_carry=torch.zeros(members, n_envs, device=device) if scaled else None,
+        drift=torch.zeros(members, n_envs, plan.memory.action_size, device=device) if drifts else None,
+    )
+    if hasattr(plan.algo, "begin"):
+        plan.algo.begin(plan, learner)
+    return learner
+
+
+def memory_for(plan: Plan, members: int, device: torch.device) -> Replay:
+    """Empty replays, if they fit: a run that dies when its memory is full has spent everything before it."""
+    needed, free = plan.memory.size_in_bytes(members), _free(device)
+    if free is not None and needed > MOST_OF_MEMORY * free:
+        each, rows = plan.memory.size_in_bytes(1), plan.memory.rows
+        fitting = int(rows * MOST_OF_MEMORY * free / needed)
+        saving = "" if plan.config.optimize_memory_usage else ", or --set algo.optimize_memory_usage=true, or fewer seeds at a time"
+        raise ConfigError(
+            f"the replay of {rows:,} transitions takes {each / GIBIBYTE:.2f} GiB for each of {members} runs, {needed / GIBIBYTE:.1f} GiB "
+            f"together; {free / GIBIBYTE:.1f} GiB are free.\n"
+            "  Training would stop, or be stopped by the system, when it is full.\n"
+            f"  Try: --set algo.buffer_size={max(fitting // 1000 * 1000, 1)}{saving}"
+        )
+    return replays.start(plan.memory, members, device)
+
+
+def _free(device: torch.device) -> int | None:
+    """Bytes that are free; None where the system does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
