@@ -50,6 +50,12 @@ class Contest:
     steps: int
     quick_steps: int
     rows: tuple[Row, ...]
+    flags: tuple[str, ...] = ()
+    """More to type, on our side."""
+    peer: str = "benchmarks.sb3_train"
+    """The module that trains the same with Stable-Baselines3."""
+    piece: bool = False
+    """Whether our side trains with its whole budget and is stopped after `steps` (benchmarks.stopped), as a run to the end takes hours."""
 
 
 LOOP = "loop_env_steps_per_second"
@@ -61,6 +67,11 @@ CONTESTS = {
             Row(WHOLE, "PPO CartPole-v1, 1 seed, whole command", 1.8, 2.2, False),
             Row(LOOP, "PPO CartPole-v1, 1 seed, training loop", 2.3, 3.0, True),
         ),
+    ),
+    "compiled": Contest(
+        "CartPole-v1", "ppo_zoo", 1, 100_000, 20_480,
+        (Row(LOOP, "PPO CartPole-v1, 1 seed, compiled engine, warm cache, training loop", 4.0, 5.0, True),),
+        ("--engine", "compiled"),
     ),
     "seeds": Contest(
         "CartPole-v1", "ppo_zoo", 8, 100_000, 10_240,
@@ -75,16 +86,19 @@ CONTESTS = {
 
 def rlclinic_command(contest: Contest, steps: int) -> list[str]:
     """What a user types to train without evaluations; results go to the folder it runs in."""
+    if contest.piece:
+        return ["python", "-m", "benchmarks.stopped", f"{contest.env}:{contest.variant}", "--steps", str(steps)]
     settings = [f"run.max_env_steps={steps}", "run.eval_every_env_steps=none", "run.eval_episodes=0"]
     flags = [text for setting in settings for text in ("--set", setting)]
-    return ["rlclinic", "train", f"{contest.env}:{contest.variant}", "--seeds", str(contest.seeds), "--no-report", *flags]
+    return ["rlclinic", "train", f"{contest.env}:{contest.variant}", "--seeds", str(contest.seeds), "--no-report", *flags, *contest.flags]
 
 
 def measure_ours(contest: Contest, steps: int, folder: Path) -> Figures:
     """Train in an empty folder and read the loop's speed from the rows that training logged."""
     start = time.perf_counter()
-    command = [str(RLCLINIC), *rlclinic_command(contest, steps)[1:]]
-    subprocess.run(command, cwd=folder, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable if contest.piece else str(RLCLINIC), *rlclinic_command(contest, steps)[1:]]
+    surroundings = ENVIRONMENT | {"PYTHONPATH": str(provenance.ROOT)}
+    subprocess.run(command, cwd=folder, env=surroundings, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     figures = {WHOLE: time.perf_counter() - start}
     if contest.seeds == 1:
         (run,) = Store(folder / "runs").runs()
@@ -100,13 +114,13 @@ def measure_sb3(contest: Contest, steps: int, folder: Path, python: str) -> Figu
     children = []
     for index in range(processes):
         seeds = [str(seed) for seed in range(index, contest.seeds, processes)]
-        command = [python, "-m", "benchmarks.sb3_train", contest.env, "--steps", str(steps), "--out", str(folder), "--seeds", *seeds]
+        command = [python, "-m", contest.peer, contest.env, "--steps", str(steps), "--out", str(folder), "--seeds", *seeds]
         children.append(subprocess.Popen(command, cwd=provenance.ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True))
     outputs = [child.communicate()[0] for child in children]
     figures = {WHOLE: time.perf_counter() - start}
     if any(child.returncode for child in children):
         raise SystemExit("the peer failed; its message is above")
-    (loop, *_) = json.loads(outputs[0])["loops"]
+    (loop, *_) = json.loads(outputs[0].strip().rpartition("\n")[2])["loops"]  # simulators may have printed before
     figures[LOOP] = loop["env_steps"] / loop["wall_seconds"]
     return figures
 
@@ -157,9 +171,10 @@ def peer_versions(python: str) -> dict[str, str]:
     return versions
 
 
-def main() -> None:
-    parser = provenance.parser(__doc__)
-    parser.add_argument("--only", nargs="*", choices=list(CONTESTS), default=list(CONTESTS))
+def main(contests: dict[str, Contest] = CONTESTS, name: str = "speed", doc: str | None = __doc__) -> None:
+    """Run the contests that the command line asks for, and save their rows as benchmarks/results/<name>.json."""
+    parser = provenance.parser(doc)
+    parser.add_argument("--only", nargs="*", choices=list(contests), default=list(contests))
     parser.add_argument("--pairs", type=int, help="pairs per contest (5; with --quick 1)")
     parser.add_argument("--steps", type=int, help="env steps per run, instead of each contest's own")
     default_python = os.environ.get("RLCLINIC_SB3_PYTHON", "python3")
@@ -168,15 +183,15 @@ def main() -> None:
     versions = peer_versions(args.sb3_python)
     pairs = args.pairs or (1 if args.quick else 5)
     rows = []
-    for name in args.only:
-        contest = CONTESTS[name]
+    for asked in args.only:
+        contest = contests[asked]
         steps = args.steps or (contest.quick_steps if args.quick else contest.steps)
         measured = run_pairs(contest, steps, pairs, args.sb3_python)
         rows += [to_row(row, contest, steps, measured) for row in contest.rows]
-    asked = "" if args.only == list(CONTESTS) else " --only " + " ".join(args.only)
-    asked += f" --steps {args.steps}" if args.steps else ""
-    origin = provenance.provenance(f"python -m benchmarks.speed --pairs {pairs}{asked}", versions)
-    print(provenance.write("speed", rows, origin, args.quick))
+    options = "" if args.only == list(contests) else " --only " + " ".join(args.only)
+    options += f" --steps {args.steps}" if args.steps else ""
+    origin = provenance.provenance(f"python -m benchmarks.{name} --pairs {pairs}{options}", versions)
+    print(provenance.write(name, rows, origin, args.quick))
 
 
 if __name__ == "__main__":

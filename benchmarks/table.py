@@ -14,12 +14,22 @@ from benchmarks.provenance import RESULTS, ROOT
 PAGE = ROOT / "docs" / "benchmarks.md"
 TITLES = {
     "speed": "Training speed",
+    "gpu": "Training on a GPU",
+    "images": "Training from a screen",
+    "mujoco": "Training a MuJoCo robot",
     "steps_to_threshold": "Env steps to the threshold",
+    "off_policy_speed": "Training speed with a replay",
+    "off_policy_steps": "Env steps to the threshold with a replay",
+    "off_policy_gpu": "Training with a replay on a GPU",
     "footprint": "What it costs to have it",
     "diagnosis": "Is the diagnosis right?",
     "diagnosis_latency": "How long a diagnosis takes",
     "forecast": "Are forecasts of running runs right?",
     "treatment_trials": "Trials",
+    "treatment_cures": "Do prescriptions cure?",
+    "agents": "Do the tools of the MCP server suffice?",
+    "serving": "How long the server lets people wait",
+    "dashboard": "How long the dashboard lets people wait",
 }
 INTRODUCTION = """# Benchmarks
 
@@ -30,7 +40,7 @@ Each section names the commit, the machine and the command. A *bar* must be met,
 
 def shown(value: float, unit: str) -> str:
     """A figure with as many digits as its unit deserves."""
-    text = f"{value:.2f}" if unit in ("s", "x SB3", "%") else f"{value:.0f}"
+    text = f"{value:.2f}" if unit in ("s", "x", "x SB3", "%", "M/s") else f"{value:.0f}"
     return f"{text} {unit}" if unit != "x SB3" else f"{text}x"
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs import questions_page, rule_pages
-from rlclinic.config import A2CConfig, Config, EnvConfig, NetConfig, PPOConfig, ReinforceConfig, RunConfig, Schedule, Spec
+from rlclinic.config import ALGORITHMS, A2CConfig, Config, EnvConfig, NetConfig, PPOConfig, ReinforceConfig, RunConfig, Schedule, Spec
 from rlclinic.config.schema import Kind, kind_of
 from rlclinic.metrics import METRICS, Band
 from rlclinic.references import REFERENCES
@@ -98,6 +98,7 @@ def configuration() -> str:
         ("`algo`: PPO", PPOConfig),
         ("`algo`: A2C", A2CConfig),
         ("`algo`: REINFORCE", ReinforceConfig),
+        *((f"`algo`: {name.upper()}", ALGORITHMS[name]) for name in ("dqn", "td3", "ddpg", "sac", "q_learning")),
         ("`net`: the networks", NetConfig),
         ("`run`: budget, evaluation, machine", RunConfig),
         ("Schedules", Schedule),
@@ -132,7 +133,15 @@ def rule_page(id: str) -> str:
     return f"{GENERATED}\n{rule_pages.page(id)}"
 
 
+def openapi() -> str:
+    """The description of the HTTP API."""
+    from rlclinic.serve.http.app import openapi_text  # the other pages must not wait for a server
+
+    return openapi_text()
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "openapi.json": openapi,
     "configuration.md": configuration,
     "metrics.md": metrics,
     # First the examples: the pages of the rules show them.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 AGE_SECONDS = 130
+AGENT_LINES = 14
 INTRODUCTION = """# Questions, and what to type
 
 Each command prints what is shown below it, on runs that were recorded for the tests of this project. The outputs are real: the page
@@ -23,14 +24,20 @@ is written by `python -m docs.generate`, which runs the commands.
 """
 
 
+Call = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+
+
 class Question(NamedTuple):
-    """One question: what was asked, what there is, what to type, and what to make of the answer."""
+    """One question: what was asked, what there is, what to type, what an agent calls, and what to make of the answer."""
 
     asked: str
     commands: tuple[str, ...]
     comment: str
     most: int = 40
     """Lines that are shown."""
+    calls: tuple[Call, ...] = ()
+    """The same asked by an agent, of the MCP server."""
 
 
 QUESTIONS = (
@@ -38,50 +45,80 @@ QUESTIONS = (
         "I just trained CartPole-v1 with PPO, and it takes too long to reach the threshold.",
         ("rlclinic diagnose slow",),
         "The first cause is the answer, and the first RX is what to change. `prove it` tries it on fresh seeds; `use it` just trains.",
+        calls=(("diagnose_run", {"run_id": "slow"}),),
     ),
     Question(
         "Run abc123 did not converge well: what is wrong with my hyperparameters?",
         ("rlclinic diagnose abc123-s0", "rlclinic lint abc123"),
         "A single run can be diagnosed too; `lint` looks at its settings alone, and works before anything is trained.",
+        calls=(("diagnose_run", {"run_id": "abc123-s0"}), ("validate_config", {"config_id": "abc123"})),
     ),
     Question(
         "My Pong training is stuck at −20: how can it converge faster?",
         ("rlclinic diagnose logs/ppo/PongNoFrameskip-v4_1 --threshold 18 --budget 10M",),
         "The log is Stable-Baselines3's progress.csv (here one written for this page). What it does not hold is named, with the lines that "
         "add it. Nothing is written into that folder; `--out DIR` writes the report elsewhere.",
+        calls=(("diagnose_run", {"run_id": "logs/ppo/PongNoFrameskip-v4_1", "threshold": 18.0, "budget_env_steps": 10_000_000}),),
     ),
     Question(
         "My CartPole run finished but did not solve the environment: what went wrong?",
         ("rlclinic diagnose high", "rlclinic rules POL101"),
         "Every cause names its rule, and `rules` says what it looks for, why it hurts, when it is fine, and where that is known from.",
         60,
+        calls=(("diagnose_run", {"run_id": "high"}), ("explain_rule", {"rule": "POL101"})),
     ),
     Question(
         "I have a run in progress: is it going well, or should I stop it?",
         ("rlclinic status going",),
         "CONTINUE, STOP or ADJUST, with the probability of getting there in the budget; `--watch` keeps looking.",
+        calls=(("get_training_status", {"run_id": "going"}),),
     ),
     Question(
         "My PPO run keeps crashing or shows weird metrics.",
         ("rlclinic diagnose crashed",),
         "What failed is a cause as well. `rlclinic runs logs RUN` shows the end of its log.",
+        calls=(("diagnose_run", {"run_id": "crashed"}), ("get_run_info", {"run_id": "crashed-s0"})),
     ),
     Question(
         "How can I make my training converge faster?",
         ("rlclinic prescribe abc123", "rlclinic history CartPole-v1"),
         "Exact changes for one group, and what separates solved from failed among all that was tried. With few groups it says so.",
         48,
+        calls=(("prescribe", {"run_id": "abc123"}), ("compare_runs", {"run_ids": ["fine", "abc123"]})),
     ),
     Question(
         "Just finished training CartPole with PPO.",
         ("rlclinic diagnose fine", "rlclinic runs show fine"),
         "A healthy group gets two lines. `train` itself ends with the same verdict, and with the top finding where there is one.",
+        calls=(("diagnose_run", {"run_id": "fine"}),),
+    ),
+    Question(
+        "What batch size should I use for a PPO loop on my robot simulation?",
+        ("rlclinic lint Pendulum-v1:ppo --set algo.batch_size=1024 --set algo.n_epochs=1",),
+        "The numbers that follow from a choice decide, not the batch size alone: gradient steps per rollout, and how many rollouts the "
+        "budget pays for. Change one and type it again; what cannot work is refused with the nearest value that does.",
+        calls=(("validate_config", {"config_id": "Pendulum-v1:ppo", "overrides": {"algo.batch_size": 1024, "algo.n_epochs": 1}}),),
+    ),
+    Question(
+        "How should I structure the reward?",
+        ("rlclinic lint --env MountainCar-v0 --seconds 4",),
+        "Look at the reward before an agent does: how often it comes, how large it is, and whether random actions ever see a difference. "
+        "Here chance never finds anything better, so the reward needs shaping, or the agent more exploration.",
+        calls=(("describe_environment", {"env_id": "MountainCar-v0", "examine": True}),),
+    ),
+    Question(
+        "We have a control problem, a decent simulator and some expert data: is RL overkill?",
+        ("rlclinic lint --env MountainCar-v0 --seconds 4",),
+        "The same look answers part of it: constant actions never get there, and a rule of one line (`scripted`) reaches the goal in "
+        "about 120 steps without any learning. Where such a rule exists, it is the bar that RL has to pass.",
+        20,
+        calls=(("describe_environment", {"env_id": "MountainCar-v0", "examine": True}),),
     ),
 )
-LEFT_OUT = """## Not answered yet
+LEFT_OUT = """## Not answered by a command
 
-What batch size to use for a simulation of your own, offline or online learning from demonstrations, DAgger that diverges, the
-structure of a reward, and whether RL is the right tool at all: these ask for advice before there is a run.
+Offline RL or an online loop for 100,000 demonstrations, and DAgger that diverges after a few iterations: there is nothing to measure yet.
+What to ask, and in which order, is in the role `rl-training-expert` (`rlclinic agents install`, or the MCP prompt of that name).
 """
 
 
@@ -100,7 +137,7 @@ def store() -> Iterator[Path]:
             "going": recorded.record_group(Path("runs"), seeds=(0, 1), state="running", share_done=0.6),
         }
         _rename(groups)
-        _write_pong(Path("logs/ppo/PongNoFrameskip-v4_1"))
+        write_pong(Path("logs/ppo/PongNoFrameskip-v4_1"))
         yield Path(name)
 
 
@@ -121,7 +158,7 @@ def _age(path: Path, key: str, id: str, wanted: str) -> None:
     path.write_text(json.dumps({**record, key: record[key] - AGE_SECONDS}))
 
 
-def _write_pong(folder: Path) -> None:
+def write_pong(folder: Path) -> None:
     """A progress.csv as Stable-Baselines3 writes it, of a run whose learning rate is far too low."""
     folder.mkdir(parents=True)
     heads = ["time/total_timesteps", "rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/clip_fraction"]
@@ -145,9 +182,37 @@ def answer(command: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
+def called(call: Call) -> tuple[bool, str]:
+    """What a tool of the MCP server answers in the current folder, and whether that is an error."""
+    import anyio
+    from mcp import Client
+
+    from rlclinic.runs.store import Store
+    from rlclinic.serve.mcp.server import build
+    from rlclinic.serve.mcp.settings import Settings
+
+    async def asked() -> tuple[bool, str]:
+        async with Client(build(Store("runs"), Settings(local=True))) as client:
+            result = await client.call_tool(*call)
+            return bool(result.is_error), str(getattr(result.content[0], "text", ""))
+
+    return anyio.run(asked)
+
+
+def spelled(call: Call) -> str:
+    """A call as an agent writes it."""
+    return f"{call[0]}({', '.join(f'{key}={json.dumps(value)}' for key, value in call[1].items())})"
+
+
 def steady(text: str) -> str:
     """The same text whenever the page is written: durations differ, and lines end where their words do."""
     text = re.sub(r"(?m)^((?:all of it|took) .*?)[\d.]+ s$", r"\g<1>0.4 s", text)
+    text = re.sub(r"[\d,]+ steps/s: a million steps in [^,]*,", "36,000 steps/s: a million steps in 28 s,", text)
+    text = re.sub(r"[\d,]+ steps/s", "36,000 steps/s", text)
+    text = re.sub(r"checks in [\d.]+ s", "checks in 1.4 s", text)
+    # How many random episodes are played depends on the machine.
+    text = re.sub(r"all \d+ random", "all 33 random", re.sub(r"\d+ truncated", "33 truncated", text))
+    text = re.sub(r"(?m)^(  random .* )\d+$", r"\g<1>33", text)
     return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
 
 
@@ -162,6 +227,11 @@ def page() -> str:
                 if code:
                     raise SystemExit(f"`{command}` ended with {code}: the page stays as it is")
                 lines += ["```sh", command, "```", "", "```text", *_cut(steady(text), question.most), "```", ""]
+            for call in question.calls:
+                error, text = called(call)
+                if error:
+                    raise SystemExit(f"{spelled(call)} failed: the page stays as it is\n{text}")
+                lines += ["An agent calls", "", "```text", spelled(call), *_cut(steady(text), AGENT_LINES), "```", ""]
             lines += [question.comment, ""]
     return "\n".join([*lines, LEFT_OUT])
 
