@@ -75,7 +75,7 @@ def test_the_version_is_printed() -> None:
         (["adjust", "@running"], 2, "adjust needs something to change"),
         (["stop"], 3, "nothing is running in runs"),
         (["evaluate", "--video", "out.avi"], 2, "must end in .gif or .mp4"),
-        (["envs", "Breakout"], 3, "rlclinic train Breakout"),
+        (["envs", "Tetris"], 3, "rlclinic train Tetris"),
         (["runs", "show", "@nonsense"], 2, "Forms: g7k2 (group)"),
     ],
 )
