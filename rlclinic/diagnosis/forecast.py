@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rlclinic.diagnosis import names
+from rlclinic.diagnosis import names, off_policy
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Part
 from rlclinic.diagnosis.forecast_features import FEATURES, features
@@ -183,7 +183,8 @@ def _predicted(place: int, standing: Sequence[Forecast | _Open], model: Model) -
     deviation = math.sqrt((count - 1) / count * float(np.sum((rest - rest.mean()) ** 2))) if count > 1 else 1.0
     p, low, high = (_logistic(middle + shift * _NORMAL_95 * deviation) for shift in (0, -1, 1))
     lies = is_low(run.known["used"], run.known["covered"], run.known["tau"], model.doomed_after)
-    doomed = p <= model.doomed_below and lies
+    # Fitted on runs without a replay: those with one learn late, and then at once, so that nothing is given up on.
+    doomed = p <= model.doomed_below and lies and run.case.algo not in off_policy.OFF_POLICY
     return Forecast(
         run=run.case.id,
         probability=round(p, 4),

@@ -26,6 +26,8 @@ from rlclinic.treatment.study import Study
 BASE: Final = "base"
 FACTORS: Final = (2.0, 4.0)
 SEEDS: Final = 4
+VTRACE: Final = ("rho_clip", "c_clip")
+"""Numbers without a meaning under other advantages."""
 HORIZONS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 """Settings whose distance from 1 is what counts: 1 / (1 - value) steps ahead."""
 SHAPES: Final = ("env.n_envs", "algo.n_steps", "algo.batch_size", "algo.n_epochs")
@@ -165,7 +167,8 @@ def _judged(config: Config) -> Config:
 
 
 def _settings(config: Config, shapes: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {f"algo.{name}": value for name, value in numbers(config.algo).items()}
+    idle = VTRACE if getattr(config.algo, "advantage", "vtrace") != "vtrace" else ()
+    found: dict[str, Any] = {f"algo.{name}": value for name, value in numbers(config.algo).items() if name not in idle}
     algo = to_record(config)["algo"]
     if shapes:
         found |= {"env.n_envs": config.env.n_envs, **{key: algo[key[5:]] for key in SHAPES if key.startswith("algo.") and key[5:] in algo}}

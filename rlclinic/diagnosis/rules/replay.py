@@ -189,7 +189,7 @@ def many_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     needs=[(off_policy.EPSILON, "config:algo.exploration_final_eps")],
     cites=["mnih2015dqn"],
 )
-def exploration_never_ends(case: Case) -> Iterator[Finding]:
+def actions_stay_random(case: Case) -> Iterator[Finding]:
     """A large share of all actions is random to the end.
 
     ## Why it hurts
@@ -220,7 +220,7 @@ def exploration_never_ends(case: Case) -> Iterator[Finding]:
     needs=[(off_policy.EPSILON, "config:algo.exploration_fraction"), "budget"],
     cites=["mnih2015dqn", "nikanjam2022faults"],
 )
-def exploration_ends_at_once(case: Case) -> Iterator[Finding]:
+def randomness_ends_at_once(case: Case) -> Iterator[Finding]:
     """Hardly any action is random from the first per cent of the run on.
 
     ## Why it hurts

@@ -31,12 +31,12 @@ class Episodes:
         """Take in a rollout; returns the steps elapsed in each row's episode before it, [M, T, N]."""
         success = None if rollout.success is None else rollout.success.cpu().numpy()
         counted = None if rollout.valid is None else rollout.valid.cpu().numpy().astype(float)
-        elapsed = self._take(rollout.reward.double().cpu().numpy(), rollout.end.cpu().numpy(), success, counted)
+        elapsed = self._take(rollout.reward.double().cpu().numpy(), rollout.over.cpu().numpy(), success, counted)
         return torch.from_numpy(elapsed).to(rollout.reward.device)
 
     def keep(self, rollout: Rollout) -> None:
         """Take in a rollout later, at `settle`: reading it now would make the host wait for the GPU."""
-        self._kept.append((rollout.reward.clone(), rollout.end, None if rollout.success is None else rollout.success.clone()))
+        self._kept.append((rollout.reward.clone(), rollout.over, None if rollout.success is None else rollout.success.clone()))
 
     def settle(self) -> Tensor:
         """Take in what was kept, all at once and where it lies; returns the steps elapsed in the last one's rows, as `add` does."""

@@ -1,6 +1,8 @@
 """A store of recorded runs, and a client that talks to a server over it."""
 
 import json
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -34,6 +36,12 @@ def server(settings: Settings | None = None) -> MCPServer:
     return build(Store("runs"), settings or Settings(local=True))
 
 
+def ran(work: Callable[[], Awaitable[Any]]) -> Any:
+    """What a coroutine gives, in a thread of its own: a browser that tests keep open has a loop running in this one."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(anyio.run, work).result()
+
+
 def call(tool: str, /, settings: Settings | None = None, **arguments: Any) -> Answer:
     """One call to a server over ./runs, in this process."""
 
@@ -41,7 +49,7 @@ def call(tool: str, /, settings: Settings | None = None, **arguments: Any) -> An
         async with Client(server(settings)) as client:
             return await ask(client, tool, **arguments)
 
-    return anyio.run(asked)
+    return ran(asked)
 
 
 def read(uri: str) -> str:
@@ -56,7 +64,7 @@ def read(uri: str) -> str:
                 return ""
 
     refused: list[str] = []
-    text = anyio.run(asked)
+    text = ran(asked)
     if refused:
         raise LookupError(refused[0])
     return text

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import yaml
 from mcp import Client, StdioServerParameters
@@ -17,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from rlclinic.ops import job_models
 from rlclinic.runs import lock
 from rlclinic.runs.store import Store
-from tests.serve.mcp.stores import Answer, ask
+from tests.serve.mcp.stores import Answer, ask, ran
 
 MOST_CALLS, MOST_TOKENS, CHARACTERS_PER_TOKEN = 12, 8_000, 4
 SICK = {"config_id": "CartPole-v1:ppo", "seeds": 4, "max_env_steps": 18_000, "overrides": {"algo.learning_rate": 0.1}}
@@ -43,7 +42,7 @@ class Talk:
                     os.kill(int(pid.read_text()), signal.SIGKILL)
 
         try:
-            anyio.run(connected)
+            ran(connected)
         except Exception:
             # A client whose server was killed may complain when it hangs up; not before.
             if not (kill and said):

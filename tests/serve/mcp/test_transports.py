@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 import uvicorn
@@ -25,7 +24,7 @@ from rlclinic.serve.http.app import create_app
 from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.tokens import Tokens
 from rlclinic.serve.mcp import server
-from tests.serve.mcp.stores import ask
+from tests.serve.mcp.stores import ask, ran
 
 READ = {"diagnose_run", "get_run_info", "get_run_metrics", "get_run_logs", "get_training_status", "list_checkpoints", "compare_runs"}
 START = {"start_training", "start_trial", "adopt", "stop_training"}
@@ -48,7 +47,7 @@ def test_a_client_over_stdio_finds_the_tools_and_gets_a_diagnosis(mode: Any) -> 
             prompt = await client.get_prompt("rl-run-debugger", {"run_id": "high"})
             assert "The run or group to look at: high" in prompt.messages[0].content.text
 
-    anyio.run(talk)
+    ran(talk)
 
 
 def test_the_command_sets_the_budget_and_says_what_the_server_may_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +91,7 @@ def over_http(url: str, token: str | None, talk: Any) -> Any:
         async with httpx2.AsyncClient(headers=headers) as http, Client(streamable_http_client(url, http_client=http)) as client:
             return await talk(client)
 
-    return anyio.run(connected)
+    return ran(connected)
 
 
 async def names(client: Client) -> set[str]:
