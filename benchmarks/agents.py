@@ -354,7 +354,7 @@ def main() -> None:
     tokens = sorted(answer.tokens for answer in answers)
     sizes = diagnosis_sizes(3 if options.quick else None)
     rows = [
-        {"what": "diagnose_run, concise: the longest over all recorded groups", "value": max(sizes), "unit": "characters", "better": "lower"}
+        {"what": "diagnose_run, concise: the longest of all recorded groups", "value": max(sizes), "unit": "characters", "better": "lower"}
         | {"bar": 3_200, "stretch": 1_800},
         {
             "what": f"questions answered right, of {len(answers)}",
