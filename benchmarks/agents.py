@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -306,8 +307,8 @@ def world() -> Iterator[World]:
 
 def ask_all(questions: Sequence[Question] = QUESTIONS) -> list[Asked]:
     """Every question, through a real client."""
-    with world() as known:
-        return anyio.run(_asked, known, questions)
+    with world() as known, ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(anyio.run, _asked, known, questions).result()
 
 
 async def _asked(known: World, questions: Sequence[Question]) -> list[Asked]:

@@ -184,6 +184,8 @@ def answer(command: str) -> tuple[int, str]:
 
 def called(call: Call) -> tuple[bool, str]:
     """What a tool of the MCP server answers in the current folder, and whether that is an error."""
+    from concurrent.futures import ThreadPoolExecutor
+
     import anyio
     from mcp import Client
 
@@ -196,7 +198,9 @@ def called(call: Call) -> tuple[bool, str]:
             result = await client.call_tool(*call)
             return bool(result.is_error), str(getattr(result.content[0], "text", ""))
 
-    return anyio.run(asked)
+    # In a thread of its own: whoever asks may have a loop running, as a test does that keeps a browser open.
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(anyio.run, asked).result()
 
 
 def spelled(call: Call) -> str:
