@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config
+from rlclinic.training.algos.dqn import acting_noise, at_random, update_noise
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.maths import exploration
 from rlclinic.training.nets import q_nets
@@ -19,6 +20,8 @@ from rlclinic.training.nets.q_nets import HEAD, Net
 
 if TYPE_CHECKING:
     from rlclinic.training.loops.off_policy import Learner, Plan
+
+__all__ = ["ACTS", "TARGETS", "acting_noise", "at_random", "update_noise"]
 
 ACTS = "q"
 TARGETS = ("q",)
@@ -55,12 +58,6 @@ def exploring_noise(plan: "Plan", seed: Tensor, step: Tensor, env: Tensor) -> Te
     return None
 
 
-def at_random(plan: "Plan", noise: Tensor, action_mask: Tensor | None) -> Tensor:
-    """Any action [M, N], each as likely."""
-    none = torch.zeros(*noise.shape[:-1], plan.action.sizes[0], device=noise.device)
-    return exploration.epsilon_greedy(none, torch.full_like(noise[:, :1, 0], 2.0), noise[..., :2], action_mask)
-
-
 def explore(
     plan: "Plan", params: Params, obs: Tensor, action_mask: Tensor | None, noise: Tensor, hp: SimpleNamespace, drift: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -81,16 +78,6 @@ def act(plan: "Plan", params: Params, obs: Tensor, action_mask: Tensor | None, n
     last = plan.config.exploration_final_eps
     epsilon = torch.full_like(noise[:, :1, 0], last if isinstance(last, float) else last.end)
     return exploration.epsilon_greedy(q, epsilon, noise, action_mask)
-
-
-def acting_noise(plan: "Plan", seed: Tensor, step: int, env: Tensor) -> Tensor:
-    """Noise for `act`."""
-    return exploration.uniform_noise(seed, step, env, 2)
-
-
-def update_noise(plan: "Plan", seed: Tensor, first: int, updates: int) -> Tensor | None:
-    """An update draws nothing."""
-    return None
 
 
 @torch.no_grad()
