@@ -63,7 +63,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         sign = "≥" if row["better"] == "higher" else "≤"
         limits = [f"{sign} {limit:g}" if limit is not None else "" for limit in (row["bar"], row["stretch"])]
         interval = "–".join(f"{end:.2f}" for end in row["interval"]) if "interval" in row else ""
-        cells = [row["what"], shown(row["value"], row["unit"]), interval, *limits, verdict(row), f"`{row['command']}`"]
+        what = row["what"] + (f" ({row['note']})" if "note" in row else "")
+        cells = [what, shown(row["value"], row["unit"]), interval, *limits, verdict(row), f"`{row['command']}`"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

@@ -48,7 +48,7 @@ def choose(config: Config, plan: Any, env: Any, members: int, device: torch.devi
     if plan.corrects_for_age:
         return Choice("eager", "V-trace judges a rollout anew before each epoch")
     if plan.policy.encoder is not None:
-        return Choice("eager", "nearly all of the time is in convolutions, which nobody compiles better")
+        return Choice("eager", "images: compiled engines do not cover convolutions")
     if device.type == "cuda":
         if isinstance(env, native.NativeEnv):
             return Choice("captured", "a native environment on a GPU: one graph per iteration")
