@@ -209,6 +209,8 @@ _COSTLY = _table("train/sentinel/", PROBE, """
     grad_cosine | cosine | Angle between policy and value gradients on a shared trunk: below 0 they pull against each other.
     grad_value_share | share | Share of the value term in the trunk's gradient norm.
     grad_entropy_share | share | Share of the entropy term in the trunk's gradient norm.
+    grad_signal | squared norm | Of the policy's true gradient on the hidden layers, from the product of two halves': above 0 in the mean.
+    grad_noise | variance | Of one row's gradient, summed over weights; over grad_signal (means of both): rows at which half is noise.
     dormant_actor | share | Hidden units of the policy whose mean activation is below 2.5 % of their layer's.
     dormant_critic | share | The same for the critic.
     rank_actor | dimensions | Directions that the policy's last hidden layer uses: (sum λ)² / sum λ² of its covariance, from 1 to its width.
@@ -243,7 +245,7 @@ _REPLAY_SEEN = _table("train/", MEAN, """
 
 _REPLAY_NUMBERS = _table("train/hp/", "the value applied in the row's last iteration", """
     tau | share | How much of the network the target takes over when it is updated.
-    priority_alpha | - | How much TD errors decide what is drawn from the replay.
+    priority_alpha | - | How much TD errors (of PPO: advantages) decide what is drawn; without prioritized sampling, unused.
     priority_beta | - | How much of that draw's bias importance weights correct.
     exploration_fraction | share | Share of the budget over which epsilon falls.
     exploration_initial_eps | share | Epsilon at the start.

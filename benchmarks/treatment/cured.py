@@ -193,12 +193,15 @@ def recorded(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     made = []
     for what, value in found.items():
         bar, stretch, better = LIMITS.get(what, (None, None, "lower" if "harmful" in what else "higher"))
-        if what.startswith("baseline") and value["n"] < cells.COUNT:
-            what += f" (only {value['n']} of {cells.COUNT} cells trained, the costly ones first)"
+        part = (
+            {"note": f"only {value['n']} of {cells.COUNT} cells trained"}
+            if what.startswith("baseline") and value["n"] < cells.COUNT
+            else {}
+        )
         made.append(
             {
                 "what": what, "unit": "%", "value": 100 * value["share"], "interval": [100 * value["low"], 100 * value["high"]],
-                "n": value["n"], "better": better, "bar": bar, "stretch": stretch,
+                "n": value["n"], "better": better, "bar": bar, "stretch": stretch, **part,
             }
         )  # fmt: skip
     return made

@@ -23,7 +23,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from rlclinic.treatment import optimize, optimize_candidates, optimize_search, s
 from rlclinic.treatment.effects import Effects
 from rlclinic.treatment.optimize import Request, prepared
 from rlclinic.treatment.optimize_models import Entry, Ledger
-from rlclinic.treatment.study import Study
+from rlclinic.treatment.study import Interrupted, Study
 
 STARTS = Path(__file__).with_name("bad_starts.json")
 CELLS = Path(__file__).with_name("optimize_cells.json")
@@ -185,11 +185,20 @@ def search(start: dict[str, Any], method: str, repetition: int, folder: Path, mo
     def enough(known: Ledger) -> bool:
         return (known.best is not None and known.best.reliable) or known.spent >= most
 
-    if method == "ours":
-        ledger = optimize.carry_out(store, ledger, enough=enough, cores=1)
-    else:
-        with blind(method == "tpe"):
-            ledger = optimize.carry_out(store, ledger, enough=enough, cores=1)
+    looked, used = 0.0, 0
+
+    def overspent() -> bool:
+        """Whether it has lost already; looked up every other second."""
+        nonlocal looked, used
+        if time.monotonic() > looked + 2.0:
+            looked, used = time.monotonic(), sum(run.status.env_steps for run in store.runs())
+        return used >= most
+
+    with blind(method == "tpe") if method != "ours" else nullcontext():
+        try:
+            ledger = optimize.carry_out(store, ledger, stop=overspent, enough=enough, cores=1)
+        except Interrupted:
+            ledger = optimize.load(store, ledger.id)
     best = ledger.best
     found = best is not None and best.reliable
     passed = reached(folder / "check", best.entry.made(), range(90_000, 90_000 + CHECKED)) if found and best is not None else 0
@@ -197,7 +206,7 @@ def search(start: dict[str, Any], method: str, repetition: int, folder: Path, mo
         "env": start["env"],
         "method": method,
         "repetition": repetition,
-        "spent": ledger.spent,
+        "spent": max(ledger.spent, used) if not found else ledger.spent,
         "checked": passed,
         "steps": ledger.spent if passed >= PASSED else None,
         "stopped_at": most if not found and most < BUDGET else None,

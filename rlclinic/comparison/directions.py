@@ -92,7 +92,7 @@ def in_words(before: Any, after: Any) -> str:
     if start <= 0 or new <= 0:
         return f"{new - start:+.3g}"
     ratio = max(new / start, start / new)
-    size = f"{ratio:.2g}x" if ratio >= 1.2 else f"{100 * (ratio - 1):.2g} %"
+    size = f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.2g}x" if ratio >= 1.2 else f"{100 * (ratio - 1):.2g} %"
     return f"{size} {'larger' if new > start else 'smaller'}"
 
 

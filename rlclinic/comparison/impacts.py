@@ -28,15 +28,15 @@ def _table(text: str) -> dict[tuple[str, Direction], Impact]:
 
 
 IMPACTS: Final = _table("""
-    algo.learning_rate | up | larger steps: faster at first; too large, KL and clip fraction rise and returns fall back | andrychowicz2021matters schulman2016nuts
+    algo.learning_rate | up | larger steps: faster at first; too large, KL and clip fraction (or Q-values) rise and returns fall back | andrychowicz2021matters schulman2016nuts
     algo.learning_rate | down | smaller steps: safer and slower; too small, the budget ends before the return does | andrychowicz2021matters schulman2016nuts
     algo.learning_rate | falls | steps shrink over the run: less noise at the end, often a slightly better final return | andrychowicz2021matters engstrom2020matters
     algo.learning_rate | holds | steps stay as long as at the start: learning goes on late, and so does the noise | andrychowicz2021matters engstrom2020matters
     algo.value_lr | on | the critic gets a step size of its own: helps where explained variance stays low | andrychowicz2021matters
     algo.n_steps | up | longer rollouts: less biased advantages and steadier updates, but fewer of them on older data | schulman2017ppo andrychowicz2021matters
     algo.n_steps | down | shorter rollouts: more updates on fresher data, with advantages that lean on the critic | schulman2017ppo mnih2016a2c
-    algo.batch_size | up | fewer and steadier gradient steps per epoch | andrychowicz2021matters huang2022details
-    algo.batch_size | down | more and noisier gradient steps per epoch: the policy moves further per rollout | andrychowicz2021matters huang2022details
+    algo.batch_size | up | steadier gradient steps, and fewer of them per epoch where there are epochs | andrychowicz2021matters huang2022details
+    algo.batch_size | down | noisier gradient steps, and more of them per epoch: the policy then moves further per rollout | andrychowicz2021matters huang2022details
     algo.n_epochs | up | more passes over each rollout: more learning per env step, until the policy has left its data behind | andrychowicz2021matters schulman2017ppo
     algo.n_epochs | down | fewer passes over each rollout: smaller policy changes, data used less | andrychowicz2021matters schulman2017ppo
     algo.gamma | up | looks further ahead: needed for late rewards, and makes values larger and harder to learn | andrychowicz2021matters schulman2015gae
@@ -66,6 +66,40 @@ IMPACTS: Final = _table("""
     algo.adam_eps | up | smaller steps where gradients are tiny | huang2022details kingma2015adam
     algo.adam_eps | down | larger steps where gradients are tiny | huang2022details kingma2015adam
     algo.weight_decay | up | weights are pulled to 0: smaller weights, and a pull against what was learned | godbole2023playbook
+    algo.buffer_size | up | older transitions are learned from, too: steadier and more varied, up to data that no longer matters | fedus2020replay mnih2015dqn
+    algo.buffer_size | down | only recent transitions are learned from: fresher, and what was rare is forgotten | fedus2020replay mnih2015dqn
+    algo.learning_starts | up | more random transitions before the first gradient step: a broader start, a later one | mnih2015dqn
+    algo.learning_starts | down | learning begins on fewer transitions: sooner, and from what chance has seen so far | mnih2015dqn
+    algo.train_freq | up | more env steps between trainings: fewer gradient steps per env step, unless gradient_steps grows with it | fedus2020replay
+    algo.train_freq | down | fewer env steps between trainings: more gradient steps per env step, unless gradient_steps falls with it | fedus2020replay
+    algo.gradient_steps | up | more learning per env step, until values chase their own errors | fedus2020replay
+    algo.gradient_steps | down | less learning per env step: slower per env step, faster per second | fedus2020replay
+    algo.tau | up | targets follow faster: quicker, and values may chase themselves | lillicrap2016ddpg
+    algo.tau | down | targets follow more slowly: steadier and slower | lillicrap2016ddpg
+    algo.target_update_interval | up | targets stand still for longer: steadier, and news travels more slowly | mnih2015dqn
+    algo.target_update_interval | down | targets are renewed more often: quicker, and values may chase themselves | mnih2015dqn
+    algo.n_step | up | rewards travel back further at once: faster, with actions that the policy would no longer take | fedus2020replay
+    algo.n_step | down | rewards travel back one step at a time: slower, without old policies' actions in the targets | fedus2020replay
+    algo.double | on | one network chooses and the other judges: values are overestimated less | hasselt2016double
+    algo.double | off | the network that chooses also judges: values are overestimated more | hasselt2016double
+    algo.prioritized | on | transitions with large errors are drawn more often: helps with rare rewards, costs time, exposed to noise | schaul2016prioritized
+    algo.prioritized | off | all transitions are drawn alike | schaul2016prioritized
+    algo.exploration_fraction | up | random actions for longer: finds more, exploits later | mnih2015dqn
+    algo.exploration_fraction | down | random actions for a shorter time: exploits sooner what was found until then | mnih2015dqn
+    algo.exploration_final_eps | up | more actions stay random to the end: keeps finding, costs return while training | mnih2015dqn
+    algo.exploration_final_eps | down | fewer actions stay random: a better training return, less that is new | mnih2015dqn
+    algo.n_critics | up | the lowest of more critics counts: less overestimation, more caution, more time | fujimoto2018td3
+    algo.n_critics | down | fewer critics check each other: values are overestimated more | fujimoto2018td3
+    algo.policy_delay | up | the actor waits for the critics to settle: steadier, fewer steps of the policy | fujimoto2018td3
+    algo.policy_delay | down | the actor follows every step of the critics, their errors included | fujimoto2018td3
+    algo.target_policy_noise | up | values are smoothed over nearby actions: narrow false peaks are not followed | fujimoto2018td3
+    algo.target_policy_noise | down | values are smoothed less over nearby actions | fujimoto2018td3
+    algo.action_noise | changed | how new actions are tried while training | lillicrap2016ddpg fujimoto2018td3
+    algo.action_noise_std | up | actions are disturbed more: finds more, acts worse meanwhile | lillicrap2016ddpg fujimoto2018td3
+    algo.action_noise_std | down | actions are disturbed less: acts better meanwhile, finds less | lillicrap2016ddpg fujimoto2018td3
+    algo.ent_coef | on | a fixed temperature in place of a learned one: it suits one scale of rewards only | haarnoja2018sac
+    algo.ent_coef | off | the temperature is learned: it follows the scale of the rewards | haarnoja2018sac
+    algo.target_entropy | changed | how random the policy is kept by its learned temperature | haarnoja2018sac
     algo.name | changed | another algorithm: nothing below means quite the same | andrychowicz2021matters
     env.n_envs | up | more environments at a time: larger and more varied rollouts, fewer updates per env step, more steps per second | mnih2016a2c huang2022details
     env.n_envs | down | fewer environments at a time: smaller rollouts, more updates per env step, fewer steps per second | mnih2016a2c huang2022details

@@ -179,13 +179,15 @@ class Pair(Part):
     reason: str
     contrasts: list[Contrast]
     improvement: Interval | None
-    """P(a run of the second has a higher return than a run of the first)."""
+    """P(a run of the second has a higher return than a run of the first); None with one seed."""
     reached: Interval | None
     """Difference of the shares that reached the threshold."""
     detectable: float | None
     """The difference of returns that this many seeds would show with power 0.8."""
     seeds_needed: int | None
     """Seeds a side that would show the difference of returns that was seen, with power 0.8; None without one."""
+    smallest_p: float | None = None
+    """The smallest p that so few seeds can give, whatever their returns; None where they are many."""
     spread: Contrast | None
     """Whether the seeds scatter more on one side."""
 

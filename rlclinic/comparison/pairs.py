@@ -39,10 +39,11 @@ def pair(first: tuple[str, Sequence[Reading]], second: tuple[str, Sequence[Readi
         verdict="not assessable",
         reason="",
         contrasts=contrasts,
-        improvement=Interval.of(stats.improvement(after, before)),
+        improvement=None if few else Interval.of(stats.improvement(after, before)),
         reached=reached,
         detectable=None if few else _detectable(before, after),
         seeds_needed=None if few else _seeds_needed(before, after),
+        smallest_p=None if few else _smallest_p(len(before), len(after)),
         spread=None if few else _spread(before, after),
     )
 
@@ -54,7 +55,7 @@ def judged(pairs: Sequence[Pair]) -> list[Pair]:
     found = []
     for each in pairs:
         contrasts = [contrast.model_copy(update={"p_holm": corrected.get(id(contrast))}) for contrast in each.contrasts]
-        verdict, reason = _verdict(contrasts, each)
+        verdict, reason = _verdict(contrasts, each, len(deciding))
         found.append(each.model_copy(update={"contrasts": contrasts, "verdict": verdict, "reason": reason}))
     return found
 
@@ -121,6 +122,16 @@ def _seeds_needed(before: Sequence[float], after: Sequence[float]) -> int | None
     return max(2, math.ceil(POWER_AND_ALPHA**2 * spread / difference**2))
 
 
+def _smallest_p(m: int, n: int) -> float | None:
+    """Of a permutation test: one of all ways to deal the seeds out, or two where the sides may be swapped."""
+    return None if min(m, n) >= stats.MANY_SEEDS else (2 if m == n else 1) / math.comb(m + n, m)
+
+
+def _enough_seeds(questions: int) -> int:
+    """Seeds a side from which on a permutation test can show anything at all, corrected for so many questions."""
+    return next(n for n in range(2, 100) if 2 * questions / math.comb(2 * n, n) < ALPHA)
+
+
 def _spread(before: Sequence[float], after: Sequence[float]) -> Contrast | None:
     """Brown and Forsythe's idea, by permutation: do the distances from the side's own median differ?"""
     if min(len(before), len(after)) < LEAST_FOR_SPREAD:
@@ -131,14 +142,14 @@ def _spread(before: Sequence[float], after: Sequence[float]) -> Contrast | None:
     return _contrast(SPREAD, difference, None, test, "distances from the side's own median")
 
 
-def _verdict(contrasts: Sequence[Contrast], pair: Pair) -> tuple[Verdict, str]:
+def _verdict(contrasts: Sequence[Contrast], pair: Pair, questions: int) -> tuple[Verdict, str]:
     deciding = [each for each in contrasts if each.p_holm is not None]
     if not deciding:
         return "not assessable", contrasts[0].why
     # Higher returns and fewer steps are better.
     shown = {each.outcome: _better(each) for each in deciding if each.p_holm is not None and each.p_holm < ALPHA}
     if not shown:
-        return "no difference shown", _undetected(pair)
+        return "no difference shown", _undetected(pair, questions)
     better = [name for name, up in shown.items() if up]
     if len(better) in (0, len(shown)):
         return ("better" if better else "worse"), f"shown in {' and '.join(shown)}"
@@ -152,7 +163,11 @@ def _better(contrast: Contrast) -> bool:
     return (contrast.statistic or 0.0) > 0
 
 
-def _undetected(pair: Pair) -> str:
+def _undetected(pair: Pair, questions: int) -> str:
+    if pair.smallest_p is not None and pair.smallest_p * questions >= ALPHA:
+        asked = f" for each of {questions} questions" if questions > 1 else ""
+        best = f"p is {pair.smallest_p:.2g} at best{asked}"
+        return f"so few seeds cannot show any difference ({best}): {_enough_seeds(questions)} a side or more"
     if pair.detectable is None or pair.detectable == 0:
         return "the seeds do not differ by more than luck"
     said = f"with these seeds a difference in return of {pair.detectable:.3g} would be seen in 8 of 10 cases"

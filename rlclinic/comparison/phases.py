@@ -16,8 +16,9 @@ SHOWN: Final = (
     *("val/roll/ep_rew_mean", "train/roll/ep_rew_mean"),
     *(f"train/loss/{name}" for name in ("policy", "value", "entropy", "total", "td", "actor", "critic")),
     *(f"train/metrics/grad_norm/{name}" for name in ("all", "p50", "p95", "max", "clipped", "actor_head", "critic_head", "trunk")),
-    *(f"train/metrics/{name}" for name in ("kl_divergence", "clip_fraction", "explained_variance", "entropy")),
-    "train/hp/learning_rate",
+    *(f"train/metrics/{name}" for name in ("kl_divergence", "clip_fraction", "explained_variance", "entropy", "q_mean", "q_max")),
+    *(f"train/sentinel/{name}" for name in ("td_error", "q_bias")),
+    *(f"train/hp/{name}" for name in ("learning_rate", "epsilon", "alpha")),
     "train/sentinel/update_ratio_max",
 )
 _HIGHEST: Final = ("train/metrics/grad_norm/max",)

@@ -13,10 +13,9 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from rlclinic.training import baseline, cohort, fingerprints
+from rlclinic.training import baseline, cohort, constants, fingerprints, sentinel_gradients
 from rlclinic.training.data.rollout import Batch, Rollout, rows
 from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
-from rlclinic.training.maths import losses, normalize
 from rlclinic.training.nets import conv, mlp, q_nets
 from rlclinic.training.optim import OptimizerState
 
@@ -31,7 +30,7 @@ EVERY_ROW: Final = (
 NOW_AND_THEN: Final = (
     "grad_cosine", "grad_value_share", "grad_entropy_share", "dormant_actor", "dormant_critic", "rank_actor", "rank_critic",
     "saturated_actor", "saturated_critic", "activation_norm_actor", "activation_norm_critic", "ev_early", "ev_late", "ev_after", "kl_exact",
-    "target_error", "target_error_ends",
+    "target_error", "target_error_ends", "grad_signal", "grad_noise",
 )  # fmt: skip
 FROM_READINGS: Final = ("kl_first_epoch", "clip_fraction_first_epoch", "kl_epoch_min", "kl_epoch_max", "kl_epoch_worst")
 """Made with the other means over gradient steps."""
@@ -234,7 +233,7 @@ def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: Any) -> dict[
     if env.obs_low is not None and env.obs_high is not None and plan.policy.encoder is None:
         if rollout.net_obs is not rollout.obs:
             low, high = torch.aminmax(rows(rollout.obs), dim=1)
-        least, most = (torch.as_tensor(bound, dtype=torch.float32, device=low.device) for bound in (env.obs_low, env.obs_high))
+        least, most = (constants.on(low.device, bound) for bound in (env.obs_low, env.obs_high))
         found["obs_out_of_bounds"] = ((low < least - 1e-4) | (high > most + 1e-4)).float().mean(1)
     return found
 
@@ -246,7 +245,7 @@ def _actions(plan: Plan, rollout: Rollout, env: Any) -> dict[str, Tensor]:
         deviation = rows(rollout.dist).chunk(2, -1)[1].exp().mean(1)
         found = {"action_std_min": deviation.amin(1), "action_std_max": deviation.amax(1)}
         if env.action.low is not None and env.action.high is not None:
-            low, high = (torch.as_tensor(bound, dtype=torch.float32, device=action.device) for bound in (env.action.low, env.action.high))
+            low, high = (constants.on(action.device, bound) for bound in (env.action.low, env.action.high))
             found["action_at_bound"] = ((action <= low) | (action >= high)).float().mean((1, 2))
         return found
     if env.action.kind == "discrete":
@@ -280,7 +279,7 @@ def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tenso
         return _one_by_one(seen, lambda own, m: now_and_then(plan, own, cohort.one(hp, m)))
     index = _places(seen.whole.log_prob)
     probe = Batch(*(None if field is None else field[:, index] for field in seen.whole))  # type: ignore[arg-type]
-    found = _gradients(plan, seen.after, probe, hp)
+    found = sentinel_gradients.by_term(plan, seen.after, probe, hp)
     with torch.no_grad():
         params = plan.policy.layout.views(seen.after.flat)
         trunks = {name: mlp.hidden(plan.policy, params, trunk, probe.obs) for name, trunk in plan.policy.trunks.items()}
@@ -327,34 +326,6 @@ def target_errors(seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
         "target_error_ends": ((target - reward).abs(), rollout.terminated & counted),
     }
     return {PREFIX + name: (error * where).sum((1, 2)) / where.sum((1, 2)) / scale for name, (error, where) in errors.items()}
-
-
-def _gradients(plan: Plan, learner: Learner, probe: Batch, hp: SimpleNamespace) -> dict[str, Tensor]:
-    """Do policy and value pull the trunk the same way, and who pulls harder?"""
-    leaf = learner.flat.detach().requires_grad_()
-    dist, value = mlp.actor_critic(plan.policy, plan.policy.layout.views(leaf), probe.obs, probe.action_mask)
-    advantage = normalize.standardize(probe.advantage, probe.weight)
-    policy_loss = losses.policy_gradient(plan.policy.distribution.log_prob(dist, probe.action), advantage, probe.weight)
-    value_loss = hp.vf_coef * losses.value_error(value, probe.returns, probe.weight)
-    entropy_loss = -hp.ent_coef * losses.mean(plan.policy.distribution.entropy(dist), probe.weight)
-    if plan.policy.net.shared:
-        pulls = [_pull(plan, leaf, term) for term in (policy_loss, value_loss)]
-    else:
-        # Trunks of their own: one pass gives both, because neither loss reaches the other's.
-        pulls = list(_pull(plan, leaf, policy_loss + value_loss).split(plan.policy.trunk_widths, 1))
-    pulls.append(_pull(plan, leaf, entropy_loss) if bool((hp.ent_coef != 0).any()) else torch.zeros_like(pulls[0]))
-    norms = torch.stack([pull.norm(dim=1) for pull in pulls])  # [3, M]
-    total = norms.sum(0).clamp(min=1e-20)
-    found = {"grad_value_share": norms[1] / total, "grad_entropy_share": norms[2] / total}
-    if plan.policy.net.shared:
-        found["grad_cosine"] = (pulls[0] * pulls[1]).sum(1) / (norms[0] * norms[1]).clamp(min=1e-20)
-    return found
-
-
-def _pull(plan: Plan, leaf: Tensor, term: Tensor) -> Tensor:
-    """The gradient of a loss term on the hidden layers, [M, trunk parameters]."""
-    (grad,) = torch.autograd.grad(term.sum(), leaf, retain_graph=True)
-    return grad[:, : plan.policy.parts[0]]
 
 
 def features(policy: mlp.ActorCritic | q_nets.Net, layers: list[Tensor]) -> dict[str, Tensor]:

@@ -118,7 +118,7 @@ def _span(text: str, variant: str) -> tuple[int, int] | None:
 
 
 def _candidates(config: Config) -> Iterator[dict[str, dict[str, Any]]]:
-    """Sections to write, the shortest first: what differs from the defaults; with the task; everything."""
+    """Sections to write, the shortest first: what differs from the defaults; with the task; with all that it leaves open; everything."""
     record = to_record(config)
     short = {section: _unusual(record[section], _defaults(section, record)) for section in ("env", "algo", "net", "run")}
     short["env"] = {"id": record["env"]["id"], **short["env"]}
@@ -127,6 +127,8 @@ def _candidates(config: Config) -> Iterator[dict[str, dict[str, Any]]]:
     spec = {key: value for key, value in record["spec"].items() if value not in (None, "")}
     yield short
     yield {**({"spec": spec} if spec else {}), **short}
+    # The environment's own file may know more of the task than the config that was tried.
+    yield {"spec": {key: value for key, value in record["spec"].items() if key not in ("description", "source")}, **short}
     yield {section: record[section] for section in ("spec", "env", "algo", "net", "run")}
 
 

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlclinic.config import Config, to_record
 from rlclinic.diagnosis import measures, names
@@ -16,6 +17,10 @@ from rlclinic.runs.history import History, dotted
 _PHASES: Final = ("env", "act", "learn")
 _STEPPED: Final = 8
 """Gradient steps per epoch that are assumed where the minibatch is not known."""
+
+
+FEWEST_READINGS: Final = 20
+"""Of a gradient's signal, before their mean is believed."""
 
 
 class Chart:
@@ -113,6 +118,16 @@ class Chart:
         return self.step_size * self.step_scale
 
     @cached_property
+    def early_kl(self) -> float:
+        """KL of an update in the first tenth of the run."""
+        return self.of(lambda case: _part(case, 0.0, 0.1))
+
+    @cached_property
+    def later_kl(self) -> float:
+        """KL of an update after the first tenth of the run."""
+        return self.of(lambda case: _part(case, 0.1, 1.0))
+
+    @cached_property
     def rate(self) -> float | None:
         """The learning rate that was applied (median), else the setting's first value."""
         applied = self.of(lambda case: case.number("learning_rate") or math.nan)
@@ -122,6 +137,25 @@ class Chart:
     def entropy_share(self) -> float:
         """Entropy as a share of its maximum over the later part; NaN for continuous actions."""
         return self.of(lambda case: measures.relative_entropy(case).share(0.6).median if len(measures.relative_entropy(case)) else math.nan)
+
+    @cached_property
+    def noise_rows(self) -> float:
+        """Rows at which the policy's gradient is half signal and half noise (arXiv:1812.06162); infinite without signal, NaN if unknown.
+
+        Of means over all readings of all sick runs: a single reading is mostly chance. The signal is taken a standard error above its
+        mean, because too large a batch costs more than too small a one.
+        """
+        signal, noise = (self._readings(name) for name in ("grad_signal", "grad_noise"))
+        if len(signal) < FEWEST_READINGS or not len(noise):
+            return math.nan
+        seen = float(signal.mean() + signal.std() / math.sqrt(len(signal)))
+        return max(float(noise.mean()), 0.0) / seen if seen > 0 else math.inf
+
+    def _readings(self, name: str) -> NDArray[np.float64]:
+        """What all runs logged of a sentinel, reading by reading."""
+        known = [case.history.series.get(names.sentinel(name)) for case in self.cases]
+        values = np.concatenate([np.empty(0), *(series.values for series in known if series is not None)])
+        return np.asarray(values[np.isfinite(values)], dtype=np.float64)
 
     @cached_property
     def continuous(self) -> bool:
@@ -167,3 +201,13 @@ class Chart:
             return sum(seconds.get(phase, 0.0) for phase in phases) / total if total > 0 else math.nan
 
         return self.of(share)
+
+
+def _part(case: Case, begin: float, end: float) -> float:
+    """The median KL over a share of the budget."""
+    series = case.history.series.get(names.KL)
+    if series is None or not len(series):
+        return math.nan
+    whole = float(case.budget or series.steps[-1])
+    inside = series.values[(series.steps > begin * whole) & (series.steps <= end * whole) & np.isfinite(series.values)]
+    return float(np.median(inside)) if len(inside) else math.nan

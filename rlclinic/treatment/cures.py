@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from rlclinic.treatment import formulas, formulas_replay, formulas_setting, formulas_terms
+from rlclinic.treatment import formulas, formulas_data, formulas_replay, formulas_setting, formulas_terms
 from rlclinic.treatment.chart import Chart
 from rlclinic.treatment.formulas import Dose
 
-SOURCES = (formulas, formulas_replay, formulas_setting, formulas_terms)
+SOURCES = (formulas, formulas_data, formulas_replay, formulas_setting, formulas_terms)
 """Modules that register formulas; importing them is what fills the registry."""
 
 

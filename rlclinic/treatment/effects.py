@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rlclinic.config import Config, to_record
+from rlclinic.config import ALGORITHMS, Config, to_record
 from rlclinic.diagnosis.case import first_value
 from rlclinic.errors import UsageError
 from rlclinic.runs import trials
@@ -70,14 +70,15 @@ class Effects:
     def expect(self, cause: str, changes: Mapping[str, Any], config: Config) -> Expected | None:
         """The forecast for a change of this config; None without a single trial of it."""
         wanted = directions(config, changes)
-        own = [each for each in self.outcomes if each.changes == wanted and each.cause == cause]
+        kin = self.of_kin(config.algo.name)
+        own = [each for each in kin.outcomes if each.changes == wanted and each.cause == cause]
         if not own:
-            own = [each for each in self.outcomes if each.changes == wanted]
+            own = [each for each in kin.outcomes if each.changes == wanted]
         if not own:
             return None
         measure = max(("steps", "return"), key=lambda name: sum(each.measure == name for each in own))
         mine = [each for each in own if each.measure == measure]
-        value, deviation, freedom = self.predict(mine, measure)
+        value, deviation, freedom = kin.predict(mine, measure)
         back: Callable[[float], float] = math.exp if measure == "steps" else float
         half = self.widths.get(measure, _t80(freedom)) * deviation
         low, high = back(value - half), back(value + half)
@@ -96,8 +97,12 @@ class Effects:
         Trials for other causes say little: a higher learning rate cures one that is too low, and nothing else.
         """
         wanted = directions(config, changes)
-        own = [each.adopted for each in self.outcomes if each.changes == wanted and each.cause == cause]
+        own = [each.adopted for each in self.of_kin(config.algo.name).outcomes if each.changes == wanted and each.cause == cause]
         return (prior * BELIEF + sum(own)) / (BELIEF + len(own))
+
+    def of_kin(self, algo: str) -> "Effects":
+        """What was tried with learners of the same kind: a change of PPO's learning rate says nothing about DQN's."""
+        return Effects([each for each in self.outcomes if _replays(each.algo) == _replays(algo)], self.widths)
 
     def predict(self, own: Sequence[Outcome], measure: str) -> tuple[float, float, int]:
         """Mean and deviation of the next trial's outcome, and the degrees of freedom that the deviation rests on."""
@@ -122,6 +127,11 @@ class Effects:
                 # The next level's own deviation from this one.
                 spread = math.hypot(spread, between)
         return mean, math.hypot(spread, within), freedom
+
+
+def _replays(algo: str) -> bool:
+    """Whether an algorithm learns from a replay."""
+    return algo in ALGORITHMS and ALGORITHMS[algo].loop == "off_policy"
 
 
 def _key(each: Outcome) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rlclinic.diagnosis import names
+from rlclinic.diagnosis import names, off_policy
+from rlclinic.diagnosis.off_policy import ACTORS, OFF_POLICY
 from rlclinic.treatment.chart import Chart
 
 USUAL_STEP: Final = 0.5
@@ -19,18 +20,17 @@ RATE_STEPS: Final = 0.08
 settings that are known to work."""
 SAFE_RATE_STEPS: Final = 0.15
 MOST_RATE_STEPS: Final = 0.2
+EARLY_SPIKE: Final = 5.0
+"""How much larger the first updates must be than the others for a warm-up to be the answer."""
 RATES: Final = (1e-6, 1e-2)
 """Lowest and highest learning rate that is ever prescribed."""
 HIGHEST: Final = {"a2c": 1e-3, "reinforce": 1e-2}
 """For algorithms that take one step on a rollout, whose length alone says little."""
+WALK: Final = 0.15
+"""Learning rate times the root of all gradient steps, for learners with a replay: how far Adam lets a weight wander. Between 0.07
+and 1 in settings that are known to work, from CartPole's 10,000 steps to Atari's millions."""
+REPLAY_RATES: Final = (3e-5, 2e-3)
 LARGEST_FACTOR: Final = 1000.0
-ROLLOUTS: Final = 128
-"""Rollouts in a budget: fewer leave PPO too few policies, many more leave each too little data."""
-GRADIENT_STEPS: Final = 3000
-"""Over a whole run; settings that are known to work on small tasks take 2,000 to 10,000."""
-FEWEST_ROWS: Final = 32
-FEWEST_ROWS_ONCE: Final = 16
-"""Where each rollout is passed over only once or twice, its minibatches must do the work of the passes."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,28 @@ def _times(factor: float) -> str:
     return f"{said(factor)}x" if factor >= 1 else f"1/{said(1 / factor)}"
 
 
+def _replay_rate(chart: Chart, rate: float) -> Dose | None:
+    """For learners with a replay, which have no KL: a rate that suits all the gradient steps of the run."""
+    steps = chart.of(off_policy.gradient_steps)
+    known = steps == steps and steps >= 1
+    low, high = REPLAY_RATES
+    new = rounded(min(max(WALK / math.sqrt(steps if known else 1e5), low), high / 2 if chart.algo in ACTORS else high))
+    if new == rate:
+        return None
+    seen = f"a weight may wander by rate x √steps = {rate * math.sqrt(steps):.2g} in {steps:,.0f} gradient steps, where {WALK:g} is usual"
+    why = f"{seen if known else 'no gradient steps are known, so 100,000 are assumed'}: {_times(new / rate)} of {rate:g}, falling to 0"
+    return Dose({"algo.learning_rate": falling(new)}, why, "slower first steps" if new < rate else "watch that Q-values stay bounded")
+
+
 @formula
 def shorter_steps(chart: Chart) -> Dose | None:
     """A learning rate that shrinks the update to half a usual one: KL grows with its square."""
     rate, size = chart.real("algo.learning_rate") or chart.rate, chart.step_size
     if not rate or chart.setting("algo.optimizer") == "sgd":
         return None
+    if chart.algo in OFF_POLICY:
+        suited = _replay_rate(chart, rate)
+        return suited if suited is not None and suited.changes["algo.learning_rate"]["start"] < 0.7 * rate else None
     long = size == size and size > USUAL_STEP
     wanted = rate * math.sqrt(USUAL_STEP / size) if long else rate / 2
     # A policy that is already certain hardly moves in KL, however long its steps are: rate x steps must be plausible too.
@@ -106,6 +122,9 @@ def longer_steps(chart: Chart) -> Dose | None:
     rate, size = chart.real("algo.learning_rate") or chart.rate, chart.step_size
     if not rate:
         return None
+    if chart.algo in OFF_POLICY:
+        suited = _replay_rate(chart, rate)
+        return suited if suited is not None and suited.changes["algo.learning_rate"]["start"] > 1.4 * rate else None
     factor = min(math.sqrt(USUAL_STEP / max(size, 1e-9)), LARGEST_FACTOR) if size == size else 10.0
     most = _most(chart, MOST_RATE_STEPS)
     # A KL near the rounding of its own estimator cannot say how far to go; rate x steps can.
@@ -120,14 +139,15 @@ def longer_steps(chart: Chart) -> Dose | None:
 
 @formula
 def longer_still(chart: Chart) -> Dose | None:
-    """Three times that again, should it not be enough."""
+    """Three times that again, should it not be enough; a third of it with a replay, where the first dose is a high one."""
     first = longer_steps(chart)
     if first is None:
         return None
+    if chart.algo in OFF_POLICY:
+        new = rounded(first.changes["algo.learning_rate"]["start"] / 3)
+        return Dose({"algo.learning_rate": falling(new)}, "should the rate above be too high: a third of it", "slower")
     new = rounded(min(3 * first.changes["algo.learning_rate"]["start"], 2 * _most(chart, MOST_RATE_STEPS), RATES[1]))
-    return Dose(
-        {"algo.learning_rate": falling(new)}, "should the rate above not be high enough: three times it", "watch that KL stays below 0.03"
-    )
+    return Dose({"algo.learning_rate": falling(new)}, "should the rate above not be high enough: three times it", first.risk)
 
 
 def _most(chart: Chart, rate_steps: float) -> float:
@@ -165,6 +185,8 @@ def careful_rate(chart: Chart) -> Dose | None:
     rate = chart.real("algo.learning_rate")
     if not rate or chart.setting("algo.optimizer") == "sgd":
         return None
+    if chart.algo in OFF_POLICY:
+        return shorter_steps(chart)
     usual = min(RATE_STEPS / chart.updates, RATES[1]) if chart.algo == "ppo" else 0.5 * HIGHEST.get(chart.algo, RATES[1])
     plausible = usual / 4 <= rate <= 4 * usual
     new = rounded(rate / 2 if plausible else usual)
@@ -180,6 +202,31 @@ def steady_rate(chart: Chart) -> Dose | None:
         return None
     new = whole.changes["algo.learning_rate"]["start"]
     return Dose({"algo.learning_rate": new}, f"{new:g} all the way, so that no schedule can end it")
+
+
+@formula
+def cosine_to_a_tenth(chart: Chart) -> Dose | None:
+    """A rate that stays near its start for longer, and never ends: for runs that a straight fall to 0 stopped while they still rose."""
+    whole = whole_schedule(chart)
+    if whole is None:
+        return None
+    new = whole.changes["algo.learning_rate"]["start"]
+    value = {"start": new, "end": rounded(new / 10), "schedule": "cosine"}
+    return Dose(
+        {"algo.learning_rate": value},
+        f"a cosine stays above half of {new:g} for half of the run, and {value['end']:g} is left to learn with",
+    )
+
+
+@formula
+def warm_up(chart: Chart) -> Dose | None:
+    """Short steps at first, where only the first updates are too long: Adam's moments and the critic are not worth much yet."""
+    rate, early, later = chart.real("algo.learning_rate"), chart.early_kl, chart.later_kl
+    if not rate or not (early > EARLY_SPIKE * later and early > chart.step_scale):
+        return None
+    value = {**falling(rate), "warmup": 0.1}
+    why = f"KL {early:.2g} in the first tenth of the run and {later:.2g} after it: only the first steps are too long"
+    return Dose({"algo.learning_rate": value}, why, "slower first steps")
 
 
 @formula
@@ -223,136 +270,3 @@ def stop_at_kl(chart: Chart) -> Dose | None:
     usual = chart.step_scale if chart.step_scale == chart.step_scale else 0.02
     value = rounded(min(max(usual, 0.01), 0.03))
     return Dose({"algo.target_kl": value}, f"ends a rollout's epochs once the policy has moved {1.5 * value:g} in KL", "may waste data")
-
-
-# ── epochs, rollouts, minibatches ──
-
-
-@formula
-def fewer_epochs(chart: Chart) -> Dose | None:
-    """So many passes as the learning rate allows."""
-    epochs, rate = chart.count("algo.n_epochs"), chart.real("algo.learning_rate")
-    if chart.algo != "ppo" or not epochs:
-        return None
-    per_epoch = max(chart.updates // epochs, 1)
-    allowed = MOST_RATE_STEPS / (rate * per_epoch) if rate else 10.0
-    new = int(min(max(allowed, 3), 10, epochs - 1))
-    if new < 1:
-        return None
-    why = f"{epochs} passes push the policy away from the data it was collected with; {new} leave rate x steps at a usual size"
-    return Dose({"algo.n_epochs": new}, why, "uses each rollout less")
-
-
-@formula
-def more_updates(chart: Chart) -> Dose | None:
-    """Rollouts and minibatches that fit the budget: 128 policies or more, and some thousand gradient steps."""
-    budget, envs = chart.budget, chart.n_envs
-    if not budget or not chart.rollout:
-        return None
-    rollout = 1 << int(math.log2(min(max(budget / ROLLOUTS, 256), 2048)))
-    rollout = min(rollout, chart.rollout)
-    n_steps = max(rollout // envs, 5 if chart.algo == "a2c" else 16)
-    rollout = n_steps * envs
-    changes: dict[str, Any] = {} if n_steps == chart.count("algo.n_steps") else {"algo.n_steps": n_steps}
-    if chart.algo == "ppo":
-        rows = _rows(rollout, math.ceil(budget / rollout), chart.count("algo.n_epochs") or 10)
-        changes |= {} if rows == chart.batch_rows and not changes else {"algo.batch_size": rows}
-    before, after = math.ceil(budget / chart.rollout), math.ceil(budget / rollout)
-    why = f"{after} rollouts in the budget instead of {before}" if after != before else f"{after} rollouts in the budget"
-    steps = math.ceil(budget / rollout) * (chart.count("algo.n_epochs") or 1) * (rollout // changes.get("algo.batch_size", rollout))
-    return Dose(changes, f"{why}, about {steps} gradient steps", "noisier updates") if changes else None
-
-
-@formula
-def more_updates_if_few(chart: Chart) -> Dose | None:
-    """More and shorter rollouts where the budget holds only a few."""
-    few = chart.budget and chart.rollout and chart.budget / chart.rollout < ROLLOUTS / 4
-    return more_updates(chart) if few else None
-
-
-def _rows(rollout: int, rollouts: int, epochs: int) -> int:
-    """Minibatch rows that give the wanted number of gradient steps, and that divide the rollout."""
-    fewest = FEWEST_ROWS if epochs > 2 else FEWEST_ROWS_ONCE
-    pieces = 1
-    while rollout % (2 * pieces) == 0 and rollout // (2 * pieces) >= fewest and pieces * rollouts * epochs < GRADIENT_STEPS:
-        pieces *= 2
-    return rollout // pieces
-
-
-@formula
-def minibatches(chart: Chart) -> Dose | None:
-    """The same rollouts, each used ten times in small minibatches."""
-    rollout, epochs, budget = chart.rollout, chart.count("algo.n_epochs"), chart.budget
-    if chart.algo != "ppo" or not rollout or not budget or not epochs or epochs >= 10:
-        return None
-    rows = _divisor(rollout, max(rollout * math.ceil(budget / rollout) * 10 // (2 * GRADIENT_STEPS), 64))
-    return Dose(
-        {"algo.batch_size": rows, "algo.n_epochs": 10}, f"{10 * (rollout // rows)} gradient steps on each rollout", "larger steps: watch KL"
-    )
-
-
-@formula
-def more_epochs(chart: Chart) -> Dose | None:
-    """Each rollout used ten times."""
-    epochs = chart.count("algo.n_epochs")
-    if chart.algo != "ppo" or not epochs or epochs >= 10:
-        return None
-    return Dose({"algo.n_epochs": 10}, f"uses each rollout 10 times instead of {epochs}", "larger steps: watch KL")
-
-
-@formula
-def longer_rollouts(chart: Chart) -> Dose | None:
-    """256 transitions and more between updates, with as many gradient steps on them as before."""
-    if not chart.rollout:
-        return None
-    rollout = max(256, chart.rollout)
-    n_steps = math.ceil(rollout / chart.n_envs)
-    if n_steps == chart.count("algo.n_steps"):
-        return None
-    changes: dict[str, Any] = {"algo.n_steps": n_steps}
-    if chart.algo == "ppo" and chart.batch_rows:
-        changes["algo.batch_size"] = _divisor(n_steps * chart.n_envs, max(n_steps * chart.n_envs // 4, FEWEST_ROWS))
-    return Dose(changes, f"{n_steps * chart.n_envs} transitions per update instead of {chart.rollout}", "fewer updates")
-
-
-@formula
-def more_copies(chart: Chart) -> Dose | None:
-    """Longer rollouts by more copies of the environment, in four minibatches."""
-    steps, envs = chart.count("algo.n_steps"), chart.n_envs
-    if chart.algo != "ppo" or not steps or envs >= 8 or steps * envs >= 256:
-        return None
-    new = 8 * math.ceil(256 / (8 * steps))
-    changes = {"env.n_envs": new, "algo.batch_size": _divisor(new * steps, max(new * steps // 4, FEWEST_ROWS))}
-    return Dose(changes, f"{new * steps} transitions per update, from {new} places at once", "fewer updates")
-
-
-@formula
-def more_data(chart: Chart) -> Dose | None:
-    """Four times as much data per update: noise averages out."""
-    steps, budget = chart.count("algo.n_steps"), chart.budget
-    if not steps or (budget and 4 * steps * chart.n_envs > budget / 20):
-        return None
-    changes: dict[str, Any] = {"algo.n_steps": 4 * steps}
-    if chart.algo == "ppo" and chart.batch_rows and (chart.real("algo.batch_size") or 0) > 1:
-        changes["algo.batch_size"] = 4 * chart.batch_rows
-    return Dose(
-        changes, f"{4 * steps * chart.n_envs} transitions per update: a quarter of the noise's variance", "a quarter of the updates"
-    )
-
-
-def _divisor(rollout: int, wanted: int) -> int:
-    """The divisor of a rollout that lies nearest."""
-    return min((rows for rows in range(1, rollout + 1) if rollout % rows == 0), key=lambda rows: (abs(rows - wanted), -rows))
-
-
-@formula
-def more_envs(chart: Chart) -> Dose | None:
-    """The same rollout from more copies: a step of many costs little more than a step of one."""
-    steps, envs = chart.count("algo.n_steps"), chart.n_envs
-    waiting = chart.share_of_time("env", "act")
-    factor = 4 if steps and steps % 4 == 0 and steps >= 64 else 2
-    if not steps or steps % factor or steps < 32 or envs > 16 or not waiting > 0.5:
-        return None
-    changes = {"env.n_envs": factor * envs, "algo.n_steps": steps // factor}
-    return Dose(changes, f"stepping and acting take {100 * waiting:.0f} % of the time; the same rollout from {factor * envs} copies",
-                "shorter pieces of each episode")  # fmt: skip

@@ -6,7 +6,6 @@ from rlclinic.treatment.formulas import Dose, formula, rounded
 
 RENEWALS = 200
 """Copies of a Q-network to its target in a run: tuned settings lie between 100 and 5,000."""
-USUAL_RATE = {"sac": 3e-4, "tqc": 3e-4, "crossq": 1e-3}
 
 
 def _lag(chart: Chart) -> float:
@@ -75,10 +74,8 @@ def explore_less(chart: Chart) -> Dose | None:
 @formula
 def explore_longer(chart: Chart) -> Dose | None:
     """Random actions over a fifth of the run; noise, where actions are continuous."""
-    if chart.algo in ("td3", "ddpg"):
-        none = chart.setting("algo.action_noise") in (None, "none")
-        changes = {"algo.action_noise": "gaussian"} if none else {"algo.action_noise_std": 0.2}
-        return Dose(changes, "noise on every action, so that something new is tried")
+    if chart.algo in ACTORS:
+        return _more_noise(chart)
     share = chart.real("algo.exploration_fraction")
     if chart.algo not in Q_LEARNERS or share is None:
         return None
@@ -86,6 +83,21 @@ def explore_longer(chart: Chart) -> Dose | None:
     if (chart.real("algo.exploration_initial_eps") or 0.0) < 0.5:
         changes["algo.exploration_initial_eps"] = 1.0
     return Dose(changes, f"epsilon falls over {changes['algo.exploration_fraction']:.0%} of the run in place of {share:.1%}")
+
+
+def _more_noise(chart: Chart) -> Dose | None:
+    """Noise on actions: some where there was none, drifting for SAC, whose own is independent from step to step; else twice as much."""
+    if chart.setting("algo.action_noise") in (None, "none"):
+        if chart.algo in SOFT:
+            return Dose(
+                {"algo.action_noise": "ou", "algo.action_noise_std": 0.5},
+                "noise that pushes one way for a while gets further than the policy's own, which cancels out",
+                "acts worse while it trains",
+            )
+        return Dose({"algo.action_noise": "gaussian"}, "noise on every action, so that something new is tried")
+    std = chart.real("algo.action_noise_std") or 0.1
+    new = rounded(min(max(2 * std, 0.2), 0.5))
+    return Dose({"algo.action_noise_std": new}, f"{new:g} in place of {std:g}, for actions from -1 to 1") if new > std else None
 
 
 @formula
@@ -124,18 +136,17 @@ def cautious_values(chart: Chart) -> Dose | None:
 
 
 @formula
-def usual_replay_rate(chart: Chart) -> Dose | None:
-    """A learning rate as tuned settings of learners with a replay have it."""
-    rate, wanted = chart.real("algo.learning_rate"), USUAL_RATE.get(chart.algo, 1e-3)
-    if chart.algo not in OFF_POLICY or rate is None or 0.3 * wanted <= rate <= 3 * wanted:
-        return None
-    return Dose({"algo.learning_rate": wanted}, f"{wanted:g} in place of {rate:g}")
-
-
-@formula
 def third_of_the_rate(chart: Chart) -> Dose | None:
     """Steps a third as long, for values that run away at a usual rate."""
     rate = chart.real("algo.learning_rate")
     if chart.algo not in OFF_POLICY or rate is None:
         return None
     return Dose({"algo.learning_rate": rounded(rate / 3)}, f"a third of {rate:g}", "slower")
+
+
+@formula
+def td3_instead(chart: Chart) -> Dose | None:
+    """TD3, which was made to cure what DDPG's values suffer from."""
+    if chart.algo != "ddpg":
+        return None
+    return Dose({"algo.name": "td3"}, "the lower of two critics, smoothed targets and a policy that waits for them: DDPG's values run away")

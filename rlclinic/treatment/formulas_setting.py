@@ -6,8 +6,10 @@ from typing import Any
 
 from rlclinic.diagnosis import names, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.off_policy import OFF_POLICY
 from rlclinic.treatment.chart import Chart
-from rlclinic.treatment.formulas import ROLLOUTS, Dose, formula
+from rlclinic.treatment.formulas import Dose, formula
+from rlclinic.treatment.formulas_data import ROLLOUTS
 from rlclinic.treatment.formulas_terms import whole_episode
 
 
@@ -82,7 +84,7 @@ def start_undecided(chart: Chart) -> Dose | None:
 def start_with_noise(chart: Chart) -> Dose | None:
     """Action noise of the order of the action's range."""
     start = chart.real("net.log_std_init")
-    if not chart.continuous or (start is not None and -1.5 <= start <= 0.7):
+    if not chart.continuous or chart.algo in OFF_POLICY or (start is not None and -1.5 <= start <= 0.7):
         return None
     return Dose({"net.log_std_init": 0.0}, f"a deviation of 1 instead of {math.exp(min(max(start or 0.0, -20), 20)):.2g}")
 
@@ -91,7 +93,7 @@ def start_with_noise(chart: Chart) -> Dose | None:
 def start_wide(chart: Chart) -> Dose | None:
     """Wider actions at first, and pay for them until the goal was seen."""
     start = chart.real("net.log_std_init") or 0.0
-    if not chart.continuous or start >= 0.5:
+    if not chart.continuous or chart.algo in OFF_POLICY or start >= 0.5:
         return None
     changes: dict[str, Any] = {"net.log_std_init": 0.5}
     if (chart.real("algo.ent_coef") or 0.0) < 3e-3:
@@ -207,4 +209,7 @@ def steadier_evaluation(chart: Chart) -> Dose | None:
 @formula
 def ppo_instead(chart: Chart) -> Dose | None:
     """PPO, which uses each rollout several times and holds its steps short."""
-    return None if chart.algo == "ppo" else Dose({"algo.name": "ppo"}, "uses each rollout ten times, in steps that a clip range holds back")
+    if chart.algo == "ppo":
+        return None
+    why = "learns from fresh data only: no replay and no target network that could mislead it" if chart.algo in OFF_POLICY else ""
+    return Dose({"algo.name": "ppo"}, why or "uses each rollout ten times, in steps that a clip range holds back")

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from rlclinic.diagnosis import names
+from rlclinic.diagnosis.off_policy import OFF_POLICY
 from rlclinic.treatment.chart import Chart
 from rlclinic.treatment.formulas import SAFE_RATE_STEPS, Dose, falling, formula, rounded
 
@@ -58,7 +59,7 @@ def usual_gradient_limit(chart: Chart) -> Dose | None:
 def less_entropy(chart: Chart) -> Dose | None:
     """An entropy bonus that pulls a tenth as hard as the advantages."""
     coefficient = chart.real("algo.ent_coef") or 0.0
-    if coefficient <= 0:
+    if coefficient <= 0 or chart.algo in OFF_POLICY:
         return None
     share, value = chart.sentinel("grad_entropy_share"), chart.sentinel("grad_value_share")
     rest = 1.0 - (value if value == value and chart.setting("net.shared") else 0.0) - share
@@ -73,7 +74,9 @@ def less_entropy(chart: Chart) -> Dose | None:
 def no_entropy(chart: Chart) -> Dose | None:
     """No bonus at all."""
     coefficient = chart.real("algo.ent_coef") or 0.0
-    return Dose({"algo.ent_coef": 0.0}, "no bonus: should even a small one be too much", "explores less") if coefficient > 0 else None
+    if coefficient <= 0 or chart.algo in OFF_POLICY:
+        return None
+    return Dose({"algo.ent_coef": 0.0}, "no bonus: should even a small one be too much", "explores less")
 
 
 @formula
@@ -82,7 +85,8 @@ def more_entropy(chart: Chart) -> Dose | None:
     coefficient, spread = chart.real("algo.ent_coef") or 0.0, chart.sentinel("adv_std")
     unit = spread if chart.setting("algo.normalize_advantage") == "off" and spread == spread and spread > 0 else 1.0
     new = rounded(max(3 * coefficient, (0.003 if chart.continuous else 0.01) * unit))
-    if new > 0.1 * unit:
+    # SAC's temperature is another thing: it is learned, and has cures of its own.
+    if new > 0.1 * unit or chart.algo in OFF_POLICY:
         return None
     seen = f"entropy fell to {100 * chart.entropy_share:.0f} % of its maximum; " if chart.entropy_share == chart.entropy_share else ""
     return Dose({"algo.ent_coef": new}, f"{seen}{new:g} per nat against advantages of about {unit:.2g}", "too much keeps the policy random")
@@ -93,7 +97,7 @@ def entropy_that_falls(chart: Chart) -> Dose | None:
     """A bonus for looking around first and settling later."""
     coefficient = chart.real("algo.ent_coef") or 0.0
     new = rounded(max(3 * coefficient, 0.005 if chart.continuous else 0.03))
-    if new > 0.1:
+    if new > 0.1 or chart.algo in OFF_POLICY:
         return None
     value = {"start": new, "end": 0.0, "schedule": "linear"}
     return Dose({"algo.ent_coef": value}, f"{new:g} per nat at first, nothing at the end: look around, then settle", "slower first steps")

@@ -11,7 +11,7 @@ from rlclinic.diagnosis import engine, names
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import ConfigError
 from rlclinic.runs.history import History
-from rlclinic.treatment import formulas, optimize_search, sensitivity
+from rlclinic.treatment import formulas, formulas_data, optimize_search, sensitivity
 from rlclinic.treatment.arms import differences
 from rlclinic.treatment.chart import Chart
 from rlclinic.treatment.effects import Effects
@@ -56,7 +56,8 @@ def _proposed(ledger: Ledger, diagnosis: Diagnosis, histories: Sequence[History]
         yield from _entry(ledger, config, merged, "merged", "merged", why, given[0].cause)
     for rx in given[1:]:
         yield from _entry(ledger, config, rx.changes, f"rx{rx.number}", "prescription", rx.rationale, rx.cause)
-    yield from searched(ledger, changed_or_none(config, whole) or config)
+    # Whoever began with a replay may have reasons for it: points are drawn around what there is, not around another algorithm.
+    yield from searched(ledger, config if config.algo.loop == "off_policy" else changed_or_none(config, whole) or config)
 
 
 def _about_running(changes: Mapping[str, Any]) -> bool:
@@ -100,6 +101,9 @@ def neighbours(ledger: Ledger, histories: Sequence[History], config: Config, eff
         ("gamma", 0.5),
         ("gae_lambda", 2.0),
         ("gae_lambda", 0.5),
+        ("tau", 2.0),
+        ("tau", 0.5),
+        ("exploration_fraction", 0.5),
     ):
         setting, value = f"algo.{name}", values.get(name)
         if isinstance(value, float | int | Schedule):
@@ -174,7 +178,7 @@ def _data(chart: Chart) -> dict[str, Any]:
     """About 128 rollouts in the budget, each from at least four copies, in four minibatches."""
     envs = 1 << int(math.log2(min(max(chart.n_envs, 4), 32)))
     budget = chart.budget or 100_000
-    rollout = 1 << int(math.log2(min(max(budget / formulas.ROLLOUTS, 256), 2048)))
+    rollout = 1 << int(math.log2(min(max(budget / formulas_data.ROLLOUTS, 256), 2048)))
     steps = max(rollout // envs, 16)
     return {"env.n_envs": envs, "algo.n_steps": steps, "algo.batch_size": 1 / _MINIBATCHES, "algo.n_epochs": _EPOCHS}
 

@@ -8,6 +8,7 @@ from rlclinic.runs import trials
 from rlclinic.runs.store import Store
 from rlclinic.treatment import arms, trial
 from rlclinic.treatment.optimize_models import Best, Ledger, Round
+from rlclinic.treatment.sequential import NORMAL_FROM
 from rlclinic.treatment.study import Interrupted, Study
 from rlclinic.treatment.trial_models import Trial, TrialPlan
 
@@ -19,7 +20,12 @@ LOOKS: Final = 3
 FEWEST_PER_LOOK: Final = 5
 
 
-def cost(ledger: Ledger, looks: int = 1, per_look: int = PER_LOOK) -> int:
+def seeds(ledger: Ledger) -> tuple[int, int]:
+    """Seeds an arm per look: as many as are wanted, and the fewest that will do. A spread takes more to be seen at all."""
+    return (NORMAL_FROM, NORMAL_FROM) if ledger.outcome == "stability" else (PER_LOOK, FEWEST_PER_LOOK)
+
+
+def cost(ledger: Ledger, looks: int, per_look: int) -> int:
     """Env steps that a confirmation may take: the start is taken to miss the threshold, the best to do as it did."""
     best = ledger.best
     treated = best.score * 1.5 if best is not None and ledger.outcome == "steps" else ledger.run_env_steps
@@ -28,14 +34,14 @@ def cost(ledger: Ledger, looks: int = 1, per_look: int = PER_LOOK) -> int:
 
 def reserve(ledger: Ledger) -> int:
     """What a search keeps back for its confirmation."""
-    return min(2 * PER_LOOK * ledger.run_env_steps, ledger.budget // 3)
+    return min(2 * seeds(ledger)[0] * ledger.run_env_steps, ledger.budget // 3)
 
 
 def planned(ledger: Ledger, best: Best) -> Round | None:
     """A confirmation that is still affordable; None if there is nothing to confirm, or no error or budget left."""
     made = len(ledger.confirmations)
     already = any(each.entries[0].name == best.entry.name for each in ledger.confirmations)
-    if best.entry.source == "start" or already or made >= len(SHARES) or ledger.left < cost(ledger, 1, FEWEST_PER_LOOK):
+    if best.entry.source == "start" or already or made >= len(SHARES) or ledger.left < cost(ledger, 1, seeds(ledger)[1]):
         return None
     return Round(number=len(ledger.rounds) + 1, kind="confirm", seeds=(), entries=(best.entry,), alpha=SHARES[made] * ledger.alpha)
 
@@ -64,8 +70,9 @@ def _existing(store: Store, ledger: Ledger, current: Round) -> str | None:
 def _plan(ledger: Ledger, current: Round) -> TrialPlan:
     entry = current.entries[0]
     start, best = Config(**ledger.start), entry.made()
-    affordable = ledger.left // max(cost(ledger, 1), 1)
-    per_look = PER_LOOK if affordable >= 1 else FEWEST_PER_LOOK
+    wanted, fewest = seeds(ledger)
+    affordable = ledger.left // max(cost(ledger, 1, wanted), 1)
+    per_look = wanted if affordable >= 1 else fewest
     return trial.plan(
         arms.control(start),
         [arms.against(start, best, entry.name)],

@@ -31,6 +31,8 @@ def _horizon(low: float, high: float) -> Place:
 
 def space(config: Config) -> dict[str, Place]:
     """What is searched: the settings that decide most about learning, over the ranges that tuned settings span."""
+    if config.algo.loop == "off_policy":
+        return _replay_space(config)
     shared: dict[str, Place] = {
         "algo.learning_rate": lambda at: {"start": _log(1e-4, 1e-2)(at), "end": 0.0, "schedule": "linear"},
         "algo.gamma": _horizon(10, 1000),
@@ -47,6 +49,24 @@ def space(config: Config) -> dict[str, Place]:
         "algo.n_epochs": _one_of(4, 7, 10, 15, 20),
         "algo.clip_range": _log(0.1, 0.4),
     }
+
+
+def _replay_space(config: Config) -> dict[str, Place]:
+    """The same for learners with a replay; their targets are copied, or follow."""
+    known = config.algo.model_dump()
+    found: dict[str, Place] = {
+        "algo.learning_rate": lambda at: {"start": _log(1e-4, 5e-3)(at), "end": 0.0, "schedule": "linear"},
+        "algo.gamma": _horizon(10, 1000),
+        "algo.batch_size": _one_of(32, 64, 128, 256),
+        "algo.train_freq": _one_of(1, 4, 16),
+        "algo.gradient_steps": _one_of(1, -1),
+        "env.normalize_reward": _one_of(False, True),
+    }
+    if "exploration_fraction" in known:
+        budget = config.run.max_env_steps
+        copies = [int(min(max(budget / times, 10), 10_000)) for times in (2000, 500, 200, 50)]
+        return found | {"algo.target_update_interval": _one_of(*copies), "algo.exploration_fraction": _log(0.05, 0.5)}
+    return found | ({"algo.tau": _log(0.002, 0.05)} if "tau" in known else {})
 
 
 def halton(index: int, dimensions: int, shift: float = 0.0) -> list[float]:

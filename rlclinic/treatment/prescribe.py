@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from rlclinic.comparison.frameworks import DEFAULTS
 from rlclinic.config import ALGORITHMS, Config, to_record
 from rlclinic.diagnosis.case import first_value
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy
@@ -210,11 +211,12 @@ def _distinct(scored: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _about(setting: str, value: Any) -> str:
-    """A setting with its value to within half a decade; discounts by how far they look ahead."""
+    """A setting with its value to within half a decade, and how it goes on from there; discounts by how far they look ahead."""
     number = first_value(value)
+    course = f" {value.get('schedule')} {bool(value.get('end'))} {bool(value.get('warmup'))}" if isinstance(value, Mapping) else ""
     if setting in _DISCOUNTS and number is not None and number < 1:
         number = 1 / (1 - number)
-    return f"{setting} {round(2 * math.log10(number))}" if number is not None and number > 0 else setting
+    return f"{setting} {round(2 * math.log10(number))}{course}" if number is not None and number > 0 else setting
 
 
 # ── the prescription ──
@@ -238,9 +240,7 @@ def _prescription(
         title=title(each.changes, current) or each.text,
         changes=dict(each.changes),
         current=current,
-        rationale=each.text
-        if each.changes
-        else f"{each.cause.title}: the cure lies in the code or in the environment, so no trial can try it",
+        rationale=each.text if each.changes else _advice(each),
         evidence=_evidence(each.cause, diagnosis),
         expected=expected,
         effect=effect_class(expected),
@@ -248,6 +248,13 @@ def _prescription(
         priority=_priority(each, diagnosis),
         foreign=translate.spell(each.changes, source, config) if each.changes else None,
     )
+
+
+def _advice(each: Candidate) -> str:
+    """Why something is said and not set."""
+    where = "the cure lies in the code or in the environment, so no trial can try it"
+    row = cures.table().get(each.cause.id)
+    return f"should no setting help: then {where}" if row is not None and row.do else f"{each.cause.title}: {where}"
 
 
 def title(changes: Mapping[str, Any], current: Mapping[str, Any]) -> str:
@@ -287,7 +294,8 @@ def effect_class(expected: Expected | None) -> EffectClass:
 
 
 def stand_in(histories: Sequence[History]) -> Config | None:
-    """A config with the settings that a foreign run logged, ours where it logged none; None if we do not have its algorithm.
+    """A config with the settings that a foreign run logged; its framework's defaults, then ours, where it logged none. None if we
+    do not have its algorithm.
 
     Settings that do not fit ours are left out: a trial with this config is our trainer with translated settings.
     """
@@ -298,13 +306,24 @@ def stand_in(histories: Sequence[History]) -> Config | None:
     # A minibatch of the whole rollout fits any rollout; the run's own comes last, when its rollout is known.
     settings |= {"algo.batch_size": 1.0} if first.algo == "ppo" else {}
     config = _nested(settings)
-    logged = {"run.max_env_steps": first.max_env_steps, "spec.threshold": first.threshold, **first.settings}
+    logged = {"run.max_env_steps": first.max_env_steps, "spec.threshold": first.threshold, **_usual_there(first), **first.settings}
     known = {key: value for key, value in logged.items() if value is not None and key.partition(".")[0] in _SECTIONS and key not in _FIXED}
     for key in sorted(known, key=lambda name: (name == "algo.batch_size", name)):
         made = _nested({**settings, key: known[key]})
         if made is not None:
             settings, config = {**settings, key: known[key]}, made
     return config
+
+
+def _usual_there(run: History) -> dict[str, Any]:
+    """What a run has most likely had where its log is silent: its framework's defaults, and a rollout as long as its iterations were."""
+    found = dict(DEFAULTS.get((run.source, run.algo or ""), {}))
+    iterations = run.series.get("epoch")
+    if "algo.n_steps" in found and "algo.n_steps" not in run.settings and iterations is not None and len(iterations):
+        rollout = round(float(iterations.steps[-1]) / max(float(iterations.values[-1]), 1.0))
+        envs = run.settings.get("env.n_envs", found.get("env.n_envs", 1))
+        found["algo.n_steps"] = max(rollout // max(int(envs), 1), 1)
+    return found
 
 
 def _nested(settings: Mapping[str, Any]) -> Config | None:

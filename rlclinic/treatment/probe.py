@@ -1,12 +1,14 @@
 """The cheapest experiment that tells two causes apart: what is changed, what each cause predicts, and which of them gained.
 
-An experiment trains a few short runs and reads one number. Four kinds:
+An experiment trains a few short runs, or none, and reads one number. Six kinds:
 
 cures   the same seeds from the start, each with the cure of one cause: the runs themselves are the control, since without a
         change they would repeat bit for bit
 fork    the same from the best checkpoint on, before things went wrong; a control fork repeats the original
 task    the same settings on a task so small that any sound learner masters it: is it the learner, or the environment?
 noise   the gradient of whole rollouts beside that of quarters, with the policy held still: how much of it is noise?
+critic  the policy held still while its critic learns, and the critic frozen while the policy does: which of them fails?
+baselines  the environment played at random, with actions that never change, and by hand: does it matter what is done?
 """
 
 import json
@@ -15,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from rlclinic.config import Config, PPOConfig, from_record, to_record
+from rlclinic.config import A2CConfig, Config, PPOConfig, from_record, to_record
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Cause, Diagnosis
@@ -24,6 +26,7 @@ from rlclinic.runs import studies
 from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
+from rlclinic.treatment import probe_baselines
 from rlclinic.treatment import study as studying
 from rlclinic.treatment.prescribe import prescribe
 from rlclinic.treatment.prescription import Prescription, changed
@@ -37,7 +40,13 @@ SEEDS: Final = 2
 SHARE: Final = 0.4
 """Of a run that an experiment trains."""
 TASK_ROLLOUTS: Final = 40
+TASK_REPLAY_STEPS: Final = 4_000
+"""Env steps of a learner with a replay on a task with a known answer."""
 NOISE_ROLLOUTS: Final = 10
+BASELINE_EPISODES: Final = 40
+"""Of each baseline, about: those that always do the same are several."""
+LONGEST_EPISODE: Final = 2_000
+"""Of a task without a time limit."""
 STILL: Final = 1e-9
 """A learning rate that leaves the policy where it is."""
 _BY_HAND: Final = frozenset({"unknown", "budget-too-small", "unlucky-seed"})
@@ -70,6 +79,10 @@ def propose(diagnosis: Diagnosis, group: Group, config: Config) -> Experiment | 
     cures = {id: rx for id in (first.id, second.id) if (rx := _cure(given, id)) is not None}
     kind = kind_for(first.id, second.id)
     arms = [Arm(name=f"cure of {id}", cause=id, changes=rx.changes) for id, rx in cures.items() if id not in _BY_HAND]
+    if kind == "baselines":
+        return _baselines(first, second, group, config)
+    if kind == "critic" and isinstance(config.algo, PPOConfig | A2CConfig) and not config.net.shared:
+        return _critic(first, second, group, config)
     if kind == "noise" and isinstance(config.algo, PPOConfig) and config.rollout_size % 4 == 0:
         return _noise(first, second, group, config)
     if kind == "task" or not arms:
@@ -84,8 +97,11 @@ def _cure(given: Sequence[Prescription], cause: str) -> Prescription | None:
 
 
 def _checkpoints(runs: Sequence[Run], config: Config, arms: Sequence[Arm]) -> tuple[str, ...]:
-    """The best checkpoint of each run, if enough of the run lies behind it and only numbers change."""
-    if any(not setting.startswith("algo.") for arm in arms for setting in arm.changes):
+    """The best checkpoint of each run, if enough of the run lies behind it and only numbers change.
+
+    Learners with a replay keep theirs with the newest checkpoint only: from an older one nothing would repeat.
+    """
+    if config.algo.loop == "off_policy" or any(not setting.startswith("algo.") for arm in arms for setting in arm.changes):
         return ()
     found = [next((each for each in run.checkpoints if each.best and each.valid), None) for run in runs]
     enough = all(each is not None and each.step <= (1 - SHARE / 2) * config.run.max_env_steps for each in found)
@@ -125,8 +141,15 @@ def _task(first: Cause, second: Cause, group: Group, config: Config) -> Experime
     """The settings as they are on a task with a known answer."""
     continuous = any(Case(of_run(run)).has("train/sentinel/action_std_max") for run in group.runs[:1])
     task = "probe:continuous" if continuous else "probe:5"
-    steps = TASK_ROLLOUTS * config.rollout_size
     record = to_record(config)
+    steps = TASK_ROLLOUTS * config.rollout_size
+    if config.algo.loop == "off_policy":
+        # The same settings on a shorter run: random actions, and copies of the target, must fit into it.
+        steps = TASK_REPLAY_STEPS
+        record["algo"]["learning_starts"] = min(record["algo"]["learning_starts"], steps // 20)
+        if "target_update_interval" in record["algo"]:
+            share = steps / config.run.max_env_steps
+            record["algo"]["target_update_interval"] = max(1, round(record["algo"]["target_update_interval"] * min(share, 1.0)))
     record["env"] = {"id": task, "n_envs": config.env.n_envs}
     record["spec"] = {"threshold": MASTERED}
     record["run"] |= {"max_env_steps": steps, "eval_every_env_steps": max(1, steps // 4), "eval_episodes": 40, "stop_at_threshold": False}
@@ -175,6 +198,47 @@ def _noise(first: Cause, second: Cause, group: Group, config: Config) -> Experim
     )
 
 
+def _critic(first: Cause, second: Cause, group: Group, config: Config) -> Experiment:
+    """The same seeds from the start, with one of the two networks left as it begins."""
+    span = int(SHARE * config.run.max_env_steps)
+    algo = to_record(config)["algo"]
+    rate = algo["value_lr"] if algo["value_lr"] is not None else algo["learning_rate"]
+    return Experiment(
+        kind="critic",
+        causes=(first.id, second.id),
+        titles=(first.title, second.title),
+        before=(first.probability, second.probability),
+        question="can the critic learn the values of a policy that stands still, and does the policy learn better without it?",
+        group=group.id,
+        arms=(
+            Arm(name="critic alone", cause="", changes={"algo.learning_rate": STILL, "algo.value_lr": rate}),
+            Arm(name="frozen critic", cause="", changes={"algo.value_lr": STILL}),
+        ),
+        seeds=tuple(run.seed for run in group.runs[:SEEDS]),
+        until_env_steps=span,
+        run_env_steps=span,
+        config=to_record(config),
+    )
+
+
+def _baselines(first: Cause, second: Cause, group: Group, config: Config) -> Experiment:
+    """Policies that learn nothing, on the environment as it is."""
+    limit = config.env.max_episode_steps or config.spec.max_episode_steps or LONGEST_EPISODE
+    return Experiment(
+        kind="baselines",
+        causes=(first.id, second.id),
+        titles=(first.title, second.title),
+        before=(first.probability, second.probability),
+        question=f"does it matter what is done in {config.env.id}, and does what was learned beat doing it at random?",
+        group=group.id,
+        arms=tuple(Arm(name=name, cause="", changes={}) for name in ("random", "always the same", "by hand")),
+        seeds=(0,),
+        until_env_steps=0,
+        run_env_steps=BASELINE_EPISODES * min(limit, LONGEST_EPISODE),
+        config=to_record(config),
+    )
+
+
 # ── carrying it out ──
 
 
@@ -187,6 +251,8 @@ def run(
     cores: int | None = None,
 ) -> Probed:
     """Train the experiment's runs and say which cause gained; study.Interrupted if `stop` says so."""
+    if experiment.kind == "baselines":
+        return probe_baselines.run(store, experiment)
     id = studies.reserve(store, "probe")
     work = Study(store, "probe", id, **({"cores": cores} if cores else {}), watch=watch, stop=stop)
     base = from_record(experiment.config)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-Kind = Literal["cures", "fork", "task", "noise"]
+Kind = Literal["cures", "fork", "task", "noise", "critic", "baselines"]
 
 _MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
 
@@ -58,7 +58,8 @@ class Reading(BaseModel):
     value: float | None
     control: float | None
     gain: float | None
-    """In shares of the way from the first return to the threshold; of a task, the share that was mastered."""
+    """In shares of the way from the first return to the threshold; of a task, the share that was mastered; of a critic alone, the
+    share of the returns that it explains."""
 
 
 class Probed(BaseModel):

@@ -1,30 +1,26 @@
 """What the runs of an experiment say about the two causes: readings, and the probabilities after them."""
 
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from statistics import fmean
 from typing import Final
 
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.names import EVAL_RETURN, GRAD_NORM, RETURN
+from rlclinic.diagnosis.names import EVAL_RETURN, EXPLAINED_VARIANCE, GRAD_NORM, RETURN
 from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.probe_models import Arm, Experiment, Probed, Reading
+from rlclinic.treatment.probe_odds import Odds, likelihood, listed, odds, of_a_kind, speaks
 
 MASTERED: Final = 0.9
-STRONG: Final = 6.0
-"""How much likelier a cause becomes (or less likely) when its prediction clearly holds (or fails)."""
+EXPLAINS: Final = (0.2, 0.6)
+"""Explained variance of a critic on a policy that stands still: below the first it learns nothing, above the second it works."""
 NOISY: Final = (1.0, 8.0)
 """Rollouts that it would take to see the gradient through its noise: below the first it is clear, above the second it is lost."""
-Odds = tuple[tuple[float, float], str, str]
-"""Probabilities after, the cause that gained, and why."""
 
 
 def concluded(store: Store, id: str, experiment: Experiment, groups: Mapping[str, Group]) -> Probed:
@@ -36,8 +32,11 @@ def concluded(store: Store, id: str, experiment: Experiment, groups: Mapping[str
     elif experiment.kind == "noise":
         readings = [_noisy(experiment, groups)]
         after, gained, text = judged_noise(experiment, readings[0])
+    elif experiment.kind == "critic":
+        readings = [_explained(experiment, groups["critic alone"], original), _helped(experiment, experiment.arms[1], groups, original)]
+        after, gained, text = judged_critic(experiment, *readings)
     else:
-        readings = [_helped(experiment, arm, groups[arm.name], original) for arm in experiment.arms if arm.cause]
+        readings = [_helped(experiment, arm, groups, original) for arm in experiment.arms if arm.cause]
         after, gained, text = _judged_cures(experiment, readings)
     control = groups.get("control")
     return Probed(
@@ -57,10 +56,10 @@ def _begun(run: Run) -> int:
     return int((run.parent or "@0").partition("@")[2] or 0)
 
 
-def _helped(experiment: Experiment, arm: Arm, group: Group, original: Mapping[int, Run]) -> Reading:
+def _helped(experiment: Experiment, arm: Arm, groups: Mapping[str, Group], original: Mapping[int, Run]) -> Reading:
     """By how much an arm's return is above the original's at the same step, seed by seed."""
     gains, ours, theirs = [], [], []
-    for run in group.runs:
+    for run in groups[arm.name].runs:
         base = original.get(run.seed)
         if base is None:
             continue
@@ -78,9 +77,9 @@ def _helped(experiment: Experiment, arm: Arm, group: Group, original: Mapping[in
     return Reading(arm=arm.name, cause=arm.cause, value=value, control=control, gain=gain)
 
 
-def level(run: Run, until: int) -> float | None:
-    """The training return over the last fifth of the steps up to `until`."""
-    steps, values = run.metrics.series(RETURN)
+def level(run: Run, until: int, name: str = RETURN) -> float | None:
+    """The training return, or another series, over the last fifth of the steps up to `until`."""
+    steps, values = run.metrics.series(name)
     kept = values[(steps <= until) & (steps > 0.8 * until) & np.isfinite(values)]
     return float(np.median(kept)) if len(kept) else None
 
@@ -88,29 +87,12 @@ def level(run: Run, until: int) -> float | None:
 def _judged_cures(experiment: Experiment, readings: Sequence[Reading]) -> Odds:
     gains = {reading.cause: reading.gain for reading in readings if reading.gain is not None}
     factors = tuple(likelihood(gains.get(cause)) for cause in experiment.causes)
-    after = updated(experiment.before, factors)
     said = [
         f"the cure of {title} {'gains' if gain > 0 else 'loses'} {abs(gain):.0%} of the way"
         for cause, title in zip(experiment.causes, experiment.titles, strict=True)
         if (gain := gains.get(cause)) is not None
     ]
-    return after, _gained(experiment, after), "; ".join(said) or "nothing could be read"
-
-
-def likelihood(gain: float | None) -> float:
-    """How much likelier a cause is, given what its cure gained: nothing is against it, a fifth of the way is for it."""
-    if gain is None:
-        return 1.0
-    share = min(max(gain / 0.2, 0.0), 1.0)
-    return STRONG ** (2 * share - 1)
-
-
-def updated(before: tuple[float, float], factors: Sequence[float]) -> tuple[float, float]:
-    """Two probabilities after their evidence; together they keep the mass that they had."""
-    total = sum(before)
-    weights = [chance * factor for chance, factor in zip(before, factors, strict=True)]
-    first, second = (total * weight / sum(weights) for weight in weights) if sum(weights) > 0 else before
-    return round(first, 4), round(second, 4)
+    return odds(experiment, factors, "; ".join(said) or "nothing could be read")
 
 
 def _mastered(experiment: Experiment, groups: Mapping[str, Group]) -> Reading:
@@ -128,17 +110,10 @@ def judged_task(experiment: Experiment, reading: Reading) -> Odds:
     if inner[0] == inner[1]:
         word = "masters" if reading.gain >= 0.5 else "fails"
         return experiment.before, "", f"it {word} the task, which speaks for neither"
-    speaks = STRONG ** (1 - 2 * reading.gain)
-    after = updated(experiment.before, tuple(speaks if each else 1 / speaks for each in inner))
+    factor = speaks(1 - reading.gain)
     where = "the environment is left" if reading.gain >= 0.5 else "the fault is in the learner or its settings"
-    return after, _gained(experiment, after), f"{experiment.arms[0].name} ends at {reading.value:.2g} of 1: {where}"
-
-
-@cache
-def listed(name: str) -> frozenset[str]:
-    """Causes of a kind: those that lie in the environment, those in which data is too noisy."""
-    raw = json.loads((files("rlclinic.treatment") / "probes.json").read_text("utf-8"))
-    return frozenset(raw[name])
+    text = f"{experiment.arms[0].name} ends at {reading.value:.2g} of 1: {where}"
+    return odds(experiment, tuple(factor if each else 1 / factor for each in inner), text)
 
 
 def noise_scale(small: float, small_rows: float, big: float, big_rows: float) -> float:
@@ -173,19 +148,32 @@ def judged_noise(experiment: Experiment, reading: Reading) -> Odds:
         return experiment.before, "", "nothing could be read"
     low, high = NOISY
     lost = min(max((reading.gain - low) / (high - low), 0.0), 1.0)
-    named = tuple(cause in listed("noise") for cause in experiment.causes)
     text = f"the gradient is half noise at {reading.value:.0f} rows; a rollout has {reading.control:.0f}"
-    if named[0] == named[1]:
-        return experiment.before, "", f"{text}, which speaks for neither"
-    speaks = STRONG ** (2 * lost - 1)
-    after = updated(experiment.before, tuple(speaks if each else 1 / speaks for each in named))
-    return after, _gained(experiment, after), text
+    return of_a_kind(experiment, "noise", lost, text)
 
 
-def _gained(experiment: Experiment, after: tuple[float, float]) -> str:
-    rise = [new - old for new, old in zip(after, experiment.before, strict=True)]
-    place = max(range(2), key=lambda index: rise[index])
-    return experiment.causes[place] if rise[place] > 0.02 else ""
+def _explained(experiment: Experiment, group: Group, original: Mapping[int, Run]) -> Reading:
+    """How much of the returns of a policy that stands still its critic explains, beside the original's."""
+    until = experiment.until_env_steps
+    runs = [run for run in group.runs if run.seed in original]
+    ours = [value for run in runs if (value := level(run, min(until, run.status.env_steps), EXPLAINED_VARIANCE)) is not None]
+    theirs = [value for run in runs if (value := level(original[run.seed], until, EXPLAINED_VARIANCE)) is not None]
+    value, control = (fmean(values) if values else None for values in (ours, theirs))
+    return Reading(arm="critic alone", cause="", value=value, control=control, gain=value)
+
+
+def judged_critic(experiment: Experiment, alone: Reading, frozen: Reading) -> Odds:
+    """A critic that cannot learn the values of one fixed policy, or that is better left as it was, is at fault itself."""
+    if alone.value is None:
+        return experiment.before, "", "nothing could be read"
+    low, high = EXPLAINS
+    blind = (high - alone.value) / (high - low)
+    text = f"with the policy held still, the critic explains {alone.value:.0%} of the returns"
+    if frozen.gain is not None:
+        # A policy that learns more without its critic was misled by it.
+        blind = max(blind, (frozen.gain - 0.1) / 0.2)
+        text += f"; with the critic frozen, the policy {'gains' if frozen.gain > 0 else 'loses'} {abs(frozen.gain):.0%} of the way"
+    return of_a_kind(experiment, "critic", blind, text)
 
 
 def _repeated(control: Group, original: Mapping[int, Run]) -> bool:

@@ -4,6 +4,7 @@ Numbers are per-member hyperparameters, so all arms train as one program; all ar
 their differences smaller than their noise.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rlclinic import stats
 from rlclinic.config import Config, from_record, numbers, to_record
 from rlclinic.config.schedule import Schedule
 from rlclinic.errors import ConfigError, UsageError
@@ -19,6 +19,7 @@ from rlclinic.runs import studies, trials
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.runs.summary import GroupSummary
+from rlclinic.treatment import sensitivity_effects
 from rlclinic.treatment import study as studying
 from rlclinic.treatment.prescription import changed, spelled, worded
 from rlclinic.treatment.study import Study
@@ -28,6 +29,8 @@ FACTORS: Final = (2.0, 4.0)
 SEEDS: Final = 4
 VTRACE: Final = ("rho_clip", "c_clip")
 """Numbers without a meaning under other advantages."""
+PRIORITIES: Final = ("priority_alpha", "priority_beta")
+"""Numbers without a meaning where nothing is drawn by priority."""
 HORIZONS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
 """Settings whose distance from 1 is what counts: 1 / (1 - value) steps ahead."""
 SHAPES: Final = ("env.n_envs", "algo.n_steps", "algo.batch_size", "algo.n_epochs")
@@ -167,7 +170,9 @@ def _judged(config: Config) -> Config:
 
 
 def _settings(config: Config, shapes: bool) -> dict[str, Any]:
-    idle = VTRACE if getattr(config.algo, "advantage", "vtrace") != "vtrace" else ()
+    idle: tuple[str, ...] = VTRACE if getattr(config.algo, "advantage", "vtrace") != "vtrace" else ()
+    if not (getattr(config.algo, "segment_length", 0) or getattr(config.algo, "prioritized", False)):
+        idle += PRIORITIES
     found: dict[str, Any] = {f"algo.{name}": value for name, value in numbers(config.algo).items() if name not in idle}
     algo = to_record(config)["algo"]
     if shapes:
@@ -259,11 +264,15 @@ def carry_out(
         return begun
     work = Study(store, "sensitivity", begun.id, **({"cores": cores} if cores else {}), watch=watch, stop=stop)
     studying.forget_half_made(work)
-    config = from_record(begun.config)
-    cells = {BASE: config} | {arm.name: changed(config, {arm.setting: arm.value}) for arm in begun.arms}
-    finished = analysed(begun, studying.train(work, cells, begun.seeds))
+    finished = analysed(begun, studying.train(work, cells(begun), begun.seeds))
     _write(store, finished)
     return finished
+
+
+def cells(study: Sensitivity) -> dict[str, Config]:
+    """Every config that a study trains, by the name of its arm."""
+    config = from_record(study.config)
+    return {BASE: config} | {arm.name: changed(config, {arm.setting: arm.value}) for arm in study.arms}
 
 
 def _write(store: Store, found: Sensitivity) -> None:
@@ -291,31 +300,29 @@ def analysed(begun: Sensitivity, groups: Mapping[str, Group]) -> Sensitivity:
 
 
 def _row(begun: Sensitivity, arm: Arm, base: GroupSummary, tried: GroupSummary, group: str) -> Row:
-    effect, low, high = _steps(begun, base, tried) if begun.measure == "steps" else _returns(base, tried)
-    neutral = 1.0 if begun.measure == "steps" else 0.0
+    steps = begun.measure == "steps"
+    ours, theirs = (_scores(side, steps) for side in (tried, base))
+    if steps:
+        reached = [[None if math.isinf(score) else int(score) for score in side] for side in (ours, theirs)]
+        effect, low, high = sensitivity_effects.of_steps(reached[0], reached[1], _horizon(begun, base, tried))
+    else:
+        effect, low, high = sensitivity_effects.of_returns(ours, theirs)
+    neutral = 1.0 if steps else 0.0
     verdict: Literal["better", "worse", "no difference seen"] = "no difference seen"
-    if low is not None and high is not None and not low <= neutral <= high:
-        verdict = "better" if (high < neutral) == (begun.measure == "steps") else "worse"
-    reached = None if base.threshold is None else tried.n_reached
-    return Row(arm=arm, group=group, n=tried.n_seeds, reached=reached, effect=effect, low=low, high=high, verdict=verdict)
+    if low is not None and high is not None and not low <= neutral <= high and sensitivity_effects.differs(ours, theirs):
+        verdict = "better" if (high < neutral) == steps else "worse"
+    solved = None if base.threshold is None else tried.n_reached
+    return Row(arm=arm, group=group, n=tried.n_seeds, reached=solved, effect=effect, low=low, high=high, verdict=verdict)
 
 
-def _steps(begun: Sensitivity, base: GroupSummary, tried: GroupSummary) -> tuple[float | None, float | None, float | None]:
-    ours, theirs = ([seed.reached_at for seed in side.seeds] for side in (tried, base))
+def _scores(side: GroupSummary, steps: bool) -> list[float]:
+    """Steps to the threshold by seed, infinite where it was never reached; else final returns."""
+    return [math.inf if seed.reached_at is None else float(seed.reached_at) for seed in side.seeds] if steps else list(_finals(side))
+
+
+def _horizon(begun: Sensitivity, base: GroupSummary, tried: GroupSummary) -> float:
     ends = [float(step) for side in (tried, base) for seed in side.seeds for step in [*seed.steps[-1:]]]
-    horizon = max([float(begun.config["run"]["max_env_steps"]), *ends])
-    if not ours or not theirs:
-        return None, None, None
-    found = stats.restricted_mean_ratio(ours, theirs, horizon)
-    return found.value, found.low, found.high
-
-
-def _returns(base: GroupSummary, tried: GroupSummary) -> tuple[float | None, float | None, float | None]:
-    ours, theirs = (list(_finals(side)) for side in (tried, base))
-    if len(ours) < 2 or len(theirs) < 2:
-        return None, None, None
-    found = stats.bootstrap_difference(ours, theirs)
-    return found.value, found.low, found.high
+    return max([float(begun.config["run"]["max_env_steps"]), *ends])
 
 
 def _finals(side: GroupSummary) -> Iterator[float]:

@@ -27,6 +27,10 @@ Call = Literal["better", "worse", "equivalent"]
 Test = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Statistics of supposed effects; about standard normal where the supposed effect is the true one."""
 
+NORMAL_FROM: Final = 8
+"""Seeds an arm per look from which on the statistic is near enough to a normal one."""
+SIMULATED: Final = 40_000
+"""Trials of equal arms by which bounds for fewer seeds are found."""
 PERMUTATIONS: Final = 4_000
 _LARGEST_RATIO: Final = 64.0
 _GRID: Final = 97
@@ -59,14 +63,22 @@ class Rule:
     @property
     def bounds(self) -> tuple[float, ...]:
         """What the statistic must pass at each look, so that all looks together err in `alpha` of the trials of equal arms."""
-        return _bounds(self.kind, self.looks, self.alpha)
+        return _bounds(self.kind, self.looks, self.alpha, min(self.per_look, NORMAL_FROM))
 
 
 @lru_cache(maxsize=64)
-def _bounds(kind: RuleName, looks: int, alpha: float) -> tuple[float, ...]:
-    if kind == "pocock":
-        return (stats.pocock_bound(looks, alpha),) * looks
-    return tuple(stats.obrien_fleming_bounds(looks, alpha))
+def _bounds(kind: RuleName, looks: int, alpha: float, per_look: int) -> tuple[float, ...]:
+    one = stats.pocock_bound(looks, alpha) if kind == "pocock" else 0.0
+    bounds = (one,) * looks if kind == "pocock" else tuple(stats.obrien_fleming_bounds(looks, alpha))
+    if per_look >= NORMAL_FROM:
+        return bounds
+    # Ranks of a few seeds take a few values only, and those at the end are likelier than a normal's: three against three differ
+    # completely in one of ten trials of equal arms. The bounds are raised until that is rare enough, or cannot happen.
+    rng = np.random.default_rng(20_240_229)
+    control, treatment = (rng.random((looks, SIMULATED, per_look)) for _ in range(2))
+    sizes = [np.abs(statistics(control[:look], treatment[:look])) / limit for look, limit in enumerate(bounds, 1)]
+    raised = float(np.quantile(np.max(sizes, axis=0), 1.0 - alpha, method="higher"))
+    return tuple(limit * max(1.0, raised * (1.0 + 1e-9)) for limit in bounds)
 
 
 # ── the statistic ──
@@ -124,9 +136,22 @@ def bound(control: Strata, treatments: Mapping[str, Strata], rule: Rule, look: i
     runs of each look are dealt to the arms at random (max-T), at the level that one arm would have at this look.
     """
     alone = rule.bounds[look - 1]
+    if rule.per_look < NORMAL_FROM:
+        alone *= max((_tied(control, strata) for strata in treatments.values()), default=1.0)
     if len(treatments) < 2:
         return alone
     return max(alone, float(np.quantile(_largest(control, treatments), 1.0 - _two_sided(alone), method="higher")))
+
+
+def _tied(control: Strata, treatment: Strata) -> float:
+    """By how much ties stretch the statistic: they lower its variance, while a few seeds are as likely to differ completely as before."""
+    whole, left = 0.0, 0.0
+    for theirs, ours in zip(control, treatment, strict=False):
+        n, m = len(theirs), len(ours)
+        counts = np.unique(np.concatenate([theirs, ours]), return_counts=True)[1]
+        whole += n * m * (n + m + 1) / 12
+        left += n * m / 12 * (n + m + 1 - float((counts**3 - counts).sum()) / max((n + m) * (n + m - 1), 1))
+    return math.sqrt(whole / left) if left > 0 else 1.0
 
 
 def _two_sided(z: float) -> float:

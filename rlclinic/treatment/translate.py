@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rlclinic.config import Config
+from rlclinic.treatment import translate_replay
 from rlclinic.treatment.prescription import changed, flow
+from rlclinic.treatment.translate_replay import python as _python
 
 FRAMEWORKS: Final = ("sb3", "cleanrl", "gymnasium-solver")
 _SAME_IN_SB3: Final = frozenset({
@@ -15,6 +17,11 @@ _SAME_IN_SB3: Final = frozenset({
 _SCHEDULED_IN_SB3: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf"})
 LINEAR: Final = "linear_schedule = lambda start, end=0.0: lambda left: end + (start - end) * left"
 """What SB3 calls with the share of the run that is left."""
+COSINE: Final = "cosine_schedule = lambda start, end=0.0: lambda left: end + (start - end) * (1 - math.cos(math.pi * left)) / 2"
+WARM: Final = (
+    "warm_schedule = lambda start, warmup, end=0.0: lambda left: end + (start - end) * min((1 - left) / warmup, left / (1 - warmup))"
+)
+SCHEDULES: Final = {"linear_schedule": LINEAR, "cosine_schedule": COSINE, "warm_schedule": WARM}
 _ACTIVATIONS: Final = {
     "tanh": "Tanh",
     "relu": "ReLU",
@@ -55,12 +62,24 @@ class _Script:
     """Of policy_kwargs."""
     lines: list[str] = field(default_factory=list)
 
+    @property
+    def algo(self) -> str:
+        return self.after.algo.name if self.after is not None else "ppo"
+
+    @property
+    def replays(self) -> bool:
+        """Whether the algorithm learns from a replay."""
+        return self.after is not None and self.after.algo.loop == "off_policy"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.after.algo.model_dump() if self.after is not None else {}
+
     def text(self) -> str:
         if self.network:
             self.arguments["policy_kwargs"] = "dict(" + ", ".join(f"{key}={text}" for key, text in self.network.items()) + ")"
-        algo = self.after.algo.name.upper() if self.after is not None else "PPO"
-        call = [f"{algo}(..., {', '.join(f'{key}={text}' for key, text in self.arguments.items())})"] if self.arguments else []
-        helper = [LINEAR] if any("linear_schedule(" in text for text in self.arguments.values()) else []
+        call = [f"{self.algo.upper()}(..., {', '.join(f'{key}={text}' for key, text in self.arguments.items())})"] if self.arguments else []
+        helper = [text for name, text in SCHEDULES.items() if any(f"{name}(" in said for said in self.arguments.values())]
         return "; ".join([*helper, *dict.fromkeys(self.lines), *call])
 
 
@@ -83,6 +102,10 @@ def _sb3_algo(script: _Script, name: str, value: Any) -> None:
         script.network["optimizer_class"] = f"torch.optim.{_OPTIMIZERS.get(str(value), str(value))}"
     elif name in ("adam_eps", "weight_decay", "momentum"):
         script.network["optimizer_kwargs"] = f"dict({'eps' if name == 'adam_eps' else name}={_python(value)})"
+    elif name == "n_critics":
+        script.network[name] = str(value)
+    elif script.replays and (known := translate_replay.sb3_argument(name, _start(value), script.settings)) is not None:
+        script.arguments[known[0]] = known[1]
     elif name in _SAME_IN_SB3:
         script.arguments[name] = _scheduled(value) if name in _SCHEDULED_IN_SB3 else _python(_start(value))
     else:
@@ -95,7 +118,9 @@ def _sb3_net(script: _Script, name: str, value: Any) -> None:
         net = script.after.net if script.after is not None else None
         policy = list(net.hidden) if net is not None else list(value)
         critic = list(net.critic_hidden or net.hidden) if net is not None else policy
-        script.network["net_arch"] = f"dict(pi={policy}, vf={critic})"
+        script.network["net_arch"] = (
+            str(policy) if script.algo == "dqn" else f"dict(pi={policy}, {'qf' if script.replays else 'vf'}={critic})"
+        )
     elif name == "activation":
         script.network["activation_fn"] = f"torch.nn.{_ACTIVATIONS[str(value)]}"
     elif name == "log_std_init":
@@ -130,15 +155,14 @@ def _scheduled(value: Any) -> str:
     if not isinstance(value, Mapping):
         return _python(value)
     start, end = value.get("start", 0.0), value.get("end", 0.0)
-    return f"linear_schedule({start:g})" if not end else f"linear_schedule({start:g}, {end:g})"
+    last = f", {end:g}" if end else ""
+    if value.get("warmup"):
+        return f"warm_schedule({start:g}, {value['warmup']:g}{last})"
+    return f"{'cosine' if value.get('schedule') == 'cosine' else 'linear'}_schedule({start:g}{last})"
 
 
 def _start(value: Any) -> Any:
     return value.get("start") if isinstance(value, Mapping) else value
-
-
-def _python(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
 # ── CleanRL ──
@@ -148,8 +172,13 @@ def _cleanrl(changes: Mapping[str, Any], after: Config | None) -> str:
     flags = []
     for setting, value in changes.items():
         section, _, name = setting.partition(".")
-        if name == "learning_rate":
+        if after is not None and after.algo.loop == "off_policy" and section == "algo":
+            known = translate_replay.cleanrl_flag(name, value, after.algo.name)
+            flags.append(known or f"# in the script: {_in_script(setting, value)}")
+        elif name == "learning_rate":
             flags += [f"--learning-rate {_python(_start(value))}", "--anneal-lr" if isinstance(value, Mapping) else "--no-anneal-lr"]
+            if isinstance(value, Mapping) and (value.get("schedule") == "cosine" or value.get("warmup") or value.get("end")):
+                flags.append(f"# in the script, in place of the straight fall: {flow(value)}")
         elif name == "batch_size" and after is not None:
             flags.append(f"--num-minibatches {max(after.rollout_size // after.batch_rows, 1)}")
         elif name == "normalize_advantage":

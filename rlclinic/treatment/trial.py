@@ -22,7 +22,7 @@ from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment import command, trial_analysis, trial_outcomes, trial_power, trial_running
 from rlclinic.treatment.arms import Arm, differences
-from rlclinic.treatment.sequential import RuleName
+from rlclinic.treatment.sequential import NORMAL_FROM, RuleName
 from rlclinic.treatment.trial_analysis import LookData, Standing
 from rlclinic.treatment.trial_models import CENSORED_OUTCOMES, Event, Outcome, Source, Trial, TrialPlan
 from rlclinic.treatment.trial_running import Interrupted, Job, Progress, Stop
@@ -59,6 +59,7 @@ def plan(
 ) -> TrialPlan:
     """Check the arms and settle what they share: budget, evaluations, where runs end. Nothing is written; UsageError says what is wrong."""
     _check(control, treatments, per_look, looks, alpha, margin)
+    _check_outcome(outcome, per_look)
     base = control.config
     if base is not None:
         threshold = base.spec.threshold if threshold is None else threshold
@@ -115,6 +116,14 @@ def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, a
         )
     if not 0 < alpha < 0.5 or not 0 < margin < 1:
         raise UsageError(f"--alpha {alpha} --margin {margin}: between 0 and 0.5, and between 0 and 1.\n  Type: --alpha 0.05 --margin 0.1")
+
+
+def _check_outcome(outcome: Outcome, per_look: int) -> None:
+    if outcome == "stability" and per_look < NORMAL_FROM:
+        raise UsageError(
+            f"outcome stability with --per-look {per_look}: so few seeds say little about their own spread.\n"
+            f"  Equal arms would be called different too often.\n  Type: --per-look {NORMAL_FROM}"
+        )
 
 
 def _prepared(

@@ -66,6 +66,18 @@ def test_the_seeds_that_would_show_a_difference_are_those_of_the_textbook() -> N
     assert pair.seeds_needed == math.ceil(7.8489 * 2 * (16 / 15) / 0.25)
 
 
+def test_so_few_seeds_that_no_test_can_show_anything_are_called_that() -> None:
+    few = [[[100.0], [101.0], [102.0]], [[1.0], [2.0], [3.0]]]
+    pair = only(compare([side(*each, threshold=None) for each in few]))
+    # 20 ways to deal six seeds out, and both ends count: p is 0.1 at best.
+    assert pair.verdict == "no difference shown"
+    assert pair.smallest_p == pytest.approx(0.1)
+    assert "so few seeds cannot show any difference (p is 0.1 at best)" in pair.reason
+    enough = int(pair.reason.rpartition("): ")[2].split()[0])
+    more = [[[value + 0.1 * n] for n in range(enough)] for value in (100.0, 1.0)]
+    assert only(compare([side(*each, threshold=None) for each in more])).verdict == "worse"
+
+
 def test_a_return_that_rises_while_steps_rise_too_is_mixed() -> None:
     fast = [[480.0] * 2 + [300.0 + seed] * 8 for seed in range(8)]
     slow = [[10.0] * 9 + [490.0 + seed] for seed in range(8)]

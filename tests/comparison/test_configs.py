@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from rlclinic.comparison import configs, impacts, trials
+from rlclinic.comparison import configs, derived, frameworks, impacts, trials
 from rlclinic.comparison.models import Difference
 from rlclinic.comparison.sides import Side, labelled, of_histories
 from rlclinic.config import ALGORITHMS, describe
@@ -78,7 +78,7 @@ def test_two_frameworks_with_other_defaults_differ_where_neither_said_so() -> No
 @pytest.mark.parametrize("changes", [(), ("algo.batch_size=0.25",), ("algo.name=a2c",), ("env.n_envs=16", "algo.gamma=0.999")])
 def test_derived_numbers_are_those_of_the_config(changes: tuple[str, ...]) -> None:
     made = builders.config(*changes)
-    found, oracle = configs.derived(builders.dotted(made)), describe(made)
+    found, oracle = derived.derived(builders.dotted(made)), describe(made)
     names = {
         "rollout": "rollout_size",
         "minibatch rows": "batch_rows",
@@ -100,7 +100,7 @@ def test_derived_numbers_by_hand() -> None:
         "algo.learning_rate": {"schedule": "linear", "start": 1e-3, "end": 0.0},
         "net.hidden": [64, 32],
     }
-    found = configs.derived(settings)
+    found = derived.derived(settings)
     assert found["horizon"] == pytest.approx(50)
     assert found["GAE horizon"] == pytest.approx(1 / (1 - 0.784))
     assert found["rollout / GAE horizon"] == pytest.approx(32 * 0.216)
@@ -110,9 +110,49 @@ def test_derived_numbers_by_hand() -> None:
 
 
 def test_numbers_whose_parts_are_unknown_are_left_out() -> None:
-    assert configs.derived({}) == {}
-    assert "horizon" not in configs.derived({"algo.gamma": 1.0})
-    assert configs.derived({"algo.gamma": "auto", "net.hidden": "big"}) == {}
+    assert derived.derived({}) == {}
+    assert "horizon" not in derived.derived({"algo.gamma": 1.0})
+    assert derived.derived({"algo.gamma": "auto", "net.hidden": "big"}) == {}
+
+
+@pytest.mark.parametrize("algo", ["dqn", "sac", "td3", "ddpg"])
+def test_derived_numbers_of_a_learner_with_a_replay_are_those_of_the_config(algo: str) -> None:
+    made = builders.config(f"algo.name={algo}", "algo.learning_starts=1000", "algo.train_freq=4", "algo.gradient_steps=2", "env.n_envs=2")
+    found, oracle = derived.derived(builders.dotted(made)), describe(made)
+    assert found["minibatch rows"] == oracle["batch_rows"]
+    assert found["gradient steps per 1,000 env steps"] == pytest.approx(1_000 * oracle["updates_per_env_step"])
+    assert found["times each transition is drawn"] == pytest.approx(oracle["times_each_transition_is_drawn"])
+    assert found["gradient steps in all"] == pytest.approx(oracle["gradient_steps"], rel=0.01)
+    assert "rollout" not in found
+
+
+def test_how_far_a_target_lies_behind_is_counted_in_env_steps() -> None:
+    base = {"env.n_envs": 1, "algo.buffer_size": 50_000, "algo.train_freq": 1, "algo.gradient_steps": 2, "run.max_env_steps": 100_000}
+    copied = derived.derived({**base, "algo.name": "dqn", "algo.tau": 1.0, "algo.target_update_interval": 500})
+    averaged = derived.derived({**base, "algo.name": "sac", "algo.tau": 0.005, "algo.target_update_interval": 1})
+    delayed = derived.derived({**base, "algo.name": "td3", "algo.tau": 0.005, "algo.policy_delay": 2})
+    assert [each["target lag"] for each in (copied, averaged, delayed)] == pytest.approx([500, 100, 200])
+    assert copied["replay"] == 0.5
+
+
+def test_settings_that_only_one_algorithm_has_are_shown_with_their_values() -> None:
+    made = configs.diff(labelled([builders.trained_with(), builders.trained_with("algo.name=dqn", "algo.buffer_size=50000")]))
+    said = [note for note in made.notes if note.startswith("only ")]
+    assert any(note.startswith("only dqn has (B): ") and "buffer_size 50,000" in note for note in said)
+    assert any(note.startswith("only ppo has (A): ") and "clip_range" in note for note in said)
+    assert not configs.diff(labelled([builders.trained_with(), builders.trained_with("env.n_envs=16")])).notes
+
+
+@pytest.mark.parametrize("algo", ["dqn", "sac", "td3", "ddpg"])
+def test_defaults_of_stable_baselines_are_those_of_its_own_signatures(algo: str) -> None:
+    import inspect
+
+    known = inspect.signature(getattr(pytest.importorskip("stable_baselines3"), algo.upper()).__init__).parameters
+    ours = frameworks.DEFAULTS["sb3", algo]
+    names = {key.partition(".")[2]: value for key, value in ours.items() if key.startswith("algo.")}
+    checked = {name: value for name, value in names.items() if name in known and name not in ("ent_coef", "target_entropy", "action_noise")}
+    assert len(checked) >= 8
+    assert {name: known[name].default for name in checked} == checked
 
 
 def test_derived_rows_say_whether_they_differ() -> None:
@@ -158,6 +198,13 @@ def test_the_numbers_of_ppo_have_an_entry_for_both_directions() -> None:
             assert impacts.usual(f"algo.{key}", way).text, key  # type: ignore[arg-type]
 
 
+def test_the_numbers_of_learners_with_a_replay_have_an_entry_for_both_directions() -> None:
+    wanted = ("buffer_size", "learning_starts", "train_freq", "gradient_steps", "tau", "target_update_interval", "n_step")
+    for key in (*wanted, "exploration_fraction", "exploration_final_eps", "n_critics", "policy_delay", "action_noise_std"):
+        for way in ("up", "down"):
+            assert impacts.usual(f"algo.{key}", way).text, key  # type: ignore[arg-type]
+
+
 def test_a_setting_that_the_table_does_not_know_has_nothing_to_say() -> None:
     assert impacts.usual("run.threads", "up") == ("", ())
 
@@ -168,10 +215,12 @@ def test_a_setting_that_the_table_does_not_know_has_nothing_to_say() -> None:
 def test_trials_count_by_setting_and_direction() -> None:
     rate, both = {"algo.learning_rate": "down"}, {"algo.learning_rate": "down", "algo.target_kl": "on"}
     known = trials.recorded([(rate, True), (both, False), ({"algo.learning_rate": "up"}, True), ({"algo.optimizer": "adamw"}, True)])
-    assert trials.tally("algo.learning_rate", "down", known) == (2, 1)
-    assert trials.tally("algo.learning_rate", "up", known) == (1, 1)
-    assert trials.tally("algo.target_kl", "on", known) == (1, 0)
-    assert trials.tally("algo.optimizer", "changed", known) == (1, 1)
+    assert trials.tally("algo.learning_rate", "down", 1e-3, known) == (2, 1)
+    assert trials.tally("algo.learning_rate", "up", 1e-1, known) == (1, 1)
+    assert trials.tally("algo.target_kl", "on", 0.02, known) == (1, 0)
+    assert trials.tally("algo.optimizer", "changed", "adamw", known) == (1, 1)
+    # Trials that set another word say nothing about this one.
+    assert trials.tally("algo.optimizer", "changed", "sgd", known) == (0, 0)
     sides = labelled([builders.trained_with("algo.learning_rate=1e-2"), builders.trained_with("algo.learning_rate=1e-3")])
     (found,) = configs.diff(sides, known).differences
     assert (found.trials, found.adopted) == (2, 1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlclinic.training import sentinels
+from rlclinic.training import sentinel_gradients, sentinels
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.rollout import rows
 from rlclinic.training.loops import on_policy
@@ -24,6 +24,8 @@ BOX_ONLY = {"action_at_bound", "action_std_min", "action_std_max"}
 DISCRETE_ONLY = {"action_top_share"}
 RATIO_ONLY = {"ratio_first_dev"}
 SHARED_ONLY = {"grad_cosine"}
+EQUAL_ROWS_ONLY = {"grad_signal", "grad_noise"}
+"""Halves of a batch are two estimates of one gradient only where every row counts the same."""
 
 
 def shop(kind: str = "ppo", task: str = "discrete", **changes: Any) -> Workshop:
@@ -66,6 +68,7 @@ def test_every_column_is_filled_unless_it_does_not_apply(kind: str, task: str) -
     absent |= DISCRETE_ONLY if task != "discrete" else set()
     absent |= BOX_ONLY if task != "box" else set()
     absent |= RATIO_ONLY if kind != "ppo" else set()
+    absent |= EQUAL_ROWS_ONLY if seen.whole.weight is not None else set()
     assert set(frequent | rare) == set(sentinels.EVERY_ROW + sentinels.NOW_AND_THEN) - absent
     assert set(frequent) <= set(sentinels.EVERY_ROW)
 
@@ -337,6 +340,38 @@ def test_gradients_by_loss_term_are_those_of_each_member_and_term_alone(shared: 
         if shared:
             cosine = torch.nn.functional.cosine_similarity(pulls[0], pulls[1], dim=0).item()
             assert found["grad_cosine"][m].item() == pytest.approx(cosine, abs=1e-3)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_signal_and_noise_of_the_gradient_are_those_of_two_halves(shared: bool) -> None:
+    at = shop(net={"shared": shared})
+    seen = lived(at)
+    found, policy, whole = costly(at, seen), at.plan.policy, seen.whole
+    count, own = whole.log_prob.shape[1], policy.parts[0] if shared else policy.trunk_widths[0]
+    assert count <= sentinels.PROBE_ROWS
+    for m in range(MEMBERS):
+        leaf = seen.after.flat[m : m + 1].clone().requires_grad_()
+        dist, _ = mlp.actor_critic(policy, policy.layout.views(leaf), whole.obs[m : m + 1])
+        term = -normalize.standardize(whole.advantage[m : m + 1]) * policy.distribution.log_prob(dist, whole.action[m : m + 1])
+        parts = (term[0, : count // 2].mean(), term[0, count // 2 :].mean())
+        early, late = (torch.autograd.grad(part, leaf, retain_graph=True)[0][0, :own] for part in parts)
+        assert found["grad_signal"][m].item() == pytest.approx((early @ late).item(), rel=1e-3, abs=1e-7)
+        noise = (early - late).square().sum().item() * count / 4
+        assert found["grad_noise"][m].item() == pytest.approx(noise, rel=1e-3)
+
+
+def test_the_noise_scale_of_known_gradients_comes_out_of_many_readings() -> None:
+    # Rows of variance 4 in each of 10 directions around a gradient of length 1: half noise at 40 rows.
+    torch.manual_seed(0)
+    signals, noises = [], []
+    for _ in range(400):
+        rows = torch.zeros(1, 128, 10)
+        rows[..., 0] = 1.0
+        rows = rows + 2.0 * torch.randn(1, 128, 10)
+        found = sentinel_gradients.noise(rows[:, :64].mean(1), rows.mean(1), 64, 128)
+        signals.append(found["grad_signal"].item())
+        noises.append(found["grad_noise"].item())
+    assert sum(noises) / sum(signals) == pytest.approx(40, rel=0.1)
 
 
 def with_trunk(at: Workshop, **values: float) -> Workshop:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlclinic.config import files, load, set_values
+from rlclinic.config import Spec, files, load, set_values
 from rlclinic.errors import ConfigError, UsageError
 from rlclinic.ops import adopt as operation
 from rlclinic.runs import trials
@@ -74,6 +74,15 @@ def test_a_task_that_was_described_in_other_words_is_still_written_in_few_lines(
     found = loaded(text, "mine", tmp_path)
     assert found.algo == mine.algo
     assert found.spec.threshold == mine.spec.threshold
+
+
+def test_a_task_of_which_less_is_known_than_ships_is_still_written_in_few_lines(tmp_path):
+    mine = BASE.model_copy(update={"spec": Spec(threshold=100.0)})
+    text = adopt.written("", mine, "mine", EVIDENCE, "CartPole-v1")
+    assert len(text.splitlines()) < 25
+    found = loaded(text, "mine", tmp_path)
+    assert (found.algo, found.env, found.net, found.run) == (mine.algo, mine.env, mine.net, mine.run)
+    assert (found.spec.threshold, found.spec.return_range, found.spec.max_episode_steps) == (100.0, None, None)
 
 
 def test_other_variants_and_comments_stay_as_they_are(tmp_path):

@@ -89,6 +89,17 @@ def test_a_change_tried_for_another_cause_is_better_than_nothing():
     assert found.trials == 1
 
 
+def test_what_was_tried_with_another_kind_of_learner_forecasts_nothing():
+    found = Effects([outcome(0.5, number=n) for n in range(6)])
+    learner = set_values(config(), ["algo.name=dqn", "algo.learning_rate=0.1"])
+    assert found.expect(CAUSE, RATE, config()) is not None
+    assert found.expect(CAUSE, RATE, learner) is None
+    assert found.chance(CAUSE, RATE, learner, 0.5) == 0.5
+    own = Effects([each.model_copy(update={"algo": "sac"}) for each in found.outcomes])
+    assert own.expect(CAUSE, RATE, learner) is not None
+    assert own.expect(CAUSE, RATE, config()) is None
+
+
 def test_four_of_five_new_trials_fall_into_the_interval():
     draws = np.random.default_rng(0)
     held, widths = [], []

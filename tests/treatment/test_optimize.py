@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from rlclinic.config import Config, files
+from rlclinic.config import Config, files, set_values
 from rlclinic.errors import UsageError
 from rlclinic.ops import optimize as operation
 from rlclinic.runs.status import Status
 from rlclinic.runs.store import Store
-from rlclinic.treatment import optimize, optimize_confirm, optimize_search
+from rlclinic.treatment import optimize, optimize_candidates, optimize_confirm, optimize_search
 from rlclinic.treatment.optimize import Request
 from rlclinic.treatment.optimize_pruning import Pruner
 from tests.treatment.pretended_training import pretend
@@ -236,6 +236,18 @@ def test_points_cover_the_cube_and_become_settings_that_the_schema_accepts():
         from rlclinic.treatment.prescription import changed
 
         assert changed(made, optimize_search.settings(made, at)) != made
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce", "dqn", "sac", "td3", "ddpg"])
+def test_every_point_of_the_search_is_a_config_that_the_schema_takes(algo):
+    made = set_values(files.load("CartPole-v1:ppo_zoo").config, [f"algo.name={algo}"])
+    fitting = 0
+    for index in range(32):
+        changes = optimize_search.settings(made, optimize_search.point(made, index, 3))
+        assert changes
+        tried = optimize_candidates.changed_or_none(made, changes)
+        fitting += tried is not None and tried != made and tried.algo.name == algo
+    assert fitting == 32
 
 
 def test_the_sequence_is_even_where_chance_is_not():

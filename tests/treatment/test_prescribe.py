@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from rlclinic.config import Config, files, from_record, set_values, to_record
 from rlclinic.diagnosis import causes, engine
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy, Severity
 from rlclinic.errors import ConfigError, UsageError
-from rlclinic.runs.history import History
+from rlclinic.runs.history import History, dotted, make_series
 from rlclinic.treatment import cures, formulas
 from rlclinic.treatment.chart import Chart
 from rlclinic.treatment.effects import Effects, Outcome
@@ -290,6 +291,125 @@ def test_the_three_choices_are_three_questions():
     assert max(horizons) > 2 * min(horizons)
 
 
+# ── the shape of a schedule ──
+
+
+def test_a_warm_up_is_prescribed_where_only_the_first_updates_are_too_long():
+    steps = np.arange(1, 101) * 500.0
+    spike = np.where(steps <= 5_000, 0.3, 0.01)
+    early = builders.unsolved()
+    early = replace(early, series={**early.series, KL: make_series(steps, spike, KL)})
+    found = formulas.FORMULAS["warm-up"](Chart([early], config("algo.learning_rate=0.003")))
+    assert found is not None
+    assert found.changes == {"algo.learning_rate": {"start": 0.003, "end": 0.0, "schedule": "linear", "warmup": 0.1}}
+    assert "0.3 in the first tenth" in found.text
+    assert dose("warm-up", train__metrics__kl_divergence=0.3) is None
+
+
+def test_a_cosine_keeps_a_tenth_of_the_rate_to_the_end():
+    found = dose("cosine-to-a-tenth", "algo.learning_rate=0.002")
+    assert found is not None
+    # From the rate that the log says was applied.
+    assert found.changes == {"algo.learning_rate": {"start": 1e-3, "end": 1e-4, "schedule": "cosine"}}
+    treated = prescribe(diagnosis_of("learning-rate-schedule-too-short"), [history()], config("algo.learning_rate=0.002"))
+    assert found.changes in [rx.changes for rx in treated]
+
+
+# ── the noise of the gradient ──
+
+
+def noisy(name: str, signal: float, noise: float, *changes: str) -> formulas.Dose | None:
+    return dose(name, "algo.batch_size=64", *changes, train__sentinel__grad_signal=signal, train__sentinel__grad_noise=noise)
+
+
+def test_minibatches_are_as_large_as_the_noise_of_the_gradient_asks_for():
+    # Half noise at 0.3 / 0.002 = 150 rows; of the divisors of 256 the nearest is 128.
+    found = noisy("larger-minibatches", 0.002, 0.3)
+    assert found is not None
+    assert found.changes == {"algo.batch_size": 128}
+    assert "half noise at 150 rows" in found.text
+    assert noisy("larger-minibatches", 0.1, 0.3) is None
+    assert dose("larger-minibatches", "algo.batch_size=64") is None
+
+
+def test_rollouts_grow_with_the_noise_and_at_most_eightfold():
+    wanted = {64.0: None, 100.0: 2, 200.0: 4, 1e5: 8}
+    for rows, factor in wanted.items():
+        found = noisy("more-data", 0.001, 0.001 * rows, "run.max_env_steps=1000000")
+        changes = None if found is None else dict(found.changes)
+        assert changes == (None if factor is None else {"algo.n_steps": 32 * factor, "algo.batch_size": 64 * factor}), rows
+    hidden = noisy("more-data", -0.001, 1.0, "run.max_env_steps=1000000")
+    assert hidden is not None
+    assert hidden.changes["algo.n_steps"] == 8 * 32
+    assert "no gradient is seen" in hidden.text
+    # Where nothing was measured, four times as much.
+    plain = dose("more-data", "algo.batch_size=64", "run.max_env_steps=1000000")
+    assert plain is not None
+    assert plain.changes == {"algo.n_steps": 128, "algo.batch_size": 256}
+
+
+# ── learners with a replay ──
+
+
+def replay_dose(name: str, algo: str, *changes: str) -> formulas.Dose | None:
+    base = ["env.n_envs=1", "run.max_env_steps=20000", "algo.learning_starts=100", "algo.train_freq=1"]
+    made = config(f"algo.name={algo}", *base, *changes)
+    bare = replace(history(), settings=dotted(to_record(made)), algo=algo, max_env_steps=made.run.max_env_steps, series={})
+    return formulas.FORMULAS[name](Chart([bare], made))
+
+
+def test_the_rate_of_a_learner_with_a_replay_follows_from_its_gradient_steps():
+    # 19,900 env steps with two gradient steps each: 0.15 / sqrt(39,800) is 7.5e-4.
+    found = replay_dose("shorter-steps", "dqn", "algo.learning_rate=0.1", "algo.gradient_steps=2")
+    assert found is not None
+    assert found.changes == {"algo.learning_rate": {"start": 8e-4, "end": 0.0, "schedule": "linear"}}
+    assert "39,800 gradient steps" in found.text
+    low = replay_dose("longer-steps", "dqn", "algo.learning_rate=1e-7", "algo.gradient_steps=2")
+    assert low is not None
+    assert low.changes == found.changes
+    other = replay_dose("longer-still", "dqn", "algo.learning_rate=1e-7", "algo.gradient_steps=2")
+    assert other is not None
+    assert other.changes["algo.learning_rate"]["start"] == 3e-4
+    assert replay_dose("shorter-steps", "dqn", "algo.learning_rate=8e-4", "algo.gradient_steps=2") is None
+    assert replay_dose("longer-steps", "dqn", "algo.learning_rate=8e-4", "algo.gradient_steps=2") is None
+
+
+def test_ten_times_fewer_gradient_steps_allow_a_rate_three_times_as_high():
+    many, few = (replay_dose("shorter-steps", "sac", "algo.learning_rate=0.1", f"run.max_env_steps={budget}") for budget in (10**6, 10**5))
+    assert many is not None
+    assert few is not None
+    ratio = few.changes["algo.learning_rate"]["start"] / many.changes["algo.learning_rate"]["start"]
+    assert 2 <= ratio <= 4
+
+
+@pytest.mark.parametrize("name", ["less-entropy", "no-entropy", "more-entropy", "entropy-that-falls", "start-wide", "start-with-noise"])
+def test_what_belongs_to_a_policy_gradient_is_never_set_in_sac(name: str):
+    assert replay_dose(name, "sac", "algo.ent_coef=0.05") is None
+
+
+def test_noise_is_doubled_and_never_lowered_where_more_exploration_is_wanted():
+    wanted = {0.05: 0.2, 0.15: 0.3, 0.4: 0.5}
+    for std, more in wanted.items():
+        found = replay_dose("explore-longer", "td3", f"algo.action_noise_std={std}")
+        assert found is not None
+        assert found.changes == {"algo.action_noise_std": more}
+    assert replay_dose("explore-longer", "td3", "algo.action_noise_std=0.9") is None
+    drifting = replay_dose("explore-longer", "sac")
+    assert drifting is not None
+    assert drifting.changes == {"algo.action_noise": "ou", "algo.action_noise_std": 0.5}
+
+
+def test_another_algorithm_is_prescribed_where_that_is_the_answer():
+    found = replay_dose("td3-instead", "ddpg")
+    assert found is not None
+    assert found.changes == {"algo.name": "td3"}
+    assert replay_dose("td3-instead", "td3") is None
+    made = config("algo.name=ddpg", "run.max_env_steps=20000", "algo.n_critics=2")
+    given = prescribe(diagnosis_of("values-run-away"), [replace(history(), algo="ddpg")], made)
+    assert {"algo.name": "td3"} in [rx.changes for rx in given]
+    assert all(apply(made, rx).algo.name in ("td3", "ddpg") for rx in given if rx.trialable)
+
+
 # ── fitting to the schema ──
 
 
@@ -341,6 +461,21 @@ CHANGES = st.fixed_dictionaries(
         "net.hidden": st.lists(st.integers(1, 128), min_size=1, max_size=3),
         "net.log_std_init": st.floats(-5, 2),
         "run.max_env_steps": st.integers(1_000, 10**6),
+        "algo.buffer_size": st.integers(1, 10**6),
+        "algo.learning_starts": st.integers(0, 10**6),
+        "algo.train_freq": st.integers(1, 5_000),
+        "algo.gradient_steps": st.one_of(st.just(-1), st.integers(1, 64)),
+        "algo.tau": st.floats(1e-6, 1.0),
+        "algo.target_update_interval": st.integers(1, 10**6),
+        "algo.n_step": st.integers(1, 64),
+        "algo.exploration_fraction": st.floats(0, 1),
+        "algo.exploration_initial_eps": st.floats(0, 1),
+        "algo.exploration_final_eps": st.floats(0, 1),
+        "algo.n_critics": st.integers(1, 8),
+        "algo.action_noise": st.sampled_from(["none", "gaussian", "ou"]),
+        "algo.action_noise_std": st.floats(0, 3),
+        "algo.target_entropy": st.floats(-10, 3),
+        "algo.double": st.booleans(),
     },
 )
 NAMES = sorted(set(cures.table()) - {"healthy"})
@@ -349,9 +484,9 @@ NAMES = sorted(set(cures.table()) - {"healthy"})
 HEALTHY = engine.diagnose([builders.healthy()])
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
-    algo=st.sampled_from(["ppo", "ppo", "a2c", "reinforce"]),
+    algo=st.sampled_from(["ppo", "ppo", "a2c", "reinforce", "dqn", "sac", "td3", "ddpg", "q_learning"]),
     changes=CHANGES,
     chosen=st.lists(st.tuples(st.sampled_from(NAMES), st.floats(0.1, 1.0)), min_size=1, max_size=3),
     case=st.integers(0, 56),
@@ -399,6 +534,19 @@ def test_a_foreign_run_is_treated_by_the_settings_that_it_logged():
     first = prescribe(diagnosis_of("learning-rate-too-high"), [known])[0]
     assert first.foreign is not None
     assert "PPO(..., learning_rate=linear_schedule(" in first.foreign
+
+
+def test_what_a_foreign_log_leaves_open_is_that_frameworks_default_and_the_rollout_that_its_iterations_show():
+    steps = [256.0 * place for place in range(1, 17)]
+    counted = {"epoch": make_series(steps, range(1, 17), "epoch")}
+    run = replace(builders.unsolved(), source="sb3", algo="ppo", settings={"algo.learning_rate": 1e-3}, series=counted, max_env_steps=None)
+    made = stand_in([run])
+    assert made is not None
+    assert (made.algo.learning_rate, made.algo.n_steps, made.env.n_envs, made.batch_rows) == (1e-3, 256, 1, 64)
+    assert (made.algo.n_epochs, made.algo.gae_lambda) == (10, 0.95)
+    replay = stand_in([replace(run, algo="dqn", settings={}, series={})])
+    assert replay is not None
+    assert (replay.algo.learning_rate, replay.algo.target_update_interval) == (1e-4, 10_000)
 
 
 def test_an_algorithm_that_is_not_ours_gets_words_and_no_patch():

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlclinic.config import Config, files
@@ -12,7 +13,7 @@ from rlclinic.launch import local
 from rlclinic.ops import probe as operation
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
-from rlclinic.treatment import probe, probe_readings
+from rlclinic.treatment import probe, probe_baselines, probe_odds, probe_readings
 from rlclinic.treatment.probe_models import Arm, Experiment, Reading
 from tests.ops.recorded import record_group
 from tests.treatment.pretended_training import pretend
@@ -87,9 +88,9 @@ def test_every_pair_in_the_table_is_one_of_known_causes():
     known = set(causes.table()) | {"*"}
     for pair, kind in probe.table().items():
         assert set(pair.split(" | ")) <= known
-        assert kind in ("cures", "fork", "task", "noise")
-    assert probe_readings.listed("environment") <= known
-    assert probe_readings.listed("noise") <= known
+        assert kind in ("cures", "fork", "task", "noise", "critic", "baselines")
+    assert probe_odds.listed("environment") <= known
+    assert probe_odds.listed("noise") | probe_odds.listed("critic") <= known
     assert probe.kind_for("dead-surrogate", "value-loss-sign") == "task"
     assert probe.kind_for("gae-lambda-too-low", "discount-too-low") == "cures"
     assert probe.kind_for("environment-changed", HIGH) == "fork"
@@ -106,14 +107,14 @@ def test_a_fork_needs_a_checkpoint_with_enough_of_the_run_behind_it(tmp_path, mo
 
 @pytest.mark.parametrize(("gain", "factor"), [(None, 1.0), (-0.5, 1 / 6), (0.0, 1 / 6), (0.1, 1.0), (0.2, 6.0), (0.9, 6.0)])
 def test_a_cure_that_gains_a_fifth_of_the_way_speaks_for_its_cause(gain, factor):
-    assert probe_readings.likelihood(gain) == pytest.approx(factor)
+    assert probe_odds.likelihood(gain) == pytest.approx(factor)
 
 
 def test_probabilities_keep_their_sum():
-    assert probe_readings.updated((0.5, 0.4), (6.0, 1 / 6)) == pytest.approx(
+    assert probe_odds.updated((0.5, 0.4), (6.0, 1 / 6)) == pytest.approx(
         (0.9 * 3 / (3 + 0.4 / 6), 0.9 * (0.4 / 6) / (3 + 0.4 / 6)), abs=1e-4
     )
-    assert sum(probe_readings.updated((0.45, 0.4), (1.0, 6.0))) == pytest.approx(0.85, abs=1e-3)
+    assert sum(probe_odds.updated((0.45, 0.4), (1.0, 6.0))) == pytest.approx(0.85, abs=1e-3)
 
 
 def test_the_cause_whose_cure_works_gains(tmp_path, monkeypatch):
@@ -172,6 +173,130 @@ def test_a_gradient_lost_in_noise_speaks_for_too_little_data(tmp_path, monkeypat
     clear = probe_readings.judged_noise(experiment, Reading(arm="noise", cause="", value=50.0, control=256.0, gain=0.2))
     assert lost[1] == "reward-noise"
     assert clear[1] == HIGH
+
+
+# ── the critic ──
+
+
+def test_one_network_is_held_still_while_the_other_learns(tmp_path, monkeypatch):
+    group = sick_group(tmp_path, monkeypatch)
+    experiment = proposed(group, close("critic-explains-nothing", HIGH))
+    assert experiment.kind == "critic"
+    alone, frozen = (arm.changes for arm in experiment.arms)
+    assert alone == {"algo.learning_rate": probe.STILL, "algo.value_lr": 0.1}
+    assert frozen == {"algo.value_lr": probe.STILL}
+    assert experiment.max_env_steps == 2 * 2 * 8_000
+
+
+def test_networks_that_share_a_trunk_cannot_be_held_apart(tmp_path, monkeypatch):
+    group = sick_group(tmp_path, monkeypatch)
+    shared = files.load("CartPole-v1:ppo_zoo", [*SICK, "net.shared=true"]).config
+    experiment = probe.propose(close("critic-explains-nothing", HIGH), group, shared)
+    assert experiment is not None
+    assert experiment.kind == "cures"
+
+
+@pytest.mark.parametrize(
+    ("explains", "gain", "wanted"),
+    [
+        (0.05, 0.0, "critic-explains-nothing"),
+        (0.9, -0.3, HIGH),
+        # The policy does better when the critic is kept out of the way.
+        (0.9, 0.5, "critic-explains-nothing"),
+        (0.9, None, HIGH),
+    ],
+)
+def test_a_critic_that_learns_nothing_of_a_fixed_policy_is_at_fault(tmp_path, monkeypatch, explains, gain, wanted):
+    group = sick_group(tmp_path, monkeypatch)
+    experiment = proposed(group, close("critic-explains-nothing", HIGH))
+    alone = Reading(arm="critic alone", cause="", value=explains, control=0.1, gain=explains)
+    frozen = Reading(arm="frozen critic", cause="", value=None, control=None, gain=gain)
+    after, gained, text = probe_readings.judged_critic(experiment, alone, frozen)
+    assert gained == wanted
+    assert f"explains {explains:.0%}" in text
+    assert sum(after) == pytest.approx(sum(experiment.before), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_a_real_critic_learns_the_values_of_a_policy_that_stands_still(tmp_path):
+    changes = ["run.max_env_steps=20480", "run.eval_every_env_steps=10240", "run.eval_episodes=2"]
+    made = files.load("CartPole-v1:ppo_zoo", changes).config
+    store = Store(tmp_path)
+    group = store.create_group([made.model_copy(update={"seed": seed}) for seed in (0, 1)])
+    local.start([[run.path for run in group.runs]], parallel=1).wait()
+    found = probe.run(store, proposed(group, close("critic-explains-nothing", HIGH)), cores=1)
+    alone, frozen = found.readings
+    assert alone.value is not None
+    assert alone.value > 0.5
+    assert found.gained == HIGH
+    still = next(each for each in store.groups() if each.config.algo.learning_rate == probe.STILL)
+    returns = still.runs[0].metrics.series("train/roll/ep_rew_mean")[1]
+    assert returns[-1] < 40  # a policy that stands still stays at chance
+    assert frozen.gain is not None
+
+
+# ── baselines on the environment ──
+
+
+def played(**means: float) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {name.replace("_", " "): mean + rng.standard_normal(20) for name, mean in means.items()}
+
+
+def test_policies_that_fare_alike_speak_for_actions_without_effect(tmp_path, monkeypatch):
+    group = sick_group(tmp_path, monkeypatch)
+    experiment = proposed(group, close("actions-without-effect", HIGH))
+    assert experiment.kind == "baselines"
+    alike = probe_baselines.judged(experiment, played(random=10.0, always_0=10.0, always_1=10.0), 10.0)
+    apart = probe_baselines.judged(experiment, played(random=10.0, always_0=30.0, always_1=10.0), 10.0)
+    assert alike[1] == "actions-without-effect"
+    assert apart[1] == HIGH
+    assert "random 9." in alike[2] or "random 10" in alike[2]
+
+
+def test_episodes_that_all_pay_the_same_speak_for_a_reward_that_was_never_seen(tmp_path, monkeypatch):
+    group = sick_group(tmp_path, monkeypatch)
+    experiment = proposed(group, close("reward-never-seen", HIGH))
+    same = {"random": np.full(20, -200.0), "always 0": np.full(20, -200.0), "by hand": np.full(1, -120.0)}
+    assert probe_baselines.judged(experiment, same, -200.0)[1] == "reward-never-seen"
+    assert probe_baselines.judged(experiment, played(random=-180.0, always_0=-200.0), -200.0)[1] == HIGH
+
+
+def test_a_policy_that_is_worse_than_chance_speaks_for_a_wrong_sign(tmp_path, monkeypatch):
+    group = sick_group(tmp_path, monkeypatch)
+    experiment = proposed(group, close("reward-sign", "discount-too-low"))
+    assert probe_baselines.judged(experiment, played(random=22.0, always_0=9.0), 9.0)[1] == "reward-sign"
+    assert probe_baselines.judged(experiment, played(random=22.0, always_0=9.0), 80.0)[1] == "discount-too-low"
+    assert probe_baselines.judged(experiment, played(random=22.0), 9.0) == (experiment.before, "", "nothing could be read")
+
+
+def test_baselines_are_played_for_real_and_nothing_is_trained(tmp_path, monkeypatch):
+    group = sick_group(tmp_path, monkeypatch)
+    found = probe.run(Store(tmp_path), proposed(group, close("actions-without-effect", HIGH)))
+    means = {reading.arm: reading.value for reading in found.readings}
+    assert set(means) == {"random", "always 0", "always 1", "by hand"}
+    assert 9 < means["always 0"] < 11 < means["random"] < 40 < means["by hand"]
+    assert found.gained == HIGH
+    assert len(list(Store(tmp_path).groups())) == 1
+    assert found.used_env_steps <= found.experiment.max_env_steps
+
+
+# ── learners with a replay ──
+
+
+@pytest.mark.parametrize("algo", ["dqn", "sac", "td3"])
+def test_learners_with_a_replay_are_probed_from_the_start_and_on_a_short_task(tmp_path, monkeypatch, algo):
+    group = sick_group(tmp_path, monkeypatch)
+    sick = ["run.max_env_steps=20000", "algo.learning_rate=0.1", "algo.gamma=0.5", "algo.learning_starts=2000"]
+    made = files.load("CartPole-v1:ppo_zoo", [f"algo.name={algo}", *sick]).config
+    cures = probe.propose(close(HIGH, "exploration-collapsed"), group, made)
+    task = probe.propose(close("advantage-sign", "learning-rate-too-low"), group, made)
+    assert cures is not None
+    assert task is not None
+    assert (cures.kind, cures.parents) == ("cures", ())
+    assert task.kind == "task"
+    assert task.config["algo"]["learning_starts"] < task.run_env_steps == probe.TASK_REPLAY_STEPS
+    assert task.config["algo"]["name"] == algo
 
 
 # ── the operation ──

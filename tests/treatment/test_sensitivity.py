@@ -1,7 +1,9 @@
 """Sensitivity studies: which values are tried, what they come to, and that a killed study goes on."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 
 from rlclinic.config import Config, files
@@ -10,7 +12,7 @@ from rlclinic.errors import UsageError
 from rlclinic.ops import sensitivity as operation
 from rlclinic.ops import tornado
 from rlclinic.runs.store import Store
-from rlclinic.treatment import sensitivity
+from rlclinic.treatment import sensitivity, sensitivity_effects
 from rlclinic.treatment.sensitivity import Scope, scaled
 from tests.treatment.pretended_training import pretend
 
@@ -79,7 +81,7 @@ def test_a_scope_that_makes_no_sense_is_refused(tmp_path, scope, words):
 
 def study(tmp_path, monkeypatch, **more):
     planned = operation.plan(
-        "CartPole-v1:ppo_zoo", tmp_path, Scope(seeds=3, only=("learning_rate", "vf_coef")), ["run.max_env_steps=20000"]
+        "CartPole-v1:ppo_zoo", tmp_path, Scope(seeds=4, only=("learning_rate", "vf_coef")), ["run.max_env_steps=20000"]
     )
     trained = pretend(monkeypatch, the_faster_the_higher, **more)
     return planned, trained
@@ -88,7 +90,7 @@ def study(tmp_path, monkeypatch, **more):
 def test_the_number_that_matters_comes_first(tmp_path, monkeypatch):
     planned, trained = study(tmp_path, monkeypatch)
     result = operation.run(planned, tmp_path)
-    assert len(trained.trained) == 9 * 3
+    assert len(trained.trained) == 9 * 4
     effects = {row.arm.name: row.effect for row in result.study.rows}
     # Twice the rate takes half the steps, half the rate all of the budget.
     assert effects["algo.learning_rate x2"] == pytest.approx(0.5, rel=0.1)
@@ -99,6 +101,36 @@ def test_the_number_that_matters_comes_first(tmp_path, monkeypatch):
     assert verdicts["algo.learning_rate x4"] == "better"
     assert verdicts["algo.learning_rate /4"] == "worse"
     assert verdicts["algo.vf_coef /2"] == "no difference seen"
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 4, 8])
+def test_equal_arms_are_shown_to_differ_in_at_most_five_percent(seeds):
+    rng, horizon, shown, held = np.random.default_rng(1), 50_000.0, [], []
+    for _ in range(250):
+        sides = [np.ceil(30 * np.exp(0.4 * rng.standard_normal(seeds))) * 1_000.0 for _ in range(2)]
+        ours, theirs = (np.where(side > horizon, np.inf, side).tolist() for side in sides)
+        steps = [[None if math.isinf(score) else int(score) for score in side] for side in (ours, theirs)]
+        _, low, high = sensitivity_effects.of_steps(steps[0], steps[1], horizon)
+        assert low is not None
+        assert high is not None
+        held.append(low <= 1 <= high)
+        shown.append(not held[-1] and sensitivity_effects.differs(ours, theirs))
+    assert np.mean(shown) <= 0.05
+    assert np.mean(held) >= 0.9
+
+
+def test_two_or_three_seeds_show_nothing_however_far_they_are_apart():
+    assert not sensitivity_effects.differs([1.0, 2.0, 3.0], [10.0, 20.0, math.inf])
+    assert sensitivity_effects.differs([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, math.inf])
+    assert sensitivity_effects.width(2, 2) == pytest.approx(4.303 / 1.96 * math.sqrt(2), rel=1e-3)
+
+
+def test_what_is_not_shown_is_not_called_important(tmp_path, monkeypatch):
+    planned, _ = study(tmp_path, monkeypatch)
+    result = operation.run(planned, tmp_path)
+    assert tornado.summary(result.study) == "shown to matter: learning_rate"
+    alike = tuple(row.model_copy(update={"verdict": "no difference seen"}) for row in result.study.rows)
+    assert tornado.summary(result.study.model_copy(update={"rows": alike})).startswith("nothing is shown to matter")
 
 
 def test_all_arms_share_fresh_seeds_and_one_cohort(tmp_path, monkeypatch):
@@ -117,7 +149,7 @@ def test_a_killed_study_goes_on_without_training_anything_twice(tmp_path, monkey
     result = operation.resume("@last", tmp_path)
     assert len(first.trained) == 10
     assert not set(first.trained) & set(again.trained)
-    assert len(first.trained) + len(again.trained) == 27
+    assert len(first.trained) + len(again.trained) == 36
     assert result.study.state == "finished"
     assert operation.resume("@last", tmp_path).study == result.study
 

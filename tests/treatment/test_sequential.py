@@ -121,6 +121,43 @@ def test_the_rate_of_false_calls_over_many_trials_stays_below_five_percent(censo
     assert 0.02 < called.mean() <= 0.05
 
 
+@pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
+@pytest.mark.parametrize(("per_look", "looks"), [(2, 1), (2, 2), (3, 1), (3, 2), (3, 4), (4, 1), (4, 2), (5, 1), (6, 4)])
+def test_a_few_seeds_a_look_do_not_call_equal_arms_different_more_often(per_look, looks, kind):
+    rule, rng, trials = Rule(looks=looks, per_look=per_look, kind=kind), np.random.default_rng(22), 20_000
+    control, treatment = (rng.random((looks, trials, per_look)) for _ in range(2))
+    called = np.zeros(trials, dtype=bool)
+    for look, limit in enumerate(rule.bounds, 1):
+        called |= np.abs(sequential.statistics(control[:look], treatment[:look])) > limit
+    # Three standard errors of 20,000 trials.
+    assert called.mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
+
+
+def test_ties_of_a_few_seeds_do_not_call_equal_arms_different_more_often():
+    rule, rng, trials, called = Rule(looks=2, per_look=4), np.random.default_rng(5), 600, 0
+    for _ in range(trials):
+        control, treatment = [], []
+        for look in (1, 2):
+            # Evaluations are far apart, and a third of the runs never gets there.
+            drawn = (np.round(6 * rng.random(4)) for _ in range(2))
+            for side, seen in zip((control, treatment), drawn, strict=True):
+                side.append(np.where(seen > 4, np.inf, seen))
+            if sequential.call(sequential.statistic(control, treatment), sequential.bound(control, {"rx": treatment}, rule, look)):
+                called += 1
+                break
+    assert called / trials <= 0.05
+
+
+@pytest.mark.parametrize("worse", [[4.0, 5.0, 6.0], [4.0, 4.0, 4.0], [np.inf, np.inf, np.inf]])
+@pytest.mark.parametrize("better", [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
+def test_three_seeds_that_differ_completely_are_not_enough(worse, better):
+    # One of ten trials of equal arms ends like this, with ties or without.
+    rule, control, treatment = Rule(looks=1, per_look=3), [np.array(worse)], [np.array(better)]
+    z = sequential.statistic(control, treatment)
+    assert 1.96 < z <= sequential.bound(control, {"rx": treatment}, rule, 1)
+    assert Rule(looks=1, per_look=8).bounds[0] == pytest.approx(1.96, abs=1e-3)
+
+
 def test_a_known_thirty_percent_effect_is_called_better_in_three_of_four_trials():
     rng = np.random.default_rng(0)
     calls = [run_trial(rng, with_ratio(0.7), Rule())[0] for _ in range(400)]

@@ -1,10 +1,12 @@
 """The same change in three frameworks' words; where a word can be run, it is."""
 
+import math
 from typing import Any
 
 import pytest
 
 from rlclinic.config import Config, files
+from rlclinic.config.schedule import Schedule, value_at
 from rlclinic.treatment.translate import FRAMEWORKS, LINEAR, spell
 
 FALLING = {"start": 1e-3, "end": 0.0, "schedule": "linear"}
@@ -29,6 +31,24 @@ def test_a_falling_rate_is_a_function_of_what_is_left_in_sb3():
     assert schedule(1.0) == pytest.approx(1e-3)
     assert schedule(0.25) == pytest.approx(2.5e-4)
     assert names["linear_schedule"](1e-3, 1e-4)(0.0) == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"start": 2e-3, "end": 2e-4, "schedule": "cosine"},
+        {"start": 2e-3, "end": 0.0, "schedule": "linear", "warmup": 0.1},
+        {"start": 2e-3, "end": 1e-4, "schedule": "linear"},
+    ],
+)
+def test_other_schedules_are_functions_of_what_is_left_in_sb3_with_the_values_that_ours_have(schedule: dict[str, Any]):
+    text = sb3({"algo.learning_rate": schedule})
+    helper, _, call = text.partition("; PPO(..., learning_rate=")
+    names: dict[str, Any] = {"math": math}
+    exec(helper, names)
+    there, ours = eval(call[:-1], names), Schedule.model_validate(schedule)
+    for share in (0.0, 0.05, 0.1, 0.3, 0.5, 0.9, 1.0):
+        assert there(1 - share) == pytest.approx(value_at(ours, share * 1e6, 1_000_000), abs=1e-12)
 
 
 def test_a_fraction_of_the_rollout_becomes_rows_in_sb3():
@@ -86,6 +106,51 @@ def test_gymnasium_solver_keys_read_back_as_the_same_setting(tmp_path):
     loaded = files.load(f"{file}:ppo").config
     assert loaded.algo.learning_rate == config("algo.learning_rate=lin_1e-3").algo.learning_rate
     assert loaded.algo.ent_coef == 0.01
+
+
+@pytest.mark.parametrize(
+    ("algo", "changes", "wanted"),
+    [
+        ("dqn", {"algo.buffer_size": 50_000}, "DQN(..., buffer_size=50000)"),
+        ("dqn", {"algo.target_update_interval": 500, "algo.tau": 1.0}, "DQN(..., target_update_interval=500, tau=1)"),
+        ("dqn", {"algo.exploration_fraction": 0.2}, "DQN(..., exploration_fraction=0.2)"),
+        ("dqn", {"algo.batch_size": 64}, "DQN(..., batch_size=64)"),
+        ("dqn", {"net.hidden": [64, 64]}, "DQN(..., policy_kwargs=dict(net_arch=[64, 64]))"),
+        ("sac", {"algo.ent_coef": None}, "SAC(..., ent_coef='auto')"),
+        ("sac", {"algo.learning_starts": 1_000, "algo.gradient_steps": -1}, "SAC(..., learning_starts=1000, gradient_steps=-1)"),
+        ("td3", {"algo.action_noise_std": 0.2}, "TD3(..., action_noise=NormalActionNoise(np.zeros(n), 0.2 * np.ones(n)))"),
+        ("ddpg", {"algo.n_critics": 2}, "DDPG(..., policy_kwargs=dict(n_critics=2))"),
+        ("td3", {"net.hidden": [32, 32]}, "TD3(..., policy_kwargs=dict(net_arch=dict(pi=[32, 32], qf=[32, 32])))"),
+    ],
+)
+def test_learners_with_a_replay_have_arguments_of_their_own_in_sb3(algo: str, changes: dict[str, Any], wanted: str):
+    base = config(f"algo.name={algo}", "algo.learning_starts=100", *(["algo.ent_coef=0.1"] if algo == "sac" else []), "net.hidden=[8]")
+    assert spell(changes, "sb3", base) == wanted
+
+
+@pytest.mark.parametrize("algo", ["dqn", "sac", "td3", "ddpg"])
+def test_every_argument_that_is_named_exists_in_sb3(algo: str):
+    import inspect
+
+    from rlclinic.treatment import translate_replay
+
+    known = inspect.signature(getattr(pytest.importorskip("stable_baselines3"), algo.upper()).__init__).parameters
+    made = config(f"algo.name={algo}").algo.model_dump()
+    # DDPG is TD3 without its tricks in SB3, too, and takes no delay or smoothing.
+    own = {"policy_delay", "target_policy_noise", "target_noise_clip"} if algo == "ddpg" else set()
+    named = {found[0] for name, value in made.items() if name not in own and (found := translate_replay.sb3_argument(name, value, made))}
+    assert len(named) >= 7
+    assert named <= set(known)
+
+
+def test_learners_with_a_replay_have_flags_of_their_own_in_cleanrl():
+    dqn, sac = (config(f"algo.name={algo}", "algo.ent_coef=0.1" if algo == "sac" else "algo.gamma=0.9") for algo in ("dqn", "sac"))
+    assert spell({"algo.learning_rate": FALLING, "algo.buffer_size": 9_000}, "cleanrl", dqn) == "--learning-rate 0.001 --buffer-size 9000"
+    assert spell({"algo.target_update_interval": 500}, "cleanrl", dqn) == "--target-network-frequency 500"
+    assert spell({"algo.exploration_final_eps": 0.1}, "cleanrl", dqn) == "--end-e 0.1"
+    assert spell({"algo.learning_rate": 1e-3}, "cleanrl", sac) == "--policy-lr 0.001 --q-lr 0.001"
+    assert spell({"algo.ent_coef": None}, "cleanrl", sac) == "--autotune"
+    assert spell({"algo.double": True}, "cleanrl", dqn) == "# in the script: double = True"
 
 
 def test_every_setting_has_words_in_every_framework():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlclinic.config import Config
+from rlclinic.errors import UsageError
 from rlclinic.treatment import arms, trial, trial_analysis, trial_outcomes
 from rlclinic.treatment.trial_analysis import Standing
 from rlclinic.treatment.trial_models import Observation, TrialPlan
@@ -157,6 +158,11 @@ def test_less_spread_over_seeds_is_adopted_though_the_mean_is_the_same():
     standing = carried_out(plan_of(outcome="stability"), draw)
     assert trial_analysis.verdict(standing) == ("adopt", "rx1")
     assert trial_analysis.effects(standing)[0].ratio.high < 1
+
+
+def test_a_spread_is_not_judged_by_a_handful_of_seeds():
+    with pytest.raises(UsageError, match="--per-look 8"):
+        plan_of(outcome="stability", per_look=4)
 
 
 def test_seconds_to_the_threshold_decide_where_they_are_asked_for():

@@ -66,6 +66,8 @@ def test_a_look_says_what_it_decided():
     assert trial_words.decision_text(look, 4) == "z 3.60 > bound 2.36: decided, looks 2–4 not needed"
     open_ = look.model_copy(update={"z": {"rx1": -1.0}, "calls": {}, "decided": False})
     assert trial_words.decision_text(open_, 4) == "z −1.00 > bound −2.36: not decided yet"
+    hopeless = look.model_copy(update={"z": {"rx1": 0.0}, "calls": {}})
+    assert trial_words.decision_text(hopeless, 2) == "z 0.00 < bound 2.36: nothing tells the arms apart, look 2 not needed"
     assert trial_words.arm_bar("control", 8, 2, 1, 203.0, threshold=475.0) == "control ██░░░░░░ 2/8 solved, return 203, 1 failed"
 
 
@@ -151,6 +153,18 @@ def test_a_trial_on_the_command_line_ends_with_what_to_type(tmp_path, monkeypatc
     assert len(json.loads(RUNNER.invoke(app, ["runs", "list", "--trial", "@last", "--json"]).stdout)["runs"]) == 16
 
 
+def test_what_last_means_is_written_down_as_the_group_that_it_was(tmp_path, monkeypatch):
+    from rlclinic.launch import local
+
+    pretend(monkeypatch, lambda config: None)
+    group = Store(tmp_path).create_group([CONTROL.model_copy(update={"seed": seed}) for seed in (0, 1)])
+    local.start([[run.path for run in group.runs]]).wait()
+    asked = operation.TrialRequest(targets=["@last"], changes=["learning_rate=1e-3"], runs_dir=tmp_path)
+    plan = operation.plan_trial(asked).plan
+    assert plan.context["control"] == f"{group.id}'s config"
+    assert plan.context["typed"].startswith(f"rlclinic trial {group.id} ")
+
+
 def test_a_command_is_tried_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     script = Path("train.py")
@@ -186,3 +200,19 @@ def test_what_cannot_be_done_says_what_to_type_and_has_its_exit_code(tmp_path, w
     assert result.exit_code == code, result.output
     assert said in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_forecast_is_checked_against_what_was_seen_and_the_outcome_is_counted(tmp_path, monkeypatch):
+    cause = "learning-rate-too-high"
+    about = {"measure": "return", "value": 0.9, "low": 0.5, "high": 1.2, "trials": 11, "adopted": 10}
+    found = run(tmp_path, monkeypatch, (None, 0.3), context={"causes": {"rx1": cause}, "forecasts": {"rx1": about}})
+    effect = found.effect("rx1")
+    said = trial_words.forecast_text(found, effect)
+    assert said is not None
+    assert said.startswith('"90 % of the gap closed [50, 120]": held (10')
+    assert said.endswith(f"; recorded as trial 12 of this change for {cause}")
+    steps = found.model_copy(update={"context": {**found.context, "forecasts": {"rx1": {**about, "measure": "steps", "low": 0.8}}}})
+    assert ": missed (" in str(trial_words.forecast_text(steps, effect))
+    new = found.model_copy(update={"context": {"causes": {"rx1": cause}}})
+    assert trial_words.forecast_text(new, effect) == f"there was none; recorded as the first trial of this change for {cause}"
+    assert trial_words.forecast_text(found.model_copy(update={"context": {}}), effect) is None
