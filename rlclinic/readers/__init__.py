@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 
 from rlclinic.errors import NotFound, RlclinicError, UsageError
-from rlclinic.readers import console, gymnasium_solver, lines, own, plain, sb3, tensorboard, zoo
+from rlclinic.readers import beside, console, gymnasium_solver, lines, own, plain, sb3, scattered, tensorboard, zoo
 from rlclinic.readers import options as given
 from rlclinic.readers.guesses import Mapping
 from rlclinic.readers.options import Options
@@ -28,6 +28,7 @@ STDIN: Final = "-"
 _SPOOL_BYTES: Final = 16 << 20
 _MAX_FILES: Final = 64
 _MAX_FOLDERS: Final = 256
+_MAX_NAMES: Final = 6
 _TEXTS: Final = (".log", ".out", ".txt")
 
 
@@ -44,6 +45,7 @@ FORMATS: Final = (
     Format("gymnasium-solver run folders", gymnasium_solver.matches, gymnasium_solver.read),
     Format("Stable-Baselines3 and rl-zoo3 folders", sb3.matches, sb3.read),
     Format("TensorBoard folders (CleanRL and others)", tensorboard.matches, tensorboard.read),
+    Format("a file for each metric (TorchRL, d3rlpy, MLflow)", scattered.matches, scattered.read),
     Format("CSV and JSON lines", plain.matches, plain.read),
     Format("console output", console.matches, console.read),
 )
@@ -74,7 +76,7 @@ def read(
     except (OSError, RecursionError, MemoryError) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else "nested or large beyond reason"
         raise UsageError(f"{path} cannot be read: {what}.\n  Nothing can be said about it.\n  Give another folder or file") from error
-    return [options.complete(history) for history in _unique(found)]
+    return [options.complete(beside.complete(history)) for history in _unique(found)]
 
 
 def _read_path(path: Path, options: Options) -> list[History]:
@@ -101,7 +103,7 @@ def _read_file(path: Path, options: Options) -> list[History]:
 
 
 def _read_folder(path: Path, options: Options, depth: int = 0) -> list[History]:
-    for form in FORMATS[:4]:
+    for form in FORMATS[:-2]:
         if form.matches(path):
             return form.read(path, options)
     found = _read_files(path, options)
@@ -124,7 +126,8 @@ def _read_files(path: Path, options: Options) -> list[History]:
     """Tables in a folder, or else its text logs. What cannot be read is passed over."""
     names = sorted(entry for entry in path.iterdir() if entry.is_file())[:_MAX_FILES]
     # RLlib writes the same rows twice; in the CSV, columns that come later are lost.
-    tables = [file for file in names if plain.matches(file) and not (file.name == "progress.csv" and path / "result.json" in names)]
+    twice = "progress.csv" if path / "result.json" in names else ""
+    tables = [file for file in names if plain.matches(file) and file.name not in (twice, *beside.FILES)]
     found = list(_readable(tables, plain.read, options))
     return found or list(_readable([file for file in names if file.suffix in _TEXTS and console.matches(file)], console.read, options))
 
@@ -143,20 +146,30 @@ def _read_stdin(stream: BinaryIO, options: Options) -> list[History]:
         while chunk := stream.read(1 << 20):
             spool.write(chunk)
         spool.seek(0)
-        if lines.is_binary(spool.read(8_192)):
+        text = lines.plain(spool)  # type: ignore[arg-type]
+        if lines.is_binary(text.read(8_192)):
             raise UsageError(
                 "what came through the pipe is no text.\n  Nothing can be said about it.\n  Pipe what the training script prints"
             )
-        spool.seek(0)
-        return [console.read_text(spool, options)]  # type: ignore[arg-type]
+        text.seek(0)
+        return [console.read_text(text, options)]
 
 
 def _unique(histories: list[History]) -> list[History]:
-    """Runs of one folder name are told apart by the folder above."""
+    """Runs of one folder name are told apart by the folders above, as many as it takes; what is left by a number."""
     names = [history.id for history in histories]
-    return [
-        replace(history, id=f"{history.path.parent.name}/{history.id}")
-        if history.path is not None and names.count(history.id) > 1
-        else history
-        for history in histories
-    ]
+    for depth in range(1, _MAX_NAMES):
+        twice = {name for name in names if names.count(name) > 1}
+        if not twice:
+            break
+        names = [_longer(history, name, depth) if name in twice else name for history, name in zip(histories, names, strict=True)]
+    for place, name in enumerate(names):
+        if names.count(name) > 1:
+            names[place] = f"{name}#{place}"
+    return [replace(history, id=name) if name != history.id else history for history, name in zip(histories, names, strict=True)]
+
+
+def _longer(history: History, name: str, depth: int) -> str:
+    """A name with one more folder before it."""
+    above = list(history.path.parents)[depth - 1].name if history.path is not None and len(history.path.parents) >= depth else ""
+    return f"{above}/{name}" if above else name

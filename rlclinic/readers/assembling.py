@@ -81,6 +81,25 @@ def constants(series: Mapping[str, Series], settings: Mapping[str, Any]) -> dict
     return found
 
 
+def rollout(main: Recording, settings: dict[str, Any], algo: str | None) -> None:
+    """Sizes that nobody wrote down: steps per iteration and passes per update, where they are the same in every row."""
+    if algo not in ("ppo", "a2c", "recurrent_ppo", "maskable_ppo"):
+        return
+    steps, iterations = main.raw("time/iterations")
+    size = steps / iterations if len(steps) and iterations.all() else np.empty(0)
+    if not len(size) or main.segments or not (size == size[0]).all():
+        return
+    n_envs = settings.get("env.n_envs")
+    if isinstance(n_envs, int) and n_envs > 0 and size[0] % n_envs == 0:
+        settings.setdefault("algo.n_steps", int(size[0]) // n_envs)
+    at, updates = main.raw("train/n_updates")
+    # A row shows the updates of the rollouts before its own; an evaluation may write it in the middle of one.
+    rollouts = np.ceil(at / size[0]) - 1
+    passes = updates[rollouts > 0] / rollouts[rollouts > 0]
+    if algo == "ppo" and len(passes) and (passes == passes[0]).all() and passes[0] == int(passes[0]) >= 1:
+        settings.setdefault("algo.n_epochs", int(passes[0]))
+
+
 def ending(log: str, env_steps: int | None, budget: Any, settings: Mapping[str, Any]) -> tuple[str, str | None]:
     """(state, reason): an error at the end of the log, or the budget used up to less than one rollout; otherwise unknown."""
     failed = failure(log)

@@ -28,7 +28,14 @@ _EVALUATION: Final = re.compile(rf"Eval num_timesteps=(\d+), episode_reward=({_N
 _LENGTH: Final = re.compile(rf"Episode length: ({_NUMBER}) \+/- ")
 _CLEANRL: Final = re.compile(rf"global_step=(\d+),? *episodic_return=\[?({_NUMBER})")
 _SPS: Final = re.compile(r"^SPS: (\d+)$")
-_PAIR: Final = re.compile(rf"(?P<key>[A-Za-z_%][\w%/.() -]{{0,60}}?) *[=:] *(?P<value>{_NUMBER})(?![\w.:])")
+_WORD: Final = r"[A-Za-z_%][\w%/.-]{0,40}"
+_PAIR: Final = re.compile(
+    # A counter needs nothing between its name and its number: "Episode 12/500  Reward: 34.2", "steps 2110 | avg return (100): 17.5".
+    rf"\b(?P<counter>episodes?|ep|epochs?|steps?|timesteps?|total[ _]?(?:time)?steps|iter(?:ation)?s?|updates?|frames?)"
+    rf"[ #=:\[]*(?P<count>\d[\d,]*)(?![\w.%])"
+    rf"|(?P<key>{_WORD}(?: (?:{_WORD}|(?<=last )\d+)){{0,6}}(?: ?\([^()]{{0,30}}\))?) *[=:] *\[?(?P<value>{_NUMBER})(?![\w.:])",
+    re.IGNORECASE,
+)
 _ZOO_PAIR: Final = re.compile(r"\('(\w+)',\s*(.+)\)(?:,|\]\)|$)")
 _SAID: Final = (
     ("env.id", re.compile(r"^=+ (\S+) =+$")),
@@ -115,6 +122,8 @@ def _history(found: Printed, options: Options, name: str, path: Path | None) -> 
         found.settings["algo.name"] = algo
     guesses.check(options.mapping, names)
     series = found.recording.series(options.table(framework.table(algo)), found.settings)
+    if framework is tags.SB3:
+        assembling.rollout(found.recording, found.settings, algo)
     notes = ["from console output: numbers have three digits"] if framework is tags.SB3 else ["from console output"]
     if found.early_stops:
         notes.append(f"target_kl ended an iteration's updates early {found.early_stops} times")
@@ -257,12 +266,12 @@ def _pairs(file: BinaryIO, count: Count) -> Iterator[Block]:
     row: dict[str, float] = {}
     for line in text_lines(file):
         for match in list(_PAIR.finditer(line[:_LINE_CHARS]))[:_MAX_PAIRS]:
-            key = guesses.spelled(match["key"])
+            key = guesses.spelled(match["counter"] or match["key"])
             if key in row:
                 pending.append(row)
                 row = {}
             if len(row) < rows.MAX_COLUMNS:
-                row[key] = float(match["value"].replace(",", ""))
+                row[key] = float((match["count"] or match["value"]).replace(",", ""))
         if len(pending) >= _ROWS:
             count.rows += len(pending)
             yield rows.columns(pending, count)

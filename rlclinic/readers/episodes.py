@@ -50,6 +50,8 @@ class Monitors:
     started: float | None = None
     """Unix seconds."""
     notes: list[str] = field(default_factory=list)
+    silent: int = 0
+    """Envs that began and never ended an episode, where none did."""
 
 
 @dataclass
@@ -70,13 +72,15 @@ def is_monitor(path: Path) -> bool:
 def monitors(files: Sequence[Path]) -> Monitors:
     """Join the monitors of a run. Vector envs step together: an env's own steps times their number are the run's."""
     notes: list[str] = []
-    envs = [env for path in files if (env := _read(path, notes)) is not None]
+    opened = [env for path in files if (env := _read(path, notes)) is not None]
+    envs = [env for env in opened if env.columns]
     newest = max((env.started for env in envs if env.started is not None), default=None)
     kept = [env for env in envs if newest is None or env.started is None or newest - env.started <= START_SECONDS]
     if len(kept) < len(envs):
         notes.append(f"{len(envs) - len(kept)} monitor files of an earlier run were left out")
     found = Monitors(Recording({"r", "l", "is_success"}), n_envs=len(kept), started=newest, notes=notes)
-    found.env_id = next((env.env_id for env in kept if env.env_id), None)
+    found.env_id = next((env.env_id for env in kept or opened if env.env_id), None)
+    found.silent = 0 if envs else len(opened)
     for name in ("r", "l", "is_success"):
         columns = [env.columns[name].columns for env in kept if name in env.columns]
         if not columns:
@@ -103,7 +107,7 @@ def _read(path: Path, notes: list[str]) -> _Env | None:
         return None
     if count.skipped:
         notes.append(f"{path.name}: {count.skipped:,} lines that are no episodes were left out")
-    return env if env.columns else None
+    return env
 
 
 def started(path: Path) -> float | None:

@@ -38,7 +38,7 @@ _MEAN_RETURN: Final = _words("""
     ep_rew_mean episode_reward_mean mean_episode_reward episode_return_mean mean_episode_return ep_return_mean ep_reward_mean
     mean_ep_reward mean_ep_return average_ep_ret mean_return return_mean mean_returns mean_reward reward_mean mean_rewards avg_reward
     average_reward avg_return average_return avg_episode_reward average_episode_reward avg_score mean_score average_score
-    moving_average running_reward reward_100 avg_reward_100 mean_100_episode_reward eprewmean
+    moving_average running_reward running_return last_100_average mean_last_100 reward_100 avg_reward_100 mean_100_episode_reward eprewmean
 """)  # fmt: skip
 _EPISODE_RETURN: Final = _words("""
     episodic_return episode_return episode_reward ep_return ep_reward ep_ret ep_rew total_reward cumulative_reward episode_score
@@ -144,7 +144,15 @@ def canonical(name: str) -> Tag | None:
     return Tag(_EVALUATED[meant], name) if meant in _EVALUATED else None
 
 
+_WINDOW: Final = re.compile(r"(?:_over)?(?:_the)?(?:_last|_past)?_\d+(?:_ep\w*)?$")
+"""What says that a value is a mean: `avg_return_100`, `reward_over_last_100_episodes`."""
+
+
 def _lookup(short: str) -> tuple[str, bool] | None:
+    return _known(short) or ((found[0], False) if (found := _known(_WINDOW.sub("", short))) is not None else None)
+
+
+def _known(short: str) -> tuple[str, bool] | None:
     if short in _MEAN_RETURN:
         return "train/roll/ep_rew_mean", False
     if short in _EPISODE_RETURN:

@@ -97,6 +97,15 @@ def algorithm_of_tags(names: Collection[str]) -> str | None:
     return None
 
 
+def algorithm_of_series(known: Collection[str], names: Collection[str] = ()) -> str | None:
+    """The algorithm whose own quantities a log holds, whoever wrote it; None if several have them."""
+    if "train/metrics/clip_fraction" in known or any(name.endswith(("cur_kl_coeff", "curr_kl_coeff")) for name in names):
+        return "ppo"
+    if "train/hp/alpha" in known and "train/loss/critic" in known:
+        return "sac"
+    return "dqn" if {"train/hp/epsilon", "train/loss/td"} <= set(known) else None
+
+
 def agreed(named: str | None, names: Collection[str]) -> str | None:
     """The algorithm by a folder's name and by the tags: a name may say more ("maskable_ppo"), but not something else."""
     tagged = algorithm_of_tags(names)

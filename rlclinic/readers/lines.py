@@ -1,6 +1,8 @@
-"""Text files in blocks of whole lines: a log of any size in a few megabytes of memory."""
+"""Text files in blocks of whole lines: a log of any size in a few megabytes of memory, packed by gzip or in UTF-16 too."""
 
+import codecs
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -11,16 +13,63 @@ BLOCK_BYTES: Final = 1 << 20
 LINE_BYTES: Final = 16 << 20
 """A longer line is no line of a log."""
 _HEAD_BYTES: Final = 8_192
+_GZIP: Final = b"\x1f\x8b"
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SPOOL_BYTES: Final = 16 << 20
+_UNPACKED_BYTES: Final = 1 << 30
+"""More is not unpacked: a file of a few kilobytes may claim to hold terabytes."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def head(path: Path) -> bytes:
-    """The first bytes of a file; empty if it cannot be opened."""
+    """The first bytes of a file's text; empty if it cannot be opened."""
     try:
-        with path.open("rb") as file:
-            return file.read(_HEAD_BYTES)
+        with path.open("rb") as file, plain(file, _HEAD_BYTES) as text:
+            return text.read(_HEAD_BYTES)
     except OSError:
         return b""
+
+
+def plain(file: BinaryIO, most: int = _UNPACKED_BYTES) -> BinaryIO:
+    """The same file at its beginning; where it is packed by gzip or written in UTF-16 (as PowerShell's > does), its text as UTF-8.
+
+    What is damaged or half written is unpacked as far as it goes.
+    """
+    beginning = file.read(2)
+    file.seek(0)
+    if beginning == _GZIP:
+        return _spooled(_unpacked(file), most)
+    if beginning in _UTF16:
+        return _spooled(_decoded(file), most)
+    return file
+
+
+def _spooled(chunks: Iterator[bytes], most: int) -> BinaryIO:
+    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 — the caller closes it
+    for chunk in chunks:
+        spool.write(chunk)
+        if spool.tell() >= most:
+            break
+    spool.seek(0)
+    return spool  # type: ignore[return-value]
+
+
+def _unpacked(file: BinaryIO) -> Iterator[bytes]:
+    import gzip  # hardly any log is packed
+    import zlib
+
+    try:
+        with gzip.GzipFile(fileobj=file) as packed:
+            while chunk := packed.read(1 << 16):
+                yield chunk
+    except (OSError, EOFError, zlib.error):
+        return
+
+
+def _decoded(file: BinaryIO) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    while chunk := file.read(1 << 16):
+        yield decoder.decode(chunk).encode("utf-8", errors="replace")
 
 
 def is_binary(beginning: bytes) -> bool:
@@ -42,14 +91,17 @@ def open_text(path: Path) -> BinaryIO:
         ) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.\n  Check its permissions") from error
-    beginning = file.read(_HEAD_BYTES)
-    if is_binary(beginning):
+    text = plain(file)
+    if text is not file:
         file.close()
+    beginning = text.read(_HEAD_BYTES)
+    if is_binary(beginning):
+        text.close()
         raise UsageError(
             f"{path} is a binary file and no log.\n  Give the folder that it lies in, or a CSV, JSONL, tfevents or console file"
         )
-    file.seek(0)
-    return file
+    text.seek(0)
+    return text
 
 
 def blocks(file: BinaryIO, size: int | None = None) -> Iterator[tuple[list[bytes], bool]]:

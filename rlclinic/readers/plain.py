@@ -26,24 +26,66 @@ _AXES: Final = {
     "rows": "no column counts env steps: the axis counts iterations or episodes; --map step=COLUMN*FACTOR makes env steps of them",
     "order": "no column counts steps: the axis counts rows; --map step=COLUMN says which does",
 }
+_USUAL: Final = ("progress", "result")
+_EXPORTED: Final = " - "
+_MAX_RUNS: Final = 64
+_FEW: Final = 10
+_FALLING: Final = 0.2
+"""Share of rows that go back; a counter does so at restarts only."""
 
 
 def matches(path: Path) -> bool:
     """A text file that is called a table."""
-    named = path.name in NAMES or path.suffix.lower() in SUFFIXES
+    name = path.name.lower().removesuffix(".gz")
+    named = name in NAMES or name.endswith(SUFFIXES)
     return named and path.is_file() and not lines.is_binary(lines.head(path))
 
 
 def read(path: Path, options: Options) -> list[History]:
-    """One history from one file."""
+    """One history from one file; one for each run of a W&B export, whose columns are called `run - metric`."""
     with lines.open_text(path) as file:
-        return [read_table(file, options, path=path)]
+        runs = exported_runs(next(table_blocks(file, Count()), None))
+        if not runs:
+            file.seek(0)
+            return [read_table(file, options, path=path)]
+        found = []
+        for run in runs:
+            file.seek(0)
+            count = Count()
+            found.append(read_blocks(_of_run(table_blocks(file, count), run), count, options, path=path, name=run))
+        return found
+
+
+def exported_runs(first: Block | None) -> list[str]:
+    """The runs in a table that W&B's page exported: it writes a least and a greatest value beside every column."""
+    names = set(first.names) if first is not None else set()
+    plain = [name for name in names if f"{name}__MIN" in names and f"{name}__MAX" in names]
+    return sorted({name.split(_EXPORTED, 1)[0] for name in plain if _EXPORTED in name})[:_MAX_RUNS]
+
+
+def _of_run(blocks: Iterator[Block], run: str) -> Iterator[Block]:
+    """The columns of one run by their own names, and those that all runs share."""
+    for block in blocks:
+        kept = [
+            (place, name.removeprefix(run + _EXPORTED))
+            for place, name in enumerate(block.names)
+            if not name.endswith(("__MIN", "__MAX")) and (name.startswith(run + _EXPORTED) or _EXPORTED not in name)
+        ]
+        places = [place for place, _ in kept]
+        logged = ~block.blank[:, [place for place in places if _EXPORTED in block.names[place]]].all(axis=1)
+        yield Block([name for _, name in kept], block.values[logged][:, places], block.blank[logged][:, places])
 
 
 def read_table(file: BinaryIO, options: Options, *, path: Path | None = None) -> History:
     """The history in an open CSV or JSONL file."""
     count = Count()
-    return read_blocks(table_blocks(file, count), count, options, path=path, name=path.stem if path is not None else "text")
+    return read_blocks(table_blocks(file, count), count, options, path=path, name=_name(path) if path is not None else "text")
+
+
+def _name(path: Path) -> str:
+    """What a run is called: its file, or its folder where every run's file has this name."""
+    stem = path.name.lower().removesuffix(".gz").rsplit(".", 1)[0]
+    return path.resolve().parent.name or path.stem if stem in _USUAL else path.name.removesuffix(".gz").rsplit(".", 1)[0]
 
 
 def read_blocks(blocks: Iterator[Block], count: Count, options: Options, *, path: Path | None, name: str) -> History:
@@ -56,10 +98,12 @@ def read_blocks(blocks: Iterator[Block], count: Count, options: Options, *, path
         )
     guesses.check(options.mapping, first.names)
     guessed, framework = guesses.guess(first.names), tags.recognize(first.names)
+    guessed = _lengths(guessed, first, options)
     recording, axis = _record(itertools.chain([first], blocks), guessed, options)
     recording.step_factor = options.mapping.step_factor
     algo = hyperparameters.algorithm_of_tags(first.names) if framework else None
     series = recording.series(options.table(_table(guessed, framework, algo)), {})
+    algo = algo or hyperparameters.algorithm_of_series(series, first.names)
     if not series:
         raise _nothing(label, recording)
     signed = [] if framework else _sign_entropy(series)
@@ -93,11 +137,20 @@ def _sign_entropy(series: dict[str, Series]) -> list[str]:
     return [f"{found.name} was read as {'' if sign > 0 else 'minus '}the entropy, so that entropy is positive"]
 
 
+def _objects(file: BinaryIO, count: Count) -> Iterator[Block]:
+    """An object per line, or one object over all lines."""
+    line = file.readline(rows.ARRAY_BYTES)
+    more = file.read(1)
+    file.seek(0)
+    alone = not more or not line.rstrip().endswith(b"}")
+    return (rows.json_object if alone else rows.json_lines)(file, count)
+
+
 def table_blocks(file: BinaryIO, count: Count) -> Iterator[Block]:
-    """The blocks of a table: JSON lines, a JSON array or CSV, told by the first character. The file must be able to go back."""
+    """The blocks of a table: JSON lines, a JSON object or array, or CSV, told by the first character. The file must be able to go back."""
     first = file.read(256).lstrip()[:1]
     file.seek(0)
-    return {b"{": rows.json_lines, b"[": rows.json_array}.get(first, rows.delimited)(file, count)
+    return {b"{": _objects, b"[": rows.json_array}.get(first, rows.delimited)(file, count)
 
 
 def _record(blocks: Iterable[Block], guessed: Guess, options: Options) -> tuple[Recording, str]:
@@ -117,6 +170,16 @@ def _record(blocks: Iterable[Block], guessed: Guess, options: Options) -> tuple[
         row += count
         recording.rows(block.names, steps, block.values, block.blank)
     return recording, axis
+
+
+def _lengths(guessed: Guess, first: Block, options: Options) -> Guess:
+    """A log by episodes whose "steps" keep falling counts each episode's own."""
+    if guessed.step is None or guessed.rows is None or options.mapping.step is not None:
+        return guessed
+    steps = _column(first, guessed.step)
+    falls = np.diff(steps[np.isfinite(steps)]) < 0
+    often = len(falls) >= _FEW and falls.mean() > _FALLING
+    return replace(guessed, step=None, lengths=guessed.step) if often else guessed
 
 
 def _column(block: Block, name: str) -> Column:

@@ -166,6 +166,38 @@ def json_array(file: BinaryIO, count: Count) -> Iterator[Block]:
         yield columns(found[begin : begin + _ARRAY_ROWS], count)
 
 
+def json_object(file: BinaryIO, count: Count) -> Iterator[Block]:
+    """A file that is one JSON object of columns, `{"step": [...], "reward": [...]}`; JSON lines otherwise."""
+    text = file.read(ARRAY_BYTES + 1)
+    file.seek(0)
+    found = {}
+    if len(text) <= ARRAY_BYTES:
+        try:
+            found = _lists(from_json(text))
+        except ValueError:
+            found = {}
+    if not found:
+        yield from json_lines(file, count)
+        return
+    longest = max(len(values) for values in found.values())
+    values, blank = np.full((longest, len(found)), np.nan), np.ones((longest, len(found)), dtype=bool)
+    for place, column in enumerate(found.values()):
+        values[: len(column), place] = column
+        blank[: len(column), place] = False
+    count.rows += longest
+    yield Block(list(found), values, blank)
+
+
+def _lists(record: Any, prefix: str = "", depth: int = 0) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for key, value in record.items() if isinstance(record, Mapping) else ():
+        if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+            found |= _lists(value, f"{prefix}{key}/", depth + 1)
+        elif isinstance(value, list) and len(value) > 1 and all(isinstance(item, int | float) for item in value):
+            found[f"{prefix}{key}"] = [_float(item) for item in value]
+    return dict(list(found.items())[:MAX_COLUMNS])
+
+
 def _row(line: bytes) -> dict[str, float] | None:
     try:
         value = from_json(line, cache_strings="keys")

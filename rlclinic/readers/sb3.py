@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from rlclinic.errors import UsageError
 from rlclinic.readers import assembling, console, episodes, hyperparameters, lines, rows, tags, tensorboard, testimony, tree, zoo
 from rlclinic.readers.options import Options
@@ -66,10 +68,8 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
     settings |= told.settings
     found = episodes.monitors([path for path in files.monitors if episodes.is_monitor(path)])
     notes += found.notes
-    if found.env_id:
-        settings.setdefault("env.id", found.env_id)
-    if found.n_envs:
-        settings.setdefault("env.n_envs", found.n_envs)
+    told_by_monitors = {"env.id": found.env_id, "env.n_envs": found.n_envs or found.silent}
+    settings = {name: value for name, value in told_by_monitors.items() if value} | settings
     main, events = _main(files, options, notes)
     names = main.names
     algo = assembling.algorithm(
@@ -85,7 +85,9 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
         series = {**found.recording.series(episodes.MONITOR_TAGS, settings), **series}
     if not series:
         return None
-    _rollout(main, settings, algo)
+    if found.silent:
+        series = _silence(series) | series
+    assembling.rollout(main, settings, algo)
     recording = main if len(main) else found.recording
     joined = _joined(files, folder)
     if joined:
@@ -98,6 +100,12 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
         env_steps=_env_steps(series),
     )
     return replace(history, state="failed", reason=told.broken) if told.broken and history.state == "unknown" else history
+
+
+def _silence(series: dict[str, Series]) -> dict[str, Series]:
+    """The monitors were open all the time: that no episode is in them is something they say."""
+    steps = _env_steps(series)
+    return {} if steps is None else {"total_episodes": Series(np.array([0.0, steps]), np.zeros(2), "monitor files")}
 
 
 def _env_steps(series: dict[str, Series]) -> int | None:
@@ -157,23 +165,6 @@ def _with_evaluations(files: Files, series: dict[str, Series], main: Recording, 
             found.align(main)
             return {**series, **found.series(episodes.EVALUATION_TAGS, {})}
     return series
-
-
-def _rollout(main: Recording, settings: dict[str, Any], algo: str | None) -> None:
-    """Sizes that nobody wrote down: steps per iteration and passes per update, where they are the same in every row."""
-    if algo not in ("ppo", "a2c", "recurrent_ppo", "maskable_ppo"):
-        return
-    steps, iterations = main.raw("time/iterations")
-    n_envs = settings.get("env.n_envs")
-    if len(steps) and isinstance(n_envs, int) and n_envs > 0 and not main.segments:
-        size = steps / iterations
-        if (size == size[0]).all() and size[0] % n_envs == 0:
-            settings.setdefault("algo.n_steps", int(size[0]) // n_envs)
-    at, updates = main.raw("train/n_updates")
-    if algo == "ppo" and len(at) > 1 and len(steps) > 1 and float(at[0]) in set(steps.tolist()):
-        first = int(iterations[steps.tolist().index(float(at[0]))])
-        if first > 1 and updates[0] % (first - 1) == 0:
-            settings.setdefault("algo.n_epochs", int(updates[0]) // (first - 1))
 
 
 def _joined(files: Files, folder: Path) -> str:

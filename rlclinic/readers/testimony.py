@@ -1,6 +1,7 @@
 """sentinels.json, which rlclinic's callback leaves beside another framework's log: the settings that a log never says."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from rlclinic.runs.history import whole
 FILE: Final = "sentinels.json"
 _FORMAT: Final = "rlclinic-sentinels"
 _MAX_BYTES: Final = 1 << 20
+_BOX: Final = re.compile(r"Box\((-?\d[\d.e+-]*), (-?\d[\d.e+-]*), ")
+"""One low and one high for every dimension; a box with bounds of its own for each prints them as lists."""
 _SECTIONS: Final = ("spec.", "env.", "algo.", "net.", "run.")
 
 
@@ -35,6 +38,10 @@ def read(path: Path, notes: list[str]) -> Testimony:
     settings = {
         key: value for key, value in raw["settings"].items() if isinstance(key, str) and (key.startswith(_SECTIONS) or key == "seed")
     }
+    about = raw.get("about")
+    box = _BOX.match(str(about.get("action_space"))) if isinstance(about, Mapping) else None
+    if box is not None:
+        settings["about.action_low"], settings["about.action_high"] = float(box[1]), float(box[2])
     return Testimony(settings, _broken(raw.get("not_finite")))
 
 

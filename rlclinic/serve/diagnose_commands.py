@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(diagnose)
     app.command()(rules)
+    app.command()(guide)
 
 
 def diagnose(
@@ -96,3 +97,20 @@ def rules(
     else:
         page = operation.explain_rule(rule)
         console.print_json(page) if as_json else rules_text.print_rule(page)
+
+
+def guide(
+    question: Annotated[list[str] | None, typer.Argument(metavar="QUESTION", help="Its name, its number, or words of it.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List the questions; so does no question at all.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Say what answers a question here: what to type, which steps, and what cannot be told."""
+    from rlclinic.ops import guides as operation
+    from rlclinic.serve import console, guide_text
+
+    if everything or not question:
+        found = operation.list_guides()
+        console.print_json(found) if as_json else guide_text.print_guides(found)
+    else:
+        page = operation.get_guide(" ".join(question))
+        console.print_json(page) if as_json else guide_text.print_guide(page)

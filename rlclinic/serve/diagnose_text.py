@@ -24,6 +24,7 @@ AGREE_AT = 76
 SHOWN = 0.15
 """Causes below this probability are named, without their story."""
 PASTED = 6
+NOTICED = 3
 LEVEL_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "dim"}
 PRIORITY_STYLES = {"critical": "bold red", "high": "bold yellow", "medium": "bold", "low": "dim"}
 
@@ -79,6 +80,9 @@ def _diagnosis(result: "DiagnosisReport") -> Iterator[Line]:
     calm = found.causes[0].id in CALM
     if calm:
         yield Line(_calm(found))
+    if found.causes[0].id == "no-reference" and found.findings:
+        # Without a threshold nothing is called a cause; what the user set oddly is worth a look all the same.
+        yield Line("NOTICED  " + listed([f"{each.text} ({each.rule})" for each in found.findings], NOTICED), 9)
     for place, cause in enumerate(worth_telling(found), 1):
         yield from _cause(place, cause)
     yield from _excluded(found)
@@ -141,7 +145,7 @@ def _cause(place: int, cause: "Cause") -> Iterator[Line]:
         return
     likely = cause.probability >= SHOWN
     level = cause.severity.value
-    text = f"{lead}{level.upper() if likely else '':<6}{cause.title}  {cause.rules[0] if cause.rules else ''}"
+    text = f"{lead}{f'{level.upper()}  ' if likely else '':<6}{cause.title}  {cause.rules[0] if cause.rules else ''}"
     tail = f"a consequence of {cause.consequence_of}" if cause.consequence_of else ""
     if likely and not tail and cause.of > 1:
         tail = f"{cause.agree} of {plural(cause.of, 'seed')} agree"
@@ -153,7 +157,7 @@ def _cause(place: int, cause: "Cause") -> Iterator[Line]:
 
 
 def _labelled(label: str, text: str) -> Line:
-    return Line(f"  {label:<{LABEL}}{text}", LABEL + 2)
+    return Line(f"  {f'{label}  ' if len(label) >= LABEL else label:<{LABEL}}{text}", LABEL + 2)
 
 
 def _excluded(found: "Diagnosis") -> Iterator[Line]:

@@ -250,6 +250,7 @@ BAD: dict[str, Callable[[], Group]] = {
             {RETURN: -50.0, EVAL: -50.0, S + "truncated": 5.0, S + "terminated": 0.0},
         )
     ),
+    "ENV618": lambda: one(series(unsolved(), {"total_episodes": 0.0})),
     # ── normalization ──
     "NRM701": lambda: one(series(setting(unsolved(), env__normalize_obs=True), {S + "ratio_first_dev": lambda share: 0.5 * 0.01**share})),
     "NRM702": lambda: one(series(setting(unsolved(), env__normalize_obs=True), {EVAL: 15.0})),

@@ -242,6 +242,15 @@ class Clock(Walk):
         return obs, reward, self.steps >= 40, False, info
 
 
+class ClockOrWall(Walk):
+    """Ends early by itself now and then; otherwise a clock ends it, and says terminated."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, _, _, info = super().step(action)
+        self.place = float(np.clip(self.place, -0.9, 0.9))
+        return obs, reward, self.steps >= 40 or bool(self.np_random.random() < 0.02), False, info
+
+
 class Drifts(Walk):
     episodes = 0
 
@@ -361,6 +370,7 @@ FAULTS: dict[str, tuple[str, type[Walk]]] = {
     "never ends": ("ENV209", Endless),
     "ends at once": ("ENV210", EndsAtOnce),
     "a clock says terminated": ("ENV211", Clock),
+    "a clock or a wall says terminated": ("ENV211", ClockOrWall),
     "rewards drift": ("ENV212", Drifts),
     "slow": ("ENV213", Slow),
     "nothing changes": ("ENV301", Frozen),

@@ -166,3 +166,32 @@ def test_columns_of_a_table_can_be_mapped() -> None:
     assert read(text, "kl=train/my_thing*2")["train/metrics/kl_divergence"].last == 0.02
     with pytest.raises(UsageError, match="no column"):
         read(text, "kl=train/nothing")
+
+
+# ── what hand-written loops print ──
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "steps"),
+    [
+        ("Episode {i}\tAverage Score: {r:.2f}\n", 60.0, None),
+        ("Episode {i}  Reward: {r:.2f}  Epsilon: 0.500\n", 35.5, None),
+        ("[{i:04d}/1000] ep {i} | steps {s} | avg return (100): {r:.2f} | loss=0.3000\n", 60.0, 5_000),
+        ("Episode {i}/500, total reward = {r:.2f}\n", 35.5, None),
+        ("2024-05-01 12:00:00,123 INFO trainer: iter {i} timesteps: {s} mean_reward: {r:.3f} kl: 0.01\n", 60.0, 5_000),
+        ("Episode: {i}, Average reward over last 100 episodes: {r:.2f}\n", 60.0, None),
+        ("Step: {s}, Reward: {r}\n", 60.0, 5_000),
+    ],
+)
+def test_lines_of_hand_written_loops_are_read(line: str, last: float, steps: int | None) -> None:
+    text = "".join(line.format(i=i, r=10.0 + i, s=i * 100) for i in range(51))
+    found = read(text)
+    assert found.env_steps == steps
+    assert found.series["train/roll/ep_rew_mean"].last == pytest.approx(last, abs=1.0)
+
+
+def test_passes_per_rollout_are_counted_in_printed_tables() -> None:
+    table = "| time/ | |\n|    iterations | {i} |\n|    total_timesteps | {s} |\n"
+    table += "| train/ | |\n|    clip_fraction | 0.1 |\n|    n_updates | {n} |\n"
+    text = "".join("-" * 30 + "\n" + table.format(i=i, s=2048 * i, n=10 * (i - 1)) for i in range(2, 8))
+    assert read(text).settings["algo.n_epochs"] == 10

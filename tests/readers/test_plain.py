@@ -1,9 +1,12 @@
+import gzip
+import json
 from pathlib import Path
 
 import pytest
 
 from rlclinic.errors import UsageError
 from rlclinic.readers import options, plain
+from rlclinic.readers import read as read_path
 from rlclinic.runs.history import History
 
 RETURN = "train/roll/ep_rew_mean"
@@ -121,3 +124,63 @@ def test_a_table_without_a_log_says_what_is_missing(text: str, message: str, tmp
 def test_a_column_that_is_not_there_cannot_be_mapped(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no column 'reward'"):
         read(tmp_path / "log.csv", "step,mean_reward\n1,2\n", "return=reward")
+
+
+# ── other ways of writing a table ──
+
+STEPS = "timesteps,ep_rew_mean\n" + "".join(f"{place * 1000},{place}\n" for place in range(50))
+
+
+def test_a_packed_log_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a2c.csv.gz"
+    path.write_bytes(gzip.compress(STEPS.encode()))
+    (found,) = read_path(path)
+    assert (found.id, found.env_steps) == ("a2c", 49_000)
+
+
+def test_a_packed_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    rows = "timesteps,ep_rew_mean\n" + "".join(f"{place},{place * 7919 % 1013}\n" for place in range(20_000))
+    whole = gzip.compress(rows.encode())
+    path.write_bytes(whole[: len(whole) // 2])
+    (found,) = read_path(path)
+    assert 1_000 < (found.env_steps or 0) < 19_999
+
+
+def test_a_log_in_utf_16_is_read_as_powershell_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(STEPS.replace("\n", "\r\n").encode("utf-16"))
+    assert read_path(path)[0].env_steps == 49_000
+
+
+def test_one_object_of_columns_is_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"step": [10, 20, 30], "reward": [1.0, 2.0, 3.0], "note": "hello", "loss": [0.5, 0.4]}, indent=1))
+    (found,) = read_path(path)
+    assert found.env_steps == 30
+    assert list(found.series["train/roll/ep_rew_mean"].values) == [1.0, 2.0, 3.0]
+    assert len(found.series["train/loss/total"]) == 2
+
+
+def test_every_run_of_an_export_of_wandb_is_a_run(tmp_path: Path) -> None:
+    header = ["Step", *(f"{run} - charts/episodic_return{end}" for run in ("calm-sea-1", "red-hill-2") for end in ("", "__MIN", "__MAX"))]
+    rows = [[place * 100, place, place, place, *(("", "", "") if place % 2 else (9, 9, 9))] for place in range(40)]
+    path = tmp_path / "wandb_export.csv"
+    path.write_text("\n".join(",".join(map(str, row)) for row in [header, *rows]) + "\n")
+    first, second = read_path(path)
+    assert (first.id, second.id) == ("calm-sea-1", "red-hill-2")
+    assert len(first.series["train/roll/ep_rew_mean"]) == 40
+    assert len(second.series["train/roll/ep_rew_mean"]) == 20
+    assert second.series["train/roll/ep_rew_mean"].last == 9.0
+
+
+def test_steps_that_fall_with_every_episode_are_lengths(tmp_path: Path) -> None:
+    lengths = [20, 35, 12, 50, 31, 44, 10, 60, 22, 41, 18, 39]
+    rows = "".join(f"{place},{length},{length * 2}\n" for place, length in enumerate(lengths))
+    (found,) = read_path(_written(tmp_path / "a.csv", "episode,steps,reward\n" + rows))
+    assert found.env_steps == sum(lengths)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path

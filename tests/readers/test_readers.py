@@ -126,3 +126,12 @@ def test_a_run_is_found_through_a_link(samples: Path, tmp_path: Path) -> None:
 
 def test_the_samples_stay_small(samples: Path) -> None:
     assert sum(path.stat().st_size for path in samples.rglob("*") if path.is_file()) < 600_000
+
+
+def test_runs_of_the_same_name_are_told_apart_by_as_many_folders_as_it_takes(tmp_path: Path) -> None:
+    for first in ("a", "b"):
+        for seed in ("0", "1"):
+            folder = tmp_path / first / "run" / seed
+            folder.mkdir(parents=True)
+            (folder / "progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean\n100,1\n200,2\n")
+    assert sorted(history.id for history in readers.read(tmp_path)) == ["a/run/0", "a/run/1", "b/run/0", "b/run/1"]

@@ -158,3 +158,22 @@ def test_a_progress_csv_of_another_framework_is_not_sb3s(tmp_path: Path) -> None
     (tmp_path / "progress.csv").write_text("training_iteration,episode_reward_mean\n1,2\n")
     assert not sb3.matches(tmp_path)
     assert not sb3.matches(tmp_path / "progress.csv")
+
+
+def test_passes_per_rollout_are_counted_where_an_evaluation_writes_the_row(tmp_path: Path) -> None:
+    rows = ["time/iterations,time/total_timesteps,rollout/ep_rew_mean,train/n_updates,train/clip_fraction,train/policy_gradient_loss"]
+    for iteration in range(1, 9):
+        rows.append(f"{iteration},{iteration * 1024},{iteration},,,")
+        rows.append(f",{iteration * 1024 + 976},,{iteration * 100},0.1,-0.01")
+    (tmp_path / "progress.csv").write_text("\n".join(rows) + "\n")
+    assert sb3.read(tmp_path, Options())[0].settings["algo.n_epochs"] == 100
+
+
+def test_monitors_in_which_no_episode_ever_ended_say_so(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text("time/total_timesteps,train/approx_kl\n10000,0.01\n20000,0.01\n")
+    for env in range(4):
+        (tmp_path / f"{env}.monitor.csv").write_text('#{"t_start": 1700000000.0, "env_id": "Endless-v0"}\nr,l,t\n')
+    found = sb3.read(tmp_path, Options())[0]
+    assert (found.env_id, found.settings["env.n_envs"]) == ("Endless-v0", 4)
+    assert found.series["total_episodes"].values.tolist() == [0.0, 0.0]
+    assert found.series["total_episodes"].steps[-1] == 20_000

@@ -52,3 +52,12 @@ def test_a_number_that_is_none_is_how_the_run_ended(tmp_path: Path) -> None:
     written(tmp_path, settings={"run.max_env_steps": 5_000}, not_finite={"where": "reward", "env": 2, "env_steps": 240, "component": []})
     (found,) = readers.read(tmp_path)
     assert (found.state, found.reason) == ("failed", "the reward of env 2 is not finite at env step 240")
+
+
+def test_one_box_of_actions_is_taken_from_the_words_about_the_run(tmp_path: Path) -> None:
+    content = {"format": "rlclinic-sentinels", "settings": {"algo.gamma": 0.9}}
+    path = tmp_path / testimony.FILE
+    path.write_text(json.dumps(content | {"about": {"action_space": "Box(-1000.0, 1000.0, (1,), float32)"}}))
+    assert testimony.read(path, []).settings == {"algo.gamma": 0.9, "about.action_low": -1000.0, "about.action_high": 1000.0}
+    path.write_text(json.dumps(content | {"about": {"action_space": "Box([-1. -2.], [1. 2.], (2,), float32)"}}))
+    assert testimony.read(path, []).settings == {"algo.gamma": 0.9}

@@ -145,3 +145,21 @@ def test_a_group_without_a_return_is_not_held_against_others() -> None:
     write_group("cp-healthy")
     group = Store("runs").create_group([files.load("CartPole-v1:ppo").config])
     assert diagnose.diagnose(group.id).comparable is None
+
+
+def test_an_odd_setting_is_told_even_where_no_threshold_says_that_it_hurts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{step * 1000},{20 + 4 * step},{5e-5},{0.27},{1e-3},{0.01}\n" for step in range(60))
+    log = tmp_path / "log.csv"
+    log.write_text("timesteps,ep_rew_mean,approx_kl,clip_fraction,learning_rate,clip_range\n" + rows)
+    diagnose_text.print_diagnosis(diagnose.diagnose(str(log), runs_dir=tmp_path), 0.1)
+    shown = capsys.readouterr().out
+    assert "NO THRESHOLD" in shown
+    assert "NOTICED  " in shown
+    assert "POL103" in shown
+
+
+def test_a_level_and_a_title_stand_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("timesteps,ep_rew_mean,value_loss\n" + "".join(f"{step},{step},{'nan' if step > 40 else 1}\n" for step in range(90)))
+    diagnose_text.print_diagnosis(diagnose.diagnose(str(log), runs_dir=tmp_path), 0.1)
+    assert "MEDIUM  numbers stopped" in capsys.readouterr().out

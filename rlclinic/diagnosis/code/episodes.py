@@ -15,13 +15,16 @@ SB3_VECTORS = frozenset(
 )  # fmt: skip
 VECTORS = SB3_VECTORS | {"make_vec", "SyncVectorEnv", "AsyncVectorEnv", "make_gym", "make_gymnasium", "RecordEpisodeStatistics"}
 LEGACY_UNPACKED = 4
+TRANSITION = 4
+"""Parts of a stored transition, at least."""
 
 
 def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
     combined = [
         node for node in script.all(ast.Assign) if _joins_both_ends(script, node.value) and words.COMBINED(words.own_name(node.targets[0]))
     ]
-    if not combined or script.words & {
+    stores = any(_joins_both_ends(script, node) for node in script.all(ast.BoolOp))
+    if not (combined or stores) or script.words & {
         "final_observation",
         "final_obs",
         "terminal_observation",
@@ -35,6 +38,26 @@ def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
             text = f"`{name}` is true at a time limit too (line {position(combined[0])[0]}), and here it takes the future's value away"
             yield Spot(node, text)
             return
+    yield from _stored_for_a_mask(script, {words.own_name(node.targets[0]) for node in combined})
+
+
+def _stored_for_a_mask(script: Script, combined: set[str]) -> Iterator[Spot]:
+    """Both ends as one, stored with a transition whose future another function masks by what it reads back."""
+    masks = [node for node in script.all(ast.BinOp, ast.UnaryOp) if words.END(_complement(node)) and _cuts_a_bootstrap(script, node)]
+    if not masks:
+        return
+    for call in script.calls("append", "add", "store", "push", "remember", "insert", "put"):
+        given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+        apart = any(words.TERMINATED(words.own_name(each)) or words.TRUNCATED(words.own_name(each)) for each in given)
+        if len(given) < TRANSITION or apart or not any(words.OBSERVATION(words.own_name(each)) for each in given):
+            continue
+        for each in given:
+            inner = each.args[0] if isinstance(each, ast.Call) and each.args else each
+            if _joins_both_ends(script, inner) or (words.own_name(inner) in combined and isinstance(inner, ast.Name)):
+                line = position(masks[0])[0]
+                text = f"`{ast.unparse(inner)}` is true at a time limit too, and line {line} takes the future's value away there"
+                yield Spot(call, text, "store `terminated` alone; end the episode at either")
+                return
 
 
 def _joins_both_ends(script: Script, node: ast.AST) -> bool:
@@ -81,7 +104,8 @@ def old_step_signature(script: Script) -> Iterator[Spot]:
 def gym_in_place_of_gymnasium(script: Script) -> Iterator[Spot]:
     for node in script.all(ast.Import, ast.ImportFrom):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-        if any(name.partition(".")[0] == "gym" for name in names):
+        fallback = any(isinstance(each, ast.Try | ast.ExceptHandler | ast.FunctionDef) for each in script.ancestors(node))
+        if any(name.partition(".")[0] == "gym" for name in names) and not fallback:
             yield Spot(node, "the package gym gets no fixes any more; gymnasium continues it")
             return
 

@@ -118,9 +118,10 @@ def normalizer_learns_in_evaluation(script: Script) -> Iterator[Spot]:
         if made is not None and keyword(made, "training") is None and words.own_name(env) != training and script.dotted(env) not in stopped:
             text = "its statistics go on changing while the agent is evaluated, and rewards are reported normalized"
             yield Spot(made, text, "VecNormalize(…, training=False, norm_reward=False)")
-    if not script.calls("learn"):
+    used = {words.own_name(env) for _, env in _evaluated(script)}
+    if not script.calls("learn") or used:
         for name, value, where in script.named:
-            if script.called(value).endswith("VecNormalize.load") and name not in stopped:
+            if script.called(value).endswith("VecNormalize.load") and name not in stopped and (name in used or not script.calls("learn")):
                 yield Spot(
                     where,
                     "after loading, statistics go on changing and rewards are normalized",

@@ -1,12 +1,14 @@
 """Exploration of Q-learners: whether actions are ever drawn at random, when, and for how long."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlclinic.diagnosis.code import words
 from rlclinic.diagnosis.code.script import Script, Spot
 
 LARGE_EPSILON = 0.3
+_FLOOR = re.compile(r"end|min|final|low")
 DRAWS = ("random", "rand", "uniform", "random_sample")
 
 
@@ -18,18 +20,51 @@ def epsilon_never_decays(script: Script) -> Iterator[Spot]:
             for each in (node.left, *node.comparators)
             if isinstance(each, ast.Name | ast.Attribute) and words.EPSILON(words.own_name(each))
         ]
-        if not drawn or not names or any(words.EPSILON(each.arg) for each in script.all(ast.arg)):
+        if not drawn or not names:
             continue
         name = words.own_name(names[0])
+        if any(words.EPSILON(each.arg) for each in script.all(ast.arg)):
+            name = _passed(script, node, name)
         made = [each for each in script.all(ast.Assign, ast.AugAssign, ast.AnnAssign) if name in _set(each)]
-        value = script.constant(made[0].value) if len(made) == 1 else None
+        whole = [each for other, each, _ in script.named if other.rpartition(".")[2] == name]
+        value = script.constant(whole[0]) if len(made) == 1 and len(whole) == 1 else None
         if value is not None and value >= LARGE_EPSILON:
             yield Spot(made[0], f"`{name}` stays at {value:g}: that share of all actions is random to the end")
 
 
+def _passed(script: Script, node: ast.AST, name: str) -> str:
+    """What the caller calls a function's own epsilon, where one caller gives one name; "" otherwise."""
+    function = script.scope(node)
+    if not isinstance(function, ast.FunctionDef):
+        return ""
+    parameters = [each.arg for each in function.args.args if each.arg != "self"]
+    given = {
+        value.id
+        for call in script.calls(function.name)
+        for parameter, value in zip(parameters, call.args, strict=False)
+        if parameter == name and isinstance(value, ast.Name)
+    }
+    # A caller that decides by another name, or by the method's own state, is not followed.
+    return given.pop() if len(given) == 1 and all(call.args for call in script.calls(function.name)) else ""
+
+
+def epsilon_cut_at_once(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        name, call = words.own_name(node.targets[0]), node.value
+        if not words.EPSILON(name) or script.called(call) not in ("min", "numpy.minimum") or not isinstance(call, ast.Call):
+            continue
+        falling = any(isinstance(each, ast.BinOp) and name in set(words.identifiers(each)) for each in call.args)
+        others = [each for each in call.args if not isinstance(each, ast.BinOp)]
+        floor = any(_FLOOR.search(words.own_name(each).lower()) or (script.constant(each) or 1.0) < LARGE_EPSILON for each in others)
+        if falling and floor:
+            yield Spot(node, f"the smaller of the two is taken: `{name}` is at its floor after one step", f"{name} = max(…)")
+
+
 def _set(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> set[str]:
     """Names that a statement sets."""
-    return {words.own_name(target) for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])}
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return {words.own_name(part) for part in parts}
 
 
 def no_exploration(script: Script) -> Iterator[Spot]:

@@ -79,10 +79,20 @@ def stored_action_is_clipped(script: Script) -> Iterator[Spot]:
         source = words.own_name(inner) if inner is not None else ""
         call = raw.get(source)
         if call is None or script.scope(call) is not script.scope(node):
+            call = _drawn_with_log_prob(script, source, value)
+        if call is None:
             continue
         if source != stored.id or position(call) < position(value):
             text = f"`{stored.id}` is clipped (line {position(value)[0]}) before it is stored; its log-probability was taken before that"
             yield Spot(node, text, "clip only what goes to env.step(); store the action as it was drawn")
+
+
+def _drawn_with_log_prob(script: Script, name: str, at: ast.AST) -> ast.Call | None:
+    """The call that returned an action together with its log-probability: action, log_prob, … = agent.act(obs)."""
+    found = script.latest(name, at)
+    targets = found.statement.targets if found is not None and isinstance(found.statement, ast.Assign) else []
+    both = any(isinstance(each, ast.Tuple) and any(words.LOG_PROB(words.own_name(part)) for part in each.elts) for each in targets)
+    return found.value if both and found is not None and isinstance(found.value, ast.Call) else None
 
 
 def _stored(script: Script) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -145,8 +155,16 @@ def greedy_action_in_training(script: Script) -> Iterator[Spot]:
         ]
         target = script.statement(call)
         action = words.own_name(target.targets[0]) if isinstance(target, ast.Assign) else ""
-        if any(words.own_name(_inner(step.args[0])) == action for step in steps) and not _may_sample(script, action, call):
+        taken = any(words.own_name(_inner(step.args[0])) == action for step in steps) and not _may_sample(script, action, call)
+        if taken or _is_only_likeliest(script, action, call):
             yield Spot(call, f"the action is always the likeliest one: `{action}` is never drawn from the policy", "action = dist.sample()")
+
+
+def _is_only_likeliest(script: Script, action: str, at: ast.AST) -> bool:
+    """Whether the policy is trained by the log-probability of this very action, and no other is ever drawn."""
+    asked = [call for call in script.calls("log_prob", within=script.scope(at)) if call.args and words.own_name(call.args[0]) == action]
+    assigned = [each for each in script.assignments(action, at) if action]
+    return bool(asked) and len(assigned) == 1 and not script.calls("sample", "choice", "multinomial", within=script.scope(at))
 
 
 def _may_sample(script: Script, action: str, at: ast.AST) -> bool:
@@ -179,6 +197,30 @@ def ratio_without_exponential(script: Script) -> Iterator[Spot]:
         if words.LOG_PROB(words.own_name(left)) and words.LOG_PROB(words.own_name(right)) and isinstance(node.value.op, ast.Sub | ast.Div):
             how = "difference" if isinstance(node.value.op, ast.Sub) else "quotient"
             yield Spot(node, f"the ratio of probabilities is the exponential of a difference of log-probabilities; this is their {how}")
+
+
+def log_prob_of_another_action(script: Script) -> Iterator[Spot]:
+    asked = {each.name: each for each in script.functions if _takes_an_action(each) and script.calls("sample", "rsample", within=each)}
+    for node in script.all(ast.BinOp):
+        if (
+            not isinstance(node.op, ast.Sub)
+            or not isinstance(node.left, ast.Name)
+            or not words.LOG_PROB(words.own_name(_stripped(node.right)))
+        ):
+            continue
+        found = script.latest(node.left.id, node) if words.LOG_PROB(node.left.id) else None
+        call = found.value if found is not None else None
+        if not isinstance(call, ast.Call) or script.last(call) not in asked or len(call.args) + len(call.keywords) > 1:
+            continue
+        if not script.is_without_gradient(call) and "old" not in node.left.id:
+            text = f"`{node.left.id}` is of an action that is drawn anew here, and is compared with that of the stored one"
+            yield Spot(node, text, f"give the stored actions: {script.last(call)}(obs, actions)")
+
+
+def _takes_an_action(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """def f(self, obs, action=None)."""
+    optional = function.args.args[-len(function.args.defaults) :] if function.args.defaults else []
+    return any(words.ACTION(each.arg) for each in optional)
 
 
 def ratio_is_always_one(script: Script) -> Iterator[Spot]:

@@ -18,11 +18,14 @@ def env_seed_is_gone(script: Script) -> Iterator[Spot]:
 
 
 def nothing_is_seeded(script: Script) -> Iterator[Spot]:
-    trains = script.calls("backward") or (script.is_sb3 and script.calls("learn"))
+    # A library's learner gets its seed from whoever uses it: a script runs by itself, or makes or steps an environment.
+    stepped = any(words.ENVIRONMENT(script.owner(call).rpartition(".")[2]) for call in script.calls("step", "reset"))
+    runs = stepped or "__main__" in script.words or script.calls("make", "make_vec")
+    learned = [call for call in script.calls("backward") if runs or script.scope(call) is script.tree]
+    trains = learned or (script.calls("learn") if script.is_sb3 else [])
     seeded = any("seed" in word.lower() for word in script.words) or script.calls("manual_seed", "set_random_seed")
     if trains and not seeded:
-        first = trains[0] if isinstance(trains, list) else script.tree
-        yield Spot(first, "no seed is set anywhere: the run cannot be repeated, and luck cannot be told from progress")
+        yield Spot(trains[0], "no seed is set anywhere: the run cannot be repeated, and luck cannot be told from progress")
 
 
 def same_episode_again_and_again(script: Script) -> Iterator[Spot]:

@@ -43,6 +43,15 @@ def stored_observation_is_the_next_one(script: Script) -> Iterator[Spot]:
                 yield Spot(store, text, f"keep the observation before the step: next_{seen}, … = env.step(…)")
 
 
+def stored_observation_twice(script: Script) -> Iterator[Spot]:
+    for call in script.calls(*STORES):
+        given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+        seen = [each.id for each in given if isinstance(each, ast.Name) and _is_seen(each.id)]
+        twice = next((name for name in seen if seen.count(name) > 1), "")
+        if twice and len(given) > 3 and any(words.RETURN(words.own_name(each)) for each in given):
+            yield Spot(call, f"`{twice}` is stored as the observation before the action and as the one after it")
+
+
 def _stores_after(script: Script, statement: ast.stmt) -> list[ast.Call]:
     """Calls that store something, later in the same run of statements."""
     holder = script.parents[statement]

@@ -123,15 +123,31 @@ def _ends_are_known(script: Script, node: ast.AST) -> bool:
 
 def returns_accumulated_forwards(script: Script) -> Iterator[Spot]:
     for node in script.all(ast.Assign):
-        name = words.own_name(node.targets[0]) if isinstance(node.targets[0], ast.Name) else ""
+        name = words.own_name(node.targets[-1]) if isinstance(node.targets[-1], ast.Name) else ""
         loop = next((each for each in script.loops(node) if isinstance(each, ast.For)), None)
-        if not name or loop is None or not _is_recursion(node.value, name):
+        if not name or loop is None or not (_is_recursion(node.value, name) or _is_trace(node.value, name)):
             continue
         walked = loop.iter.args if isinstance(loop.iter, ast.Call) and script.called(loop.iter) == "zip" else [loop.iter]
         forwards = [each for each in walked if isinstance(each, ast.Name | ast.Attribute) and words.RETURN(words.own_name(each))]
         if forwards:
             text = "returns are summed from the first reward on: each one holds the past, not the future"
             yield Spot(loop, text, f"for … in reversed({ast.unparse(forwards[0])}):")
+
+        elif _counts_up(script, loop) and any(_is_at(each, loop.target) for each in ast.walk(node.value)):
+            text = "the recursion runs from the first step on: each return or advantage holds the past, not the future"
+            yield Spot(loop, text, f"for … in reversed({ast.unparse(loop.iter)}):")
+
+
+def _counts_up(script: Script, loop: ast.For) -> bool:
+    """for t in range(n)."""
+    args = loop.iter.args if isinstance(loop.iter, ast.Call) and script.called(loop.iter) == "range" else []
+    return 0 < len(args) < 3 and isinstance(loop.target, ast.Name)
+
+
+def _is_at(node: ast.AST, counter: ast.AST) -> bool:
+    """rewards[t], or what was made of it."""
+    here = isinstance(node, ast.Subscript) and words.own_name(node.slice) == words.own_name(counter)
+    return (here and words.RETURN(words.own_name(node))) or words.ADVANTAGE(words.own_name(node))
 
 
 def _is_recursion(value: ast.AST, name: str) -> bool:
@@ -140,6 +156,15 @@ def _is_recursion(value: ast.AST, name: str) -> bool:
         names = [words.own_name(each) for each in held]
         written = any(isinstance(each, ast.Constant) and isinstance(each.value, float) and 0.5 < each.value < 1 for each in held)
         if len(names) == 2 and name in names and (written or any(map(words.GAMMA, names))):
+            return len(list(terms(value))) >= 2
+    return False
+
+
+def _is_trace(value: ast.AST, name: str) -> bool:
+    """delta + gamma * lambda * (…) * name."""
+    for _, term in terms(value):
+        names = [words.own_name(each) for each in factors(term)]
+        if name in names and any(map(words.GAMMA, names)) and any(map(words.LAMBDA, names)):
             return len(list(terms(value))) >= 2
     return False
 
@@ -174,6 +199,15 @@ def returns_left_reversed(script: Script) -> Iterator[Spot]:
 def _runs_backwards(script: Script, loop: ast.For) -> bool:
     sliced = any(isinstance(each, ast.Slice) and isinstance(each.step, ast.UnaryOp) for each in ast.walk(loop.iter))
     return sliced or bool(script.calls("reversed", within=loop.iter))
+
+
+def returns_lack_the_value(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        value = node.value
+        if not words.RETURN(words.own_name(node.targets[0])) or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Sub):
+            continue
+        if words.ADVANTAGE(words.own_name(value.left)) and words.VALUE(words.own_name(value.right)):
+            yield Spot(node, "an advantage is a return less the value: the value must be added back", "returns = advantages + values")
 
 
 # ── target networks ──
@@ -233,9 +267,9 @@ def _may_update(script: Script, call: ast.Call, name: str) -> bool:
 
 def target_shares_weights(script: Script) -> Iterator[Spot]:
     known = nets.modules(script)
-    for node in script.all(ast.Assign):
-        name, value = words.own_name(node.targets[0]), node.value
-        if not words.TARGET(name) or not isinstance(value, ast.Name | ast.Attribute):
+    for whole, value, node in script.named:
+        name = whole.rpartition(".")[2]
+        if not (words.TARGET(name) or name.endswith("_t")) or not isinstance(value, ast.Name | ast.Attribute):
             continue
         source = script.dotted(value)
         if source in known and not words.TARGET(words.own_name(value)):
@@ -251,7 +285,14 @@ def discount_out_of_range(script: Script) -> Iterator[Spot]:
         for argument, value in zip(reversed(function.args.args), reversed(function.args.defaults), strict=False)
         if words.GAMMA(argument.arg)
     ]
-    for name, value, where in [*found, *given, *defaults]:
+    passed = [
+        (argument.arg, value, value)
+        for function in script.functions
+        for call in script.calls(function.name)
+        for argument, value in zip([each for each in function.args.args if each.arg != "self"], call.args, strict=False)
+        if words.GAMMA(argument.arg) and (script.constant(value) or 0.0) > 1
+    ]
+    for name, value, where in [*found, *given, *defaults, *passed]:
         number = script.constant(value) if isinstance(value, ast.Constant | ast.UnaryOp | ast.BinOp) else None
         if number is not None and (number > 1 or number < LEAST_DISCOUNT) and "lr" not in name:
             ahead = "returns grow without bound" if number > 1 else f"it looks {1 / (1 - number):.2g} steps ahead"

@@ -304,7 +304,7 @@ def _lengths_differ(script: Script, total: ast.expr, bound: ast.expr, counter: s
     if whole is not None and length is not None:
         return not 0.5 <= whole / max(length, 1) <= 2
     name = words.own_name(total).lower()
-    counted = "update" in counter.lower() or any("update" in each.lower() for each in _names(bound))
+    counted = any(word in each.lower() for each in (counter, *_names(bound)) for word in ("update", "iter", "rollout"))
     return (
         whole is None and counted and name not in {each.lower() for each in _names(bound)} and ("timestep" in name or "total_steps" in name)
     )

@@ -12,6 +12,27 @@ DEFAULTS = {"PPO": (2048, 64), "A2C": (5, None), "RecurrentPPO": (128, 128), "Ma
 FEW_ROLLOUTS = 5
 
 
+UNHEARD = {
+    "ent_coef": (0.0, 0.3, "the entropy bonus outweighs any advantage, and the policy stays random"),
+    "clip_range": (0.02, 0.9, "one update moves the policy hardly at all, or without a bound"),
+    "gae_lambda": (0.5, 1.0, "advantages are little more than the critic's own errors"),
+    "n_epochs": (1, 60, "the policy is fitted to one rollout until it knows nothing else"),
+    "vf_coef": (1e-3, 10.0, "the critic learns nothing, or drowns the policy in a shared network"),
+    "max_grad_norm": (0.01, 1e9, "every update is cut to almost nothing"),
+}
+"""Least and greatest values that tuned settings of PPO and A2C stay far inside of, and what happens beyond."""
+
+
+def setting_far_outside(script: Script) -> Iterator[Spot]:
+    for call in models(script).values():
+        if script.last(call) not in DEFAULTS:
+            continue
+        for name, (least, greatest, why) in UNHEARD.items():
+            number = _number(script, call, name, None)
+            if number is not None and not least <= number <= greatest:
+                yield Spot(call, f"{name} is {number:g}: {why}")
+
+
 def _number(script: Script, call: ast.Call, name: str, default: float | None) -> float | None:
     given = keyword(call, name)
     return default if given is None else script.constant(given)

@@ -1,12 +1,14 @@
 """Behaviour: ends, seeds, effects, changes with time, speed."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 from rlclinic.diagnosis.contract.seen import Remark, Seen
 from rlclinic.diagnosis.rule import say
 
 LONG, SHORT, MANY = 2_000, 2.5, 8
+WALL, FEWEST_STEPS = 6, 10
 SLOW, VERY_SLOW = 200.0, 20.0
 HAIR = 0.03
 SHIFT = 5.0
@@ -62,6 +64,18 @@ def clock_reported_as_terminated(seen: Seen) -> Iterator[Remark]:
     lengths, terminated = seen.random.get("lengths") or [], seen.random.get("terminated") or 0
     if len(lengths) >= MANY and len(set(lengths)) == 1 and lengths[0] > 3 and terminated == len(lengths):
         yield Remark(f"all {len(lengths)} random episodes ended after exactly {lengths[0]} steps, as `terminated`: that is a clock")
+    elif lengths and terminated == len(lengths) and _is_a_wall(lengths):
+        last, count = max(lengths), lengths.count(max(lengths))
+        text = f"none of {len(lengths)} random episodes is longer than {last} steps, and {count} end exactly there, as `terminated`"
+        yield Remark(f"{text}: that is a clock")
+
+
+def _is_a_wall(lengths: list[int]) -> bool:
+    """Whether the greatest length is where a limit cuts: many episodes share it, and other lengths are spread out."""
+    counts = Counter(lengths)
+    last = max(lengths)
+    others = [count for length, count in counts.items() if length != last]
+    return last > FEWEST_STEPS and counts[last] >= WALL and counts[last] >= WALL * max(others, default=0) / 2 and len(others) >= WALL
 
 
 def changes_over_time(seen: Seen) -> Iterator[Remark]:
