@@ -4,9 +4,10 @@ python -m benchmarks.diagnosis.forecast          measure, on environments, sever
 python -m benchmarks.diagnosis.forecast --fit    fit again first, and write rlclinic/diagnosis/forecast.json
 
 Beside it stands the constant-rate baseline: a straight line from the start through now, scored by a logistic curve that was
-fitted on the same runs; it calls a run doomed by the same rule (still near its start, not rising, below a level set on the same
-fit runs). Two medians say when doomed runs are flagged: over all runs that missed, and over those that never came half way;
-a run that is never flagged counts as flagged at the end.
+fitted on the same runs; it calls a run doomed by the same rule (lying low, below a level set on the same fit runs). Two medians say
+when doomed runs are flagged: over all runs that missed, near misses included, and over those that never came half way; a run that
+is never flagged counts as flagged at the end. What could be known is measured beside it: the forecasts that runs that missed had
+at 30 % of their budget, and how many of them had come half way by then.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import numpy as np
 from benchmarks import provenance
 from benchmarks.diagnosis import forecast_fit, packing
 from benchmarks.diagnosis.forecast_fit import Looks, Vector, probabilities
-from rlclinic.diagnosis.forecast import Model
+from rlclinic.diagnosis.forecast import SETTLED, Model
 from rlclinic.diagnosis.forecast_features import FEATURES, POLICY
 from rlclinic.runs.history import History
 
@@ -55,9 +56,9 @@ def folder_cells(folder: Path) -> Iterator[tuple[str, Sequence[History]]]:
 # ── measuring ──
 
 
-def measure(data: Looks, p: Vector, below: float) -> dict[str, Any]:
-    """Brier score, calibration error by stage of the run, and what stopping doomed runs would have done."""
-    flags = forecast_fit.flagged(data, p, below)
+def measure(data: Looks, p: Vector, below: float, *, alone: bool = False) -> dict[str, Any]:
+    """Brier score, calibration error by stage of the run, and what stopping doomed runs would have done. alone: without siblings."""
+    flags = forecast_fit.flagged(data, p, below, forecast_fit.low(data, alone=alone))
     made_it, missed = sorted(set(data.run[data.reached == 1])), sorted(set(data.run[data.reached == 0]))
     wrong = sum(run in flags for run in made_it)
     best = {run: float(data.rows[data.run == run, FEATURES.index("covered")].max()) for run in missed}
@@ -87,7 +88,16 @@ def measure(data: Looks, p: Vector, below: float) -> dict[str, Any]:
         "never_half_way": len(far),
         "doomed_median_share": _round(np.median(far)) if far else None,
         "flagged_that_made_it": _round(wrong / max(len(flags), 1)),
+        **_at_30(data, p),
     }
+
+
+def _at_30(data: Looks, p: Vector) -> dict[str, float | None]:
+    """Of the runs that missed and are looked at when 30 % of the budget is used: how many looked as if they would make it."""
+    here = (data.reached == 0) & np.isclose(data.used, SETTLED)
+    covered = data.rows[here, FEATURES.index("covered")]
+    found = {"missed_likely_at_30": p[here] >= HALF_WAY, "missed_half_way_at_30": covered >= HALF_WAY}
+    return {name: _round(np.mean(value)) if len(value) else None for name, value in found.items()}
 
 
 def calibration_error(p: Vector, happened: Vector, bins: int = 10) -> float:
@@ -122,8 +132,8 @@ def baseline(fit: Looks, test: Looks) -> tuple[Vector, float]:
     def chance(data: Looks) -> Vector:
         return np.asarray(1 / (1 + np.exp(-design(data) @ weights)), dtype=np.float64)
 
-    level = forecast_fit.doomed_level(fit, lambda below: forecast_fit.flagged(fit, chance(fit), below))
-    return chance(test), level
+    p, lies = chance(fit), forecast_fit.low(fit)
+    return chance(test), forecast_fit.doomed_level(fit, lambda below: forecast_fit.flagged(fit, p, below, lies))
 
 
 def left_out(data: Looks) -> dict[str, dict[str, Any]]:
@@ -177,7 +187,7 @@ def report(fit: Looks, test: Looks, model: Model) -> None:
         "constant rate": measure(test, line, level),
         "forecast, unseen environments": measure(test.where(unseen), p[unseen], model.doomed_below),
         "constant rate, unseen environments": measure(test.where(unseen), line[unseen], level),
-        "forecast, each run by itself": measure(test, probabilities(test, model, alone=True), model.doomed_below),
+        "forecast, each run by itself": measure(test, probabilities(test, model, alone=True), model.doomed_below, alone=True),
         "forecast, returns only": measure(test, probabilities(blind, model), model.doomed_below),
         **{f"fitted without {env}": each for env, each in left_out(fit).items()},
     }
@@ -198,14 +208,19 @@ def rows_of(found: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
     return [
         row(
-            "doomed runs (never half way to the threshold): budget used when flagged, median",
-            100 * ours["doomed_median_share"],
+            "doomed runs (all that missed the threshold, however closely): budget used when flagged, median",
+            100 * ours["missed_median_share"],
             bar=30,
             stretch=15,
+            n=ours["runs_that_missed"],
         ),
-        row("all runs that missed, however closely: the same median", 100 * ours["missed_median_share"]),
+        row(
+            "those that never came half way to the threshold: the same median", 100 * ours["doomed_median_share"], n=ours["never_half_way"]
+        ),
         row("runs that made it but would have been stopped", 100 * ours["wrong_stop_share"], bar=2, stretch=0.5, interval=[low, high]),
         row("calibration error of the forecast", 100 * ours["calibration_error"]),
+        row("runs that missed: forecast of at least 50 % when 30 % of the budget was used", 100 * ours["missed_likely_at_30"]),
+        row("runs that missed: half way to the threshold by then", 100 * ours["missed_half_way_at_30"]),
         *(row(f"Brier score: {name}", 100 * each["brier"], details=each) for name, each in found.items()),
     ]
 

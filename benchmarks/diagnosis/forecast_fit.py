@@ -9,27 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.forecast import THERE, Model, is_low, pooled
+from rlclinic.diagnosis.forecast import CALIBRATION, SHARED, THERE, Model, calibrators, is_doomed, lies_low, logit
 from rlclinic.diagnosis.forecast_features import FEATURES, POLICY, features, prefix
 from rlclinic.runs.history import History
 
 Vector = NDArray[np.float64]
 LOOKS: Final = tuple(round(0.05 * look, 2) for look in range(1, 20))
 """Shares of the budget at which a run is looked at, until it has reached its threshold."""
-PENALTY: Final = 20.0
+PENALTY: Final = 100.0
 BLIND: Final = 0.3
 """Weight of a copy of every look without policy metrics: logs of others often have returns only."""
 FOLDS: Final = 5
-WRONG_STOPS: Final = 0.02
-"""Doomed is set so that no more than this share of the runs that made it would have been stopped, on cells that were left out."""
-DOOMED_AFTER: Final = 0.2
+WRONG_STOPS: Final = 0.018
+"""Doomed is set so that no more than this share of the runs that made it would have been stopped, on cells and on environments that
+were left out."""
+DOOMED_AFTER: Final = 0.15
 GOOD: Final = frozenset(
     {"covered", "now", "evaluated", "best_episode", "projected", "projected_long", "eval_projected", "moved", "tau", "advice", "explained"}
 )
 BAD: Final = frozenset(
     {"used", "fell", "stale", "eval_stale", "low", "very_low", "flat", "lying", "tiny_step", "huge_step", "low_entropy", "slow"}
     | {"one_action", "dormant", "saturated", "off_ratio", "skipped", "no_reward", "dead_input", "same_input", "large_input"}
-    | {"small_target", "at_bound"}
+    | {"small_target", "at_bound", "no_rate", "short_reach", "few_rollouts"}
 )
 """More of it cannot make a run less, or more, likely: a weight of the other sign would be an accident of the recorded environments."""
 WITH_USED: Final = ("low", "very_low", "flat", "lying")
@@ -101,10 +102,13 @@ def fit(data: Looks) -> Model:
     # Each look by the model that has not seen its environment.
     place = np.searchsorted(environments, data.env) + 1 if len(environments) > 1 else np.zeros(len(data), dtype=int)
     unseen = pool(data, odds[np.arange(len(data)), place])
-    add, times = logistic(np.stack([np.ones(len(data)), unseen], axis=1), data.reached, balance(data), 1e-6)
-    model = replace(model, calibration=(float(add), float(times)))
-    p = chances(model.calibrated(pool(data, _by_cell(blank, data))))
-    return replace(model, doomed_below=doomed_level(data, lambda below: flagged(data, p, below)))
+    lies = low(data)
+    parts = calibrators(unseen, lies, data.used)
+    found = logistic(np.stack(list(parts.values()), axis=1), data.reached, balance(data), 1.0)
+    model = replace(model, calibration=dict(zip(CALIBRATION, map(float, found), strict=True)))
+    new = [chances(model.calibrated(each, lies, data.used)) for each in (unseen, pool(data, _by_cell(blank, data)))]
+    levels = [doomed_level(data, lambda below, p=p: flagged(data, p, below, lies)) for p in new]  # type: ignore[misc]
+    return replace(model, doomed_below=min(levels))
 
 
 def _by_cell(blank: Model, data: Looks) -> Vector:
@@ -122,7 +126,7 @@ def _by_cell(blank: Model, data: Looks) -> Vector:
 def probabilities(data: Looks, model: Model, *, alone: bool = False) -> Vector:
     """The forecast at every look, drawn towards the siblings' as `forecasts` does (or not)."""
     own = model.log_odds(data.rows)[:, 0]
-    return chances(model.calibrated(own if alone else pool(data, own)))
+    return chances(model.calibrated(own if alone else pool(data, own), low(data, alone=alone), data.used))
 
 
 def chances(log_odds: Vector) -> Vector:
@@ -131,17 +135,31 @@ def chances(log_odds: Vector) -> Vector:
 
 def pool(data: Looks, odds: Vector) -> Vector:
     """Log-odds [N] drawn towards those of siblings at the same look; a sibling that is there by then has THERE."""
-    siblings: dict[str, set[str]] = {}
+    others = siblings(data, odds, THERE, -THERE)
+    return np.where(np.isnan(others), odds, (1 - SHARED) * odds + SHARED * others)
+
+
+def low(data: Looks, *, alone: bool = False) -> NDArray[np.bool_]:
+    """Which looks find a run that lies low, as `forecasts` sees it."""
+    known = {name: data.rows[:, place] for place, name in enumerate(FEATURES)}
+    nobody = np.full(len(data), np.nan)
+    return np.asarray(lies_low(known, nobody if alone else siblings(data, known["covered"], 1.0, 0.0)), dtype=bool)
+
+
+def siblings(data: Looks, values: Vector, there: float, failed: float) -> Vector:
+    """The mean of a number [N] over each look's siblings at the same look; those that are there by then, or ended without, have theirs."""
+    family: dict[str, set[str]] = {}
     at: dict[tuple[str, float], float] = {}
     end: dict[str, tuple[float, float]] = {}
-    for cell, run, used, value, reached in zip(data.cell, data.run, data.used, odds, data.reached, strict=True):
-        siblings.setdefault(cell, set()).add(run)
+    for cell, run, used, value, reached in zip(data.cell, data.run, data.used, values, data.reached, strict=True):
+        family.setdefault(cell, set()).add(run)
         at[run, float(used)] = float(value)
-        end[run] = (float(used), THERE if reached else -THERE)
-    found = odds.copy()
+        end[run] = (float(used), there if reached else failed)
+    found = np.full(len(data), np.nan)
     for place, (cell, run, used) in enumerate(zip(data.cell, data.run, data.used, strict=True)):
-        others = [at.get((each, float(used)), end[each][1] if end[each][0] < used else math.nan) for each in siblings[cell] - {run}]
-        found[place] = float(pooled(np.array([odds[place]]), [each for each in others if each == each])[0])
+        others = [at.get((each, float(used)), end[each][1] if end[each][0] < used else math.nan) for each in family[cell] - {run}]
+        known = [each for each in others if each == each]
+        found[place] = np.mean(known) if known else math.nan
     return found
 
 
@@ -200,13 +218,12 @@ def logistic(design: Vector, target: Vector, weight: Vector, penalty: float) -> 
 # ── doomed ──
 
 
-def flagged(data: Looks, p: Vector, below: float, after: float = DOOMED_AFTER) -> dict[str, float]:
-    """By run, the share of the budget at which it was first called doomed."""
+def flagged(data: Looks, p: Vector, below: float, lies: NDArray[np.bool_] | None = None) -> dict[str, float]:
+    """By run, the share of the budget at which it was first called doomed. `lies`: the looks that find it low, if they are known."""
     found: dict[str, float] = {}
-    covered, tau = (data.rows[:, FEATURES.index(name)] for name in ("covered", "tau"))
-    for run, used, value, share, trend in zip(data.run, data.used, p, covered, tau, strict=True):
-        if run not in found and value <= below and is_low(used, share, trend, after):
-            found[run] = float(used)
+    bad = is_doomed(logit(p), low(data) if lies is None else lies, data.used, below, DOOMED_AFTER)
+    for run, used in zip(data.run[bad], data.used[bad], strict=True):
+        found.setdefault(run, float(used))
     return found
 
 
@@ -214,7 +231,7 @@ def doomed_level(data: Looks, flags: Callable[[float], dict[str, float]]) -> flo
     """The highest of a grid of levels that stops few enough runs that made it."""
     made_it = set(data.run[data.reached == 1])
     level = 0.005
-    for below in np.round(np.arange(0.01, 0.41, 0.01), 3):
+    for below in np.round(np.arange(0.01, 0.305, 0.005), 3):
         if sum(run in made_it for run in flags(float(below))) > WRONG_STOPS * len(made_it):
             break
         level = float(below)
@@ -238,6 +255,6 @@ def record(model: Model, data: Looks, environments: Sequence[str]) -> dict[str, 
         "scale": {name: float(f"{value:.5g}") for name, value in zip(FEATURES, model.scale, strict=True)},
         "weights": row(model.weights[0]),
         "left_out": {env: row(weights) for env, weights in zip(environments, model.weights[1:], strict=True)},
-        "calibration": {"add": float(f"{model.calibration[0]:.5g}"), "times": float(f"{model.calibration[1]:.5g}")},
+        "calibration": {name: float(f"{value:.5g}") for name, value in model.calibration.items()},
         "doomed": {"below": model.doomed_below, "after": model.doomed_after},
     }

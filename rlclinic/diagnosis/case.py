@@ -17,12 +17,14 @@ from rlclinic.runs.history import History
 
 _EMPTY: Final = np.empty(0)
 EARLY: Final = 0.2
-"""Before this share of its budget a run may still do anything."""
+"""Before this share of its budget a run may still do anything; see Case.first_part for those with a replay."""
+NEAR: Final = 0.1
+"""Share of the way to the threshold that noise can explain; what is missing beyond that is lost, however noisy."""
 NEARLY: Final = 0.95
 """From this share on, it has as good as ended."""
 
 Standing = Literal["solved", "lost", "learning", "collapsed", "plateau", "stuck", "failed", "early", "unknown"]
-"""solved: at or above the threshold at the end · lost: was there, and fell below again · learning: below it, still rising ·
+"""solved: at or above the threshold at the end, but for noise · lost: was there, and fell below again · learning: below it, still rising ·
 collapsed: fell from its best · plateau: got better, then stopped · stuck: never got better · failed: ended by an error ·
 early: too little was trained to tell · unknown: no return was logged."""
 SICK: Final = frozenset({"lost", "learning", "collapsed", "plateau", "stuck", "failed"})
@@ -250,7 +252,12 @@ class Case:
         if progress is None:
             return "unknown"
         if self.solved_at is not None and self.threshold is not None:
-            return "solved" if progress.last >= self.threshold - 0.02 * abs(self.threshold) else "lost"
+            # Evaluations of a few episodes scatter: what ends within two deviations of the threshold has not lost it.
+            scatter = min(2 * progress.noise, NEAR * (self.threshold - progress.start))
+            if progress.last >= self.threshold - max(0.02 * abs(self.threshold), scatter):
+                return "solved"
+            if not (self.unfinished and self.is_early):
+                return "lost"
         if self.is_early:
             return "early"
         trained = self.signal(names.RETURN) if len(self.signal(names.RETURN)) >= signals.SHORTEST else self.returns
@@ -264,10 +271,21 @@ class Case:
 
     @property
     def is_early(self) -> bool:
-        """Too little was trained to judge: a fifth of the budget while it still runs, or hardly any rows."""
+        """Too little was trained to judge: its first part while it still runs, or hardly any rows."""
         rows = len(self.signal(names.RETURN)) or len(self.returns)
-        running = self.history.state == "running" and self.budget is not None and self.trained < EARLY * self.budget
+        running = self.history.state == "running" and self.budget is not None and self.trained < self.first_part * self.budget
         return running or rows < 4
+
+    @cached_property
+    def first_part(self) -> float:
+        """The share of its budget before which a run may still do anything.
+
+        With a replay it is longer: first it is filled, then actions become less and less random, and only then returns can rise.
+        """
+        if self.algo not in names.OFF_POLICY:
+            return EARLY
+        filled = (self.real("algo.learning_starts") or 0.0) / max(self.budget or 1, 1)
+        return float(np.clip(max(filled, self.real("algo.exploration_fraction") or 0.0) + EARLY, 2 * EARLY, 3 * EARLY))
 
     @property
     def unfinished(self) -> bool:

@@ -26,7 +26,8 @@ FAMILIES: Final = {
     "ENV": ("contract/spaces.md", "contract/behaviour.md", "contract/scales.md"),
     "COD": (
         "code/episodes.md", "code/storage.md", "code/policy.md", "code/losses.md", "code/updates.md", "code/targets.md",
-        "code/exploration.md", "code/shapes.md", "code/evaluation.md", "code/vectors.md", "code/seeds.md",
+        "code/exploration.md", "code/actors.md", "code/q_networks.md", "code/shapes.md", "code/evaluation.md", "code/vectors.md",
+        "code/seeds.md",
     ),
 }  # fmt: skip
 """Pages by the first letters of their ids. Rules about runs have ENV ids too, from ENV601 on."""

@@ -84,10 +84,11 @@ def examine(each: Rule, cases: Sequence[Case]) -> Outcome:
         found = [_complete(each, finding, finding.run) for finding in each.check(cases)]
         return Outcome(each, found, len(cases), [])
     applicable = [case for case in cases if each.applies(case)]
-    lacking = {case.id: each.missing(case) for case in applicable}
-    judged = [case for case in applicable if not lacking[case.id]]
+    # By place: logs of others may bear the same name.
+    lacking = [each.missing(case) for case in applicable]
+    judged = [case for case, names in zip(applicable, lacking, strict=True) if not names]
     found = [_complete(each, finding, case.id) for case in judged for finding in each.check(case)]
-    missing = sorted({name for names in lacking.values() for name in names}) if applicable and not judged else []
+    missing = sorted({name for names in lacking for name in names}) if applicable and not judged else []
     return Outcome(each, found, len(judged), missing)
 
 

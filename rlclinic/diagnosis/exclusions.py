@@ -45,7 +45,9 @@ def _unlucky(cases: Sequence[Case]) -> str | None:
 
 
 def _steps(cases: Sequence[Case]) -> str | None:
-    slopes = [signals.trend(case.signal(names.RETURN).share(0.5)) for case in cases if case.has(names.RETURN)]
+    late = [case.signal(names.RETURN).share(0.5) for case in cases if case.has(names.RETURN)]
+    # A handful of rows has no trend: that it was not seen to rise says nothing.
+    slopes = [signals.trend(each) for each in late if len(each) >= signals.SHORTEST]
     return "the return does not rise any more" if slopes and not any(slope.rising for slope in slopes) else None
 
 

@@ -3,14 +3,16 @@
 A logistic model over numbers without units (see `forecast_features`), fitted offline on recorded runs, healthy and broken
 (`python -m benchmarks.diagnosis.forecast --fit`); forecast.json holds its weights. Each feature has two: one as it is, one
 times the share of the budget that is used. What was not logged counts as average. Seeds of one config share their fate more
-often than not, so each run's log-odds are drawn towards its siblings'. The interval is a jackknife over environments: the
-model fitted again without each of them, so that it is wide where the recorded environments disagree.
+often than not, so each run's log-odds are drawn towards its siblings'. Then they are set right on environments that were left
+out, those that lie low apart from the rest: near the start a run says little early, and more the longer it lies. The interval is
+a jackknife over environments: the model fitted again without each of them, so that it is wide where the recorded environments
+disagree.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -33,11 +35,30 @@ _SURE: Final = 8.0
 """Log-odds are cut here: no log makes anything surer than that."""
 THERE: Final = 3.0
 """Log-odds that a sibling stands for that got there; minus that, if it ended without."""
-SHARED: Final = 0.65
+SHARED: Final = 0.7
 """How far a run is drawn towards its siblings."""
 LOW: Final = 0.3
-RISING: Final = 0.5
-"""Only a run that was never this share of the way to its threshold, and whose return does not rise (Kendall's tau), can be doomed."""
+"""A run lies low that was never this share of the way to its threshold, is on average with siblings that were not either, ..."""
+AWAY: Final = 0.5
+"""... and at its recent rate does not get this far, ..."""
+APART: Final = 0.15
+"""... or whose training is ahead of its evaluations by this share: what it learns does not count."""
+SETTLED: Final = 0.3
+"""Share of the budget by which most runs that get there have begun to rise."""
+EARLY: Final = 5.0
+LATE: Final = 4.0
+"""What lies low before that must look worse to be doomed, and also what does later: the less is left, the less there is to save.
+By so much in log-odds, per budget."""
+
+
+CALIBRATION: Final = ("add", "times", "low", "low_early", "low_late")
+
+
+def calibrators(log_odds: Any, low: Any, used: Any) -> dict[str, Any]:
+    """What calibrated log-odds are made of, by name: CALIBRATION."""
+    lies = np.asarray(low, dtype=np.float64)
+    parts = (np.ones_like(log_odds), log_odds, lies, lies * np.maximum(SETTLED - used, 0.0), lies * np.maximum(used - SETTLED, 0.0))
+    return dict(zip(CALIBRATION, parts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -51,10 +72,10 @@ class Model:
 
     The first row is fitted on everything, each other one without one environment.
     """
-    calibration: tuple[float, float] = (0.0, 1.0)
-    """What is added to log-odds after they were multiplied: set on environments that were left out."""
+    calibration: Mapping[str, float] = field(default_factory=lambda: {"times": 1.0})
+    """By name, CALIBRATION: what sets log-odds right; fitted on environments that were left out."""
     doomed_below: float = 0.0
-    doomed_after: float = 0.2
+    doomed_after: float = 0.15
     """Share of the budget before which no run is called doomed."""
 
     @classmethod
@@ -69,7 +90,7 @@ class Model:
             mean=np.array([record["mean"][name] for name in FEATURES]),
             scale=np.array([record["scale"][name] for name in FEATURES]),
             weights=np.array([row(each) for each in (record["weights"], *record["left_out"].values())]),
-            calibration=(float(record["calibration"]["add"]), float(record["calibration"]["times"])),
+            calibration={name: float(record["calibration"][name]) for name in CALIBRATION},
             doomed_below=float(record["doomed"]["below"]),
             doomed_after=float(record["doomed"]["after"]),
         )
@@ -84,9 +105,10 @@ class Model:
         """[N, 1 + environments] for rows of features: by the model itself, and by each that misses an environment."""
         return np.asarray((self.design(rows) @ self.weights.T).clip(-_SURE, _SURE), dtype=np.float64)
 
-    def calibrated(self, log_odds: Vector) -> Vector:
-        """Log-odds that can be believed."""
-        return self.calibration[0] + self.calibration[1] * log_odds
+    def calibrated(self, log_odds: Vector, low: Any, used: Any) -> Vector:
+        """Log-odds that can be believed, of a run (or of each of many) that lies low or not, at a share of its budget."""
+        parts = calibrators(log_odds, low, used)
+        return np.asarray(sum(self.calibration.get(name, 0.0) * part for name, part in parts.items()), dtype=np.float64)
 
 
 @cache
@@ -169,29 +191,55 @@ def _others(place: int, standing: Sequence[Forecast | _Open]) -> list[Vector | f
     return found
 
 
-def is_low(used: float, covered: float, tau: float, after: float) -> bool:
-    """Whether a run has had time, is still near its start, and does not rise: without that, no forecast makes it doomed."""
-    return used >= after and covered < LOW and tau < RISING
+def _covered(place: int, standing: Sequence[Forecast | _Open]) -> float:
+    """How far siblings ever came, on average; NaN without any."""
+    found = [
+        each.known["covered"] if isinstance(each, _Open) else float(each.reached_at is not None)
+        for each in (*standing[:place], *standing[place + 1 :])
+        if isinstance(each, _Open) or each.probability is not None
+    ]
+    return float(np.mean(found)) if found else math.nan
+
+
+def lies_low(known: Mapping[str, Any], siblings: Any) -> Any:
+    """Whether a run (or each of many) is still near its start, as its siblings are, and not about to leave; see LOW, AWAY and APART."""
+    stays = (known["now"] < LOW) & (np.maximum(known["projected"], known["projected_long"]) < AWAY)
+    elsewhere = known["now"] - known["evaluated"] > APART
+    # Without siblings (NaN) there is nothing to compare.
+    return (known["covered"] < LOW) & ~(siblings >= LOW) & (stays | elsewhere)
+
+
+def is_doomed(log_odds: Any, low: Any, used: Any, below: float, after: float) -> Any:
+    """Whether a run (or each of many) is almost certainly in vain: it lies low, had time, and its calibrated log-odds are bad enough."""
+    doubt = EARLY * np.maximum(SETTLED - used, 0.0) + LATE * np.maximum(used - SETTLED, 0.0)
+    return np.asarray(low, dtype=bool) & (used >= after - 1e-9) & (log_odds <= logit(below) - doubt)
+
+
+def logit(p: Any) -> Any:
+    """Log-odds of a probability."""
+    inside = np.clip(p, 1e-12, 1 - 1e-12)
+    return np.log(inside / (1 - inside))
 
 
 def _predicted(place: int, standing: Sequence[Forecast | _Open], model: Model) -> Forecast:
     run = standing[place]
     assert isinstance(run, _Open)
-    odds = model.calibrated(pooled(run.own, _others(place, standing)))
+    used = run.known["used"]
+    low = bool(lies_low(run.known, _covered(place, standing)))
+    odds = model.calibrated(pooled(run.own, _others(place, standing)), low, used)
     middle, rest, count = float(odds[0]), odds[1:], len(odds) - 1
     # The jackknife's deviation: what each environment's absence changes, added up.
     deviation = math.sqrt((count - 1) / count * float(np.sum((rest - rest.mean()) ** 2))) if count > 1 else 1.0
-    p, low, high = (_logistic(middle + shift * _NORMAL_95 * deviation) for shift in (0, -1, 1))
-    lies = is_low(run.known["used"], run.known["covered"], run.known["tau"], model.doomed_after)
+    p, least, most = (_logistic(middle + shift * _NORMAL_95 * deviation) for shift in (0, -1, 1))
     # Fitted on runs without a replay: those with one learn late, and then at once, so that nothing is given up on.
-    doomed = p <= model.doomed_below and lies and run.case.algo not in off_policy.OFF_POLICY
+    hopeless = bool(is_doomed(middle, low, used, model.doomed_below, model.doomed_after))
     return Forecast(
         run=run.case.id,
         probability=round(p, 4),
-        low=round(low, 4),
-        high=round(high, 4),
-        used=round(run.known["used"], 4),
-        doomed=doomed,
+        low=round(least, 4),
+        high=round(most, 4),
+        used=round(used, 4),
+        doomed=hopeless and run.case.algo not in off_policy.OFF_POLICY,
         reason=explain(run.case, run.known),
     )
 
@@ -228,6 +276,7 @@ def _signs(known: Mapping[str, float]) -> list[str]:
     """What keeps a policy from getting better, the hardest sign first."""
     signs = {
         "there is no reward to learn from": known["no_reward"] > 0.5,
+        "the learning rate has run out": known["no_rate"] > 1.0,
         "the weights hardly change": known["slow"] > 1.0,
         "updates hardly move the policy": known["tiny_step"] > 1.5,
         "most updates are skipped": known["skipped"] > 0.7,

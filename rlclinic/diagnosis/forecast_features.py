@@ -18,7 +18,7 @@ CURVE: Final = (
 POLICY: Final = (
     "tiny_step", "huge_step", "entropy", "low_entropy", "entropy_fall", "explained", "episode_spread", "slow", "one_action", "advice",
     "growth", "dormant", "saturated", "off_ratio", "value_error", "clipped", "no_reward", "dead_input", "same_input", "large_input",
-    "small_target", "at_bound", "skipped",
+    "small_target", "at_bound", "skipped", "no_rate", "short_reach", "few_rollouts",
 )  # fmt: skip
 """Need more than returns; NaN where they were not logged."""
 FEATURES: Final = (*CURVE, *POLICY)
@@ -162,6 +162,23 @@ def _policy(case: Case, way: float) -> dict[str, float]:
         "small_target": max(-1.0 - _log(target, 1e-6), 0.0),
         "at_bound": _clip(_late(case, "action_at_bound"), 0.0, 1.0),
         "skipped": max(1.0 - measures.updates_share(case), 0.0),
+        **_ahead(case),
+    }
+
+
+def _ahead(case: Case) -> dict[str, float]:
+    """How far the policy can still move: the learning rate that is planned for the rest, rollouts left, and what their steps add up to."""
+    now, budget = max(case.trained, 1.0), float(case.budget or 0)
+    rollouts = max(budget - now, 0.0) / case.rollout if case.rollout else math.nan
+    done, planned = (case.planned("learning_rate", np.linspace(*span, 20)) for span in ((0.0, now), (now, max(budget, now))))
+    rate = math.nan if done is None or planned is None else _log(float(planned.mean()) / max(float(done.max()), 1e-30), 1e-4)
+    step = measures.kl(case).share(1 - RECENT).median
+    # A policy moves with the square of the learning rate, as KL counts it.
+    reach = _log(step * rollouts, 1e-8) + (0.0 if rate != rate else 2 * rate)
+    return {
+        "no_rate": max(-0.5 - rate, 0.0),
+        "short_reach": max(-reach, 0.0),
+        "few_rollouts": max(1.7 - _log(rollouts, 1e-3), 0.0),
     }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from rlclinic.diagnosis import names, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.rule import grade
 from rlclinic.diagnosis.signals import Signal
 
 USUAL_CLIP: Final = 0.2
@@ -58,16 +59,16 @@ def is_continuous(case: Case) -> bool:
 def relative_entropy(case: Case) -> Signal:
     """Entropy as a share of the largest possible; empty for continuous actions and where it is unknown.
 
-    Where only the entropy itself was logged, its first value stands for the largest: policies start out random.
+    Where only the entropy itself was logged, its first value stands for the largest: policies start out random. One that was
+    sure of itself before the first row is still held against a coin's ln 2: no choice has less to choose from.
     """
     known, entropy = case.sentinel("entropy_relative"), case.signal(names.ENTROPY)
     if is_continuous(case):
         return known.between(math.inf, -math.inf)
     if len(known) or not len(entropy) or entropy.values.min() < 0:
         return known
-    most = float(entropy.share(0.0, 0.1).values.max())
-    if most <= 0:
-        return known
+    first = float(entropy.share(0.0, 0.1).values.max())
+    most = first if first > 0.5 * math.log(2) else math.log(2)
     return Signal(entropy.steps, entropy.values / most, entropy.low / most, entropy.high / most, names.ENTROPY)
 
 
@@ -146,3 +147,19 @@ def random_return(case: Case) -> tuple[float, float] | None:
     """Mean and deviation over episodes of a random policy's return, measured before training; None if it was not."""
     mean, deviation = case.sentinel("random_return"), case.sentinel("random_return_std")
     return (mean.median, deviation.median) if len(mean) and len(deviation) else None
+
+
+def descent(case: Case) -> tuple[float, float]:
+    """(how far, how often) the return of the second half lies below that of the first, random policy; zeros where that says nothing."""
+    returns, progress = case.signal(names.RETURN), case.progress
+    if progress is None or len(returns) < signals.SHORTEST or (case.threshold is not None and progress.start >= case.threshold):
+        return 0.0, 0.0
+    late = returns.share(0.5)
+    scale = max(abs(progress.start), 2 * signals.noise(returns.values), 1e-9)
+    return (progress.start - late.median) / scale, float((late.values < progress.start).mean())
+
+
+def led_downwards(case: Case) -> float:
+    """How clearly learning led away from what chance gets; see REW504."""
+    far, often = descent(case)
+    return min(grade(far, 0.2, 0.5), grade(often, 0.7, 0.95))

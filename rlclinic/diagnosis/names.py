@@ -44,3 +44,9 @@ def sentinel(name: str) -> str:
 def applied(name: str) -> str:
     """The column with the value of a hyperparameter that was really used."""
     return f"train/hp/{name}"
+
+
+Q_LEARNERS: Final = ("dqn", "qrdqn", "c51", "rainbow")
+ACTORS: Final = ("sac", "td3", "ddpg", "tqc", "crossq")
+OFF_POLICY: Final = (*Q_LEARNERS, *ACTORS)
+"""Algorithms that learn from a replay."""

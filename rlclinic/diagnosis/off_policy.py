@@ -9,10 +9,10 @@ from rlclinic.diagnosis import names, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.signals import Signal
 
-Q_LEARNERS: Final = ("dqn", "qrdqn", "c51", "rainbow")
-ACTORS: Final = ("sac", "td3", "ddpg", "tqc", "crossq")
+Q_LEARNERS: Final = names.Q_LEARNERS
+ACTORS: Final = names.ACTORS
+OFF_POLICY: Final = names.OFF_POLICY
 SOFT: Final = ("sac", "tqc", "crossq")
-OFF_POLICY: Final = (*Q_LEARNERS, *ACTORS)
 
 EPSILON: Final = names.applied("epsilon")
 ALPHA: Final = names.applied("alpha")

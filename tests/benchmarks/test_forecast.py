@@ -24,7 +24,7 @@ def table(runs: list[tuple[str, str, float]], rng: np.random.Generator | None = 
             row = np.full(len(FEATURES), np.nan)
             row[FEATURES.index("used")] = used
             row[COVERED] = 0.1 + 0.15 * reached + 0.01 * rng.standard_normal()
-            row[FEATURES.index("tau")] = 0.0
+            row[[FEATURES.index(name) for name in ("now", "evaluated", "projected", "projected_long")]] = row[COVERED]
             rows.append(row)
             columns.append((reached, used, env, name, name[:1]))
     reached, used, env, run, cell = (np.array(column) for column in zip(*columns, strict=True))
@@ -65,13 +65,24 @@ def test_newtons_method_finds_the_maximum_of_the_likelihood() -> None:
 
 def test_a_run_is_flagged_at_its_first_bad_look_with_enough_budget_used() -> None:
     data = table([("a0", "a", 0.0)])  # looks at 10, 15, 20 and 25 %
-    assert forecast_fit.flagged(data, np.array([0.01, 0.01, 0.01, 0.01]), 0.05) == {"a0": 0.2}
-    assert forecast_fit.flagged(data, np.array([0.01, 0.01, 0.5, 0.01]), 0.05) == {"a0": 0.25}
-    assert forecast_fit.flagged(data, np.array([0.01, 0.01, 0.5, 0.5]), 0.05) == {}
+    assert forecast_fit.flagged(data, np.array([0.001, 0.001, 0.001, 0.001]), 0.05) == {"a0": 0.15}
+    assert forecast_fit.flagged(data, np.array([0.001, 0.5, 0.5, 0.001]), 0.05) == {"a0": 0.25}
+    # Just below the level is enough at 30 % of the budget, not before.
+    assert forecast_fit.flagged(data, np.array([0.045, 0.045, 0.045, 0.045]), 0.05) == {}
     hopeful, rising = data.rows.copy(), data.rows.copy()
-    hopeful[:, COVERED], rising[:, FEATURES.index("tau")] = 0.8, 0.9
+    hopeful[:, COVERED], rising[:, FEATURES.index("projected")] = 0.8, 0.9
     assert forecast_fit.flagged(replace(data, rows=hopeful), np.zeros(4), 0.05) == {}
     assert forecast_fit.flagged(replace(data, rows=rising), np.zeros(4), 0.05) == {}
+
+
+def test_a_run_lies_low_only_while_its_siblings_do() -> None:
+    data = table([("a0", "a", 0.0), ("a1", "a", 0.0)])
+    assert forecast_fit.low(data).all()
+    rows = data.rows.copy()
+    rows[data.run == "a1", COVERED] = 0.9
+    ahead = replace(data, rows=rows)
+    assert not forecast_fit.low(ahead).any()
+    assert forecast_fit.low(ahead, alone=True).tolist() == (data.run == "a0").tolist()
 
 
 def test_siblings_are_pooled_at_the_same_look_and_those_that_are_there_count_as_sure() -> None:
@@ -85,7 +96,7 @@ def test_siblings_are_pooled_at_the_same_look_and_those_that_are_there_count_as_
 def test_the_doomed_level_leaves_almost_everyone_alone_who_gets_there() -> None:
     data = table(RUNS)
     p = np.where(data.reached == 1, 0.2, 0.05)
-    assert forecast_fit.doomed_level(data, lambda below: forecast_fit.flagged(data, p, below)) == pytest.approx(0.19)
+    assert forecast_fit.doomed_level(data, lambda below: forecast_fit.flagged(data, p, below)) == pytest.approx(0.24)
     everyone = np.full(len(data), 0.0)
     assert forecast_fit.doomed_level(data, lambda below: forecast_fit.flagged(data, everyone, below)) == 0.005
 
@@ -95,7 +106,7 @@ def test_measures_by_hand() -> None:
     found = forecast.measure(data, np.array([0.01, 0.01, 0.01, 0.01, 0.9, 0.9, 0.9, 0.9]), 0.05)
     assert found["brier"] == pytest.approx((0.01**2 + 0.1**2) / 2, abs=1e-4)
     assert found["calibration_error"] == pytest.approx((0.01 + 0.1) / 2, abs=1e-4)
-    assert (found["wrong_stops"], found["doomed_flagged"], found["doomed_median_share"]) == (0, 1, 0.2)
+    assert (found["wrong_stops"], found["doomed_flagged"], found["doomed_median_share"]) == (0, 1, 0.15)
     assert forecast.calibration_error(np.array([0.5, 0.5]), np.array([0.0, 1.0])) == 0
     assert forecast.wilson(0, 100) == pytest.approx((0.0, 0.0370), abs=1e-3)
     assert forecast.wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3)

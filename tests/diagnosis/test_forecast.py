@@ -162,9 +162,42 @@ def test_a_forecast_above_the_level_dooms_nobody() -> None:
 
 def test_nobody_is_doomed_early_or_while_rising_or_after_having_been_well_on_the_way() -> None:
     assert not forecast.forecast(made(flat, 0.1), ALL_DOOMED).doomed
-    assert not forecast.forecast(made(lambda share: 20 * share, 0.8), ALL_DOOMED).doomed
+    assert not forecast.forecast(made(lambda share: 60 * share, 0.4), ALL_DOOMED).doomed
     assert not forecast.forecast(made(lambda share: np.where(share < 0.1, 0, np.where(share < 0.4, 60.0, 0.0)), 0.9), ALL_DOOMED).doomed
     assert forecast.forecast(made(lambda share: np.where(share < 0.1, 0, np.where(share < 0.4, 20.0, 0.0)), 0.9), ALL_DOOMED).doomed
+
+
+def test_a_rise_that_leads_nowhere_saves_nobody() -> None:
+    assert forecast.forecast(made(lambda share: 20 * share, 0.8), ALL_DOOMED).doomed
+
+
+def test_siblings_that_are_on_their_way_save_a_run_that_lies_low() -> None:
+    low, ahead = made(flat, 0.8), made(lambda share: 90 * share, 0.8)
+    assert forecast.forecasts([low, made(flat, 0.8)], ALL_DOOMED)[0].doomed
+    assert not forecast.forecasts([low, ahead], ALL_DOOMED)[0].doomed
+
+
+def test_training_that_does_not_show_in_evaluations_saves_nobody() -> None:
+    rising_fast = made(lambda share: 90 * share, 0.6)
+    judged = make_series(np.linspace(5_000, 60_000, 10), np.full(10, 1.0), EVAL)
+    assert judged is not None
+    assert not forecast.forecast(rising_fast, ALL_DOOMED).doomed
+    assert forecast.forecast(replace(rising_fast, series={**rising_fast.series, EVAL: judged}), ALL_DOOMED).doomed
+
+
+def test_the_earlier_a_run_is_called_doomed_the_surer_that_must_be() -> None:
+    level = float(forecast.logit(0.1))
+    early, settled, late = (forecast.is_doomed(level - 0.1, True, used, 0.1, 0.15) for used in (0.2, 0.3, 0.6))
+    assert (bool(early), bool(settled), bool(late)) == (False, True, False)
+    assert forecast.is_doomed(level - 0.6, True, 0.2, 0.1, 0.15)
+    assert not forecast.is_doomed(level - 0.6, False, 0.2, 0.1, 0.15)
+
+
+def test_a_learning_rate_that_has_run_out_counts_against_a_run() -> None:
+    plain = made(flat, 0.4, settings={"algo.learning_rate": 3e-4, "env.n_envs": 8, "algo.n_steps": 128})
+    ended = replace(plain, settings={**plain.settings, "algo.learning_rate": {"start": 3e-4, "end": 0.0, "to": 0.05}})
+    assert chance(ended) < chance(plain)
+    assert "the learning rate has run out" in forecast.forecast(ended).reason
 
 
 def test_siblings_that_got_there_make_a_run_likelier_and_those_that_failed_less_so() -> None:
@@ -190,7 +223,7 @@ def test_without_policy_metrics_a_forecast_is_still_made() -> None:
     bare = replace(base, series={name: each for name, each in base.series.items() if "/roll/" in name})
     known = features(Case(bare))
     assert known is not None
-    assert all(math.isnan(known[name]) for name in POLICY if name != "episode_spread")
+    assert all(math.isnan(known[name]) for name in POLICY if name not in ("episode_spread", "no_rate", "few_rollouts"))
     assert 0 <= chance(bare) <= 1
 
 

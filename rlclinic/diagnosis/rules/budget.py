@@ -58,15 +58,19 @@ def stopped_before_its_budget(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Stopped because it was solved, or for a reason.
     """
-    if case.history.state != "stopped" or not case.budget or case.solved_at is not None:
+    state = case.history.state
+    if state not in ("stopped", "unknown") or not case.budget or case.solved_at is not None:
         return
     share = case.trained / case.budget
-    if share > 0.95:
+    # Most foreign logs do not say how they ended: a few rollouts short of the budget is nothing there.
+    strength = grade(-share, -0.95, -0.6) if state == "stopped" else grade(-share, -0.7, -0.4)
+    if strength <= 0:
         return
-    text = f"stopped at {percent(share)} of its budget"
-    fix = advice(f"rlclinic train --resume {case.id}", "> 30 %")
+    text = f"stopped at {percent(share)} of its budget" if state == "stopped" else f"the log ends at {percent(share)} of its budget"
+    again = f"rlclinic train --resume {case.id}" if case.ours else "let it run to its budget before anything is changed"
+    fix = advice(again, "> 30 %")
     yield Finding(
-        strength=grade(-share, -0.95, -0.6),
+        strength=strength,
         text=text,
         evidence=(evidence("status", text, case.trained, case.trained, share=share),),
         remedies=(fix,),
@@ -140,7 +144,8 @@ def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
     if case.rollout is None or not case.budget or not case.sick or case.rollout > 4096 or case.algo != "ppo":
         return
     rollouts = case.budget / case.rollout
-    strength = grade(-rollouts, -18.0, -9.0)
+    # Too few steps leave a policy as it began; they do not lead it away from what chance gets.
+    strength = grade(-rollouts, -18.0, -9.0) * (1.0 - 0.5 * measures.led_downwards(case))
     if strength <= 0:
         return
     text = f"{case.budget} env steps are {math.ceil(rollouts)} rollouts of {case.rollout} transitions"

@@ -1,5 +1,6 @@
 """The environment as the agent meets it: observations, actions, and whether it stays the same."""
 
+import math
 from collections.abc import Iterator
 
 from rlclinic.diagnosis import measures, signals
@@ -10,6 +11,9 @@ from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
+SETTLED = 0.1
+SLIVER = 0.05
+"""Of half a box's width: a deviation below it leaves nearly all of the box untried."""
 
 
 @rule("ENV601", severity=Severity.HIGH, needs=[OBS_STD, REPEAT], cites=["schulman2016nuts"])
@@ -192,9 +196,14 @@ def actions_use_a_sliver_of_their_box(case: Case) -> Iterator[Finding]:
     """
     share, deviation = case.sentinel("action_at_bound"), case.sentinel("action_std_max")
     covered = case.progress.share if case.progress is not None else None
-    if share.top > 1e-4 or not case.sick or (case.improved and (covered is None or covered > 0.4)):
+    low, high = case.real("about.action_low"), case.real("about.action_high")
+    # Where the box is known, how much of it is used says more than how far the return came.
+    half = (high - low) / 2 if low is not None and high is not None else math.nan
+    tiny = deviation.median < SLIVER * half
+    if share.top > 1e-4 or not case.sick or (not tiny and case.improved and (covered is None or covered > 0.4)):
         return
     text = f"no action ever reached a bound; their deviation is {say(deviation.median)}"
+    text += f" in a box of {say(low)} to {say(high)}" if low is not None and high is not None else ""
     fix = advice("rescale the action space to [-1, 1]: gymnasium.wrappers.RescaleAction", "> 30 %")
     yield Finding(strength=0.8, text=text, evidence=(evidence(share.name, text, *case.span, largest=share.top),), remedies=(fix,))
 
@@ -213,6 +222,8 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     if fell is None or not case.sick:
         return
     span = case.span[1] - case.span[0]
+    if fell.top_at < case.span[0] + SETTLED * span:
+        return  # the first means are of a few episodes: nothing had been reached that could break off
     kl, scale = measures.kl(case), measures.step_scale(case)
     before = kl.between(fell.top_at - 0.15 * span, fell.top_at)
     # A policy that ruins itself takes a giant step first.

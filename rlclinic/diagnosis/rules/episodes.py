@@ -12,6 +12,8 @@ from rlclinic.diagnosis.rule import ON_POLICY, advice, change, evidence, grade, 
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
+LONG_ENOUGH = 2_000
+"""Env steps without an end, above the length of nearly every task's episodes."""
 
 
 @rule("ENV606", severity=Severity.HIGH, needs=[EPISODES, LENGTH], cites=["sutton2018book"], certain=True)
@@ -191,3 +193,24 @@ def threshold_met_because_episodes_are_cut_short(case: Case) -> Iterator[Finding
     text = f"every episode is cut after {limit} steps with a return of {say(returns.median)}, from the first to the last"
     fix = change(case, "env.max_episode_steps", usual or 10 * limit, "the task's own limit", "> 30 %")
     yield Finding(text=text, evidence=(evidence(RETURN, text, *case.span, limit=float(limit)),), remedies=(fix,))
+
+
+@rule("ENV618", severity=Severity.HIGH, needs=[EPISODES], cites=["pardo2018time"], certain=True)
+def no_episode_ever_ends(case: Case) -> Iterator[Finding]:
+    """Not one episode ended in the whole run.
+
+    ## Why it hurts
+    Nothing is ever started anew: what was visited once and left is never seen again, no return is known, and nothing tells the critic
+    where a task is over. A missing time limit, or a `terminated` that cannot become true, looks like this.
+
+    ## When it is fine
+    Tasks that really go on for ever, with a return that is measured otherwise; a run that is shorter than one episode.
+    """
+    episodes, envs = case.signal(EPISODES), case.setting("env.n_envs") or 1
+    each = case.trained / max(int(envs), 1)
+    if not len(episodes) or episodes.top > 0 or case.unfinished or each < LONG_ENOUGH:
+        return
+    text = f"no episode ended in {say(case.trained)} env steps, {say(each)} in each env"
+    fix = advice("gymnasium.make(id, max_episode_steps=…), or wrappers.TimeLimit; then look at the condition of `terminated`", "> 30 %")
+    found = evidence(EPISODES, text, *case.span, steps_in_each=each)
+    yield Finding(strength=grade(each, LONG_ENOUGH / 2, 2 * LONG_ENOUGH), text=text, evidence=(found,), remedies=(fix,))

@@ -72,6 +72,8 @@ def sound_updates_without_progress(case: Case) -> Iterator[Finding]:
         return
     covered = progress.share if progress.share is not None else 0.0
     strength = min(grade(size, 0.1, 0.25), grade(-size, -6.0, -3.0), grade(found.median, 0.1, 0.3), grade(-covered, -0.5, -0.3))
+    # A return that falls below a random policy's does follow: downwards, which is another fault.
+    strength = min(strength, 1.0 - measures.led_downwards(case))
     if strength <= 0:
         return
     text = f"KL {say(size)} of a usual step, explained variance {say(found.median)}, and the return stays at {say(progress.last)}"

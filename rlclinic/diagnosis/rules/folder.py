@@ -44,6 +44,8 @@ def _off(case: Case, value_sign: float = 1.0, entropy_sign: float = 1.0) -> tupl
     """The share of rows whose total is not the sum of its parts with these signs, and the worst of them in words."""
     series = case.history.series
     total = series[TOTAL_LOSS]
+    if any(series[name].estimator != total.estimator for name in LOSSES[:3]):
+        return 0.0, ""  # SB3's total is that of the last minibatch, its parts are means over all of them
     parts = [np.interp(total.steps, series[name].steps, series[name].values) for name in LOSSES[:3]]
     weights = [np.interp(total.steps, series[applied(name)].steps, series[applied(name)].values) for name in ("vf_coef", "ent_coef")]
     policy, value, entropy = parts

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case, first_value
@@ -12,6 +13,8 @@ from rlclinic.diagnosis.names import KL, RETURN, applied, sentinel
 from rlclinic.diagnosis.off_policy import OFF_POLICY
 from rlclinic.diagnosis.rule import ON_POLICY, change, decades, evidence, grade, percent, rule, say
 
+UNTOLD: Final = ("cleanrl", "tensorboard", "csv", "console")
+"""Logs whose settings are numbers, with or without a schedule on top."""
 RATE: Final = "config:algo.learning_rate"
 HIGH: Final = {"ppo": 1e-2, "a2c": 2e-2, "reinforce": 1e-1}
 """Above every tuned setting that we know of, by algorithm: PPO takes many steps on a rollout, REINFORCE one."""
@@ -154,6 +157,8 @@ def schedule_not_followed(case: Case) -> Iterator[Finding]:
         if planned is None:
             continue
         scale = max(float(np.abs(planned).max()), 1e-12)
+        if case.history.source in UNTOLD and np.ptp(planned) == 0 and _falls_from(logged.values, float(planned[0])):
+            continue  # only where the rate begins was written down: that it falls from there is its schedule
         # A row's value was applied at the start of its iteration, one rollout before the row's env step.
         slack = 2.5 * (case.rollout or 0) / max(float(case.budget or 1), 1.0) + 0.02
         off = np.abs(logged.values - planned) / scale
@@ -164,6 +169,11 @@ def schedule_not_followed(case: Case) -> Iterator[Finding]:
             text = f"{name} was {say(real)} at {say(float(logged.steps[worst]))} env steps; planned: {say(wanted)}"
             found = evidence(applied(name), text, *case.span, share=share, largest=float(off[worst]))
             yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,))
+
+
+def _falls_from(values: NDArray[np.float64], start: float) -> bool:
+    """Whether logged values begin at a number and never rise."""
+    return bool(abs(values[0] - start) <= 0.1 * abs(start) and (np.diff(values) <= 0).all())
 
 
 @rule("LRN106", severity=Severity.HIGH, algos=(*ON_POLICY, *OFF_POLICY), needs=["config:algo.optimizer", RATE], cites=["kingma2015adam"])

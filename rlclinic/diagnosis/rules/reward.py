@@ -14,6 +14,8 @@ from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence
 
 TARGETS = sentinel("return_abs_p95")
 ANY = (*ON_POLICY, *OFF_POLICY)
+CONSTANT = 0.1
+"""Spread of a reward that is the same at every step, as a share of it."""
 STD, LOW, HIGH = sentinel("reward_std"), sentinel("reward_min"), sentinel("reward_max")
 
 
@@ -97,14 +99,11 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     A passing dip early in a run.
     """
     returns, progress = case.signal(RETURN), case.progress
-    if progress is None or len(returns) < signals.SHORTEST or (case.threshold is not None and progress.start >= case.threshold):
+    far, often = measures.descent(case)
+    strength = min(grade(far, 0.2, 0.5), grade(often, 0.7, 0.95))
+    if progress is None or strength <= 0 or not case.sick:
         return
     late = returns.share(0.5)
-    below = progress.start - late.median
-    scale = max(abs(progress.start), 2 * signals.noise(returns.values), 1e-9)
-    strength = min(grade(below / scale, 0.2, 0.5), grade(float((late.values < progress.start).mean()), 0.7, 0.95))
-    if strength <= 0 or not case.sick:
-        return
     text = f"the return fell from {say(progress.start)} (random) to {say(late.median)}"
     found = evidence(RETURN, text, *case.span, start=progress.start, late=late.median)
     yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(returns))
@@ -312,11 +311,15 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
 
 
 def _extremes(case: Case) -> tuple[float, float]:
-    """The largest and the smallest reward; where they were not logged, of return per step."""
+    """The largest and the smallest reward; where they were not logged, the return per step, if that is the same all along.
+
+    A mean below 0 says nothing about single rewards: tasks that punish failure and pay success begin there.
+    """
     if case.has(HIGH) and case.has(LOW):
         return case.signal(HIGH).top, case.signal(LOW).bottom
     returns, length = case.signal(RETURN), case.signal(LENGTH)
     if not len(returns) or not len(length):
         return math.nan, math.nan
     each = returns.values / np.maximum(np.interp(returns.steps, length.steps, length.values), 1.0)
-    return float(each.max()), float(each.min())
+    most, least = float(each.max()), float(each.min())
+    return (most, least) if most - least <= CONSTANT * abs(least) else (math.nan, math.nan)

@@ -1,0 +1,60 @@
+"""How a run stands: what noise may explain, and how long a run with a replay may still do anything."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlclinic.diagnosis.case import Case
+from rlclinic.runs.history import History, make_series
+
+RETURN, EVAL = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean"
+
+
+def case(judged: list[float], **more: Any) -> Case:
+    """A run whose training returns rise from 0, with evaluations at even distances."""
+    steps = np.linspace(1_000, 10_000, 40)
+    series = {
+        RETURN: make_series(steps, np.linspace(0.0, 90.0, 40), RETURN),
+        EVAL: make_series(np.linspace(1_000, 10_000, len(judged)), judged, EVAL),
+    }
+    known: dict[str, Any] = {"threshold": 100.0, "max_env_steps": 10_000, "env_steps": 10_000, "state": "finished", "algo": "ppo"}
+    return Case(History(id="r", source="rlclinic", series={name: s for name, s in series.items() if s is not None}, **{**known, **more}))
+
+
+def test_what_ends_within_the_scatter_of_its_evaluations_has_not_lost_the_threshold() -> None:
+    assert case([0, 30, 60, 80, 105, 88, 106, 90, 104, 92]).standing == "solved"
+
+
+def test_what_ends_below_without_scatter_has_lost_it() -> None:
+    assert case([0, 30, 60, 100, 102, 101, 95, 94, 94, 94]).standing == "lost"
+
+
+def test_no_scatter_explains_more_than_a_tenth_of_the_way() -> None:
+    assert case([0, 30, 120, 20, 105, 40, 110, 30, 60, 30]).standing == "lost"
+
+
+def running(algo: str, used: float, **settings: Any) -> Case:
+    names = {f"algo.{name}": value for name, value in settings.items()}
+    return case([1.0, 2.0, 1.0, 2.0], algo=algo, state="running", max_env_steps=int(10_000 / used), settings=names)
+
+
+@pytest.mark.parametrize(
+    ("run", "early"),
+    [
+        (running("ppo", 0.15), True),
+        (running("ppo", 0.25), False),
+        (running("dqn", 0.25), True),
+        (running("dqn", 0.45), False),
+        (running("dqn", 0.45, exploration_fraction=0.3), True),
+        (running("sac", 0.45, learning_starts=10_000), True),
+        # However long it explores: after three fifths it is judged.
+        (running("dqn", 0.65, exploration_fraction=1.0), False),
+    ],
+)
+def test_a_run_with_a_replay_is_early_for_longer(run: Case, early: bool) -> None:
+    assert run.is_early is early
+
+
+def test_a_running_run_that_passed_by_chance_in_its_first_part_has_lost_nothing() -> None:
+    assert case([0, 120, 20, 25, 30, 25], algo="dqn", state="running", max_env_steps=40_000).standing == "early"
