@@ -5,6 +5,7 @@ moments and counts.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,6 +49,11 @@ def start(flat: Tensor) -> OptimizerState:
 def clip_by_norm(grad: Tensor, norm: Tensor, max_grad_norm: Tensor) -> Tensor:
     """Each member's gradient scaled down to its own bound; norm [M, 1] is the norm before."""
     return grad * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+
+
+def all_within(norm: Tensor, bounds: Sequence[float | None]) -> bool:
+    """Whether `clip_by_norm` would multiply every gradient by exactly 1; who is close to its bound is left to it."""
+    return all(bound is None or size < 0.99 * bound for size, bound in zip(norm.flatten().tolist(), bounds, strict=True))
 
 
 def step(
@@ -121,13 +127,14 @@ def adam_in_place(
     optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, rates: list[float | None], going: list[bool] | None
 ) -> None:
     """`adam` as one pass over memory that edits weights and moments: for callers that own them. going: who takes the step (None: all)."""
-    chosen = [index for index in range(len(flat)) if going is None or going[index]]
     by_rate: dict[float, list[int]] = {}
-    for index in chosen:
-        by_rate.setdefault(float(rates[index] or 0.0), []).append(index)
+    for index, rate in enumerate(rates):
+        if going is None or going[index]:
+            by_rate.setdefault(rate or 0.0, []).append(index)
+    # Member by member, as rows: a member's bits do not depend on how many there are.
+    every = [tensor.unbind(0) for tensor in (flat, grad, state.mean, state.square, state.steps)]
     for rate, members in by_rate.items():
-        # Member by member, as rows: a member's bits do not depend on how many there are.
-        rows = [[tensor[index] for index in members] for tensor in (flat, grad, state.mean, state.square, state.steps)]
+        rows = [[row[index] for index in members] for row in every]
         torch._foreach_add_(rows[4], 1.0)
         torch._fused_adam_(
             rows[0], rows[1], rows[2], rows[3], [], rows[4],

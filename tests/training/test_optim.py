@@ -1,5 +1,6 @@
 """Each update rule against M separate optimizers of torch, or against the rule written out."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -163,3 +164,13 @@ def test_clipping_is_torchs_for_each_member_by_its_own_bound() -> None:
         torch.nn.utils.clip_grad_norm_([leaf], bounds[m].item())
         torch.testing.assert_close(found[m], leaf.grad)
     assert torch.equal(found[1], grad[1])
+
+
+def test_clipping_is_left_out_only_where_it_would_change_nothing() -> None:
+    norms, bounds = torch.tensor([[0.5], [9.8]]), [1.0, 10.0]
+    grad = torch.randn(2, 7)
+    assert optim.all_within(norms, bounds)
+    assert torch.equal(optim.clip_by_norm(grad, norms, torch.tensor(bounds).unsqueeze(1)), grad)
+    for norm in (0.995, 1.0, 2.0, math.inf, math.nan):
+        assert not optim.all_within(torch.tensor([[norm], [9.8]]), bounds)
+    assert optim.all_within(torch.tensor([[1e9], [9.8]]), [None, 10.0]), "a member without a bound"

@@ -57,7 +57,7 @@ def explore(
     if plan.config.exploration == "boltzmann":
         action = exploration.boltzmann(q, hp.exploration_temperature, noise, action_mask)
         return action, action != exploration.greedy(q, action_mask), None
-    action = exploration.epsilon_greedy(q, hp.epsilon, noise[..., :2], action_mask)
+    action = exploration.epsilon_greedy(q, hp.epsilon, noise, action_mask)
     return action, action != exploration.greedy(q, action_mask), None
 
 
@@ -82,15 +82,27 @@ def update_noise(plan: "Plan", seed: Tensor, first: int, updates: int) -> Tensor
 
 
 @torch.no_grad()
+def foresee(plan: "Plan", learner: "Learner", batch: Batch) -> Batch:
+    """The batches of a turn, with what the target says of where they lead: it stands still meanwhile, and sees each row once."""
+    net = plan.nets["q"]
+    if batch.places is None or batch.reward.is_cuda or not net.written_out:
+        return batch
+    out = q_nets.outputs_once(net, learner.targets["q"], batch.next_obs, batch.places)
+    following = q_nets.dueling(out) if plan.config.dueling else out
+    return batch._replace(following=following if plan.config.double else following.amax(-1))
+
+
+@torch.no_grad()
 def targets(plan: "Plan", learner: "Learner", batch: Batch, hp: SimpleNamespace, noise: Tensor | None) -> Tensor:
     """What Q-values should be, [M, B]: rewards, and what the target network promises behind them."""
-    net = plan.nets["q"]
-    following = values(plan, net.params(learner.targets["q"]), batch.next_obs)
+    net, following = plan.nets["q"], batch.following
+    if following is None:
+        following = values(plan, net.params(learner.targets["q"]), batch.next_obs)
     if plan.config.double:
         # The network chooses, the target judges: an overestimate must be shared by both to count (arXiv:1509.06461).
         best = values(plan, net.params(learner.nets["q"]), batch.next_obs).argmax(-1, keepdim=True)
         following = following.gather(-1, best).squeeze(-1)
-    else:
+    elif following.dim() == 3:
         following = following.amax(-1)
     return torch.addcmul(batch.reward, batch.discount, following)
 

@@ -96,20 +96,14 @@ def improve_actor(
     """One step of the actor towards actions that the most cautious critic likes, and towards entropy."""
     critic, count = plan.nets["critic"], batch.obs.shape[1]
     out, back = q_nets.with_back(plan.nets["actor"], learner.nets["actor"], batch.obs)
-    with torch.enable_grad():
-        dist = out.detach().requires_grad_()
-        action, log_prob = _sample(plan, dist, noise[:, 0])
-    said, judge_back = q_nets.with_back(critic, learner.nets["critic"], torch.cat([batch.obs, action.detach()], -1))
+    limits = plan.nets["actor"].net
+    action, log_prob, draw_back = squashed.sample_with_back(out, noise[:, 0], limits.log_std_min, limits.log_std_max)
+    said, judge_back = q_nets.with_back(critic, learner.nets["critic"], torch.cat([batch.obs, action], -1))
     q, lowest = said.view(-1, critic.copies, count).min(1, keepdim=True)
     by_q = torch.zeros_like(said.view(-1, critic.copies, count)).scatter_(1, lowest, -1.0 / count)
     by_action = judge_back.inputs(by_q.view_as(said))[..., batch.obs.shape[-1] :]
-    # Slopes as a sum of products: handed to autograd by themselves, they would make it import a second of symbolic mathematics.
-    with torch.enable_grad():
-        loss = (action * by_action).sum() + (log_prob * (alpha / count)).sum()
-    (by_dist,) = torch.autograd.grad(loss, dist)
-    grad = back.weights(by_dist)
+    grad = back.weights(draw_back(by_action, alpha / count))
     norm = off_policy.descend(plan, learner, "actor", grad, hp, active)
-    log_prob = log_prob.detach()
     return {"actor": alpha * log_prob - q.squeeze(1), "actor_norm": norm, "log_prob": log_prob}
 
 

@@ -33,10 +33,17 @@ class Batch(NamedTuple):
     weight: Tensor | None = None
     places: Tensor | None = None
     """The rows themselves, for their new priorities."""
+    following: Tensor | None = None
+    """What a target that stands still promises at next_obs, [M, B] or by action [M, B, A], where that is worked out ahead."""
 
     def rows(self, first: int, last: int) -> "Batch":
         """A part of the rows; no copy."""
         return Batch(*(None if each is None else each[:, first:last] for each in self))  # type: ignore[arg-type]
+
+    def split(self, size: int) -> list["Batch"]:
+        """All parts of so many rows; no copy."""
+        columns = [None if each is None else each.split(size, 1) for each in self]
+        return [Batch(*(each and each[part] for each in columns)) for part in range(self.reward.shape[1] // size)]  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -232,6 +232,7 @@ class Draws:
         return None if self._noise is None else self._noise[:, update - self.first]
 
 
+@torch.no_grad()
 def learn(
     plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, active: Tensor | None, seed: Tensor, draws: Draws | None = None
 ) -> tuple[Learner, dict[str, list[Tensor]]]:
@@ -242,14 +243,14 @@ def learn(
     size, updates = plan.batch_rows, plan.updates_per_turn
     draws = draws or Draws(plan, seed, learner.updates, updates)
     readings: dict[str, list[Tensor]] = {}
-    whole = index = None
+    ahead = index = None
     if memory.tree is None:
         index = draws.rows(memory, learner.updates, updates)
         if index.numel() * memory.shape.width * plan.config.n_step <= LARGEST_GATHER and not memory.shape.images:
-            whole = shown(plan, learner, replays.gather(memory, index, plan.config.n_step, hp.gamma))
+            ahead = gathered(plan, learner, memory, index, hp).split(size)
     for update in range(updates):
-        if whole is not None:
-            batch = whole.rows(update * size, (update + 1) * size)
+        if ahead is not None:
+            batch = ahead[update]
         else:
             batch = _drawn(plan, learner, memory, hp, seed, None if index is None else index[:, update * size : (update + 1) * size])
         found = plan.algo.update(plan, learner, batch, hp, active, draws.noise(learner.updates))
@@ -259,6 +260,12 @@ def learn(
         for name, reading in found.items():
             readings.setdefault(name, []).append(reading)
     return learner, readings
+
+
+def gathered(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: SimpleNamespace) -> Batch:
+    """The batches of a turn in one, with what their targets say where those stand still until the turn is over."""
+    whole = shown(plan, learner, replays.gather(memory, index, plan.config.n_step, hp.gamma))
+    return plan.algo.foresee(plan, learner, whole) if plan.updates_per_turn > 1 and hasattr(plan.algo, "foresee") else whole
 
 
 def _drawn(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, seed: Tensor, rows: Tensor | None) -> Batch:
@@ -290,17 +297,21 @@ def own_copy(learner: Learner) -> Learner:
     )
 
 
-@torch.no_grad()
 def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: SimpleNamespace, active: Tensor | None) -> Tensor:
     """One optimizer step of a network along its gradient [M, P], in place; returns the gradient's norm [M, 1] before clipping."""
     norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
-    if hp.max_grad_norm is not None and name != "log_alpha":
+    # To look is cheap on a CPU, and most steps are short enough. On a GPU it would stall the queue.
+    if (
+        hp.max_grad_norm is not None
+        and name != "log_alpha"
+        and (norm.is_cuda or not optim.all_within(norm, [each["max_grad_norm"] for each in hp.per_member]))
+    ):
         grad = optim.clip_by_norm(grad, norm, hp.max_grad_norm)
     critic = name == "critic" and hp.value_lr is not None
     flat, state, rule = learner.nets[name], learner.optimizers[name], plan.optimizers[name]
-    if rule.kind == "adam" and not flat.is_cuda and name != "log_alpha":
+    if rule.kind == "adam" and not flat.is_cuda:
         rates = [(each["value_lr"] if critic else None) or each["learning_rate"] for each in hp.per_member]
-        optim.adam_in_place(rule, flat, grad, state, rates, hp.going)
+        optim.adam_in_place(rule, flat, grad, state, rates, None if active is None else active.flatten().tolist())
         return norm
     new, moments = optim.step(rule, flat, grad, state, hp.value_lr if critic else hp.learning_rate, active)
     for old, moved in zip((flat, *state), (new, *moments), strict=True):
@@ -308,7 +319,6 @@ def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: SimpleNam
     return norm
 
 
-@torch.no_grad()
 def follow(learner: Learner, names: tuple[str, ...], tau: Tensor, active: Tensor | None) -> None:
     """Let targets take over a share tau [M, 1] of their networks, in place (Polyak averaging; 1 copies)."""
     share = tau if active is None else torch.where(active, tau, 0.0)

@@ -6,8 +6,8 @@ net: they lie side by side in a member's row of weights, and all copies of all m
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +18,14 @@ from rlclinic.training.envs.base import Picture
 from rlclinic.training.nets import conv, mlp
 from rlclinic.training.nets import layout as layouts
 from rlclinic.training.nets.layout import Layout, Params
+from rlclinic.training.nets.passes import Space
 
-WRITTEN = ("relu", "tanh")
+WRITTEN: Final = ("relu", "tanh")
 """Activations whose backward pass is written out below."""
+FEW_ROWS: Final = 32
+"""Below so many, as in acting, reading the weights is most of a pass, and taking them over into a space would double it."""
+CACHED_ROWS: Final = 128
+"""Rows whose activations fit into a core's own cache, beside a matrix of 256 x 256."""
 TRUNK, HEAD = "trunk", "head"
 
 
@@ -36,6 +41,8 @@ class Net:
     copies: int = 1
     encoder: conv.Encoder | None = None
     by_autograd: bool = False
+    spaces: dict[tuple[int, ...], Space] = field(default_factory=dict, compare=False, repr=False)
+    """Where passes on a CPU work, made when they are first needed."""
 
     @property
     def width(self) -> int:
@@ -51,6 +58,14 @@ class Net:
     def params(self, flat: Tensor) -> Params:
         """The named tensors [M * copies, ...] in weights [M, copies * P]."""
         return self.layout.views(flat.reshape(-1, self.layout.width))
+
+    def space(self, flat: Tensor, x: Tensor) -> Space:
+        """Where a pass through weights [M, copies * P] at inputs [M, B, n_in] works; what the last one left there is gone."""
+        key = (self.copies, *x.shape[:2])
+        if key not in self.spaces:
+            self.spaces[key] = Space(self, *x.shape[:2])
+        self.spaces[key].load(flat)
+        return self.spaces[key]
 
     def shown(self, x: Tensor) -> Tensor:
         """Inputs [M, B, ...], once for each copy."""
@@ -120,8 +135,24 @@ def layers(net: Net, params: Mapping[str, Tensor], x: Tensor) -> list[Tensor]:
 def outputs(net: Net, params: Params, x: Tensor) -> Tensor:
     """[M * copies, B, outputs] at inputs [M, B, ...]: no way back, unless autograd keeps one."""
     if net.written_out and not torch.is_grad_enabled():
-        return forward(net, params, x).out
+        if x.is_cuda or x.shape[1] < FEW_ROWS:
+            return forward(net, params, x).out
+        return net.space(params.flat, x).forward(x)
     return layouts.narrow(params, HEAD, layers(net, params, net.shown(x))[-1])
+
+
+def outputs_once(net: Net, flat: Tensor, x: Tensor, rows: Tensor) -> Tensor:
+    """[M, K, outputs] at inputs [M, K, n_in] that belong to `rows` [M, K]: what is there several times is worked out once."""
+    found = torch.empty(*rows.shape, net.outputs)
+    size = min(rows.shape[1], CACHED_ROWS)
+    for member in range(len(x)):
+        where = torch.unique(rows[member], return_inverse=True)[1]
+        one = torch.zeros(math.ceil((int(where.max()) + 1) / size) * size, dtype=torch.int64)
+        one[where] = torch.arange(len(where))
+        parts = x[member, one].unflatten(0, (-1, 1, size)).unbind(0)
+        space = net.space(flat[member : member + 1], parts[0])
+        found[member] = torch.cat([space.forward(part) for part in parts], 1)[0, where]
+    return found
 
 
 class Pass(NamedTuple):
@@ -134,7 +165,7 @@ class Pass(NamedTuple):
 
 
 def forward(net: Net, params: Params, x: Tensor) -> Pass:
-    """`outputs` of relu or tanh layers, without a graph."""
+    """`outputs` of relu or tanh layers for all members at once, without a graph."""
     x = net.shown(x)
     kept = [x]
     for index in range(len(net.hidden)):
@@ -180,7 +211,7 @@ def _through_activation(net: Net, grad: Tensor, above: Tensor) -> Tensor:
 
 
 class Back(NamedTuple):
-    """The ways back from the loss's slope at a net's outputs; one of them, once."""
+    """The ways back from the loss's slope at a net's outputs; one of them, once, and before the net's next pass."""
 
     weights: Callable[[Tensor], Tensor]
     """To the weights, [M, copies * P]."""
@@ -190,12 +221,13 @@ class Back(NamedTuple):
 
 def with_back(net: Net, flat: Tensor, x: Tensor) -> tuple[Tensor, Back]:
     """`outputs`, and the ways back from there: written out where that can be, else by autograd."""
+    if net.written_out and not flat.is_cuda:
+        space = net.space(flat, x)
+        return space.forward(x), Back(space.by_weights, space.by_inputs)
     if net.written_out:
-        with torch.no_grad():
-            done = forward(net, net.params(flat), x)
+        done = forward(net, net.params(flat), x)
         return done.out, Back(
-            torch.no_grad()(lambda grad: backward(net, done, grad).view(-1, net.width)),
-            torch.no_grad()(lambda grad: _summed(net, backward_inputs(net, done, grad))),
+            lambda grad: backward(net, done, grad).view(-1, net.width), lambda grad: _summed(net, backward_inputs(net, done, grad))
         )
     leaf, seen = flat.detach().requires_grad_(), x.detach()
     if seen.is_floating_point():

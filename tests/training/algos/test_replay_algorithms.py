@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 from torch.nn import functional
 
+from rlclinic.training.algos import dqn
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.envs.native import PROBES
 from rlclinic.training.envs.native.probes import optimal_values
@@ -71,6 +72,21 @@ def test_dqn_descends_the_huber_loss_of_the_td_error(switches: dict[str, Any]) -
     loss = functional.smooth_l1_loss(q, target, reduction="none").mean(1)
     assert torch.allclose(found["target"], target, atol=1e-5)
     assert torch.allclose(before.nets["q"] - after.nets["q"], gradient(loss, leaf), atol=1e-5)
+
+
+@pytest.mark.parametrize("switches", [{}, {"double": True}, {"dueling": True, "n_step": 3}])
+def test_what_the_target_says_of_a_whole_turn_is_what_it_says_step_by_step(switches: dict[str, Any], monkeypatch: Any) -> None:
+    ahead, stepwise = (ready("dqn", gradient_steps=5, **switches) for _ in range(2))
+    for at in (ahead, stepwise):
+        at.learner.targets["q"].mul_(0.7)
+    ahead.iterate()
+    monkeypatch.setattr(dqn, "foresee", lambda plan, learner, batch: batch)
+    stepwise.iterate()
+    assert ahead.learner.updates == stepwise.learner.updates > 0
+    for name in ("target", "q", "error"):
+        for one, other in zip(ahead.readings[name], stepwise.readings[name], strict=True):
+            assert torch.allclose(one, other, atol=1e-5), name
+    assert torch.allclose(ahead.learner.nets["q"], stepwise.learner.nets["q"], atol=1e-5)
 
 
 def test_importance_weights_scale_each_rows_pull() -> None:

@@ -41,3 +41,15 @@ def test_a_deviation_beyond_its_bounds_is_held_there() -> None:
     assert torch.equal(
         squashed.draw(dist, torch.ones(1, 1, 1), -20, 2), squashed.draw(torch.tensor([[[0.0, 2.0]]]), torch.ones(1, 1, 1), -20, 2)
     )
+
+
+def test_the_written_way_back_is_autograds_also_at_the_bounds_of_the_deviation() -> None:
+    torch.manual_seed(0)
+    dist = (3 * torch.randn(2, 40, 6)).requires_grad_()
+    noise, by_action, by_log_prob = torch.randn(2, 40, 3), torch.randn(2, 40, 3), torch.rand(2, 1)
+    action, log_prob = squashed.sample(dist, noise, -2.0, 1.0)
+    (grad,) = torch.autograd.grad((action * by_action).sum() + (log_prob * by_log_prob).sum(), dist)
+    drawn, said, back = squashed.sample_with_back(dist.detach(), noise, -2.0, 1.0)
+    assert torch.equal(drawn, action)
+    assert torch.equal(said, log_prob)
+    assert torch.allclose(back(by_action, by_log_prob), grad, atol=1e-5)
