@@ -53,6 +53,12 @@ def provenance(command: str, peer_versions: dict[str, str] | None = None) -> dic
     }
 
 
+def child_environment(**more: str) -> dict[str, str]:
+    """The environment of a child that works in another folder: PYTHONPATH, by which the package may have been found, made whole."""
+    paths = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | more
+
+
 def write(name: str, rows: list[dict[str, Any]], origin: dict[str, Any], quick: bool) -> Path:
     """Save one benchmark's rows with their provenance, in one step; rows that were not measured this time stay as they were."""
     folder = QUICK_RESULTS if quick else RESULTS

@@ -179,6 +179,14 @@ class PPOConfig(Strict):
     vf_coef: ValueCoefficient = 0.5
     max_grad_norm: GradientNorm = 0.5
     normalize_advantage: NormalizeAdvantage = "batch"
+    segment_length: Shape = Field(0, ge=0)
+    """Prioritized sampling (as arXiv:1511.05952 does for a replay): minibatches are drawn by whole segments of this many steps of one
+    env, those with larger advantages more often, and weighted down for it. 0: off, every row once per epoch. It must divide n_steps
+    and batch_size. Meant for rollouts in which few steps bring news. Usual: 0, or 8-64."""
+    priority_alpha: Number = Field(0.6, ge=0, le=1)
+    """With segment_length: how much advantages decide what is drawn; 0 is uniform. Usual: 0.2-0.8."""
+    priority_beta: Number = Field(Schedule(start=0.4, end=1.0, schedule="linear"), ge=0, le=1)
+    """With segment_length: how much of that draw's bias is corrected by weights; 1 is all of it. Usual: from 0.4 to 1 over the run."""
     optimizer: Optimizer = "adam"
     adam_eps: AdamEps = 1e-5
     weight_decay: WeightDecay = 0.0

@@ -1,7 +1,7 @@
 """The whole config of a run, and what its parts must agree on."""
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, gcd
 from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
@@ -121,6 +121,18 @@ def _batch_problems(config: Config) -> Iterator[str]:
             "algo.batch_size gives minibatches of one row, with algo.normalize_advantage=batch.\n"
             "  One advantage has no deviation to divide by: every update would be zero or not a number.\n"
             "  Try: --set algo.normalize_advantage=rollout, or a larger batch_size"
+        )
+    yield from _segment_problems(config.algo, batch)
+
+
+def _segment_problems(algo: PPOConfig, batch: int) -> Iterator[str]:
+    length = algo.segment_length
+    if length and (algo.n_steps % length or batch % length):
+        fits = gcd(algo.n_steps, batch)
+        yield (
+            f"algo.segment_length={length} does not divide algo.n_steps={algo.n_steps} and minibatches of {batch} rows.\n"
+            "  Segments would run over a rollout's end, or be cut in two by a minibatch.\n"
+            f"  Try: --set algo.segment_length={max(size for size in range(1, fits + 1) if fits % size == 0 and size <= max(length, 1))}"
         )
 
 

@@ -56,7 +56,7 @@ _DROPPED: Final = {
     "policy_kwargs": "net holds the network's settings",
     "advantages_type": "advantages are GAE's; algo.gae_lambda and algo.baseline decide",
     "mean_reward_window": "means are over 100 episodes",
-    "prio_beta0": "there is no prioritized sampling here",
+    "prio_beta0": "algo.segment_length, algo.priority_alpha and algo.priority_beta ask for prioritized sampling",
     "vtrace_rho_clip": "advantages are GAE's; algo.advantage=vtrace and algo.rho_clip ask for V-trace",
     "vtrace_c_clip": "advantages are GAE's; algo.advantage=vtrace and algo.c_clip ask for V-trace",
 }

@@ -41,8 +41,8 @@ class RunConfig(Strict):
     """Of the gradient's matrix products on a GPU. `tf32`: numbers of 10 bits, about 1e-3 off, in half the time (what JAX does unless
     told otherwise); for the captured and compiled engines."""
     threads: Count = Field(1, ge=1)
-    """CPU threads of a training process. More pays only for wide networks and large batches; small ones lose more to
-    waiting than they gain, and other seeds can use the other cores. Usual: 1."""
+    """CPU threads of a training process. More pays only for wide networks and convolutions, which `train` gives the idle cores unless
+    told otherwise; small ones lose more to waiting than they gain, and other seeds can use the other cores. Usual: 1."""
     tensorboard: bool = False
     """Also write TensorBoard event files beside metrics.csv."""
 

@@ -15,7 +15,8 @@ def test_the_numbers_are_those_that_training_may_change() -> None:
     vtrace = {"rho_clip", "c_clip"}
     assert set(numbers(A2CConfig())) == common | vtrace
     assert set(numbers(ReinforceConfig())) == common
-    assert set(numbers(PPOConfig())) == common | vtrace | {"clip_range", "clip_range_vf", "target_kl"}
+    segments = {"priority_alpha", "priority_beta"}
+    assert set(numbers(PPOConfig())) == common | vtrace | segments | {"clip_range", "clip_range_vf", "target_kl"}
 
 
 def test_a_number_is_given_as_it_was_set() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlclinic.config import Config, numbers
+from rlclinic.config import Config, Schedule, numbers
 from rlclinic.training import cohort
 from tests.training.cohorts import ALGOS, make_config, member, workshop
 
@@ -32,7 +32,7 @@ def test_every_number_of_every_algorithm_is_one_value_per_member(algo: str) -> N
             assert value is None
         else:
             assert value.shape == (3, 1)
-            assert value.tolist() == [[pytest.approx(number)]] * 3
+            assert value.tolist() == [[pytest.approx(number.start if isinstance(number, Schedule) else number)]] * 3
 
 
 @pytest.mark.parametrize(

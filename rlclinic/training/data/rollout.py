@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import rng
+from rlclinic.training.data import prioritized
 
 
 @dataclass
@@ -88,3 +89,36 @@ def minibatches(
         shuffled = [None if field is None else field.flatten(0, 1).index_select(0, index).view_as(field) for field in whole]
         for start in range(0, total, batch_size):
             yield epoch, Batch(*(None if field is None else field[:, start : start + batch_size] for field in shuffled))  # type: ignore[arg-type]
+
+
+def segments(
+    whole: Batch,
+    n_envs: int,
+    length: int,
+    batch_size: int,
+    n_epochs: int,
+    seed: Tensor,
+    iteration: int,
+    alpha: Tensor,
+    beta: Tensor,
+    renew: Callable[[], Batch] | None = None,
+) -> Iterator[tuple[int, Batch]]:
+    """(epoch, batch) as `minibatches`, but of whole segments of `length` steps of one env, those with larger advantages more often.
+
+    Drawn with replacement, so an epoch is as many rows as the rollout has, not each of them once. weight [M, B] corrects for how often
+    a segment comes; rows that do not count keep none.
+    """
+    members, total = whole.log_prob.shape
+    count = total // batch_size
+    first = torch.arange(members, device=seed.device).view(-1, 1) * total
+    place = torch.arange(batch_size // length, device=seed.device)
+    for step in range(n_epochs * count):
+        if renew is not None and step and step % count == 0:
+            whole = renew()
+        matters = whole.advantage if whole.weight is None else whole.advantage * whole.weight
+        uniform = rng.uniform(seed.view(-1, 1), rng.PERMUTATION, iteration, step, place)
+        index, weight = prioritized.segments(matters.unflatten(1, (-1, n_envs)), length, uniform, alpha, beta)
+        rows = (index + first).flatten()
+        drawn = [None if field is None else field.flatten(0, 1).index_select(0, rows).unflatten(0, index.shape) for field in whole]
+        batch = Batch(*drawn)  # type: ignore[arg-type]
+        yield step // count, batch._replace(weight=weight if batch.weight is None else weight * batch.weight)

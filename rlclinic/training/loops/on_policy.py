@@ -1,7 +1,7 @@
 """Collect a rollout, estimate advantages, learn from it: one iteration of REINFORCE, A2C or PPO for every member."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 from types import ModuleType, SimpleNamespace
@@ -283,7 +283,7 @@ def learn(
         if rollout is not None and plan.corrects_for_age
         else None
     )
-    for _, batch in rollouts.minibatches(whole, plan.batch_rows, plan.n_epochs, seed, iteration, renew):
+    for _, batch in minibatches(plan, whole, hp, seed, iteration, renew):
         if plan.scales_minibatches:
             # Per member and minibatch: the step size must not depend on the reward scale, nor on the neighbours.
             batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
@@ -304,6 +304,17 @@ def learn(
     table["start"] = torch.zeros_like(table["applied"])
     table["start"][0] = 1.0
     return replace(learner, flat=flat, optimizer=state), _reduce(table, hp), closing
+
+
+def minibatches(
+    plan: Plan, whole: Batch, hp: SimpleNamespace, seed: Tensor, iteration: int, renew: Callable[[], Batch] | None
+) -> Iterator[tuple[int, Batch]]:
+    """(epoch, batch): every row once per epoch, or segments by the size of their advantages."""
+    length = getattr(plan.config, "segment_length", 0)
+    if not length:
+        return rollouts.minibatches(whole, plan.batch_rows, plan.n_epochs, seed, iteration, renew)
+    sizes = (plan.env.n_envs, length, plan.batch_rows, plan.n_epochs)
+    return rollouts.segments(whole, *sizes, seed, iteration, hp.priority_alpha, hp.priority_beta, renew)
 
 
 def _close(closing: Closing | None, batch: Batch, found: dict[str, Tensor], tried: Tensor | None) -> Closing | None:
@@ -333,7 +344,7 @@ def _reduce(table: dict[str, Tensor], hp: SimpleNamespace) -> dict[str, Tensor]:
         beyond = (deviation > hp.clip_range).float()
         table["clip_fraction"] = beyond.mean(-1, keepdim=True) if weight is None else losses.mean(beyond, weight)
         # A row that does not count is no step of the policy's: its ratio may be anything.
-        table["ratio_deviation"] = (deviation if weight is None else deviation * weight).amax(-1, keepdim=True)
+        table["ratio_deviation"] = (deviation if weight is None else deviation * (weight > 0)).amax(-1, keepdim=True)
     norms = table.pop("grad_squares").sqrt()
     table |= {f"grad_norm/{name}": norms[..., i : i + 1] for i, name in enumerate(("trunk", "actor_head", "critic_head"))}
     table["grad_norm/all"] = norms.square().sum(-1, keepdim=True).sqrt()

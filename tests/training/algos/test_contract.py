@@ -22,6 +22,8 @@ from tests.training.cohorts import (
     ALGOS,
     NATIVE,
     REPLAY,
+    STATES,
+    TABLES,
     TASKS,
     Interrupted,
     assert_same_run,
@@ -47,21 +49,24 @@ def few_costly_sentinels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def config_of(kind: str, task: str, seed: int = 0, **run: Any) -> Config:
-    return make_config(kind, TASKS[task][0], seed, run={**make_config(kind).run.model_dump(), **CHECKPOINTS, **run})
+    return make_config(kind, settings_of(task), seed, run={**make_config(kind).run.model_dump(), **CHECKPOINTS, **run})
+
+
+def settings_of(task: str) -> dict[str, Any]:
+    return (STATES if task == "states" else TASKS[task])[0]
 
 
 def factory_of(task: str) -> Callable[..., Any] | None:
-    return TASKS[task][1]
+    return None if task == "states" else TASKS[task][1]
 
 
 def test_the_suite_covers_every_algorithm() -> None:
-    elsewhere = {"q_learning"}  # a table instead of a network: its promises are kept in test_q_learning
-    assert {settings["name"] for settings in (ALGOS | REPLAY).values()} == set(ALGORITHMS) - elsewhere
+    assert {settings["name"] for settings in (ALGOS | REPLAY | TABLES).values()} == set(ALGORITHMS)
 
 
-@pytest.mark.parametrize("kind", REPLAY)
+@pytest.mark.parametrize("kind", REPLAY | TABLES)
 def test_a_replay_config_goes_through_json_and_back_unchanged(kind: str) -> None:
-    config = make_config(kind, TASKS[task_of(kind)][0], algo={"learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear"}})
+    config = make_config(kind, settings_of(task_of(kind)), algo={"learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear"}})
     assert from_record(json.loads(json.dumps(to_record(config)))) == config
 
 
@@ -71,13 +76,13 @@ def test_a_config_goes_through_json_and_back_unchanged(kind: str) -> None:
     assert from_record(json.loads(json.dumps(to_record(config)))) == config
 
 
-VARIATIONS = ("dqn that saves memory", "sac with a fixed temperature")
+VARIATIONS = ("dqn that saves memory", "sac with a fixed temperature", "q_learning with ucb")
 
 
 def replay_cases(*, all_of_them: bool = False) -> list[Any]:
     """Every algorithm with a replay on its task; variations of one that is there already are for the slow set."""
     slow = [] if all_of_them else VARIATIONS
-    return [pytest.param(kind, task_of(kind), marks=[pytest.mark.slow] if kind in slow else []) for kind in REPLAY]
+    return [pytest.param(kind, task_of(kind), marks=[pytest.mark.slow] if kind in slow else []) for kind in REPLAY | TABLES]
 
 
 CASES = pytest.mark.parametrize(("kind", "task"), [*((kind, task) for kind in ALGOS for task in NATIVE), *replay_cases(all_of_them=True)])
