@@ -5,7 +5,7 @@ out; those two are reported beside it, in seconds. --alone times the engine's it
 Programs are compiled beforehand, each in a process of its own, as a second run of the
 same shape finds them. The peer's figures are PureJaxRL's on an H200, with the same settings.
 
-    python -m benchmarks.gpu [--only NAME ...] [--alone] [--seconds 600] [--out FOLDER] [--quick]
+    python -m benchmarks.gpu [--only NAME ...] [--alone] [--warmed] [--seconds 600] [--out FOLDER] [--quick]
 """
 
 import json
@@ -188,12 +188,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where to write gpu.json, instead of benchmarks/results")
     parser.add_argument("--alone", action="store_true", help="the engine's iterations by themselves")
     parser.add_argument("--warm", help="compile one contest and end")
+    parser.add_argument("--warmed", action="store_true", help="everything is compiled already")
     args = parser.parse_args()
     if args.warm:
         warm(CONTESTS[args.warm])
         return
     began, rows = time.perf_counter(), []
-    compile_all(args.only)
+    if not args.warmed:
+        compile_all(args.only)
     print(f"compiled in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     source = origin("python -m benchmarks.gpu")
     if args.out:

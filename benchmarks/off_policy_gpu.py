@@ -1,7 +1,7 @@
 """Gradient steps per second of SAC on Pendulum-v1 with rl-zoo3's settings on one GPU: one member, and many summed.
 
-Each figure is the whole captured iteration (acting, stepping, remembering, drawing, learning), from the end of the first one after
-capture to the end of the last. --device cpu runs the same program without a graph, to try the script.
+Each figure is the whole captured iteration (acting, stepping, remembering, drawing, learning; compiled units), from the end of the first
+one after capture to the end of the last. --device cpu runs the same program without a graph, to try the script.
 
 A machine with a GPU may have no installed package: there --lines FILE only notes the figures, and --collect FILE makes the results of
 them elsewhere; the figures say themselves where they come from.
@@ -28,7 +28,7 @@ BARS = {1: (1_500, 3_000), 256: (60_000, 200_000)}
 VARIANT = "Pendulum-v1:sac_zoo"
 
 
-def measure(members: int, device: torch.device, seconds: float, hidden: list[int] | None = None) -> dict[str, float]:
+def measure(members: int, device: torch.device, seconds: float, precision: str, hidden: list[int] | None = None) -> dict[str, float]:
     """Updates per second, summed over members; and the seconds until the graph stood."""
     config = files.load(VARIANT, [f"net.hidden={json.dumps(hidden)}"] if hidden else []).config
     seeds = list(range(members))
@@ -38,7 +38,8 @@ def measure(members: int, device: torch.device, seconds: float, hidden: list[int
     memory = replay_assembly.memory_for(plan, members, device)
     each: Any = SimpleNamespace(config=config, adapted={}, active=True)
     seed, position = torch.tensor(seeds, device=device).view(-1, 1, 1), Position(env.reset())
-    everyone, engine, env_steps = torch.ones(members, 1, dtype=torch.bool, device=device), CapturedReplay(), 0
+    engine, env_steps = CapturedReplay(compiles=True, tf32=precision == "tf32"), 0
+    everyone = torch.ones(members, 1, dtype=torch.bool, device=device)
     walk = off_policy.Walk(plan, env, seed, 0, {"env": 0.0, "act": 0.0})
     hp = cohort.replay_numbers([each] * members, 0, plan.memory.action_size, device)
     for _ in range(plan.turns):  # the random steps before learning starts
@@ -80,8 +81,7 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for members in args.members:
         for precision in args.precisions:
-            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-            rows.append(to_row(members, precision, measure(members, device, args.seconds, args.hidden), name))
+            rows.append(to_row(members, precision, measure(members, device, args.seconds, precision, args.hidden), name))
             print(json.dumps(rows[-1]), flush=True)
             if args.lines:
                 args.lines.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -57,7 +57,7 @@ def train_runs(
             print(reason, file=sys.stderr)
         refused = []
         _train(session)
-        fine = fine and not cohort.refused and all(member.state in ("finished", "stopped") for member in cohort.members)
+        fine = fine and not cohort.refused and all(member.state in ("finished", "stopped") for member in cohort.everyone)
         if session.stop_requested:
             break
     for run, _ in (each for together in waiting for each in together):

@@ -21,7 +21,7 @@ from rlclinic.training import checkpoint as checkpoints
 from rlclinic.training.algos import ALGORITHMS
 from rlclinic.training.captured_replay import CapturedReplay
 from rlclinic.training.checkpoint import Checkpoint
-from rlclinic.training.cohort import Member
+from rlclinic.training.cohort import Member, active_mask
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engine import Eager, Engine
@@ -59,6 +59,9 @@ class Cohort:
     """The env step up to which nothing is learned, because a replay that was lost has to fill up again."""
     refused: list[RunError] = field(default_factory=list)
     """Why runs that were meant to train along do not: their folder is somebody else's, or takes no writing."""
+    gone: list[Member] = field(default_factory=list)
+    """Members that had left when the others moved together (see compaction)."""
+    _going: tuple[list[bool], Tensor] | None = None
 
     @property
     def config(self) -> Config:
@@ -68,7 +71,19 @@ class Cohort:
     @property
     def is_large(self) -> bool:
         """Whether folders and files must be spared: so many members that writing would take longer than training."""
-        return len(self.members) > rows.LARGE
+        return len(self.everyone) > rows.LARGE
+
+    @property
+    def everyone(self) -> list[Member]:
+        """All members, also those that have left."""
+        return [*self.members, *self.gone]
+
+    def mask(self) -> Tensor:
+        """[M, 1]: who still trains."""
+        going = [member.active for member in self.members]
+        if self._going is None or self._going[0] != going:
+            self._going = going, active_mask(self.members, self.device)
+        return self._going[1]
 
     def retire(self) -> None:
         """Step no environment of a member that has left: what it would collect teaches nobody."""
@@ -125,10 +140,9 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         plan = plan_for(config, env)
         choice = choosing.choose(config, plan, env, len(members), device, choosing.recorded(members[0].run, starts[0].how))
         plan = replace(plan, engine=choice.kind)
-        _say_what_was_chosen(plan, members, config, choice)
         if len(members) > rows.LARGE:
             for member in members:
-                member.writer.relax()
+                member.writer.relax(len(members))
         cohort = Cohort(
             members=members,
             engine=choice.make(),
@@ -144,8 +158,11 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         )
         if isinstance(plan, off_policy.Plan):
             cohort.memory = replay_assembly.memory_for(plan, len(members), device)
-            cohort.engine = CapturedReplay() if choice.kind == "captured" else cohort.engine
+            if choice.kind == "captured":
+                compiles = choosing.compiles_replay(config, plan, len(members))
+                cohort.engine = CapturedReplay(compiles=compiles, tf32=config.run.precision == "tf32")
         _go_on(cohort, starts)
+        _say_what_was_chosen(cohort, choice)
         if config.run.eval_episodes:
             cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=str(device), evaluation=True, factory=factory)
         _compare_with_random(cohort, factory)
@@ -153,17 +170,22 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
     return cohort
 
 
-def _say_what_was_chosen(plan: Any, members: list[Member], config: Config, choice: choosing.Choice) -> None:
+def _say_what_was_chosen(cohort: Cohort, choice: choosing.Choice) -> None:
     """What follows from the image or from the machine: the log says which network and which engine it is, and why."""
+    plan = cohort.plan
     chosen = [fitting.described(plan.policy) if isinstance(plan, Plan) else None]
-    if config.run.engine == "auto":
-        chosen.append(f"engine: {choice.kind} ({choice.why})")
-    if choice.kind == "compiled" and not choosing.is_ready(plan, len(members)):
+    chosen.append(f"engine: {choice.kind} on {cohort.device} ({choice.why})")
+    if choice.kind == "compiled" and not choosing.is_ready(plan, len(cohort.members)):
         chosen.append("compiling for this shape of run: about a minute, once")
-    for member in members:
-        for words in chosen:
-            if words is not None:
-                member.writer.log(words)
+    _say(cohort, *(words for words in chosen if words is not None))
+
+
+def _say(cohort: Cohort, *texts: str) -> None:
+    """Into everybody's log; a disk that refuses ends one member and leaves the others."""
+    for member in cohort.members:
+        with member.writing(cohort.env_steps):
+            for text in texts:
+                member.writer.log(text)
 
 
 def _compare_with_random(cohort: Cohort, factory: Factory | None) -> None:
@@ -243,6 +265,7 @@ def _member(run: Run, start: Start) -> Member:
         return member
     member.best_eval, member.eval_mean, member.reached_at = (found.state[name] for name in ("best_eval", "eval_mean", "reached_at"))
     if how == "resume":
+        checkpoints.mend(run.path, found)
         member.replay(found.env_steps - 1)
     # After the replay, which forgets what a changed number had become by then.
     member.adapted = dict(found.state["adapted"])
@@ -266,9 +289,8 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     else:
         cohort.learner, cohort.position, exact = snapshot.place(found, cohort.learner, cohort.env, cohort.episodes)
     _remember(cohort, found, how)
-    for member in cohort.members:
-        kind = "exactly where it was" if exact else "with environments started anew (they cannot be saved), so not bit for bit"
-        member.writer.log(f"{how} from env step {cohort.env_steps}, {kind}")
+    kind = "exactly where it was" if exact else "with environments started anew (they cannot be saved), so not bit for bit"
+    _say(cohort, f"{how} from env step {cohort.env_steps}, {kind}")
 
 
 def _remember(cohort: Cohort, found: list[Checkpoint], how: str) -> None:
@@ -285,11 +307,11 @@ def _remember(cohort: Cohort, found: list[Checkpoint], how: str) -> None:
     config: Any = cohort.config.algo
     wanted = max(config.learning_starts, config.batch_size, cohort.config.turn_size)
     cohort.refill_until = cohort.env_steps + wanted
-    for member in cohort.members:
-        member.writer.log(
-            f"its replay was not saved with the checkpoint of env step {cohort.env_steps}: it starts empty, and learning waits for "
-            f"{wanted} env steps. Only the newest checkpoint has one, unless run.save_replay=false"
-        )
+    _say(
+        cohort,
+        f"its replay was not saved with the checkpoint of env step {cohort.env_steps}: it starts empty, and learning waits for "
+        f"{wanted} env steps. Only the newest checkpoint has one, unless run.save_replay=false",
+    )
 
 
 def provenance(cohort: Cohort) -> dict[str, Any]:
@@ -297,8 +319,7 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     # Asked of the installation: importing Gymnasium takes a quarter of a second, which native environments need not spend.
     versions = {"python": platform.python_version()} | {name: metadata.version(name) for name in ("torch", "numpy", "gymnasium")}
     engine = {"kind": cohort.plan.engine, "device": str(cohort.device), "dtype": "float32", "threads": torch.get_num_threads()}
-    if cohort.config.run.engine == "auto":
-        engine["why"] = cohort.engine_why
+    engine["why"] = cohort.engine_why
     action = {"kind": cohort.env.action.kind, "sizes": list(cohort.env.action.sizes)}
     return {"engine": {**engine, "obs_shape": list(cohort.env.obs_shape), "action": action}, "versions": versions}
 

@@ -1,9 +1,11 @@
 """What can be had without learning: by a policy that knows nothing, and by one written by hand where the task has one."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlclinic.config import Config
@@ -17,6 +19,58 @@ NAMES: Final = ("random_return", "random_return_std", "random_length", "scripted
 EPISODES: Final = 20
 LONGEST: Final = 2_000
 """Steps after which an episode counts as it stands: at random, a task without a time limit may go on for ever."""
+
+
+MOST_CONSTANTS: Final = 6
+"""Policies that always do the same: of more discrete actions, some spread over all."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """Returns of several policies, by name, and the env steps that it took."""
+
+    returns: dict[str, NDArray[np.float64]]
+    env_steps: int
+
+
+@torch.no_grad()
+def policies(config: Config, *, device: str = "cpu") -> Played:
+    """Play an environment at random, with policies that always do the same, and by hand where the task has a script.
+
+    RlclinicError if the environment cannot be made; policies under which it breaks are left out.
+    """
+    env = envs.make(config.env.model_copy(update={"workers": 0}), [EVALUATION_SEED], EPISODES, device=device, evaluation=True)
+    try:
+        actors: dict[str, evaluation.Actor] = {"random": lambda obs, mask, t: uniform(env, mask, t, obs.device)}
+        actors |= {name: _always(action) for name, action in _constants(env).items()}
+        returns, taken = {}, 0
+        for name, act in actors.items():
+            found = evaluation.play(env, act, [True], LONGEST)
+            if env.failures:
+                break
+            returns[name], taken = found.returns[0].copy(), taken + int(found.lengths.sum())
+        if not env.failures and (by_hand := scripted(config, env)):
+            returns["by hand"] = np.full(1, by_hand["scripted_return"])
+        return Played(returns, taken)
+    finally:
+        env.close()
+
+
+def _always(action: Tensor) -> evaluation.Actor:
+    return lambda obs, mask, t: action.to(obs.device)
+
+
+def _constants(env: Any) -> dict[str, Tensor]:
+    """Actions [1, N] that never change: every discrete one, or the lower end, the middle and the upper end of a bounded box."""
+    if env.action.kind == "discrete":
+        count = env.action.sizes[0]
+        chosen = range(count) if count <= MOST_CONSTANTS else np.unique(np.linspace(0, count - 1, MOST_CONSTANTS).round().astype(int))
+        return {f"always {action}": torch.full((1, env.n_envs), int(action)) for action in chosen}
+    if env.action.kind != "box" or not (np.isfinite(env.action.low).all() and np.isfinite(env.action.high).all()):
+        return {}
+    low, high = (torch.as_tensor(bound, dtype=torch.float32) for bound in (env.action.low, env.action.high))
+    ends = {"always lowest": low, "always middle": (low + high) / 2, "always highest": high}
+    return {name: value.expand(1, env.n_envs, *value.shape).clone() for name, value in ends.items()}
 
 
 @torch.no_grad()

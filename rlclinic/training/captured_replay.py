@@ -1,12 +1,13 @@
 """The captured engine for algorithms with a replay: an iteration of native environments as one CUDA graph.
 
 A gradient step of SAC is about 150 small operations, which a GPU does faster than a host can ask for them. The graph holds all turns
-of an iteration: acting, stepping, remembering, drawing, learning. What changes between iterations lies in tensors that it reads, and
-is worked out before it is launched: noise, rows to write and to draw, numbers, who is active. Weights, memory and environments are
-edited in place. On a CPU the same program runs without a graph: the reference for its tests.
+of an iteration: acting, stepping, remembering, drawing, learning (see `replay_units`). What changes between iterations lies in tensors
+that it reads, and is worked out before it is launched: noise, rows to write and to draw, numbers, who is active. Weights, memory and
+environments are edited in place. On a CPU the same program runs without a graph: the reference for its tests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
+from rlclinic.training import engine, replay_units, units
 from rlclinic.training.algos import dqn
 from rlclinic.training.data import replay as replays
 from rlclinic.training.data.replay import Replay
@@ -23,6 +25,7 @@ from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Lived, Plan
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths import exploration
+from rlclinic.training.units import Named, Unit
 
 WARM_UPS: Final = 2
 """Iterations before capture, on copies: libraries take the memory they work in."""
@@ -45,10 +48,16 @@ def possible(plan: Plan) -> bool:
 
 
 class CapturedReplay:
-    """One graph for each phase of the delays that an iteration can begin in."""
+    """One graph for each phase of the delays that an iteration can begin in.
 
-    def __init__(self) -> None:
+    compiles: whether acting and gradient steps are compiled first, which takes a minute and makes the graph several times as fast.
+    tf32: whether matrix products may keep 10 bits (see run.precision).
+    """
+
+    def __init__(self, *, compiles: bool = False, tf32: bool = False) -> None:
+        self.compiles, self.tf32 = compiles, tf32
         self._graphs: dict[Any, tuple[Any, Taken]] = {}
+        self._units: dict[Any, Unit] = {}
         self._in: dict[str, Tensor] = {}
 
     def turns(
@@ -73,7 +82,7 @@ class CapturedReplay:
         for old, new in zip(_tensors(self._at), _tensors(env.here()), strict=True):
             old.copy_(new)
         self._obs.copy_(position.obs)
-        numbers = _numbers(hp, self._in)
+        numbers = replay_units.numbers_of(hp, self._in)
         key = (learner.updates % _period(plan), tuple(sorted(name for name in self._in)), hp.learns_temperature)
         start = replace(self._learner, updates=learner.updates % _period(plan))
         taken = self._launch(key, lambda: self._program(plan, start, env, memory, numbers, seed), memory)
@@ -88,7 +97,8 @@ class CapturedReplay:
         if not self._obs.is_cuda:
             return program()
         if key not in self._graphs:
-            self._graphs[key] = self._captured(program, memory)
+            with _products(self.tf32):
+                self._graphs[key] = self._captured(program, memory)
         graph, taken = self._graphs[key]
         graph.replay()
         return taken
@@ -110,44 +120,66 @@ class CapturedReplay:
         return graph, taken
 
     def _program(self, plan: Plan, learner: Learner, env: Any, memory: Replay, hp: SimpleNamespace, seed: Tensor) -> Taken:
-        given, algo = self._in, plan.algo
+        given, algo, every = self._in, plan.algo, plan.config.train_freq
         at, obs, active = self._at, self._obs, given["active"]
         turns: list[Lived] = []
         readings: dict[str, list[Tensor]] = {}
-        ring = replace(memory)  # `stored` is a tensor here, so that the graph is good for every iteration
         for turn in range(plan.turns):
-            params = plan.nets[algo.ACTS].params(learner.nets[algo.ACTS])
-            steps = []
-            for k in range(plan.config.train_freq):
-                noise = given["noise"][:, turn * plan.config.train_freq + k]
-                with torch.no_grad():
-                    action, explored, _ = algo.explore(plan, params, off_policy.see(plan, learner, obs), None, noise, hp, None)
-                    at, step = env.advance(at, off_policy.to_env(plan, action), seed)
-                steps.append((obs, action, step, explored))
-                obs = step.obs
-            turns.append(off_policy.lived_of(plan, steps))
-            memory.table.index_copy_(1, given["write"][turn], replays.as_rows(memory.shape, off_policy.learned_from(plan, turns[-1])))
-            ring.stored = given["stored"] + (turn + 1) * plan.turn_size  # type: ignore[assignment]
+            noise = given["noise"][:, turn * every : (turn + 1) * every]
+            with torch.no_grad():
+                found = self._turn(plan, env, learner, hp)(replay_units.of_turn(learner.nets[algo.ACTS], at, obs, noise, seed, hp))
+            at, obs = engine.gather(At, "at", found), found["obs"]
+            turns.append(replay_units.lived_of(found))
+            memory.table.index_copy_(1, given["write"][turn], found["rows"])
             if "share" in given:
                 off_policy.follow(learner, algo.TARGETS, given["share"][turn], active)
-            learner = self._learn(plan, learner, ring, hp, turn, readings)
+            learner = self._learn(plan, learner, memory, hp, turn, readings)
+        _put(self._learner, learner)
         for old, new in zip(_tensors(self._at), _tensors(at), strict=True):
             old.copy_(new)
         self._obs.copy_(obs)
         return Taken(off_policy.joined(turns), {name: torch.stack(each) for name, each in readings.items()})
 
     def _learn(
-        self, plan: Plan, learner: Learner, ring: Replay, hp: SimpleNamespace, turn: int, readings: dict[str, list[Tensor]]
+        self, plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, turn: int, readings: dict[str, list[Tensor]]
     ) -> Learner:
         given, size, updates = self._in, plan.config.batch_size, plan.updates_per_turn
-        whole = off_policy.shown(plan, learner, replays.gather(ring, given["draw"][:, turn], plan.config.n_step, hp.gamma))
+        numbers, stored = engine.tensors("hp", vars(hp)), given["stored"] + (turn + 1) * plan.turn_size
         for update in range(updates):
-            own = given["update_noise"][:, turn * updates + update] if "update_noise" in given else None
-            found = plan.algo.update(plan, learner, whole.rows(update * size, (update + 1) * size), hp, given["active"], own)
-            learner = replace(learner, updates=learner.updates + 1)
-            for name, reading in found.items():
+            named = {"table": memory.table, "stored": stored, "draw": given["draw"][:, turn, update * size : (update + 1) * size]}
+            named |= {"active": given["active"]} | numbers | replay_units.of_learner(learner)
+            if "update_noise" in given:
+                named["noise"] = given["update_noise"][:, turn * updates + update]
+            found = self._update(plan, memory, learner, hp)(named)
+            learner = replace(replay_units.with_tensors(learner, found), updates=learner.updates + 1)
+            for name, reading in replay_units.readings_of(found).items():
                 readings.setdefault(name, []).append(reading)
         return learner
+
+    def _turn(self, plan: Plan, env: Any, learner: Learner, hp: SimpleNamespace) -> Callable[[Named], Named]:
+        return self._unit("replay_turn", engine.static(hp), lambda given: replay_units.turn(plan, env, learner, hp, given))
+
+    def _update(self, plan: Plan, memory: Replay, learner: Learner, hp: SimpleNamespace) -> Callable[[Named], Named]:
+        """The gradient step that comes next: which of the delayed ones belong to it is part of the program."""
+        then = replace(learner, updates=learner.updates % _period(plan))
+        key = engine.static(hp), then.updates
+        return self._unit("replay_update", key, lambda given: replay_units.update(plan, memory, then, hp, given))
+
+    def _unit(self, name: str, key: Any, function: units.Function) -> Callable[[Named], Named]:
+        if not (self.compiles and self._obs.is_cuda):
+            return function
+        return self._units.setdefault((name, key), Unit(name, function, repr(key)))
+
+
+@contextmanager
+def _products(tf32: bool) -> Iterator[None]:
+    """How matrix products are computed: a graph keeps what held when it was captured."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _inputs(
@@ -181,12 +213,6 @@ def _inputs(
         shares = [dqn.followed(plan, hp, before, now) for before, now in pairwise(ends)]
         given["share"] = torch.stack([still if share is None else share for share in shares])
     return given
-
-
-def _numbers(hp: SimpleNamespace, given: dict[str, Tensor]) -> SimpleNamespace:
-    """The numbers, as the graph's own tensors."""
-    own = {name: given.get(f"hp.{name}") if isinstance(value, Tensor) else value for name, value in vars(hp).items()}
-    return SimpleNamespace(**own)
 
 
 def _period(plan: Plan) -> int:

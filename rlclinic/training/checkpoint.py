@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ def write(run: Path, checkpoint: Checkpoint, *, best: bool, sync: bool = True) -
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
         try:
-            _fill(building, checkpoint, sync)
+            _fill(building, replace(checkpoint, state=checkpoint.state | {"best": best}), sync)
             if checkpoint.replay is not None:
                 replay_files.write(building, checkpoint.replay, (folder / "@last") if (folder / "@last").exists() else None)
             # A name appears only with everything in it; a resume that comes through here again replaces its twin.
@@ -68,14 +68,24 @@ def write(run: Path, checkpoint: Checkpoint, *, best: bool, sync: bool = True) -
         except OSError:
             shutil.rmtree(building, ignore_errors=True)
             raise
-    disk.point(folder / "@last", target.name)
-    if best:
-        disk.point(folder / "@best", target.name)
-    _prune(folder)
-    for step in steps(run):
-        if step != checkpoint.env_steps:
-            replay_files.drop(folder / str(step))
+    _point(run, checkpoint.env_steps, best=best)
     return target
+
+
+def mend(run: Path, checkpoint: Checkpoint) -> None:
+    """Name the newest checkpoint @last, and @best if it was to be: a kill may have come between it and its names."""
+    _point(run, checkpoint.env_steps, best=bool(checkpoint.state.get("best")))
+
+
+def _point(run: Path, step: int, *, best: bool) -> None:
+    folder = run / "checkpoints"
+    disk.point(folder / "@last", str(step))
+    if best:
+        disk.point(folder / "@best", str(step))
+    _prune(folder)
+    for other in steps(run):
+        if other != step:
+            replay_files.drop(folder / str(other))
 
 
 def _fill(folder: Path, checkpoint: Checkpoint, sync: bool) -> None:

@@ -52,7 +52,7 @@ class Member:
     def numbers_key(self) -> str:
         """What the algorithm's numbers are a function of, beside the step: equal for members that differ in nothing but the seed."""
         if self._keyed is None or self._keyed[0] is not self.config:
-            self._keyed = self.config, repr((numbers(self.config.algo), self.config.run.max_env_steps))
+            self._keyed = self.config, sys.intern(repr((numbers(self.config.algo), self.config.run.max_env_steps)))
         return self._keyed[1]
 
     @property
@@ -174,31 +174,30 @@ def _together(members: list[Member], env_steps: int) -> list[dict[str, float | N
 
 
 def _as_tensors(per_member: list[dict[str, float | None]], device: torch.device) -> SimpleNamespace:
+    """Numbers by name as [M, 1]. Worked out once for members with the same ones, and sent to a GPU in one copy that nobody waits for."""
     hp = SimpleNamespace(target_kl=None, clip_range_vf=None, value_lr=None, per_member=per_member)
+    distinct = {id(each): each for each in per_member}
+    names, table = [], []
     for name in per_member[0]:
-        values = [numbers_of[name] for numbers_of in per_member]
+        values = [each[name] for each in distinct.values()]
         if all(value is None for value in values):
             setattr(hp, name, None)
             continue
         if name == "value_lr":
-            pairs = zip(values, per_member, strict=True)
+            pairs = zip(values, distinct.values(), strict=True)
             values = [each["learning_rate"] if value is None else value for value, each in pairs]
         elif name in _UNBOUNDED:
             values = [float("inf") if value is None else value for value in values]
+        names.append(name)
         # Any other number that is unset says so itself: it is not a number.
-        values = [float("nan") if value is None else value for value in values]
-        setattr(hp, name, torch.tensor(values, dtype=torch.float32).unsqueeze(1))
+        table.append([float("nan") if value is None else value for value in values])
+    place = {key: index for index, key in enumerate(distinct)}
+    found = torch.tensor(table, dtype=torch.float32)[:, [place[id(each)] for each in per_member]]  # [K, M]
     if device.type == "cuda":
-        _send(hp, device)
+        found = found.pin_memory().to(device, non_blocking=True)
+    for name, column in zip(names, found.unsqueeze(-1).unbind(0), strict=True):
+        setattr(hp, name, column)
     return hp
-
-
-def _send(hp: SimpleNamespace, device: torch.device) -> None:
-    """All numbers to the GPU in one copy that nobody waits for."""
-    names = [name for name, value in vars(hp).items() if isinstance(value, Tensor)]
-    table = torch.stack([getattr(hp, name) for name in names]).pin_memory().to(device, non_blocking=True)
-    for name, values in zip(names, table.unbind(0), strict=True):
-        setattr(hp, name, values)
 
 
 def replay_numbers(members: list[Member], env_steps: int, action_size: int, device: torch.device) -> SimpleNamespace:

@@ -68,16 +68,25 @@ def _first_reading(index: int, readings: dict[str, Tensor]) -> str:
     return "the optimizer step came first (losses and gradients were finite)"
 
 
-def fallen(cohort: Cohort, alive: Tensor, waiting: list[dict[str, Tensor]]) -> None:
+def fallen(cohort: Cohort, alive: Tensor, waiting: list[dict[str, Tensor]], iterations: int, env_steps: int) -> None:
     """End the members whose updates the engine itself has taken back since the last row. alive: [M, 1]."""
     for index in (~alive).squeeze(1).nonzero().flatten().tolist():
         member = cohort.members[index]
         if not member.active:
             continue
         readings = {name: torch.cat([each[name] for each in waiting]) for name in waiting[0]}
-        where = _first_reading(index, readings)
-        what = f"an update in the {len(waiting)} iterations before env step {cohort.env_steps} is not finite: {where}"
-        member.end("failed", f"{what}.\n{_advice(cohort, index)}", cohort.env_steps)
+        where = _first_step(index, readings) or "the optimizer step came first"
+        what = f"an update in the {iterations} iterations before env step {env_steps} is not finite: {where}"
+        member.end("failed", f"{what}.\n{_advice(cohort, index)}", env_steps)
+
+
+def _first_step(index: int, readings: dict[str, Tensor]) -> str | None:
+    """The first number of the gradient steps that is not finite."""
+    for step in range(readings["policy"].shape[0]):
+        for name, values in readings.items():
+            if not bool(torch.isfinite(values[step, index])):
+                return f"{name} in gradient step {step + 1} came first"
+    return None
 
 
 def first_bad(index: int, rollout: Rollout, whole: Batch, readings: dict[str, Tensor]) -> str:
@@ -94,11 +103,10 @@ def first_bad(index: int, rollout: Rollout, whole: Batch, readings: dict[str, Te
     for name, tensor in on_the_way.items():
         if not bool(torch.isfinite(tensor[index]).all()):
             return f"{name} came first"
-    for step in range(readings["policy"].shape[0]):
-        for name, values in readings.items():
-            if not bool(torch.isfinite(values[step, index])):
-                return f"{name} in gradient step {step + 1} came first (data, values and advantages were finite)"
-    return "the optimizer step came first (losses and gradients were finite)"
+    where = _first_step(index, readings)
+    if where is None:
+        return "the optimizer step came first (losses and gradients were finite)"
+    return f"{where} (data, values and advantages were finite)"
 
 
 def environments(cohort: Cohort) -> None:

@@ -84,7 +84,7 @@ SEAMS: Final = (
     (optim, "clip_by_norm", "optimizer"),
     (sentinels, "every_row", "sentinels"),
     (rows, "summarize", "logging"),
-    (rows, "per_member", "logging"),
+    (rows, "looked_at", "logging"),
 )
 """Functions that training calls through their modules, and the phase that each belongs to."""
 
@@ -188,7 +188,8 @@ class _Shop:
         turn = self.engine.turn(self.plan, self.learner, self.env, self.position, hp, None, self.seed, self.iteration, clock)
         elapsed = self.episodes.add(turn.rollout)
         seen = Seen(turn.before, turn.after, turn.rollout, turn.whole, turn.raw, turn.readings, turn.closing, elapsed)
-        rows.per_member(sentinels.every_row(self.plan, seen, self.env))
+        found = sentinels.every_row(self.plan, seen, self.env)
+        rows.looked_at(list(found), rows.together(found).cpu())
         rows.summarize(turn.readings)
         everyone = cohort.active_mask(self.members, self.device)
         self.learner = on_policy.renormalize(self.plan, turn.after, turn.rollout, hp, everyone)

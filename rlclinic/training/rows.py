@@ -1,5 +1,6 @@
 """The columns of metrics.csv, and how a row is made of what an iteration left behind."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +25,9 @@ LARGE: Final = 64
 LARGE_ROWS: Final = 40
 """Rows of a run in a large cohort."""
 CAPTURED_ROWS: Final = 128
-"""Rows of a run whose iterations are captured: at each the GPU waits for the host."""
+"""Rows of a run whose iterations are captured: between rows the host has nothing to do but to launch them."""
+Columns = dict[str, list[Any]]
+"""Cells of all members by column name; None is blank."""
 
 
 def spacing(config: Config, members: int, engine: str = "eager") -> int:
@@ -73,11 +76,19 @@ def _replay_columns(config: Config) -> list[str]:
     ]
 
 
-def summarize_replay(waiting: list[dict[str, Tensor]], members: int, bounds: list[float | None]) -> list[dict[str, float]]:
-    """Loss, metric and gradient columns of every member from readings [U, M] of the iterations since the last row."""
+def by_column(found: Sequence[Mapping[str, Any]]) -> Columns:
+    """One dict per member, turned over; a member that lacks a name is blank there."""
+    names = dict.fromkeys(name for each in {id(each): each for each in found}.values() for name in each)
+    return {name: [each.get(name) for each in found] for name in names}
+
+
+def summarize_replay(waiting: list[dict[str, Tensor]], members: int, bounds: list[float | None]) -> Columns:
+    """Loss, metric and gradient columns from readings [U, M] of the iterations since the last row."""
     names = list(dict.fromkeys(name for each in waiting for name in each))
     table = {name: torch.cat([each[name] for each in waiting if name in each]).cpu().numpy() for name in names}
-    return [_replay_row({name: values[:, member].copy() for name, values in table.items()}, bounds[member]) for member in range(members)]
+    return by_column(
+        [_replay_row({name: values[:, member].copy() for name, values in table.items()}, bounds[member]) for member in range(members)]
+    )
 
 
 def _replay_row(reading: dict[str, Any], bound: float | None) -> dict[str, float]:
@@ -96,25 +107,27 @@ def _replay_row(reading: dict[str, Any], bound: float | None) -> dict[str, float
     return row
 
 
-def summarize(readings: dict[str, Tensor]) -> list[dict[str, float]]:
-    """Loss, metric and gradient columns of every member from readings [U, M] of the gradient steps since the last row."""
+def summarize(readings: dict[str, Tensor]) -> Columns:
+    """Loss, metric and gradient columns from readings [U, M] of the gradient steps since the last row."""
     names = list(readings)
     table = torch.stack(list(readings.values())).cpu().numpy()  # [K, U, M]
     # A step that target_kl refused was still measured; the ones after it were not taken at all, until the next iteration.
     applied, start = table[names.index("applied")] > 0, table[names.index("start")] > 0
     tried = np.concatenate([np.ones_like(applied[:1]), applied[:-1] | start[1:]]).T  # [M, U]
+    table = np.ascontiguousarray(table.transpose(0, 2, 1))  # [K, M, U]: rows side by side, so that a sum is the same in any cohort
+    if tried.all():
+        return {name: values.tolist() for name, values in _summed_up(dict(zip(names, table, strict=True))).items()}
     found: list[dict[str, float]] = [{} for _ in range(len(tried))]
     # Members that tried the same steps are summed up together: a thousand of them, in as many operations as one.
     alike: dict[bytes, list[int]] = {}
     for member, steps in enumerate(tried):
         alike.setdefault(steps.tobytes(), []).append(member)
     for members in alike.values():
-        chosen = table[:, :, members][:, tried[members[0]]]  # [K, steps, members]
-        columns = _summed_up({name: np.ascontiguousarray(chosen[k].T) for k, name in enumerate(names)})
-        values = np.stack(list(columns.values()), 1).tolist()
-        for member, row in zip(members, values, strict=True):
+        chosen = np.ascontiguousarray(table[:, members][:, :, tried[members[0]]])  # [K, members, steps]
+        columns = _summed_up(dict(zip(names, chosen, strict=True)))
+        for member, row in zip(members, np.stack(list(columns.values()), 1).tolist(), strict=True):
             found[member] = dict(zip(columns, row, strict=True))
-    return found
+    return by_column(found)
 
 
 def _summed_up(kept: dict[str, Any]) -> dict[str, Any]:
@@ -151,9 +164,18 @@ def _mean(values: Any, steps: Any) -> Any:
     return np.ascontiguousarray(values[:, steps]).mean(1)
 
 
-def per_member(readings: dict[str, Tensor]) -> list[dict[str, float | None]]:
-    """Numbers [M] by name -> one dict per member; what is not finite because it means nothing stays blank."""
-    if not readings:
-        return []
-    table = torch.stack([value.double() for value in readings.values()]).T.tolist()
-    return [{name: None if value != value else value for name, value in zip(readings, row, strict=True)} for row in table]
+def looked_at(names: Sequence[str], table: Tensor) -> Columns:
+    """Sentinels [K, M] by name -> cells; what is not finite because it means nothing stays blank."""
+    cells = table.double().numpy()
+    odd = np.isnan(cells).any(1) if len(names) else ()
+    return {
+        name: [None if value != value else value for value in values] if blanks else values
+        for name, values, blanks in zip(names, cells.tolist(), odd, strict=True)
+    }
+
+
+def together(found: Mapping[str, Tensor]) -> Tensor:
+    """Numbers [M] of several names as one table [K, M], to be copied at once; exact for every one of them."""
+    if not found:
+        return torch.empty(0, 0)
+    return torch.stack([value if value.dtype is torch.float32 else value.double() for value in found.values()])

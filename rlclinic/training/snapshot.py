@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,40 +18,43 @@ from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths.normalize import Moments
 
 
-def take(
-    static: Any,
-    learner: Any,
-    env: Any,
-    position: Position,
-    episodes: Episodes,
-    member: Member,
-    index: int,
-    counters: dict[str, Any],
-    memory: Replay | None = None,
-) -> Checkpoint:
-    """A member as it stands between two iterations; `static` is the plan's policy."""
+class Whole(NamedTuple):
+    """A cohort between two iterations, on the host: tensors [M, ...] by file and name."""
+
+    policy: Tensors
+    optimizer: Tensors
+    loop: Tensors
+
+
+def whole(static: Any, learner: Any, env: Any, position: Position) -> Whole:
+    """Everything that checkpoints are cut from, fetched once for all members; `static` is the plan's policy."""
     parts = learners.named(static, learner)
     moments = {
-        f"{part}.{name}": tensor[index]
+        f"{part}.{name}": tensor
         for part in ("obs_stats", "reward_stats")
         if (stats := getattr(learner, part)) is not None
         for name, tensor in stats._asdict().items()
     }
-    loop: Tensors = {f"env.{name}": tensor[index] for name, tensor in env.state().items()}
-    loop |= {f"episodes.{name}": tensor for name, tensor in episodes.state(index).items()}
-    loop["obs"] = position.obs[index]
+    loop: Tensors = {f"env.{name}": tensor for name, tensor in env.state().items()} | {"obs": position.obs}
     if position.action_mask is not None:
-        loop["action_mask"] = position.action_mask[index]
-    loop |= {name: tensor[index] for name, tensor in parts.loop.items()}
+        loop["action_mask"] = position.action_mask
+    files = (parts.policy | moments, parts.optimizer, loop | parts.loop)
+    return Whole(*({name: each.detach().cpu() for name, each in file.items()} for file in files))
+
+
+def take(
+    found: Whole, episodes: Episodes, member: Member, index: int, counters: dict[str, Any], memory: Replay | None = None
+) -> Checkpoint:
+    """One member of the cohort."""
+    policy, optimizer, loop = ({name: tensor[index] for name, tensor in part.items()} for part in found)
+    loop |= {f"episodes.{name}": tensor for name, tensor in episodes.state(index).items()}
     state = counters | {
         "adapted": member.adapted,
         "best_eval": member.best_eval,
         "eval_mean": member.eval_mean,
         "reached_at": member.reached_at,
     }
-    policy, optimizer = ({name: tensor[index] for name, tensor in part.items()} for part in (parts.policy, parts.optimizer))
-    remembered = None if memory is None else replay_files.take(memory, index)
-    return Checkpoint(policy | moments, optimizer, loop, state, remembered)
+    return Checkpoint(policy, optimizer, loop, state, None if memory is None else replay_files.take(memory, index))
 
 
 def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bool) -> Any:

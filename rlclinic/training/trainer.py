@@ -4,6 +4,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final
@@ -11,9 +12,10 @@ from typing import Any, Final
 import torch
 
 from rlclinic.training import checkpoint as checkpoints
-from rlclinic.training import evaluation, failures, fingerprints, rows, sentinels, snapshot
+from rlclinic.training import compaction, drafts, evaluation, failures, fingerprints, rows, sentinels, snapshot
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.cohort import Member
+from rlclinic.training.drafts import Draft, Left
 from rlclinic.training.evaluation import Evaluation
 from rlclinic.training.loops import off_policy_turn, on_policy_turn
 
@@ -23,6 +25,10 @@ EVALUATION_STREAM = 0x5EED
 """Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
 COSTLY_SENTINELS = 40
 """How often in a run the costly sentinels are computed."""
+WRITERS = 8
+"""Threads that write the checkpoints of a large cohort."""
+OBEY_SECONDS = 1.0
+"""How often a large cohort looks for requests: a thousand folders take a while."""
 LARGE_CHECKPOINTS = 2
 """How many checkpoints a run of a large cohort writes at most."""
 
@@ -38,6 +44,12 @@ class Session:
     waiting: list[dict[str, torch.Tensor]] = field(default_factory=list)
     numbers: list[dict[str, float | None]] = field(default_factory=list)
     """Each member's numbers in the last iteration, as they were applied."""
+    left: Left | None = None
+    """What captured iterations have left for the row that is due."""
+    draft: Draft | None = None
+    """A row that is not written yet."""
+    obeyed: float = -math.inf
+    """When requests were last looked for."""
     row_started: float = field(default_factory=time.perf_counter)
     row_env_steps: int = 0
 
@@ -46,9 +58,10 @@ def train(session: Session) -> None:
     """Train every member to the end of its budget, or until it is stopped, done or broken."""
     cohort = session.cohort
     config = cohort.config
+    facts = provenance(cohort)
     for member in cohort.members:
         with member.writing(cohort.env_steps):
-            member.writer.annotate(**provenance(cohort), random_policy=member.baseline)
+            member.writer.annotate(**facts, random_policy=member.baseline)
             member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
     session.row_env_steps = cohort.env_steps
     row_every = math.ceil(rows.spacing(config, len(cohort.members), cohort.plan.engine) / config.rollout_size)
@@ -63,15 +76,35 @@ def train(session: Session) -> None:
         final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
         due = {what: final or crosses(session, every) for what, every in schedule(config, row_every if cohort.is_large else None).items()}
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
+        if row_due:
+            write_rows(session, None)  # the one before, whose numbers have arrived by now; the iterations since then still run
         found = iterate(session, row_due=row_due, costly=due["costly"])
+        if not row_due:
+            continue
         if due["costly"] or due["eval"]:
             found |= fingerprint(session)
+        put_down(session, found)
+        if not (due["eval"] or due["checkpoint"]) and may_wait(session):
+            continue
         evaluated = evaluate(session) if due["eval"] else None
-        if row_due:
-            write_rows(session, found, evaluated)
+        write_rows(session, evaluated)
         save(session, due=due["checkpoint"])
-        if row_due:
-            leave(session, final, saved=due["checkpoint"])
+        leave(session, final, saved=due["checkpoint"])
+        if due["checkpoint"]:
+            compaction.compact(cohort)
+
+
+def put_down(session: Session, found: dict[str, torch.Tensor]) -> None:
+    """Draft the row that is due."""
+    at = session.cohort
+    session.draft = drafts.make(at.env_steps, at.iteration, session.numbers, session.waiting, found, session.clock, session.left)
+    session.waiting, session.clock, session.left = [], dict.fromkeys(rows.PHASES, 0.0), None
+
+
+def may_wait(session: Session) -> bool:
+    """Whether the row that is due may be written later: nobody listens, and the GPU goes on meanwhile."""
+    drafted = session.draft
+    return drafted is not None and drafted.left is not None and session.callback is None and not session.stop_requested
 
 
 def schedule(config: Any, row_every: int | None = None) -> dict[str, int | None]:
@@ -119,6 +152,8 @@ def evaluate(session: Session) -> Evaluation | None:
     if cohort.eval_env is None:
         return None
     started = time.perf_counter()
+    if session.draft is not None:
+        receive(cohort, session.draft)
     wanted = [member.active for member in cohort.members]
     seed = cohort.seed.squeeze(-1) + EVALUATION_STREAM
     result = evaluation.evaluate(
@@ -134,67 +169,78 @@ def evaluate(session: Session) -> Evaluation | None:
             if threshold is not None and member.reached_at is None and member.eval_mean >= threshold:
                 member.reached_at = cohort.env_steps
     failures.environments(cohort)
-    session.clock["eval"] += time.perf_counter() - started
+    clock = session.clock if session.draft is None else session.draft.clock
+    clock["eval"] += time.perf_counter() - started
     return result
 
 
-def write_rows(session: Session, found: dict[str, torch.Tensor], evaluated: Evaluation | None) -> None:
-    """One row for every active member."""
-    cohort, started = session.cohort, time.perf_counter()
-    losses, looked = summaries(session), rows.per_member(found)
-    session.waiting.clear()
-    spent = time.perf_counter() - session.row_started
-    training = spent - session.clock["eval"] - session.clock["write"]
-    fps = (cohort.env_steps - session.row_env_steps) / max(training, 1e-9)
-    rolled = cohort.episodes.rows() if cohort.is_large else None
-    for index, member in enumerate(cohort.members):
-        if not member.active:
-            continue
-        values: dict[str, Any] = {
-            "time": time.time(),
-            "total_timesteps": cohort.env_steps,
-            "epoch": cohort.iteration,
-            **(cohort.episodes.row(index) if rolled is None else rolled[index]),
-            **losses[index],
-            **looked[index],
-            **{sentinels.PREFIX + name: number for name, number in member.baseline.items()},
-            **{f"train/hp/{name}": value for name, value in session.numbers[index].items()},
-            "time/fps": fps,
-            **{f"time/{phase}": seconds for phase, seconds in session.clock.items()},
-        }
-        if evaluated is not None:
-            values |= evaluated.row(index)
-        with member.writing(cohort.env_steps):
-            member.writer.row(values)
-            if member.events is not None:
-                member.events.add(cohort.env_steps, values["time"], values)
-            report(session, member, values)
-    session.clock = dict.fromkeys(rows.PHASES, 0.0)
-    session.clock["write"] = time.perf_counter() - started
-    session.row_started, session.row_env_steps = started, cohort.env_steps
+def write_rows(session: Session, evaluated: Evaluation | None) -> None:
+    """The drafted row, for every active member."""
+    cohort, drafted, started = session.cohort, session.draft, time.perf_counter()
+    if drafted is None:
+        return
+    session.draft = None
+    receive(cohort, drafted)
+    training = time.perf_counter() - session.row_started - drafted.clock["eval"] - drafted.clock["write"]
+    fps = (drafted.env_steps - session.row_env_steps) / max(training, 1e-9)
+    cells = contents(cohort, drafted, evaluated, {"time": time.time(), "time/fps": fps})
+    for index, (member, line) in enumerate(zip(cohort.members, cohort.members[0].writer.lines(cells, len(cohort.members)), strict=True)):
+        if member.active:
+            with member.writing(drafted.env_steps):
+                member.writer.add(line)
+                report(session, member, drafted.env_steps, index, cells)
+    session.clock["write"] += time.perf_counter() - started
+    session.row_started, session.row_env_steps = started, drafted.env_steps
 
 
-def summaries(session: Session) -> list[dict[str, float]]:
+def receive(cohort: Cohort, drafted: Draft) -> None:
+    """Take in what captured iterations have left, once it is on the host: who has fallen, and which episodes have ended."""
+    drafted.wait()
+    if drafted.left is not None:
+        failures.fallen(cohort, drafted.left.alive, drafted.readings, drafted.iterations, drafted.env_steps)
+        cohort.episodes.take_in(drafted.left.ended)
+        drafted.left = None
+
+
+def contents(cohort: Cohort, drafted: Draft, evaluated: Evaluation | None, clock: dict[str, float]) -> rows.Columns:
+    """A row's cells by column, of all members."""
+    members = cohort.members
+    one_by_one = None if cohort.is_large else rows.by_column([cohort.episodes.row(index) for index in range(len(members))])
+    constant = {"total_timesteps": drafted.env_steps, "epoch": drafted.iteration, **clock}
+    constant |= {f"time/{phase}": seconds for phase, seconds in drafted.clock.items()}
+    cells: rows.Columns = {name: [value] * len(members) for name, value in constant.items()}
+    cells |= one_by_one or cohort.episodes.columns()
+    cells |= summaries(cohort, drafted) | drafted.looked_at()
+    cells |= {sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
+    cells |= {f"train/hp/{name}": each for name, each in rows.by_column(drafted.numbers).items()}
+    return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))
+
+
+def summaries(cohort: Cohort, drafted: Draft) -> rows.Columns:
     """Loss, metric and gradient columns of every member, from the readings that waited for this row."""
-    waiting, members = session.waiting, session.cohort.members
-    if session.cohort.memory is not None:
-        bounds = [numbers.get("max_grad_norm") for numbers in session.numbers]
-        return rows.summarize_replay(waiting, len(members), bounds)
+    waiting = drafted.readings
+    if cohort.memory is not None:
+        return rows.summarize_replay(waiting, len(cohort.members), [numbers.get("max_grad_norm") for numbers in drafted.numbers])
     return rows.summarize({name: torch.cat([each[name] for each in waiting]) for name in waiting[0]})
 
 
-def report(session: Session, member: Member, values: dict[str, Any]) -> None:
-    """Tell status.json, and whoever called us from Python."""
+def report(session: Session, member: Member, env_steps: int, index: int, cells: rows.Columns) -> None:
+    """Tell status.json, TensorBoard, and whoever called us from Python."""
     member.writer.status(
         "running",
-        session.cohort.env_steps,
-        return_mean=values.get("train/roll/ep_rew_mean"),
-        episodes=values["total_episodes"],
-        fps=values["time/fps"],
+        env_steps,
+        return_mean=cells["train/roll/ep_rew_mean"][index] if "train/roll/ep_rew_mean" in cells else None,
+        episodes=cells["total_episodes"][index],
+        fps=cells["time/fps"][index],
         eval_mean=member.eval_mean,
         best_eval=member.best_eval,
         threshold_reached_at=member.reached_at,
     )
+    if member.events is None and session.callback is None:
+        return
+    values = {name: each[index] for name, each in cells.items()}
+    if member.events is not None:
+        member.events.add(env_steps, values["time"], values)
     if session.callback is not None and session.callback({"run": member.run, **values}) is False:
         session.stop_requested = True
 
@@ -202,59 +248,77 @@ def report(session: Session, member: Member, values: dict[str, Any]) -> None:
 def save(session: Session, *, due: bool) -> None:
     """A checkpoint of every active member if it is time for one, and of one that has just done better than ever, unless they are many."""
     cohort, started = session.cohort, time.perf_counter()
-    for index, member in enumerate(cohort.members):
-        if member.active and (due or (member.improved and not cohort.is_large)):
-            save_member(session, index, member)
+    wanted = due or not cohort.is_large
+    save_members(session, [i for i, each in enumerate(cohort.members) if each.active and wanted and (due or each.improved)])
+    for member in cohort.members:
         member.improved = False
-    if due and cohort.is_large:
-        os.sync()  # once for all of them, where each would wait for the disk
     session.clock["write"] += time.perf_counter() - started
 
 
-def save_member(session: Session, index: int, member: Member) -> None:
-    """Write one checkpoint; a disk that refuses ends this member and leaves the others."""
+def save_members(session: Session, indices: list[int]) -> None:
+    """Checkpoints of these members."""
     cohort = session.cohort
+    if not indices:
+        return
+    whole = snapshot.whole(cohort.plan.policy, cohort.learner, cohort.env, cohort.position)
+    if not cohort.is_large:
+        for index in indices:
+            save_member(session, index, whole)
+        return
+    # Thousands of small files: most of the time is the file system's, which can take several at once.
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(lambda index: save_member(session, index, whole), indices))
+    os.sync()  # once for all of them, where each would wait for the disk
+
+
+def save_member(session: Session, index: int, whole: snapshot.Whole) -> None:
+    """Write one checkpoint; a disk that refuses ends this member and leaves the others."""
+    cohort, member = session.cohort, session.cohort.members[index]
     best, member.improved = cohort.eval_env is None or member.improved, False
     with member.writing(cohort.env_steps):
         offset = member.writer.flush(sync=not cohort.is_large)
         counters = {"env_steps": cohort.env_steps, "iteration": cohort.iteration, "metrics_offset": offset}
         memory = cohort.memory if cohort.config.run.save_replay else None
-        taken = snapshot.take(
-            cohort.plan.policy, cohort.learner, cohort.env, cohort.position, cohort.episodes, member, index, counters, memory
-        )
+        taken = snapshot.take(whole, cohort.episodes, member, index, counters, memory)
         checkpoints.write(member.path, taken, best=best, sync=not cohort.is_large)
 
 
 def leave(session: Session, final: bool, *, saved: bool) -> None:
     """Members whose time has come: the budget is used, the threshold reached, or somebody asked them to stop."""
     cohort = session.cohort
-    for index, member in enumerate(cohort.members):
-        if not member.active:
-            continue
-        reached = member.config.run.stop_at_threshold and member.reached_at is not None
-        if final or reached or session.stop_requested:
-            if not saved:
-                save_member(session, index, member)
-            if member.active:
-                why = None if final else "threshold reached" if reached else "asked to stop"
-                member.end("finished" if final or reached else "stopped", why, cohort.env_steps)
+    reached = {id(each) for each in cohort.members if each.config.run.stop_at_threshold and each.reached_at is not None}
+    leaving = [i for i, each in enumerate(cohort.members) if each.active and (final or session.stop_requested or id(each) in reached)]
+    if not saved:
+        save_members(session, leaving)
+    for member in (cohort.members[index] for index in leaving):
+        if member.active:
+            done = final or id(member) in reached
+            why = None if final else "threshold reached" if done else "asked to stop"
+            member.end("finished" if done else "stopped", why, cohort.env_steps)
 
 
 def obey(session: Session) -> None:
     """Requests from outside (control.json), and recorded ones that a resume replays."""
-    cohort = session.cohort
+    cohort, now = session.cohort, time.monotonic()
+    for member in cohort.members:
+        if member.active and member.interventions:
+            with member.writing(cohort.env_steps):
+                member.replay(cohort.env_steps)
+    if cohort.is_large and now - session.obeyed < OBEY_SECONDS:
+        return
+    session.obeyed = now
     for index, member in enumerate(cohort.members):
         request = None
         if member.active:
             with member.writing(cohort.env_steps):
-                member.replay(cohort.env_steps)
                 request = member.writer.read_control()
                 if request is not None and request.get("set"):
                     member.intervene(cohort.env_steps, request["set"])
         if request is None or not member.active:
             continue
+        write_rows(session, None)  # what is asked for may end it
         if (request.get("checkpoint") or request.get("stop")) and cohort.iteration:
-            save_member(session, index, member)
+            save_members(session, [index])
         if request.get("stop") and member.active:
             member.end("stopped", "asked to stop", cohort.env_steps)
 
@@ -273,7 +337,7 @@ def close(session: Session) -> None:
     for env in (cohort.env, cohort.eval_env):
         if env is not None:
             env.close()
-    for member in cohort.members:
+    for member in cohort.everyone:
         with member.writing(cohort.env_steps):
             member.writer.flush()
         with member.writing(cohort.env_steps):

@@ -90,8 +90,10 @@ def test_a_disk_that_really_is_full_is_said_to_be_and_costs_nothing_but_time(
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 120_000))
     assert warm.run(*(run.path for run in runs), printed=printed) == 1
-    assert "the disk is full" in printed.read_text()
-    assert "Traceback" not in printed.read_text()
+    # In a run's own status where the last bytes of the disk are enough for it, otherwise where the process prints.
+    told = printed.read_text() + "".join(run.status.reason or "" for run in runs)
+    assert "the disk is full" in told
+    assert "Traceback" not in told
     for run, expected in zip(runs, undisturbed, strict=True):
         assert run.checkpoints, "the disk was full before the first checkpoint"
         check_nothing_lost(run, expected)

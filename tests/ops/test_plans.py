@@ -199,3 +199,18 @@ def test_a_budget_of_an_atari_game_is_said_in_frames_too(root: Path) -> None:
     assert planned.notes == ["one env step is 4 frames: 10,000,000 env steps (40M frames)"]
     assert plan(root, ref="ALE/Pong-v5:ppo").configs[0].env.id == "ALE/Pong-v5", "an environment, and no checkpoint of a run ALE"
     assert plan(root, ref="CartPole-v1").notes == []
+
+
+def test_a_large_network_gets_the_cores_that_are_idle_and_a_small_one_does_not(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlclinic.ops.plans.usable_cores", lambda: 8)
+
+    def threads(*changes: str, **more: object) -> int:
+        return plan(root, ref="CartPole-v1:ppo", changes=list(changes), **more).configs[0].run.threads
+
+    assert threads() == 1
+    assert threads("net.hidden=[512, 512]") == 8
+    assert threads("net.hidden=[512, 512]", seeds=2) == 4
+    assert threads("net.hidden=[512, 512]", seeds=20) == 1
+    assert threads("net.hidden=[512, 512]", threads=2) == 2
+    assert threads("net.hidden=[512, 512]", "run.threads=1") == 1
+    assert "--threads 1" in plan(root, ref="CartPole-v1:ppo", changes=["net.hidden=[512]"]).notes[-1]

@@ -116,3 +116,14 @@ def test_a_long_run_is_read_in_less_than_half_a_second(tmp_path: Path) -> None:
         seconds.append(time.process_time() - start)
     assert found.values.shape == (10_000, 100)
     assert min(seconds) < 0.4
+
+
+def test_a_long_file_is_read_in_blocks_with_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("a,b,c\n" + "".join(f"{n},{'' if n % 3 else n / 7},{'nan' if n % 5 else 'word'}\n" for n in range(100)))
+    whole = table.read(path)
+    monkeypatch.setattr(table, "BLOCK_BYTES", 60)
+    blocks = table.read(path)
+    assert blocks.values.tobytes() == whole.values.tobytes()
+    assert blocks.blank.tobytes() == whole.blank.tobytes()
+    assert (len(blocks), int(blocks.blank.sum())) == (100, 66 + 20)

@@ -60,7 +60,7 @@ def test_numpy_numbers_are_written_as_what_they_are(run: Run) -> None:
 
 @given(numbers=st.lists(st.floats(allow_nan=False), min_size=4, max_size=4))
 def test_a_float_reads_back_with_every_bit(numbers: list[float]) -> None:
-    cells = writer._line(list(numbers)).decode().strip().split(",")
+    cells = writer._lines([tuple(numbers)], len(numbers))[0].decode().strip().split(",")
     assert [float(cell).hex() for cell in cells] == [number.hex() for number in numbers]
 
 

@@ -36,29 +36,38 @@ REPLAY: dict[str, dict[str, Any]] = {
     "sac with a fixed temperature": {"name": "sac", **_REPLAY, "train_freq": 8, "gradient_steps": -1, "batch_size": 4, "ent_coef": 0.1},
 }
 """Algorithms that learn from a replay; it is overwritten once in a run."""
+TABLES: dict[str, dict[str, Any]] = {
+    "q_learning": {"name": "q_learning"},
+    "q_learning with ucb": {"name": "q_learning", "exploration": "ucb", "initial_value": 1.0},
+}
+"""Algorithms that keep a table instead of a network; the replay is the step that has just been taken."""
 TASKS: dict[str, tuple[dict[str, Any], Callable[..., Any] | None]] = {
     "discrete": ({"id": "CartPole-v1", "max_episode_steps": 20}, None),
     "box": ({"id": "Pendulum-v1", "max_episode_steps": 10}, None),
     "multi_discrete": ({"id": "Signs", "kwargs": {"kind": "multi_discrete"}}, tasks.Signs),
     "multi_binary": ({"id": "Signs", "kwargs": {"kind": "multi_binary"}}, tasks.Signs),
 }
+STATES: tuple[dict[str, Any], None] = ({"id": "FrozenLake-v1", "kwargs": {"is_slippery": True}, "max_episode_steps": 20}, None)
+"""The task of tables: sixteen states."""
 NATIVE = ("discrete", "box")
 """The tasks whose envs are restored bit for bit."""
 SECTIONS = ("spec", "env", "algo", "net", "run")
 
 
 def task_of(kind: str) -> str:
-    """The task of a replay algorithm: choices for DQN, vectors for the others."""
+    """The task of a replay algorithm: states for tables, choices for DQN, vectors for the others."""
+    if kind in TABLES:
+        return "states"
     return "discrete" if REPLAY[kind]["name"] == "dqn" else "box"
 
 
 def make_config(kind: str = "ppo", env: dict[str, Any] | None = None, seed: int = 0, **changes: dict[str, Any]) -> Config:
     """Two envs and a tiny net, three iterations (A2C: more, as its iterations are short); `changes` go into their sections."""
-    replay = kind in REPLAY
+    replay = kind in REPLAY or kind in TABLES
     usual: dict[str, dict[str, Any]] = {
         "spec": {},
         "env": {"id": "CartPole-v1", "n_envs": 2, **(env or {})},
-        "algo": REPLAY[kind] if replay else ALGOS[kind],
+        "algo": (ALGOS | REPLAY | TABLES)[kind],
         "net": {"hidden": [8, 6], "activation": "relu"} if replay else {"hidden": [8]},
         "run": {"max_env_steps": 480 if replay else 300 if kind == "a2c" else 144, "eval_episodes": 2},
     }

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rlclinic.errors import CheckpointCorrupt
+from rlclinic.runs import disk
 from rlclinic.training import checkpoint
 from rlclinic.training.checkpoint import Checkpoint
 
@@ -26,7 +27,7 @@ def test_what_is_written_is_read_back_with_every_type_and_bit(tmp_path: Path) ->
     written = made(10)
     written.policy["odd"] = torch.tensor([float("nan"), -0.0, 1e-45])
     found = checkpoint.read(checkpoint.write(tmp_path, written, best=False))
-    assert found.state == written.state
+    assert found.state == written.state | {"best": False}
     assert found.env_steps == 10
     for part in ("policy", "optimizer", "loop"):
         for name, tensor in getattr(written, part).items():
@@ -108,3 +109,17 @@ def test_the_manifest_covers_every_other_file(tmp_path: Path) -> None:
     path = checkpoint.write(tmp_path, made(10), best=False)
     assert set(json.loads((path / checkpoint.MANIFEST).read_bytes())) == set(checkpoint.FILES)
     assert {entry.name for entry in path.iterdir()} == {*checkpoint.FILES, checkpoint.MANIFEST}
+
+
+def test_a_kill_between_a_checkpoint_and_its_names_is_mended_by_the_resume(tmp_path: Path) -> None:
+    for step, best in ((128, True), (256, True)):
+        checkpoint.write(tmp_path, made(step), best=best)
+    folder = tmp_path / "checkpoints"
+    for name in ("@last", "@best"):
+        disk.point(folder / name, "128")
+    (folder / ".@last.1.1").symlink_to("256")
+    found, _ = checkpoint.newest(tmp_path)
+    assert found is not None
+    checkpoint.mend(tmp_path, found)
+    assert {name: str((folder / name).readlink()) for name in ("@last", "@best")} == {"@last": "256", "@best": "256"}
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]

@@ -152,7 +152,7 @@ def test_what_images_cannot_have_is_said_before_training(changes: dict[str, Any]
 
 def test_images_train_with_the_eager_engine_and_nothing_else(tmp_path: Path) -> None:
     run = train(tmp_path / "auto", [config(run={"engine": "auto"})], factory=Bright)[0]
-    assert "engine: eager (images: compiled engines do not cover convolutions" in (run.path / "run.log").read_text()
+    assert "engine: eager on cpu (images: compiled engines do not cover convolutions" in (run.path / "run.log").read_text()
     with pytest.raises(ConfigError, match=r"(?s)run.engine=compiled, but Bright gives images.*--set run.engine=eager"):
         train(tmp_path / "compiled", [config(run={"engine": "compiled"})], factory=Bright)
 

@@ -24,7 +24,7 @@ def readings(epochs: list[list[int]], applied: list[list[int]]) -> dict[str, Ten
 
 
 def member_row(table: dict[str, Tensor]) -> dict[str, float]:
-    return rows.summarize(table)[0]
+    return {name: cells[0] for name, cells in rows.summarize(table).items()}
 
 
 @pytest.mark.parametrize("algo", ALGOS)
@@ -98,7 +98,7 @@ def test_every_member_gets_its_own_column_of_the_readings() -> None:
     for name in NAMES:
         other[name] = other[name] + 1.0
     both = {name: torch.cat([one[name], other[name]], 1) for name in one}
-    assert rows.summarize(both) == [member_row(one), member_row(other)]
+    assert rows.summarize(both) == rows.by_column([member_row(one), member_row(other)])
 
 
 def test_an_algorithm_without_a_ratio_has_no_divergence() -> None:
@@ -107,19 +107,24 @@ def test_an_algorithm_without_a_ratio_has_no_divergence() -> None:
     assert "train/metrics/kl_divergence" not in member_row(table)
 
 
+def looked_at(found: dict[str, Tensor]) -> rows.Columns:
+    return rows.looked_at(list(found), rows.together(found))
+
+
 def test_a_number_of_48_bits_reaches_the_row_exactly() -> None:
     number = float(2**48 - 1)
-    assert rows.per_member({"a": torch.tensor([number], dtype=torch.float64), "b": torch.tensor([0.1])})[0]["a"] == number
+    assert looked_at({"a": torch.tensor([number], dtype=torch.float64), "b": torch.tensor([0.1])})["a"] == [number]
+    assert looked_at({"a": torch.tensor([2**48 - 1]), "b": torch.tensor([0.1])}) == {"a": [number], "b": [torch.tensor(0.1).item()]}
 
 
-def test_sentinels_become_one_dict_per_member_and_nan_a_blank() -> None:
-    found = rows.per_member({"a": torch.tensor([1.0, torch.nan]), "b": torch.tensor([2, 3])})
-    assert found == [{"a": 1.0, "b": 2.0}, {"a": None, "b": 3.0}]
-    assert rows.per_member({}) == []
+def test_sentinels_become_one_cell_per_member_and_nan_a_blank() -> None:
+    found = looked_at({"a": torch.tensor([1.0, torch.nan]), "b": torch.tensor([2, 3])})
+    assert found == {"a": [1.0, None], "b": [2.0, 3.0]}
+    assert looked_at({}) == {}
 
 
 def test_an_infinite_sentinel_is_written_down_because_it_means_something() -> None:
-    assert rows.per_member({"a": torch.tensor([torch.inf])}) == [{"a": float("inf")}]
+    assert looked_at({"a": torch.tensor([torch.inf])}) == {"a": [float("inf")]}
 
 
 def test_rows_become_rarer_where_writing_them_would_take_longer_than_training() -> None:

@@ -31,7 +31,7 @@ def lived(seeds: tuple[int, ...] = (0, 1, 2)) -> tuple[Workshop, Episodes]:
 def taken(at: Workshop, episodes: Episodes, index: int) -> checkpoint.Checkpoint:
     member = at.members[index]
     member.adapted, member.best_eval, member.reached_at = {"learning_rate": 1e-4}, 5.0, 32
-    return snapshot.take(at.plan.policy, at.learner, at.env, at.position, episodes, member, index, COUNTERS)
+    return snapshot.take(snapshot.whole(at.plan.policy, at.learner, at.env, at.position), episodes, member, index, COUNTERS)
 
 
 def everything(at: Workshop) -> list[torch.Tensor]:
@@ -58,7 +58,9 @@ def test_a_member_put_into_another_cohort_goes_on_exactly(tmp_path: Path) -> Non
         for whole, own in zip(everything(at), everything(alone), strict=True):
             assert torch.equal(whole[index : index + 1], own)
         assert counted.row(0) == episodes.row(index)
-        assert found.state == COUNTERS | {"adapted": {"learning_rate": 1e-4}, "best_eval": 5.0, "eval_mean": None, "reached_at": 32}
+        assert found.state == COUNTERS | {"adapted": {"learning_rate": 1e-4}, "best_eval": 5.0, "eval_mean": None, "reached_at": 32} | {
+            "best": True
+        }
 
 
 def test_acting_needs_nothing_but_the_policys_file() -> None:

@@ -1,6 +1,6 @@
 """Episode returns out of rollouts: sums carried across iterations, and the last hundred episodes of every member."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +12,20 @@ from rlclinic.training.data.rollout import Rollout
 WINDOW: Final = 100
 _FIELDS: Final = ("return", "length", "success")
 Floats = NDArray[np.float64]
+
+
+class Ended(NamedTuple):
+    """Episodes that ended in a stretch of steps, as tensors of fixed shapes: they can be asked for without waiting for them."""
+
+    recent: Tensor
+    """[M, window, (return, length, success)], float64: the last ones of each member, the oldest first."""
+    total: Tensor
+    """[M]: how many ended, also if that is more than the window."""
+    best: Tensor
+    """[M]: the highest return of them."""
+    running_return: Tensor
+    """[M, N]: of the episodes that go on."""
+    running_length: Tensor
 
 
 class Episodes:
@@ -26,6 +40,8 @@ class Episodes:
         """A member's n-th episode lies at n modulo the window."""
         self._held = np.zeros(members, dtype=np.int64)
         self._kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
+        self._carried: tuple[Tensor, ...] | None = None
+        """Returns and lengths of the episodes that go on, where `settle` has left them; the host may be a row behind."""
 
     def add(self, rollout: Rollout) -> Tensor:
         """Take in a rollout; returns the steps elapsed in each row's episode before it, [M, T, N]."""
@@ -38,14 +54,19 @@ class Episodes:
         """Take in a rollout later, at `settle`: reading it now would make the host wait for the GPU."""
         self._kept.append((rollout.reward.clone(), rollout.over, None if rollout.success is None else rollout.success.clone()))
 
-    def settle(self) -> Tensor:
-        """Take in what was kept, all at once and where it lies; returns the steps elapsed in the last one's rows, as `add` does."""
+    def settle(self) -> tuple[Tensor, Ended]:
+        """The steps elapsed in the rows of the last rollout, as `add` gives them, and what ended in all that were kept, for `take_in`.
+
+        Worked out where the rollouts lie, without waiting for any of it.
+        """
         reward = torch.cat([each[0] for each in self._kept], 1).double()  # [M, T, N], T over all of them
         end = torch.cat([each[1] for each in self._kept], 1)
         last = self._kept[-1][0].shape[1]
         success = None if self._kept[-1][2] is None else torch.cat([each[2] for each in self._kept], 1)  # type: ignore[misc]
         self._kept.clear()
-        carried, aged = (torch.from_numpy(each).to(reward.device) for each in (self.running_return, self.running_length))
+        if self._carried is None:
+            self._carried = tuple(torch.from_numpy(each).to(reward.device) for each in (self.running_return, self.running_length))
+        carried, aged = self._carried
         number = torch.arange(1, reward.shape[1] + 1, device=reward.device).view(1, -1, 1)
         total = reward.cumsum(1) + carried.unsqueeze(1)
         # How many steps lay before the episode that a step belongs to, and before the one that begins after it: 0 where it came along.
@@ -53,17 +74,22 @@ class Episodes:
         before = torch.cat([torch.zeros_like(after[:, :1]), after[:, :-1]], 1)
         sums = torch.cat([torch.zeros_like(total[:, :1]), total], 1)
         length = number - before + (before == 0) * aged.unsqueeze(1)
-        member = end.nonzero()[:, 0].cpu().numpy()
-        ended = (
-            (total - sums.gather(1, before))[end],
-            length[end],
-            torch.full_like(length[end], torch.nan) if success is None else success[end],
-        )
-        self._insert(member, *(each.double().cpu().numpy() for each in ended))
+        returns = total - sums.gather(1, before)
         rest, since = sums.gather(1, after[:, -1:]).squeeze(1), after[:, -1]
-        self.running_return = (total[:, -1] - rest).cpu().numpy()
-        self.running_length = (reward.shape[1] - since + (since == 0) * aged).cpu().numpy()
-        return length[:, -last:] - 1.0
+        self._carried = total[:, -1] - rest, reward.shape[1] - since + (since == 0) * aged
+        outcome = torch.full_like(returns, torch.nan) if success is None else success.double()
+        recent, count = _last(end.flatten(1), torch.stack([returns, length, outcome], -1).flatten(1, 2))
+        best = returns.masked_fill(~end, -torch.inf).flatten(1).amax(1)
+        return length[:, -last:] - 1.0, Ended(recent, count, best, *self._carried)
+
+    def take_in(self, ended: Ended) -> None:
+        """Count what `settle` has summed up, once it is on the host."""
+        recent, count, best, running_return, running_length = (each.numpy() for each in ended)
+        there = np.arange(WINDOW) < np.minimum(count, WINDOW)[:, None]
+        self.count += count - there.sum(1)  # more than a window at once: only the last ones came along
+        self._insert(np.nonzero(there)[0], *recent[there].T)
+        self.best = np.maximum(self.best, best)
+        self.running_return, self.running_length = running_return, running_length
 
     def _take(self, reward: Floats, end: NDArray[np.bool_], success: NDArray[np.float32] | None, counted: Floats | None) -> Floats:
         elapsed = np.empty_like(reward)
@@ -113,7 +139,7 @@ class Episodes:
             "train/roll/success_rate": float(known.mean()) if known.size else None,
         }
 
-    def rows(self) -> list[dict[str, float | int | None]]:
+    def columns(self) -> dict[str, list[Any]]:
         """Every member's roll columns at once: for cohorts so large that one after the other would take longer than training."""
         held = self._held
         inside = np.arange(WINDOW) < held[:, None]  # the ring fills from its beginning
@@ -123,16 +149,13 @@ class Episodes:
         spread = np.sqrt((np.where(inside, returns - mean[:, None], 0.0) ** 2).sum(1) / count)
         known = inside & ~np.isnan(outcomes)
         success = np.where(known, outcomes, 0.0).sum(1) / np.maximum(known.sum(1), 1)
-        table = np.stack([mean, spread, self.best, lengths.sum(1) / count], 1).tolist()
-        names = ("ep_rew_mean", "ep_rew_std", "ep_rew_best", "ep_len_mean")
-        found: list[dict[str, float | int | None]] = []
-        for member, total in enumerate(self.count.tolist()):
-            row: dict[str, float | int | None] = {"total_episodes": total}
-            if held[member]:
-                row |= {f"train/roll/{name}": value for name, value in zip(names, table[member], strict=True)}
-                row["train/roll/success_rate"] = float(success[member]) if known[member].any() else None
-            found.append(row)
-        return found
+        found = {"ep_rew_mean": mean, "ep_rew_std": spread, "ep_rew_best": self.best, "ep_len_mean": lengths.sum(1) / count}
+        blank = dict.fromkeys(found, held == 0) | {"success_rate": ~known.any(1)}
+        cells = {
+            f"train/roll/{name}": [None if empty else value for empty, value in zip(blank[name].tolist(), values.tolist(), strict=True)]
+            for name, values in (found | {"success_rate": success}).items()
+        }
+        return {"total_episodes": self.count.tolist(), **cells}
 
     def state(self, member: int) -> dict[str, Any]:
         """Everything that a resume needs, as tensors."""
@@ -146,6 +169,7 @@ class Episodes:
 
     def load(self, member: int, state: dict[str, Tensor]) -> None:
         """Continue from `state`."""
+        self._carried = None
         self.running_return[member] = state["running_return"].numpy()
         self.running_length[member] = state["running_length"].numpy()
         self.best[member] = state["best"].item()
@@ -156,5 +180,16 @@ class Episodes:
 
     def restart(self, member: int) -> None:
         """Forget unfinished episodes: the envs were reset."""
+        self._carried = None
         self.running_return[member] = 0.0
         self.running_length[member] = 0.0
+
+
+def _last(end: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Of values [M, L, K], the last WINDOW where `end` [M, L] holds, from the first place on; and how often it holds, [M]."""
+    place = end.long().cumsum(1)
+    count = place[:, -1]
+    place = place - 1 - (count - WINDOW).clamp(min=0).unsqueeze(1)
+    place = torch.where(end & (place >= 0), place, WINDOW)  # all others into one place, which is left out
+    index = place.unsqueeze(-1).expand_as(values)
+    return values.new_zeros(len(end), WINDOW + 1, values.shape[2]).scatter_(1, index, values)[:, :WINDOW], count

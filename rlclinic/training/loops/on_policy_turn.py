@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rlclinic.training import cohort as cohorts
 from rlclinic.training import failures, sentinels
+from rlclinic.training.drafts import Left
 from rlclinic.training.engine import Engine
 from rlclinic.training.loops import on_policy
 from rlclinic.training.sentinels import Seen
@@ -20,7 +21,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     cohort, clock = session.cohort, session.clock
     plan, learner = cohort.plan, cohort.learner
     hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, plan.policy, cohort.device)
-    mask = cohorts.active_mask(cohort.members, cohort.device)
+    mask = cohort.mask()
     active = None if all(member.active for member in cohort.members) else mask
     session.numbers = hp.per_member
 
@@ -33,11 +34,11 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
         after = failures.keep_finite(cohort, turn.before, after, rollout, turn.whole, readings)
         elapsed = cohort.episodes.add(rollout)
     else:
-        # The engine has taken back what was not finite. Nothing is read before a row is due, so that the GPU never waits for us.
+        # The engine has taken back what was not finite. Nothing is read before a row is written, so that the GPU never waits for us.
         cohort.episodes.keep(rollout)
         if row_due:
-            failures.fallen(cohort, turn.alive, session.waiting)
-            elapsed = cohort.episodes.settle()
+            elapsed, ended = cohort.episodes.settle()
+            session.left = Left(turn.alive.clone(), ended)
     learned = time.perf_counter()
     clock["learn"] += learned - started
     found = {}

@@ -193,6 +193,7 @@ def test_evaluation_repeats_the_chances_of_a_slippery_lake_too() -> None:
 
 
 @pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("env_id", IDS)
 def test_on_cuda_the_same_episodes_are_played_without_waiting_for_the_device(env_id: str) -> None:
     config = EnvConfig(id=env_id, max_episode_steps=6)
@@ -200,8 +201,8 @@ def test_on_cuda_the_same_episodes_are_played_without_waiting_for_the_device(env
     for index in range(80):
         action = actions_for(ours, [1, 2], index)
         on_device = action.cuda()
-        torch.cuda.set_sync_debug_mode("error")
         try:
+            torch.cuda.set_sync_debug_mode("error")
             b = theirs.step(on_device)
         finally:
             torch.cuda.set_sync_debug_mode("default")

@@ -1,0 +1,66 @@
+"""When at least half of a cohort has left: the others go on in a cohort of their own size.
+
+Members that are through, failed or stopped are frozen by a mask and cost as much as before. At a checkpoint the rest can move: their
+states are cut out and put together again as a resume does it, in memory, so that every one of them goes on exactly where it was. Whether
+it pays is decided by settings and env steps alone, so that a run repeats itself.
+"""
+
+from typing import Final
+
+from rlclinic.training import assembly, choosing, envs, replay_assembly, replay_files, snapshot
+from rlclinic.training.assembly import Cohort
+from rlclinic.training.captured_replay import CapturedReplay
+from rlclinic.training.data.episodes import Episodes
+
+GPU_SPEED: Final = 1e7
+"""Env steps per second, summed over members, of captured iterations of small networks: what a member's share of the time is worth."""
+
+
+def compact(cohort: Cohort) -> bool:
+    """Go on without those who have left, if that pays; edits the cohort. Native environments only: others cannot be moved."""
+    live = [index for index, member in enumerate(cohort.members) if member.active]
+    total = len(cohort.members)
+    if not live or 2 * len(live) > total or not cohort.env.exact or not pays(cohort, len(live)):
+        return False
+    _move(cohort, live)
+    for member in cohort.members:
+        member.writer.log(
+            f"from env step {cohort.env_steps}: {total - len(live)} of {total} runs have ended, the others train without them"
+        )
+    return True
+
+
+def pays(cohort: Cohort, live: int) -> bool:
+    """Whether what is saved until the end of the budget is more than what a new shape costs: compiling, unless nothing is compiled."""
+    plan, config = cohort.plan, cohort.config
+    if cohort.plan.engine not in ("compiled", "captured"):
+        return True
+    left = config.run.max_env_steps - cohort.env_steps
+    if cohort.device.type == "cuda":
+        return left * (len(cohort.members) - live) / GPU_SPEED > choosing.COMPILE_SECONDS
+    rest = config.model_copy(update={"run": config.run.model_copy(update={"max_env_steps": left})})
+    now, then = (choosing.eager_seconds(rest, plan, members) for members in (len(cohort.members), live))
+    return (now - then) * (1 - choosing.SAVED) > choosing.COMPILE_SECONDS
+
+
+def _move(cohort: Cohort, live: list[int]) -> None:
+    config, plan, engine = cohort.config, cohort.plan, cohort.engine
+    whole = snapshot.whole(plan.policy, cohort.learner, cohort.env, cohort.position)
+    found = [snapshot.take(whole, cohort.episodes, cohort.members[index], index, {}, cohort.memory) for index in live]
+    cohort.gone += [member for member in cohort.members if not member.active]
+    cohort.members = [cohort.members[index] for index in live]
+    seeds, device = [member.run.seed for member in cohort.members], str(cohort.device)
+    for env in (cohort.env, cohort.eval_env):
+        if env is not None:
+            env.close()
+    cohort.env = envs.make(config.env, seeds, config.env.n_envs, device=device)
+    if cohort.eval_env is not None:
+        cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=device, evaluation=True)
+    cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), config.env.n_envs)
+    learner = snapshot.weights(plan.policy, found, assembly.fresh_learner(plan, seeds, config.env.n_envs, cohort.device), optimizer=True)
+    cohort.learner, cohort.position, _ = snapshot.place(found, learner, cohort.env, cohort.episodes)
+    if cohort.memory is not None:
+        memory = replay_assembly.memory_for(plan, len(live), cohort.device)
+        replay_files.put(memory, [each.replay for each in found if each.replay is not None])
+        cohort.memory = memory
+    cohort.engine = CapturedReplay(compiles=engine.compiles, tf32=engine.tf32) if isinstance(engine, CapturedReplay) else type(engine)()
