@@ -41,6 +41,7 @@ layers: install
 	$(BIN)/lint-imports --no-cache --no-logo
 
 pytest: install
+	@$(BIN)/python -m tests.serve.web.chromium
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 demo: install

@@ -276,6 +276,41 @@ FACTS: Final = (
         lambda _: ([EVAL], True),
     ),
     Question(
+        "What would it cost to learn which numbers of this config matter?",
+        "start_sensitivity",
+        lambda world: {"run_id": world.id("cp-healthy"), "only": ["learning_rate", "gamma"], "seeds": 3, "dry_run": True},
+        lambda _, data: (data["runs"], data["max_env_steps"]),
+        # Two numbers, times and divided by 2 and 4, and the config as it is; three seeds each, 50,000 env steps a run.
+        lambda _: ((2 * 4 + 1) * 3, (2 * 4 + 1) * 3 * 50_000),
+    ),
+    Question(
+        "100k expert demonstrations: offline RL or an online loop?",
+        "get_guide",
+        lambda _: {
+            "question": "I have a dataset of 100k expert demonstrations. Should I use offline RL or set up an online training loop?"
+        },
+        lambda _, data: (data["guide"]["name"], any("trains online only" in text for text in data["guide"]["cannot"])),
+        lambda _: ("offline-or-online", True),
+    ),
+    Question(
+        "My DAgger gets worse than the cloned policy after a few iterations: can that be diagnosed here?",
+        "get_guide",
+        lambda _: {"question": "My DAgger implementation keeps diverging after a few iterations."},
+        lambda _, data: (data["guide"]["name"], bool(data["guide"]["cannot"]), len(data["guide"]["steps"]) > 3),
+        lambda _: ("dagger-diverges", True, True),
+    ),
+    Question(
+        "Does chance ever see a reward on MountainCar-v0, and what does a rule of one line earn?",
+        "describe_environment",
+        lambda _: {"env_id": "MountainCar-v0", "examine": True},
+        lambda _, data: (
+            [finding["rule"] for finding in data["findings"]],
+            next(each["mean"] for each in data["played"] if each["label"] == "scripted"),
+        ),
+        lambda _: (["ENV308"], -120),
+        lambda said, true: said[0] == true[0] and abs(said[1] - true[1]) < 5,
+    ),
+    Question(
         "What may agents still use?",
         "morning_report",
         lambda _: {},

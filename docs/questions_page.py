@@ -100,6 +100,20 @@ QUESTIONS = (
         calls=(("validate_config", {"config_id": "Pendulum-v1:ppo", "overrides": {"algo.batch_size": 1024, "algo.n_epochs": 1}}),),
     ),
     Question(
+        "I have 100k expert demonstrations: offline RL or an online loop?",
+        ("rlclinic guide offline-or-online",),
+        "No file answers it, so this is a guide and not a measurement: what decides, in which order, with its sources, the commands that "
+        "measure a part of it, and what is not assessable here. `rlclinic guide` lists all questions; words of one are enough.",
+        calls=(("get_guide", {"question": "100k expert demonstrations: offline RL or an online loop?"}),),
+    ),
+    Question(
+        "My DAgger keeps diverging after a few iterations.",
+        ("rlclinic guide dagger-diverges",),
+        "A guide again: DAgger is not trained here, and no log says who labelled which state. The learner's own log can be diagnosed as "
+        "any other.",
+        calls=(("get_guide", {"question": "My DAgger keeps diverging"}),),
+    ),
+    Question(
         "How should I structure the reward?",
         ("rlclinic lint --env MountainCar-v0 --seconds 4",),
         "Look at the reward before an agent does: how often it comes, how large it is, and whether random actions ever see a difference. "
@@ -115,10 +129,10 @@ QUESTIONS = (
         calls=(("describe_environment", {"env_id": "MountainCar-v0", "examine": True}),),
     ),
 )
-LEFT_OUT = """## Not answered by a command
+IN_A_BROWSER = """## The same in a browser
 
-Offline RL or an online loop for 100,000 demonstrations, and DAgger that diverges after a few iterations: there is nothing to measure yet.
-What to ask, and in which order, is in the role `rl-training-expert` (`rlclinic agents install`, or the MCP prompt of that name).
+`rlclinic serve` answers all of them, too: 1 to 8 on the page of the group or run, 9 while settings are typed into the *Train…* dialog,
+10 and 11 on the page *Guide*, 12 and 13 on the page *Environments* (*Look closely*). A test asks each of them there.
 """
 
 
@@ -237,7 +251,7 @@ def page() -> str:
                     raise SystemExit(f"{spelled(call)} failed: the page stays as it is\n{text}")
                 lines += ["An agent calls", "", "```text", spelled(call), *_cut(steady(text), AGENT_LINES), "```", ""]
             lines += [question.comment, ""]
-    return "\n".join([*lines, LEFT_OUT])
+    return "\n".join([*lines, IN_A_BROWSER])
 
 
 def _cut(text: str, most: int) -> list[str]:

@@ -51,6 +51,8 @@ def pages(store: Store) -> dict[str, tuple[str, Callable[[Any], None]]]:
         "group-dark": (f"/groups/{sick.id}", _wait_for(".finding")),
         "group-phone": (f"/groups/{sick.id}", _wait_for(".finding")),
         "trial-dialog": (f"/groups/{sick.id}", _trial_dialog),
+        "environment": ("/environments?env=MountainCar-v0", _wait_for("h3:has-text('What simple actions return')")),
+        "guide": ("/guide/offline-or-online", _wait_for("h2:has-text('Not assessable')")),
     }
     if others:
         found["compare"] = (f"/compare?of={others[0]},{sick.id}", _wait_for("figure canvas"))

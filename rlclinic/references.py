@@ -312,6 +312,46 @@ _ALL: Final = (
         "ICML",
         "https://arxiv.org/abs/2007.06700",
     ),
+    Reference(
+        "ng1999shaping",
+        "A. Y. Ng, D. Harada, S. Russell",
+        1999,
+        "Policy invariance under reward transformations: theory and application to reward shaping",
+        "ICML",
+        "https://dl.acm.org/doi/10.5555/645528.657613",
+    ),
+    Reference(
+        "ross2011dagger",
+        "S. Ross, G. J. Gordon, J. A. Bagnell",
+        2011,
+        "A reduction of imitation learning and structured prediction to no-regret online learning",
+        "AISTATS",
+        "https://arxiv.org/abs/1011.0686",
+    ),
+    Reference(
+        "fujimoto2021minimalist",
+        "S. Fujimoto, S. S. Gu",
+        2021,
+        "A minimalist approach to offline reinforcement learning",
+        "NeurIPS",
+        "https://arxiv.org/abs/2106.06860",
+    ),
+    Reference(
+        "kumar2022offline",
+        "A. Kumar et al.",
+        2022,
+        "When should we prefer offline reinforcement learning over behavioral cloning?",
+        "ICLR",
+        "https://arxiv.org/abs/2204.05618",
+    ),
+    Reference(
+        "ball2023rlpd",
+        "P. J. Ball et al.",
+        2023,
+        "Efficient online reinforcement learning with offline data",
+        "ICML",
+        "https://arxiv.org/abs/2302.02948",
+    ),
 )
 
 REFERENCES: Final = {reference.key: reference for reference in _ALL}

@@ -43,7 +43,8 @@ def stop_training(target: str = "@running", runs_dir: Path = Path("runs"), *, by
     """Ask runs, a group, a trial, a search or a job to write checkpoints and stop."""
     store = Store(runs_dir)
     job = job_models.of(store, target)
-    if job is not None and job.live and (job.kind != "training" or target == job.id):
+    # A training that waits has no runs to ask yet: its process is told.
+    if job is not None and job.live and (job.kind != "training" or job.state == "queued" or target == job.id):
         _signal(job)
         stopped = Stopped(target=target, job=job.id, runs=job.runs, skipped={})
     else:

@@ -38,7 +38,8 @@ class Table:
 def headline(compared: Compared) -> str:
     """What is compared, in one line."""
     sides = " · ".join(f"{side.label} {side.name} ({_sample(side.kind, side.runs)})" for side in compared.sides)
-    return f"{compared.env or 'several environments'} · {sides}"
+    unknown = "environment not recorded" if all(side.env is None for side in compared.sides) else "several environments"
+    return f"{compared.env or unknown} · {sides}"
 
 
 def _sample(kind: str, runs: int) -> str:
@@ -93,9 +94,9 @@ def usually(each: Difference) -> str:
 
 
 def _derived(compared: Compared) -> Table:
-    rows = [[row.name, *(number(value, 4) for value in row.values), row.meaning] for row in compared.config.derived if row.differs]
-    same = [row for row in compared.config.derived if not row.differs]
-    said = " · ".join(f"{row.name} {number(next(value for value in row.values if value is not None), 4)}" for row in same)
+    apart = [row for row in compared.config.derived if row.differs or None in row.values]
+    rows = [[row.name, *(number(value, 4) for value in row.values), row.meaning] for row in apart]
+    said = " · ".join(f"{row.name} {number(row.values[0], 4)}" for row in compared.config.derived if row not in apart)
     return Table(
         "What follows from them", ["number", *_labels(compared), "meaning"], rows, note=f"the same for all: {said}" if said else ""
     )

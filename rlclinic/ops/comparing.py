@@ -42,7 +42,8 @@ def compare(
         raise UsageError("compare needs something to compare.\n  Type: rlclinic compare @last~1 @last")
     how = operands.Reading(runs_dir, threshold, budget, mapping)
     sides = [side for target in targets for side in operands.read(target, how)]
-    known = trials.recorded((outcome.changes, outcome.adopted) for outcome in effects.load(Store(runs_dir)).outcomes)
+    learned = effects.load(Store(runs_dir)).of_kin(next((side.algo for side in sides if side.algo is not None), "ppo"))
+    known = trials.recorded((outcome.changes, outcome.adopted) for outcome in learned.outcomes)
     compared = comparing.compare(sides, pairwise=pairwise, threshold=threshold, recorded=known)
     result = Comparison(targets=list(targets), compared=compared, files=[], next=_next(targets, compared))
     return result if out is None else result.model_copy(update={"files": _write(result, out)})

@@ -11,9 +11,9 @@ from rlclinic.runs import jobs, lock
 from rlclinic.runs.status import HEARTBEAT_SECONDS
 from rlclinic.runs.store import Store
 
-JobKind = Literal["training", "trial", "optimize", "evaluation"]
-JobState = Literal["starting", "running", "finished", "stopped", "failed", "crashed"]
-LIVE: Final = ("starting", "running")
+JobKind = Literal["training", "trial", "optimize", "sensitivity", "evaluation"]
+JobState = Literal["starting", "queued", "running", "finished", "stopped", "failed", "crashed"]
+LIVE: Final = ("starting", "queued", "running")
 
 
 class Job(Result):
@@ -22,7 +22,7 @@ class Job(Result):
     id: str
     kind: JobKind
     state: JobState
-    """`crashed` is never written: it is how `running` reads when the process is gone."""
+    """`queued`: its process waits for others to end. `crashed` is never written: it is how a live one reads when its process is gone."""
     by: Caller
     key: str | None = None
     """The caller's own name for this start: the same key is the same start."""
@@ -54,9 +54,11 @@ class Job(Result):
     """Of one process: whoever takes it up again says anew."""
     past_wall_seconds: float = 0.0
     """Of the processes that did it before it was taken up again."""
+    cores: int = 1
+    """How many it keeps busy while it runs."""
     resumes: int = 0
     reason: str | None = None
-    """Why it stopped or failed."""
+    """Why it stopped or failed; of a queued one, what it waits for."""
     repeated: bool = False
     """In an answer: this start had been made before, and nothing new was started."""
 
@@ -86,6 +88,8 @@ class Planned(Part):
     """None: nobody knows, as for a user's own command."""
     runs: int
     """How many runs share that at most."""
+    cores: int | None = None
+    """Cores that it keeps busy; None: all of them."""
 
 
 def load(store: Store, jid: str) -> Job | None:

@@ -1,4 +1,4 @@
-"""Starting things that outlive whoever starts them: trainings, trials, searches.
+"""Starting things that outlive whoever starts them: trainings, trials, searches, sensitivity studies.
 
 A start is checked, written down (runs/@jobs/<jid>/job.json) and handed to a process of its own. The same key is the same start:
 asked again it is found, and taken up where it was if its process is gone. Agents stay within what a person allowed.
@@ -10,55 +10,20 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from rlclinic.config import Config
 from rlclinic.errors import UsageError
-from rlclinic.ops import budgets, job_models, trial
-from rlclinic.ops import optimize as optimizing
-from rlclinic.ops import training as trainings
+from rlclinic.ops import budgets, job_models, machine, turns
 from rlclinic.ops.job_models import Job, JobKind, JobList, Planned
+from rlclinic.ops.job_plans import PREPARE, OptimizeRequest, Prepared, Request, SensitivityRequest, TrialStart
 from rlclinic.ops.journal import Caller, LedgerLine, audit, tried
-from rlclinic.ops.plans import TrainPlan, TrainRequest, plan_training
-from rlclinic.ops.trial_arms import TrialRequest
-from rlclinic.runs import jobs, lock, status, trials
+from rlclinic.ops.plans import TrainRequest
+from rlclinic.runs import jobs, lock
 from rlclinic.runs.store import Store
-from rlclinic.treatment import optimize as searching
-from rlclinic.treatment import trial as trying
-from rlclinic.treatment.optimize_models import Outcome
 
 WORKER: Final = "rlclinic.ops.working"
 PERSON: Final = Caller()
-MOST_NAMED: Final = 4
-"""Changes of an arm that the ledger names."""
-
-
-class OptimizeRequest(BaseModel):
-    """What a user may ask of a search."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    target: str = "@last"
-    """A group or run to begin with, or ENV:VARIANT."""
-    budget: int = Field(3_000_000, ge=1)
-    """Env steps that everything may take, the confirmation included."""
-    outcome: Outcome = "steps"
-    run_env_steps: int | None = Field(None, ge=1)
-    """Length of one run."""
-    changes: list[str] = []
-    resume: str | None = None
-    """A search to go on with."""
-    runs_dir: Path = Path("runs")
-
-
-class TrialStart(TrialRequest):
-    """A trial to start, or one to go on with."""
-
-    resume: str | None = None
 
 
 def start_training(
@@ -97,6 +62,18 @@ def start_optimize(
     return _start("optimize", request, by, idempotency_key, hypothesis, max_wall_seconds)
 
 
+def start_sensitivity(
+    request: SensitivityRequest,
+    *,
+    by: Caller = PERSON,
+    idempotency_key: str | None = None,
+    hypothesis: str = "",
+    max_wall_seconds: float | None = None,
+) -> Job:
+    """Say how much each number of a config matters, in the background; the job names the study at once."""
+    return _start("sensitivity", request, by, idempotency_key, hypothesis, max_wall_seconds)
+
+
 def list_jobs(runs_dir: Path = Path("runs"), *, limit: int | None = 20) -> JobList:
     """What was started in the background, newest first."""
     found = job_models.everything(Store(runs_dir))[::-1]
@@ -106,19 +83,7 @@ def list_jobs(runs_dir: Path = Path("runs"), *, limit: int | None = 20) -> JobLi
 # ── one way to start ──
 
 
-class _Prepared(BaseModel):
-    """A checked request: what it costs, and what writes it down."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    planned: Planned
-    begin: Callable[[], dict[str, Any]]
-    """Makes the group, trial or search; gives the fields of the job that name it."""
-
-
-def _start(
-    kind: JobKind, request: TrainRequest | TrialStart | OptimizeRequest, by: Caller, key: str | None, hypothesis: str, wall: float | None
-) -> Job:
+def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothesis: str, wall: float | None) -> Job:
     store = Store(request.runs_dir)
     record = request.model_dump(mode="json", exclude={"runs_dir"}, exclude_defaults=True)
     digest = hashlib.sha256(json.dumps([kind, record], sort_keys=True).encode()).hexdigest()[:16]
@@ -126,7 +91,7 @@ def _start(
         known = _known(store, kind, key, digest, by)
         if known is not None:
             return known if known.live or known.state == "finished" else _taken_up(store, known, request, wall)
-        prepared = _PREPARE[kind](request)
+        prepared = PREPARE[kind](request)
         budgets.check(store, by, prepared.planned)
         _check_wall(store, by, wall)
         job = Job(
@@ -143,6 +108,7 @@ def _start(
             created=time.time(),
             max_env_steps=prepared.planned.max_env_steps,
             max_wall_seconds=wall,
+            cores=prepared.planned.cores or machine.usable_cores(),
         )
         # Before anything is made: a kill from here on leaves a start that is found again, not one that is made twice.
         job_models.save(store, job)
@@ -164,9 +130,9 @@ def _known(store: Store, kind: JobKind, key: str | None, digest: str, by: Caller
     return None
 
 
-def _taken_up(store: Store, job: Job, request: TrainRequest | TrialStart | OptimizeRequest, wall: float | None) -> Job:
+def _taken_up(store: Store, job: Job, request: Request, wall: float | None) -> Job:
     """A start whose process stopped, failed or was killed goes on where it was; one that was killed before it made anything begins."""
-    prepared = None if job.refers is not None else _PREPARE[job.kind](request)
+    prepared = None if job.refers is not None else PREPARE[job.kind](request)
     budgets.check(store, job.by, _rest(store, job) if prepared is None else prepared.planned)
     _check_wall(store, job.by, wall)
     anew: dict[str, Any] = {"state": "starting", "started": None, "heartbeat": None, "ended": None, "reason": None, "used_env_steps": None}
@@ -186,7 +152,7 @@ def _rest(store: Store, job: Job) -> Planned:
     return Planned(target=job.target, change=job.change, max_env_steps=most, runs=max(1, len(job.runs)))
 
 
-def _begun(store: Store, job: Job, prepared: _Prepared) -> Job:
+def _begun(store: Store, job: Job, prepared: Prepared) -> Job:
     begun = job_models.save(store, job.model_copy(update=prepared.begin()))
     _told(store, begun)
     for other in job_models.everything(store):
@@ -215,7 +181,9 @@ def _spawned(store: Store, job: Job) -> Job:
         )
     # It is meant to outlive this process; Popen would warn that nobody waited for it.
     process.returncode = 0
-    known = {"pid": process.pid, "process_started": lock.started(process.pid), "host": lock.HOST}
+    known: dict[str, Any] = {"pid": process.pid, "process_started": lock.started(process.pid), "host": lock.HOST}
+    waits_for = turns.ahead(store, job)
+    known |= {"state": "queued", "reason": turns.told(waits_for)} if waits_for else {}
     return job_models.save(store, job.model_copy(update=known))
 
 
@@ -243,75 +211,3 @@ def _told(store: Store, job: Job) -> None:
             change=job.change,
         ),
     )
-
-
-# ── what each kind costs, and what it writes down ──
-
-
-def _training(request: TrainRequest) -> _Prepared:
-    plan = plan_training(request)
-    configs = plan.configs or [run.config for run in plan.resumed]
-    parents = plan.parents if plan.start != "init" else []
-    made = [run.status.env_steps for run in plan.resumed] or [int(parent.rpartition("@")[2]) for parent in parents]
-    most = sum(whole_budget(config) for config in configs) - sum(made)
-    change = [*([plan.prescription] if plan.prescription else []), *request.changes]
-    target = request.ref or request.resume or request.init_from or ""
-
-    def begin() -> dict[str, Any]:
-        group, runs = trainings.create_group(plan)
-        return {"refers": group.id, "runs": [run.id for run in runs], "before_env_steps": sum(made)}
-
-    return _Prepared(planned=Planned(target=target, change=change, max_env_steps=max(most, 0), runs=len(configs)), begin=begin)
-
-
-def whole_budget(config: Config) -> int:
-    """Env steps that a run of this config can make: the last rollout is finished even where it passes the limit."""
-    return config.iterations * config.rollout_size
-
-
-def _trial(request: TrialStart) -> _Prepared:
-    store = Store(request.runs_dir)
-    if request.resume is not None:
-        found = trying.load(store, request.resume)
-        spent = sum(status.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
-        planned = Planned(target=found.id, change=_changes(found.plan), max_env_steps=_most(found.plan, spent), runs=found.plan.n_seeds)
-        return _Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
-    preview = trial.plan_trial(TrialRequest(**request.model_dump(exclude={"resume"})))
-    plan, target = preview.plan, " ".join(request.targets) or preview.control
-    planned = Planned(target=target, change=_changes(plan), max_env_steps=_most(plan, 0), runs=plan.n_seeds)
-    return _Prepared(planned=planned, begin=lambda: {"refers": trying.begin(store, plan).id})
-
-
-def _most(plan: Any, spent: int) -> int | None:
-    configs = [arm.config for arm in plan.arms]
-    if any(config is None for config in configs):
-        return None
-    return max(0, sum(whole_budget(config) for config in configs) * plan.looks * plan.per_look - spent)
-
-
-def _changes(plan: Any) -> list[str]:
-    return [f"{arm.name}: {arm.title if len(arm.changes) <= MOST_NAMED else f'{len(arm.changes)} changes'}" for arm in plan.treatments]
-
-
-def _optimize(request: OptimizeRequest) -> _Prepared:
-    store = Store(request.runs_dir)
-    if request.resume is not None:
-        ledger = searching.load(store, request.resume)
-        planned = Planned(target=ledger.target, change=[], max_env_steps=max(0, ledger.left), runs=searching.RUNS)
-        return _Prepared(planned=planned, begin=lambda: {"refers": ledger.id, "before_env_steps": ledger.spent})
-    asked = request.model_dump(exclude={"target", "runs_dir", "resume"})
-    optimizing.plan(request.target, request.runs_dir, **asked)
-    planned = Planned(target=request.target, change=request.changes, max_env_steps=request.budget, runs=searching.RUNS)
-    return _Prepared(planned=planned, begin=lambda: {"refers": optimizing.begin(request.target, request.runs_dir, **asked).id})
-
-
-_PREPARE: Final[dict[str, Callable[[Any], _Prepared]]] = {"training": _training, "trial": _trial, "optimize": _optimize}
-
-
-def resumed_plan(job: Job, store: Store) -> tuple[TrainPlan, Any, list[Any]]:
-    """What a training's process carries out: the plan, the group and the runs that are not finished."""
-    group = store.group(str(job.refers))
-    runs = [run for run in group.runs if run.id in job.runs and run.status.state != "finished"]
-    again = [run for run in runs if run.checkpoints or run.status.env_steps or run.status.resumes]
-    asked = TrainRequest(**{**job.request, "runs_dir": store.root})
-    return TrainPlan(asked, resumed=runs if again else []), group, runs

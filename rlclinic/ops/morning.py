@@ -77,7 +77,7 @@ def _left(ran: list[Ran], found: list[LedgerLine], adopted: set[str]) -> list[st
                 f"{job.kind} {job.refers or job.job} {job.state}{f' ({job.reason})' if job.reason else ''}: start it again to go on"
             )
         elif job.state in job_models.LIVE:
-            said.append(f"{job.kind} {job.refers or job.job} still runs")
+            said.append(f"{job.kind} {job.refers or job.job} {job.reason if job.state == 'queued' else 'still runs'}")
     by_job = {job.job: job for job in ran}
     for line in found:
         trial = by_job[line.job].refers if line.job in by_job else None

@@ -87,7 +87,7 @@ def facts(report: "GroupReport") -> list[tuple[str, str]]:
         ("seeds that reached the threshold", f"{report.n_reached} of {report.n_runs}" if report.threshold is not None else "no threshold"),
         ("last evaluation, IQM over seeds, 95 % interval", estimate(report.last)),
         ("gap to the threshold", f"{number(report.gap)} ({percent(report.gap_fraction)})" if report.gap else BLANK),
-        ("best evaluation", f"{number(report.best)} at {short(report.best_at)} ({report.best_run})" if report.best is not None else BLANK),
+        ("best evaluation", _best(report)),
         ("env steps to the threshold, mean within the budget", estimate(report.steps_to_threshold) if report.n_reached else BLANK),
         ("wall time", duration(report.wall_seconds)),
         ("env steps per second, all seeds", count(report.steps_per_second)),
@@ -109,6 +109,13 @@ def seed_cells(seed: "SeedOutcome") -> list[str]:
         count(seed.env_steps),
         state,
     ]
+
+
+def _best(report: "GroupReport") -> str:
+    if report.best is None:
+        return BLANK
+    said = f"{number(report.best)} at {short(report.best_at)}"
+    return f"{said} ({report.best_run})" if report.best_run else said
 
 
 SEED_HEADS = ["run", "seed", "last evaluation", "best evaluation", "threshold at", "env steps", "state"]

@@ -1,4 +1,4 @@
-"""How far something is that was started in the background, and waiting for it: runs, groups, trials, searches."""
+"""How far something is that was started in the background, and waiting for it: runs, groups, trials, searches, studies."""
 
 import time
 from collections.abc import Callable
@@ -14,11 +14,13 @@ from rlclinic.runs import status, studies, trials
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment import optimize as searching
+from rlclinic.treatment import sensitivity as varying
 from rlclinic.treatment import trial as trying
 from rlclinic.treatment.optimize_models import Ledger
+from rlclinic.treatment.sensitivity import Sensitivity
 from rlclinic.treatment.trial_models import Trial
 
-Kind = Literal["group", "trial", "optimize"]
+Kind = Literal["group", "trial", "optimize", "sensitivity"]
 LOOK_SECONDS: Final = 0.5
 OUTLOOK_SECONDS: Final = 10.0
 """A forecast reads whole logs: it is made this often while somebody waits."""
@@ -52,6 +54,16 @@ class TrialView(Result):
     """A trial as it ended or stands, with the job that carries it out."""
 
     trial: Trial
+    job: Job | None
+    progress: Progress
+
+
+class SensitivityView(Result):
+    """A sensitivity study as it ended or stands, with the job that carries it out."""
+
+    study: Sensitivity
+    ranking: list[tuple[str, float]]
+    """Settings by how much they matter, the largest effect first."""
     job: Job | None
     progress: Progress
 
@@ -91,14 +103,23 @@ def get_optimize(sid: str = "@last", runs_dir: Path = Path("runs")) -> SearchVie
     )
 
 
+def get_sensitivity(sid: str = "@last", runs_dir: Path = Path("runs")) -> SensitivityView:
+    """A sensitivity study by its id, its job's id, or @last. Nothing is written."""
+    store = Store(runs_dir)
+    study = varying.load(store, _made_by(store, sid))
+    return SensitivityView(study=study, ranking=study.ranking, job=job_models.of(store, study.id), progress=_varied(store, study.id))
+
+
 def get_progress(target: str = "@last", runs_dir: Path = Path("runs"), *, forecast: bool = False) -> Progress:
-    """How a run, group, trial, search or job stands; `forecast` also says whether it is in vain."""
+    """How a run, group, trial, search, study or job stands; `forecast` also says whether it is in vain."""
     store = Store(runs_dir)
     name = _made_by(store, target)
     if (trials.folder(store, name) / trials.TRIAL).exists():
         return _trial(store, name)
     if (studies.folder(store, "optimize", name) / studies.FILES["optimize"]).exists():
         return _search(store, name)
+    if (studies.folder(store, "sensitivity", name) / studies.FILES["sensitivity"]).exists():
+        return _varied(store, name)
     return _group(store, name, forecast)
 
 
@@ -145,8 +166,8 @@ def _group(store: Store, name: str, forecast: bool) -> Progress:
     told = next((event for event in alerts.events(live) if event.kind in ("failed", "doomed")), None)
     state = rows[0].state if len(rows) == 1 else live.state
     job = job_models.of(store, group.id)
-    if state in ("queued", "crashed") and job is not None and job.state in ("crashed", "failed", "stopped"):
-        state = "crashed" if job.state == "crashed" else state
+    if state == "queued" and job is not None and job.state in ("crashed", "failed", "stopped"):
+        state = job.state
     returns = [member.eval_mean if member.eval_mean is not None else member.return_mean for member in rows]
     known = [value for value in returns if value is not None]
     return Progress(
@@ -169,7 +190,7 @@ def _group(store: Store, name: str, forecast: bool) -> Progress:
 
 
 def _why(job: Job | None) -> str | None:
-    return None if job is None or job.live else job.reason
+    return None if job is None or job.state in ("starting", "running") else job.reason
 
 
 def _trial(store: Store, tid: str) -> Progress:
@@ -183,6 +204,11 @@ def _search(store: Store, sid: str) -> Progress:
     return _study(store, sid, "optimize", str(record.get("state", "?")), made, record.get("budget"))
 
 
+def _varied(store: Store, sid: str) -> Progress:
+    study = varying.load(store, sid)
+    return _study(store, sid, "sensitivity", study.state, {sid}, study.max_env_steps)
+
+
 def _study(store: Store, name: str, kind: Kind, state: str, made: set[str], most: int | None) -> Progress:
     """A trial or a search by the runs that it has made so far; what its file says holds, unless its process is gone."""
     runs = [status.read(run.path) for group in store.groups() if trials.trial_of(group) in made for run in group.runs]
@@ -190,6 +216,8 @@ def _study(store: Store, name: str, kind: Kind, state: str, made: set[str], most
     reason = None if job is None else job.reason
     if state == "running" and job is not None and not job.live:
         state, reason = job.state if job.state != "finished" else state, reason or "its process is gone"
+    elif state == "running" and job is not None and job.state == "queued":
+        state = "queued"
     rates = [each.fps for each in runs if each.state == "running" and each.fps]
     return Progress(
         id=name,

@@ -113,6 +113,8 @@ OPERATIONS: Final = (
         "diagnose --probe",
         absent={"mcp": "start_trial tries the changes that tell causes apart", "http": "needs somebody who watches its cost"},
     ),
+    Operation("guides.get_guide", "read", "guide", "get_guide", ("GET /guides/{name}",), "Guide to a question"),
+    Operation("guides.list_guides", "read", "guide --all", http=("GET /guides",), absent={"mcp": "is get_guide() without a question"}),
     Operation("rules.explain_rule", "read", "rules", "explain_rule", ("GET /rules/{id}",), "Explain a check"),
     Operation("rules.list_rules", "read", "rules --family", http=("GET /rules",), absent={"mcp": "is the resource rl://catalog/rules"}),
     Operation("progress.get_trial", "read", "trial --show", "get_trial", ("GET /trials/{id}",), "Trial: verdict"),
@@ -134,13 +136,29 @@ OPERATIONS: Final = (
         ("GET /studies", "GET /studies/optimize/{id}"),
         "Search: result",
     ),
+    Operation(
+        "sensitivity.plan",
+        "read",
+        "sensitivity --dry-run",
+        http=("POST /studies/sensitivity/preview",),
+        absent={"mcp": "is start_sensitivity(dry_run=true)"},
+    ),
+    Operation(
+        "progress.get_sensitivity",
+        "read",
+        "sensitivity --resume",
+        "get_sensitivity",
+        ("GET /studies/sensitivity/{id}",),
+        "Sensitivity: result",
+    ),
     # ── before anything is trained ──
     Operation("lint.lint", "read", "lint", "validate_config", ("POST /config/validate",), "Validate a config"),
     Operation(
         "lint.lint_env",
         "read",
         "lint --env",
-        absent={"mcp": "is describe_environment(examine=true)", "http": "runs the environment's code"},
+        http=("POST /environments/examine",),
+        absent={"mcp": "is describe_environment(examine=true)"},
     ),
     Operation(
         "lint.lint_script",
@@ -156,6 +174,9 @@ OPERATIONS: Final = (
     Operation("jobs.start_training", "start", "train", "start_training", ("POST /trainings",), "Train"),
     Operation("jobs.start_trial", "start", "trial", "start_trial", ("POST /trials",), "Try a change"),
     Operation("jobs.start_optimize", "start", "optimize", "start_optimize", ("POST /studies/optimize",), "Search"),
+    Operation(
+        "jobs.start_sensitivity", "start", "sensitivity", "start_sensitivity", ("POST /studies/sensitivity",), "Which numbers matter"
+    ),
     Operation("acting.evaluate_checkpoint", "start", "evaluate", "evaluate_checkpoint", ("POST /runs/{run}/evaluations",), "Evaluate"),
     # ── changing what runs or is kept ──
     Operation(
@@ -223,13 +244,6 @@ OPERATIONS: Final = (
         "write",
         "regress --save-baseline",
         absent={"mcp": "a gate for CI", "http": "a gate for CI"},
-    ),
-    Operation(
-        "sensitivity.run",
-        "start",
-        "sensitivity",
-        http=("GET /studies/sensitivity/{id}",),
-        absent={"mcp": "start_optimize spends the same env steps on an answer"},
     ),
 )
 

@@ -54,18 +54,35 @@ def svg(found: Sensitivity) -> str:
     """One bar a value: to the left what is better, to the right what is worse; the line across is its interval."""
     rows = ordered(found)
     middle, half = LEFT + (WIDTH - LEFT - RIGHT) / 2, (WIDTH - LEFT - RIGHT) / 2
-    height = 40 + ROW * len(rows)
+    height = 60 + ROW * len(rows)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img"',
         ' font-family="system-ui, sans-serif" font-size="12">',
         f"<title>{html.escape(_title(found))}</title>",
         f'<text x="{middle - 8}" y="16" text-anchor="end" fill="{COLOURS["better"]}">better</text>',
         f'<text x="{middle + 8}" y="16" fill="{COLOURS["worse"]}">worse</text>',
-        f'<line x1="{middle}" y1="22" x2="{middle}" y2="{height - 6}" stroke="#444"/>',
+        f'<line x1="{middle}" y1="22" x2="{middle}" y2="{height - 26}" stroke="#444"/>',
+        *_axis(found, middle, half, height - 8),
     ]
     for place, row in enumerate(rows):
         parts += _bar(found, row, 28 + ROW * place, middle, half)
     return "\n".join([*parts, "</svg>"])
+
+
+def _axis(found: Sensitivity, middle: float, half: float, foot: float) -> list[str]:
+    """How much the ends and the middle of the picture are."""
+    reach = extent(found)
+    steps = found.measure == "steps"
+    texts = [f"{number(math.exp(end), 2)}x" if steps else f"{-end:+.3g}" if end else "0" for end in (-reach, 0.0, reach)]
+    places = (middle - half, middle, middle + half)
+    style = 'text-anchor="middle" fill="#666"'
+    return [f'<text x="{place}" y="{foot}" {style}>{text}</text>' for place, text in zip(places, texts, strict=True)]
+
+
+def shown(found: Sensitivity) -> list[str]:
+    """Settings of which at least one value is shown to make a difference, those that matter most first."""
+    certain = {row.arm.setting for row in found.rows if row.verdict != "no difference seen"}
+    return [setting for setting, _ in found.ranking if setting in certain]
 
 
 def _bar(found: Sensitivity, row: Row, top: float, middle: float, half: float) -> list[str]:
@@ -93,6 +110,15 @@ def _title(found: Sensitivity) -> str:
     return f"{found.env_id}: how much each number of {found.target} matters"
 
 
+def summary(found: Sensitivity) -> str:
+    """What is shown to matter, in a sentence."""
+    names = [setting.partition(".")[2] for setting in shown(found)]
+    if names:
+        return f"shown to matter: {', '.join(names)}"
+    largest = [setting.partition(".")[2] for setting, _ in found.ranking[:3]]
+    return f"nothing is shown to matter with these seeds (largest effects: {', '.join(largest)}; --seeds 8 sees more)"
+
+
 def page(found: Sensitivity) -> str:
     """The study as one HTML file."""
     what = "env steps to the threshold, relative to the config as it is" if found.measure == "steps" else "change of the final return"
@@ -103,6 +129,7 @@ def page(found: Sensitivity) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{html.escape(_title(found))}</title>"
         f"<style>{style}</style></head><body>"
-        f"<h1>{html.escape(_title(found))}</h1><p>{html.escape(what)}, 95 % intervals. {html.escape(size)}; all arms share their seeds.</p>"
+        f"<h1>{html.escape(_title(found))}</h1><p>{html.escape(what)}, 95 % intervals. {html.escape(size)}; all arms share their seeds. "
+        f"Bars: the effect; lines: its interval; grey: the interval includes no effect. {html.escape(summary(found))}.</p>"
         f"{svg(found)}" + (f"<h2>Left out</h2><ul>{skipped}</ul>" if skipped else "") + "</body></html>\n"
     )

@@ -107,7 +107,7 @@ class _Tick:
 
     def __init__(self, launch: local.Launch, group: Group, caught: list[signal.Signals], watch: Watch | None, say: Say) -> None:
         self._launch, self._group, self._caught, self._watch, self._say = launch, group, caught, watch, say
-        self._next, self._pace = 0.0, Pace()
+        self._next, self._pace, self._engine_said = 0.0, Pace(), False
 
     def __call__(self) -> None:
         if len(self._caught) > 1:
@@ -119,6 +119,17 @@ class _Tick:
             self._launch.stop()
         now = time.monotonic()
         if self._watch is not None and now >= self._next:
+            self._say_engine()
             self._watch(self._pace(observe(self._group)))
             # With a thousand runs a look takes a while: never spend more than a tenth of the time on it.
             self._next = time.monotonic() + max(OBSERVE_SECONDS, 9 * (time.monotonic() - now))
+
+    def _say_engine(self) -> None:
+        """What was decided, once it is: only where it was left to be decided."""
+        run = self._group.runs[0]
+        if self._engine_said or "auto" not in (run.config.run.engine, run.config.run.device):
+            return
+        decided = Run(run.path).record.get("engine")  # read anew: it is added when training starts
+        if isinstance(decided, dict):
+            self._engine_said = True
+            self._say(f"engine: {decided.get('kind')} on {decided.get('device')} ({decided.get('why')})")

@@ -97,7 +97,7 @@ def resolve(request: TrialRequest) -> Resolved:
 
 def typed(request: TrialRequest, resolved: Resolved) -> str:
     """The command that asks the same again, but for the seeds."""
-    words = ["rlclinic", "trial", *(request.targets or ([resolved.target] if resolved.target else []))]
+    words = ["rlclinic", "trial", *([resolved.target] if resolved.target else request.targets)]
     words += ["--rx", ",".join(map(str, request.rx))] if request.rx else []
     words += [word for change in request.changes for word in ("--set", change)]
     words += ["--run", request.command] if request.command is not None else []
@@ -210,6 +210,8 @@ def _with_known_task(config: Config) -> Config:
 def _treated(request: TrialRequest) -> Resolved:
     target = request.targets[0] if request.targets else default_target(Store(request.runs_dir))
     side = _side(target, request)
+    # What @last means changes with the next run; evidence and the command to repeat it must not.
+    target = side.name if side.kind in ("group", "run") else target
     base = _config(side)
     resolved = Resolved(arms.control(base), [], described=_described(side, target), target=target)
     if side.kind == "group" and request.targets:

@@ -115,7 +115,8 @@ def decision_text(look: Look, looks: int) -> str:
         parts.append(f"{shown} {side}{abs(z):.2f} {sign} bound {side}{look.bound:.2f}{called}")
     left = looks - look.number
     rest = {0: "", 1: f", look {looks} not needed"}.get(left, f", looks {look.number + 1}–{looks} not needed")
-    ending = f"decided{rest}" if look.decided and left else "the last look" if not left else "not decided yet"
+    done = "decided" if look.calls else "nothing tells the arms apart"
+    ending = f"{done}{rest}" if look.decided and left else "the last look" if not left else "not decided yet"
     return " · ".join(parts) + f": {ending}"
 
 
@@ -280,16 +281,43 @@ def guardrail_text(effect: Effect) -> str:
 
 
 def forecast_text(trial: Trial, effect: Effect) -> str | None:
-    """What was expected of a prescription, and whether it held."""
+    """What was expected of a prescription, whether it held, and that the outcome counts from now on."""
+    cause = (trial.context.get("causes") or {}).get(effect.arm)
+    if not cause or trial.verdict is None:
+        return None
     expected = (trial.context.get("forecasts") or {}).get(effect.arm)
     if not isinstance(expected, dict):
+        return f"there was none; recorded as the first trial of this change for {cause}"
+    in_steps = expected.get("measure") == "steps"
+    seen = _ratio_seen(effect) if in_steps else _gap_closed(trial, effect)
+    said = _forecast(expected["value"], expected["low"], expected["high"], in_steps)
+    ending = f"recorded as trial {expected['trials'] + 1} of this change for {cause}"
+    if seen is None:
+        return f'"{said}": cannot be told from this outcome; {ending}'
+    held = "held" if expected["low"] <= seen <= expected["high"] else "missed"
+    return f'"{said}": {held} ({f"{seen:.2g}x" if in_steps else f"{100 * seen:.0f} %"}); {ending}'
+
+
+def _forecast(value: float, low: float, high: float, in_steps: bool) -> str:
+    if in_steps:
+        return f"{value:.2g}x the steps [{low:.2g}, {high:.2g}]"
+    return f"{100 * value:.0f} % of the gap closed [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def _ratio_seen(effect: Effect) -> float | None:
+    return None if effect.ratio is None else effect.ratio.value if effect.ratio.value is not None else effect.ratio.high
+
+
+def _gap_closed(trial: Trial, effect: Effect) -> float | None:
+    """The share of the way from the control's final return to the threshold; None without a threshold above it."""
+    before, after = (arm.final.value if arm is not None and arm.final is not None else None for arm in (trial.control, _arm(trial, effect)))
+    if before is None or after is None or trial.threshold is None or trial.threshold <= before:
         return None
-    found = effect.ratio if expected.get("measure") == "steps" else None
-    seen = None if found is None else found.value if found.value is not None else found.high
-    said = f"{expected['value']:.2g}x the steps [{expected['low']:.2g}, {expected['high']:.2g}]"
-    if expected.get("measure") != "steps" or seen is None:
-        return None
-    return f'"{said}": {"held" if expected["low"] <= seen <= expected["high"] else f"missed ({seen:.2g}x)"}'
+    return (after - before) / (trial.threshold - before)
+
+
+def _arm(trial: Trial, effect: Effect) -> ArmResult | None:
+    return next((arm for arm in trial.arms if arm.name == effect.arm), None)
 
 
 def used_text(trial: Trial) -> str:

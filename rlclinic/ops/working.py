@@ -1,7 +1,8 @@
 """The process that does a job: `python -m rlclinic.ops.working STORE JOB`.
 
-It belongs to nobody's terminal and to no server. SIGTERM, the job's own limit or the end of the budget make it stop with
-checkpoints; starting the job again goes on from there. Whatever happens, job.json and the ledger say how it ended.
+It belongs to nobody's terminal and to no server, and waits until the jobs before it leave it room. SIGTERM, the job's own
+limit or the end of the budget make it stop with checkpoints; starting the job again goes on from there. Whatever happens, job.json
+and the ledger say how it ended.
 """
 
 import os
@@ -9,24 +10,27 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from rlclinic.errors import RlclinicError
-from rlclinic.ops import budgets, job_models, stopping, trial, trial_words
-from rlclinic.ops import jobs as starting
+from rlclinic.ops import budgets, job_models, job_plans, stopping, trial, trial_words, turns
 from rlclinic.ops import optimize as optimizing
+from rlclinic.ops import sensitivity as studying
 from rlclinic.ops import training as trainings
 from rlclinic.ops.job_models import Job, JobState
 from rlclinic.ops.journal import came_out
 from rlclinic.ops.wording import duration, number
+from rlclinic.runs import ending as ending_of
 from rlclinic.runs import jobs, lock
 from rlclinic.runs.store import Store
 from rlclinic.treatment.study import Interrupted
 
 BEAT_SECONDS = 2.0
+TURN_SECONDS = 1.0
+"""How often a job that waits looks whether it is its turn."""
 
 
 class Ending(NamedTuple):
@@ -39,18 +43,43 @@ class Ending(NamedTuple):
 
 
 def main() -> int:
-    """Do the job that the arguments name."""
+    """Do the job that the arguments name, once it is its turn."""
     store, jid = Store(Path(sys.argv[1])), sys.argv[2]
-    # Whoever started it still writes the process number: after that, this process alone writes the record.
-    with jobs.alone(store):
-        job = job_models.load(store, jid)
-        if job is None:
-            sys.stderr.write(f"there is no job {jid} in {store.root}\n")
-            return 2
-        known = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST}
-        job = job_models.save(store, job.model_copy(update={"state": "running", "started": time.time(), "heartbeat": time.time(), **known}))
-    ending = do(store, job)
+    with stopping.caught_signals() as caught:
+        job = _at_its_turn(store, jid, caught)
+    if job is None:
+        sys.stderr.write(f"there is no job {jid} in {store.root}\n")
+        return 2
+    ending = do(store, job) if job.state == "running" else _given_up(store, job)
     return 0 if ending.state == "finished" else 1
+
+
+def _at_its_turn(store: Store, jid: str, caught: Sequence[object]) -> Job | None:
+    """The job once it may begin, and says so; or as it stood when it was told to stop while it waited. None: there is none."""
+    while True:
+        # Whoever started it still writes the process number: after that, this process alone writes the record.
+        with jobs.alone(store):
+            job = job_models.load(store, jid)
+            if job is None:
+                return None
+            known = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST, "heartbeat": time.time()}
+            job = job.model_copy(update=known)
+            waits_for = turns.ahead(store, job)
+            if not waits_for and not caught:
+                return job_models.save(store, job.model_copy(update={"state": "running", "started": time.time(), "reason": None}))
+            job = job_models.save(store, job.model_copy(update={"state": "queued", "reason": turns.told(waits_for)}))
+        if caught or _time_is_over(store, job):
+            return job
+        time.sleep(TURN_SECONDS)
+
+
+def _given_up(store: Store, job: Job) -> Ending:
+    """Stopped while it waited: nothing was trained, and starting it again puts it back in the queue."""
+    ending = Ending("stopped", None, "stopped before it began", _time_is_over(store, job) or "stopped before it began")
+    for run in job.runs:
+        ending_of.close(store.root / run, "stopped", "stopped before it began")
+    _close(store, job, ending)
+    return ending
 
 
 def do(store: Store, job: Job) -> Ending:
@@ -100,14 +129,15 @@ class _Beat:
         limit = self._job.max_wall_seconds
         if limit is not None and time.time() - (self._job.started or time.time()) > limit:
             return f"its {duration(limit)} are over"
-        if self._job.by.budgeted:
-            left = budgets.standing(self._store).left_wall_seconds
-            if left is not None and left <= 0:
-                return "the time that a person allowed is over"
-        return None
+        return _time_is_over(self._store, self._job)
 
     def stop(self) -> None:
         self._over.set()
+
+
+def _time_is_over(store: Store, job: Job) -> str | None:
+    left = budgets.standing(store).left_wall_seconds if job.by.budgeted else None
+    return "the time that a person allowed is over" if left is not None and left <= 0 else None
 
 
 @contextmanager
@@ -126,7 +156,7 @@ def _beating(store: Store, job: Job) -> Iterator[_Beat]:
 
 
 def _train(store: Store, job: Job) -> Ending:
-    plan, group, runs = starting.resumed_plan(job, store)
+    plan, group, runs = job_plans.resumed_plan(job, store)
     # Nothing is left to train where the process was killed while it reported.
     result = trainings.carry_out(plan, group, runs) if runs else trainings.reported(plan, group, group.runs)
     if result.signal is not None:
@@ -165,7 +195,17 @@ def _search(store: Store, job: Job) -> Ending:
     return Ending("finished", result.ledger.verdict, f"{result.ledger.id} {result.ledger.verdict}: {changes}")
 
 
-_WORK = {"training": _train, "trial": _try, "optimize": _search}
+def _vary(store: Store, job: Job) -> Ending:
+    with stopping.caught_signals() as caught:
+        try:
+            result = studying.resume(str(job.refers), store.root, stop=lambda: bool(caught))
+        except Interrupted as error:
+            return Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
+    most = ", ".join(f"{name.partition('.')[2]} {number(size)}" for name, size in result.ranking[:3])
+    return Ending("finished", None, f"{result.study.id} matters most: {most or 'nothing that could be told'}")
+
+
+_WORK = {"training": _train, "trial": _try, "optimize": _search, "sensitivity": _vary}
 
 
 if __name__ == "__main__":

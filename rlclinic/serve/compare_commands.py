@@ -114,6 +114,8 @@ def regress(
             say=view.say,
             confirm=None if yes or not console.is_attended() else console.confirm,
         )
+    if result.groups:
+        console.audit_start(runs_dir, "regress", candidate, groups=result.groups)
     console.print_json(result) if as_json else compare_text.print_regression(result)
     if result.signal is not None:
         raise typer.Exit(143 if result.signal == "SIGTERM" else 130)

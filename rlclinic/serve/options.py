@@ -76,7 +76,7 @@ InitFrom = Annotated[str | None, typer.Option(metavar="RUN", help="Start from a 
 EnvWorkers = Annotated[int | None, typer.Option(min=0, help="Processes that step Gymnasium environments.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or auto.")]
 Engine = Annotated[str | None, typer.Option(help="auto, eager, compiled or captured (eager; on a GPU auto).")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads per process (1).")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads per process (1; idle cores for large networks).")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes at a time (one per core).")]
 Detach = Annotated[bool, typer.Option("--detach", help="Return at once; training outlives this terminal.")]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard event files.")]

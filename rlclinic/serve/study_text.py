@@ -85,9 +85,8 @@ def print_sensitivity(result: "SensitivityReport") -> None:
             print_lines([""])
         setting = row.arm.setting
         print_lines([f"{name:<24}{left}│{right}  {tornado.said(study, row)}{reached}"])
-    matter = [name.partition(".")[2] for name, _ in result.ranking[:3]]
     legend = "█ the interval excludes no effect, ░ it does not"
-    print_lines(["", f"matters most: {', '.join(matter)} · {legend} · {short(study.used_env_steps)} env steps"])
+    print_lines(["", tornado.summary(study), f"{legend} · {short(study.used_env_steps)} env steps"])
     print_lines([f"report    {result.files[0]}"])
 
 

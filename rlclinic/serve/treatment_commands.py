@@ -86,6 +86,7 @@ def sensitivity(
             if planned is None:
                 result = operation.resume(resume or "@last", runs_dir, watch=watch, stop=lambda: bool(caught), cores=jobs)
             else:
+                console.audit_start(runs_dir, "sensitivity", target, max_env_steps=planned.max_env_steps)
                 result = operation.run(planned, runs_dir, watch=watch, stop=lambda: bool(caught), cores=jobs)
         except Interrupted as error:
             typer.echo(f"{error}\n  Go on: rlclinic sensitivity --resume @last", err=True)
@@ -172,6 +173,7 @@ def probe_after(target: str, runs_dir: Path, *, yes: bool = False, as_json: bool
         if as_json:
             console.print_json(planned)
         return
+    console.audit_start(runs_dir, "probe", target)
     with caught_signals() as caught:
         try:
             result = operation.run(planned, runs_dir, watch=None if as_json else study_text.Watch(), stop=lambda: bool(caught))

@@ -198,3 +198,10 @@ def test_a_spike_is_cut_off_and_a_fall_from_the_start_is_not() -> None:
 
     assert top(calm) == "1"
     assert float(top(spiked)) < 1
+
+
+def test_a_foreign_log_has_no_best_run_to_name() -> None:
+    said, found = both("cp-lr-x100")
+    text = pages.markdown(said.model_copy(update={"best_run": None}), found)
+    assert re.search(r"best evaluation \| \S+ at \S+ \|", text)
+    assert "None" not in text.split("## 2.")[0]

@@ -14,7 +14,7 @@ import pytest
 
 from rlclinic.config import Config
 from rlclinic.errors import UsageError
-from rlclinic.ops import acting, budgets, job_models, jobs, journal, morning, progress, working
+from rlclinic.ops import acting, budgets, job_models, job_plans, jobs, journal, morning, progress, turns, working
 from rlclinic.ops.journal import Caller
 from rlclinic.ops.plans import TrainRequest
 from rlclinic.runs import jobs as files
@@ -132,7 +132,7 @@ def test_two_starts_cannot_both_take_the_rest_of_the_budget(root: Path, processe
 def test_a_kill_between_the_record_and_its_runs_is_made_good_by_the_next_call(
     root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs.trainings, "create_group", lambda plan: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(job_plans.trainings, "create_group", lambda plan: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         jobs.start_training(training(root), idempotency_key="once")
     monkeypatch.undo()
@@ -404,3 +404,102 @@ def test_a_damaged_job_does_not_hide_the_others(root: Path, processes: Processes
         ledger.write("half a li")
     assert [each.id for each in jobs.list_jobs(root).jobs] == [job.id]
     assert journal.get_ledger(root).total == 1
+
+
+# ── sensitivity ──
+
+
+def test_a_sensitivity_study_is_started_carried_out_and_paid_for(root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, learns)
+    budgets.set_budget(root, env_steps=1_000_000)
+    asked = job_plans.SensitivityRequest(
+        target="CartPole-v1:ppo_zoo", only=["learning_rate"], seeds=2, changes=["run.max_env_steps=2000"], runs_dir=root
+    )
+    job = jobs.start_sensitivity(asked, by=AGENT, hypothesis="the rate decides")
+    assert job.max_env_steps == 5 * 2 * WHOLE
+    assert progress.get_progress(str(job.refers), root).kind == "sensitivity"
+    working.do(Store(root), job)
+    found = progress.get_sensitivity(job.id, root)
+    assert (found.progress.state, [setting for setting, _ in found.ranking]) == ("finished", ["algo.learning_rate"])
+    assert budgets.get_budget(root).used_env_steps == found.study.used_env_steps > 0
+    assert "matters most: learning_rate" in str(journal.get_ledger(root).entries[0].outcome)
+
+
+# ── turns ──
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs.machine, "usable_cores", lambda: 2)
+    monkeypatch.setattr(jobs.machine, "has_gpu", lambda: False)
+
+
+def running(root: Path, job: job_models.Job) -> None:
+    job_models.save(Store(root), job.model_copy(update={"state": "running", "started": time.time()}))
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_what_has_no_room_waits_its_turn_and_says_for_whom(root: Path, processes: Processes) -> None:
+    small = [training(root, seed=seed).model_copy(update={"seeds": 1}) for seed in (0, 10, 20)]
+    first, second = jobs.start_training(small[0]), jobs.start_training(small[1])
+    running(root, first)
+    running(root, second)
+    third = jobs.start_training(small[2])
+    assert (first.cores, second.state, third.state) == (1, "starting", "queued")
+    assert third.reason == f"waits for training {first.refers}, training {second.refers}: the cores of this machine are taken"
+    now = progress.get_progress(str(third.refers), root)
+    assert (now.state, now.done, now.reason) == ("queued", False, third.reason)
+    kill(root, first)
+    assert not turns.ahead(Store(root), third)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_nobody_overtakes(root: Path, processes: Processes) -> None:
+    first = jobs.start_training(training(root, seed=0).model_copy(update={"seeds": 1}))
+    running(root, first)
+    large = jobs.start_training(training(root, seed=10))
+    small = jobs.start_training(training(root, seed=20).model_copy(update={"seeds": 1}))
+    assert [each.id for each in turns.ahead(Store(root), large)] == [first.id]
+    assert [each.id for each in turns.ahead(Store(root), small)] == [first.id, large.id]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_job_begins_by_itself_when_the_one_before_it_ends(root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(root)
+    first, second = jobs.start_training(training(root)), jobs.start_training(training(root, seed=10))
+    running(root, first)
+    looks: list[str] = []
+
+    def look(_: float) -> None:
+        waits = job_models.load(store, second.id)
+        assert waits is not None
+        looks.append(waits.state)
+        if len(looks) == 3:
+            job_models.save(store, first.model_copy(update={"state": "finished"}))
+
+    monkeypatch.setattr(working.time, "sleep", look)
+    begun = working._at_its_turn(store, second.id, [])
+    assert looks == ["queued"] * 3
+    assert begun is not None
+    assert (begun.state, begun.reason) == ("running", None)
+    # Waiting is not working: it costs nothing of the time that was allowed.
+    assert begun.wall_seconds < 1
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_job_that_is_stopped_while_it_waits_trains_nothing_and_can_be_started_again(
+    root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(root)
+    first, second = jobs.start_training(training(root)), jobs.start_training(training(root, seed=10), idempotency_key="later")
+    running(root, first)
+    told: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: told.append(number))
+    assert acting.stop_training(str(second.refers), root).job == second.id
+    waits = working._at_its_turn(store, second.id, told)
+    assert waits is not None
+    working._given_up(store, waits)
+    now = progress.get_progress(str(second.refers), root)
+    assert (now.state, now.done, now.reason, now.env_steps) == ("stopped", True, "stopped before it began", 0)
+    assert journal.get_ledger(root).entries[0].outcome == "stopped before it began"
+    assert jobs.start_training(training(root, seed=10), idempotency_key="later").state == "queued"

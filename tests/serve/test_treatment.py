@@ -133,3 +133,16 @@ def test_a_probe_is_not_made_where_the_cause_is_clear(monkeypatch):
     assert result.exit_code == 0
     assert "PROBE  no experiment is needed" in result.stdout
     assert json.loads(rlclinic("diagnose", group, "--probe", "--json").stdout)["experiment"] is None
+
+
+def test_every_start_at_a_terminal_is_in_the_audit_log(monkeypatch):
+    from rlclinic.ops.journal import audit_log
+
+    group = sick_group(monkeypatch)
+    short = ["--set", "run.max_env_steps=2000", "--yes", "--quiet"]
+    assert rlclinic("sensitivity", group, "--only", "gamma", "--seeds", "2", "--factors", "2", *short).exit_code == 0
+    # Against a config that was never trained: its runs are made for the comparison.
+    judged = rlclinic("regress", group, "CartPole-v1:ppo_zoo", "--looks", "2", *short)
+    assert judged.exit_code in (0, 6), judged.output
+    told = [(line.about["kind"], line.face) for line in audit_log(Path("runs")).lines if line.action == "start"]
+    assert told == [("regress", "cli"), ("sensitivity", "cli")]

@@ -7,25 +7,41 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.errors import NotFound
-from rlclinic.ops import budgets, catalog, comparing, history, job_models, jobs, journal, lint, machine, morning, progress, rules, trial
+from rlclinic.ops import (
+    budgets,
+    catalog,
+    comparing,
+    guides,
+    history,
+    job_models,
+    jobs,
+    journal,
+    lint,
+    machine,
+    morning,
+    progress,
+    rules,
+    trial,
+    turns,
+)
 from rlclinic.ops.budgets import Budget
 from rlclinic.ops.comparing import Comparison
+from rlclinic.ops.guides import GuideList, GuidePage
 from rlclinic.ops.history import EnvironmentHistory
 from rlclinic.ops.job_models import Job, JobList
 from rlclinic.ops.journal import AuditLog, Ledger
-from rlclinic.ops.lint import LintReport
+from rlclinic.ops.lint import EnvLintReport, LintReport
 from rlclinic.ops.morning import MorningReport
 from rlclinic.ops.outcomes import ConfigView, Diagnostics, EnvironmentList
-from rlclinic.ops.progress import SearchView, TrialView
+from rlclinic.ops.progress import SearchView, SensitivityView, TrialView
 from rlclinic.ops.results import Part, Result
 from rlclinic.ops.rules import RuleList, RulePage
-from rlclinic.ops.sensitivity import SensitivityReport
 from rlclinic.ops.trial import TrialList
 from rlclinic.runs import fields, studies
 from rlclinic.runs.store import Store
 from rlclinic.serve.http import requests
 from rlclinic.serve.http.context import Here, find, tagged
-from rlclinic.treatment import sensitivity as studying
+from rlclinic.serve.http.requests import ExamineBody
 
 router = APIRouter(prefix="/api/v1")
 
@@ -76,8 +92,12 @@ class ConfigBody(BaseModel):
 @router.get("/trials", response_model=TrialList, tags=["trials"])
 async def list_trials(request: Request, here: Here) -> Response:
     """Trials, newest first."""
-    found: Any = await run_in_threadpool(trial.list_trials, here.root)
-    return tagged(request, found)
+
+    def listed() -> TrialList:
+        waiting, found = turns.waiting(here.store), trial.list_trials(here.root)
+        return TrialList(trials=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in found.trials])
+
+    return tagged(request, await run_in_threadpool(listed))
 
 
 @router.get("/trials/{id}", response_model=TrialView, tags=["trials"])
@@ -91,16 +111,23 @@ async def get_trial(request: Request, here: Here, id: Id) -> Response:
 def list_studies(request: Request, here: Here) -> Response:
     """Searches and sensitivity studies, newest first."""
     kinds: tuple[StudyKind, ...] = ("optimize", "sensitivity")
-    found = [_study_row(here.store, kind, id) for kind in kinds for id in studies.ids(here.store, kind)]
+    waiting = turns.waiting(here.store)
+    found = [_study_row(here.store, kind, id, id in waiting) for kind in kinds for id in studies.ids(here.store, kind)]
     return tagged(request, StudyList(studies=sorted(found, key=lambda row: -row.created)))
 
 
-def _study_row(store: Store, kind: StudyKind, id: str) -> StudyRow:
+def _study_row(store: Store, kind: StudyKind, id: str, waits: bool) -> StudyRow:
     about = studies.read(store, kind, id)
     texts = {name: fields.text(about.get(name)) or "?" for name in ("target", "env_id", "algo", "state")}
     created = fields.real(about.get("created")) or 0.0
     return StudyRow(
-        id=id, kind=kind, target=texts["target"], env=texts["env_id"], algo=texts["algo"], state=texts["state"], created=created
+        id=id,
+        kind=kind,
+        target=texts["target"],
+        env=texts["env_id"],
+        algo=texts["algo"],
+        state="queued" if waits else texts["state"],
+        created=created,
     )
 
 
@@ -111,11 +138,11 @@ async def get_optimize(request: Request, here: Here, id: Id) -> Response:
     return tagged(request, found)
 
 
-@router.get("/studies/sensitivity/{id}", response_model=SensitivityReport, tags=["studies"])
-def get_sensitivity(request: Request, here: Here, id: Id) -> Response:
-    """A sensitivity study: what each number of a config does."""
-    study = studying.load(here.store, id)
-    return tagged(request, SensitivityReport(study=study, ranking=study.ranking, files=[]))
+@router.get("/studies/sensitivity/{id}", response_model=SensitivityView, tags=["studies"])
+async def get_sensitivity(request: Request, here: Here, id: Id) -> Response:
+    """A sensitivity study: what each number of a config does, or how far it is."""
+    found: Any = await run_in_threadpool(progress.get_sensitivity, id, here.root)
+    return tagged(request, found)
 
 
 # ── comparing ──
@@ -154,6 +181,27 @@ def list_rules(request: Request, family: Annotated[str | None, Query(max_length=
 def get_rule(request: Request, id: Annotated[str, Path(max_length=80)]) -> Response:
     """A rule: why it matters, what it needs, thresholds, an example, references."""
     return tagged(request, rules.explain_rule(id))
+
+
+@router.get("/guides", response_model=GuideList, tags=["catalogue"])
+def list_guides(request: Request) -> Response:
+    """Questions that people bring, and what answers them here."""
+    return tagged(request, guides.list_guides())
+
+
+@router.get("/guides/{name}", response_model=GuidePage, tags=["catalogue"])
+def get_guide(request: Request, name: Annotated[str, Path(max_length=300)]) -> Response:
+    """One question: what to type, call or open, the steps, what cannot be told, and where it is known from."""
+    return tagged(request, guides.get_guide(name))
+
+
+@router.post("/environments/examine", response_model=EnvLintReport, tags=["catalogue"])
+async def examine_environment(here: Here, body: ExamineBody) -> EnvLintReport:
+    """Step a registered environment for some seconds, in a process of its own: spaces, rewards, ends, what simple actions return."""
+    env = requests.registered(here.store, body.env)
+    async with here.examining:
+        found: EnvLintReport = await run_in_threadpool(lambda: lint.lint_env(env, seconds=body.seconds))
+    return found
 
 
 @router.get("/environments", response_model=EnvironmentList, tags=["catalogue"])

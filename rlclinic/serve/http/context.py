@@ -1,27 +1,25 @@
 """What the routes share: the store, the index, kept answers, and finding what a request names without leaving the store."""
 
-import os
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Depends, Request, Response
 from pydantic import BaseModel
 
-from rlclinic.errors import NotFound
 from rlclinic.ops.journal import Caller
 from rlclinic.runs import fingerprint, selector
 from rlclinic.runs.index import Index
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
+from rlclinic.serve.confined import inside
 from rlclinic.serve.http import answers
 from rlclinic.serve.http.peers import PeerTable
 from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.tokens import Principal, Tokens
 from rlclinic.serve.http.watching import Watch
-
-Owner = TypeVar("Owner", Run, Group)
 
 SELECTOR: Final = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
 """An id, a unique beginning, or @last, @last~1, @best, @running. No path is one."""
@@ -38,6 +36,8 @@ class Context:
     answers: answers.Answers
     watch: Watch
     peers: PeerTable
+    examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """One environment is looked at at a time: each keeps a core busy."""
 
     @property
     def root(self) -> Path:
@@ -64,14 +64,14 @@ By = Annotated[Caller, Depends(caller_of)]
 
 def find_run(here: Context, text: str) -> Run:
     """The run that a request names, if its folder and all in it lie in the store."""
-    return _inside(here, here.store.run(_checked(text)))
+    return inside(here.store, here.store.run(_checked(text)))
 
 
 def find_group(here: Context, text: str) -> Group:
     """The group that a request names (or that the named run belongs to), with its runs, all of it in the store."""
-    group = _inside(here, here.store.group(_checked(text)))
+    group = inside(here.store, here.store.group(_checked(text)))
     for run in group.runs:
-        _inside(here, run)
+        inside(here.store, run)
     return group
 
 
@@ -80,24 +80,12 @@ def find(here: Context, text: str) -> Run | Group:
     found = here.store.resolve(_checked(text))
     if isinstance(found, Group):
         return find_group(here, found.id)
-    return _inside(here, found.run if isinstance(found, Checkpoint) else found)
+    return inside(here.store, found.run if isinstance(found, Checkpoint) else found)
 
 
 def _checked(text: str) -> str:
     selector.parse(text)
     return text
-
-
-def _inside(here: Context, owner: Owner) -> Owner:
-    """NotFound if the folder is a link, or holds one, that leads out of the store: what it points at is not a run's."""
-    root = here.root.resolve()
-    links = [owner.path] if owner.path.is_symlink() else []
-    with os.scandir(owner.path) as entries:
-        links += [Path(entry.path) for entry in entries if entry.is_symlink()]
-    out = next((link for link in links if not link.resolve().is_relative_to(root)), None)
-    if out is not None:
-        raise NotFound(f"{owner.id} holds a link that leads out of the store ({out.name}): it is not followed.\n  rlclinic runs list")
-    return owner
 
 
 # ── answering ──

@@ -6,11 +6,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from rlclinic.config import files
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.catalog import show_config
 from rlclinic.runs import selector
 from rlclinic.runs.record import Checkpoint
 from rlclinic.runs.store import Store
+from rlclinic.serve.confined import names_file
 from rlclinic.treatment.optimize_models import Outcome as SearchOutcome
 from rlclinic.treatment.trial_models import Outcome
 
@@ -78,6 +80,22 @@ class OptimizeBody(Body):
     hypothesis: str = Field("", max_length=2_000)
 
 
+class SensitivityBody(Body):
+    """A study of how much each number of a config matters."""
+
+    target: str = Field("@last", max_length=200)
+    seeds: int = Field(4, ge=2, le=64)
+    factors: list[Annotated[float, Field(gt=1, le=100)]] = Field([2.0, 4.0], min_length=1, max_length=4)
+    """Each number is multiplied and divided by these."""
+    only: list[Annotated[str, StringConstraints(max_length=100)]] = Field([], max_length=50)
+    """Settings to vary; none: all numbers of the algorithm."""
+    shapes: bool = False
+    """Also the sizes of batches and rollouts."""
+    changes: Changes = []
+    resume: str | None = Field(None, max_length=64)
+    hypothesis: str = Field("", max_length=2_000)
+
+
 class AdjustBody(Body):
     """Numbers to change while a run trains."""
 
@@ -110,6 +128,14 @@ class EvaluateBody(Body):
     """Sample actions as in training, instead of the most likely ones."""
 
 
+class ExamineBody(Body):
+    """Which environment to look at, and for how long."""
+
+    env: str = Field(min_length=1, max_length=100)
+    """The id of a registered one: its code is run."""
+    seconds: float = Field(8.0, ge=4, le=30)
+
+
 class FilmBody(Body):
     """What to record."""
 
@@ -119,7 +145,7 @@ class FilmBody(Body):
 
 def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> str:
     """A reference that names a config, an environment or a run; never a file, a revision, or code that nobody has run here yet."""
-    if ref.startswith((".", "/", "~", "git:")) or ".." in ref or "\\" in ref or Path(ref).suffix in (".yaml", ".yml"):
+    if names_file(ref):
         raise _file(ref)
     stored = _in_store(store, ref)
     if stored is None and Path(ref).exists():
@@ -132,6 +158,15 @@ def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> s
     if any(after["env"].get(key) != before["env"].get(key) for key in ("id", "wrappers")):
         raise _code(str(after["env"].get("id")))
     return ref
+
+
+def registered(store: Store, env_id: str) -> str:
+    """An environment that this installation knows by its id: whatever else a request names would choose what code is run."""
+    if names_file(env_id) or ":" in env_id or Path(env_id).exists():
+        raise _code(env_id)
+    safe(store, env_id)
+    files.check_environment(env_id)
+    return env_id
 
 
 def _in_store(store: Store, ref: str) -> str | None:

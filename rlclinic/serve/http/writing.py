@@ -5,17 +5,18 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops import acting, browse, jobs, trial
+from rlclinic.ops import acting, browse, jobs, sensitivity, trial
 from rlclinic.ops.acting import Stopped
 from rlclinic.ops.adopt import Adopted
 from rlclinic.ops.browse import NotesView
 from rlclinic.ops.job_models import Job
-from rlclinic.ops.jobs import OptimizeRequest, TrialStart
+from rlclinic.ops.job_plans import OptimizeRequest, SensitivityRequest, TrialStart
 from rlclinic.ops.journal import Caller, audit
 from rlclinic.ops.outcomes import Requested
 from rlclinic.ops.plans import TrainRequest
 from rlclinic.ops.results import Removed
 from rlclinic.ops.runs import remove_runs
+from rlclinic.ops.sensitivity import SensitivityPlan
 from rlclinic.ops.trial import Preview
 from rlclinic.ops.trial_arms import TrialRequest
 from rlclinic.runs.store import Store
@@ -23,7 +24,8 @@ from rlclinic.serve.http import requests
 from rlclinic.serve.http.catalog import Id
 from rlclinic.serve.http.context import By, Context, Here, find_group, find_run
 from rlclinic.serve.http.reading import Named
-from rlclinic.serve.http.requests import AdjustBody, AdoptBody, NotesBody, OptimizeBody, TrainBody, TrialBody
+from rlclinic.serve.http.requests import AdjustBody, AdoptBody, NotesBody, OptimizeBody, SensitivityBody, TrainBody, TrialBody
+from rlclinic.treatment.sensitivity import Scope
 
 router = APIRouter(prefix="/api/v1")
 
@@ -65,6 +67,24 @@ def start_optimize(response: Response, here: Here, by: By, body: OptimizeBody, o
         requests.safe(here.store, body.target, body.changes)
     asked = OptimizeRequest(**body.model_dump(exclude={"hypothesis"}), runs_dir=here.root)
     return _started(here, response, jobs.start_optimize(asked, by=by, idempotency_key=once, hypothesis=body.hypothesis))
+
+
+@router.post("/studies/sensitivity", response_model=Job, status_code=202, tags=["studies"])
+def start_sensitivity(response: Response, here: Here, by: By, body: SensitivityBody, once: Once = None) -> Job:
+    """Vary every number of a config in the background. The job names the study at once."""
+    if body.resume is None:
+        requests.safe(here.store, body.target, body.changes)
+    asked = SensitivityRequest(**body.model_dump(exclude={"hypothesis"}), runs_dir=here.root)
+    return _started(here, response, jobs.start_sensitivity(asked, by=by, idempotency_key=once, hypothesis=body.hypothesis))
+
+
+@router.post("/studies/sensitivity/preview", response_model=SensitivityPlan, tags=["studies"])
+async def preview_sensitivity(here: Here, body: SensitivityBody) -> SensitivityPlan:
+    """What a study would train and cost. Nothing is started."""
+    requests.safe(here.store, body.target, body.changes)
+    scope = Scope(body.factors, body.seeds, body.only, body.shapes)
+    found: SensitivityPlan = await run_in_threadpool(sensitivity.plan, body.target, here.root, scope, body.changes)
+    return found
 
 
 def _check_training(store: Store, body: TrainBody) -> None:

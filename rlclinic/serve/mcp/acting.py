@@ -6,8 +6,9 @@ from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from rlclinic.ops import acting, jobs
+from rlclinic.ops import acting, jobs, sensitivity
 from rlclinic.ops import trial as trials
+from rlclinic.ops.job_plans import OptimizeRequest, SensitivityRequest, TrialStart
 from rlclinic.ops.journal import Caller
 from rlclinic.ops.plans import TrainRequest
 from rlclinic.ops.trial_arms import TrialRequest
@@ -19,6 +20,7 @@ from rlclinic.serve.mcp.answers import answer, clip, spoken
 from rlclinic.serve.mcp.reading import RunId, Threshold
 from rlclinic.serve.mcp.settings import Settings
 from rlclinic.treatment.optimize_models import Outcome as Goal
+from rlclinic.treatment.sensitivity import Scope
 from rlclinic.treatment.trial_models import Outcome
 
 Ctx = Context | None
@@ -95,7 +97,7 @@ class Acting:
         if dry_run:
             preview = trials.plan_trial(request)
             return answer(study_text.preview(preview), preview.model_dump(mode="json", exclude={"plan", "schema_version"}))
-        start = jobs.TrialStart(**request.model_dump(), resume=resume)
+        start = TrialStart(**request.model_dump(), resume=resume)
         job = jobs.start_trial(
             start, by=self._by(ctx), idempotency_key=idempotency_key, hypothesis=hypothesis, max_wall_seconds=max_wall_seconds
         )
@@ -118,15 +120,43 @@ class Acting:
         changes = as_changes(overrides)
         wanted: dict[str, Any] = {"budget": budget_env_steps, "outcome": outcome, "run_env_steps": run_env_steps, "changes": changes}
         wanted |= {} if resume else {"target": self.settings.config(run_id, changes, self.store)}
-        request = jobs.OptimizeRequest(**({"resume": resume} if resume else wanted), runs_dir=self.root)
+        request = OptimizeRequest(**({"resume": resume} if resume else wanted), runs_dir=self.root)
         job = jobs.start_optimize(
             request, by=self._by(ctx), idempotency_key=idempotency_key, hypothesis=hypothesis, max_wall_seconds=max_wall_seconds
         )
         return answer(study_text.job(job), {**study_text.job_data(job), "search_id": job.refers})
 
+    def start_sensitivity(
+        self,
+        run_id: Annotated[str, Field(description="Group whose config is varied, or ENV:VARIANT.")] = "@last",
+        only: Annotated[list[str] | None, Field(description="Numbers to vary; none: all of the algorithm's.")] = None,
+        seeds: Annotated[int, Field(ge=2, le=64, description="Of every config.")] = 4,
+        factors: Annotated[list[float] | None, Field(description="Times and divided by these; 2 and 4.")] = None,
+        overrides: Overrides = None,
+        resume: Annotated[str | None, Field(description="Study to go on with.")] = None,
+        dry_run: Annotated[bool, Field(description="Say what it costs; start nothing.")] = False,
+        hypothesis: Why = "",
+        idempotency_key: Key = None,
+        max_wall_seconds: Wall = None,
+        ctx: Ctx = None,
+    ) -> CallToolResult:
+        """Which numbers of a config matter? Each times and divided, on shared seeds, in the background. Then wait_for_run."""
+        changes = as_changes(overrides)
+        wanted: dict[str, Any] = {"only": only or [], "seeds": seeds, "changes": changes} | ({"factors": factors} if factors else {})
+        wanted |= {} if resume else {"target": self.settings.config(run_id, changes, self.store)}
+        request = SensitivityRequest(**({"resume": resume} if resume else wanted), runs_dir=self.root)
+        if dry_run:
+            scope = Scope(request.factors, request.seeds, request.only)
+            planned = sensitivity.plan(request.target, self.root, scope, request.changes)
+            return answer(study_text.variations(planned), {"runs": planned.runs, "max_env_steps": planned.max_env_steps})
+        job = jobs.start_sensitivity(
+            request, by=self._by(ctx), idempotency_key=idempotency_key, hypothesis=hypothesis, max_wall_seconds=max_wall_seconds
+        )
+        return answer(study_text.job(job), {**study_text.job_data(job), "study_id": job.refers})
+
     def stop_training(
         self,
-        run_id: Annotated[str, Field(description="Run, group, trial, search or job; @running stops everything that trains.")],
+        run_id: Annotated[str, Field(description="Run, group, trial, search, study or job; @running stops everything that trains.")],
         ctx: Ctx = None,
     ) -> CallToolResult:
         """Ask it to write checkpoints and stop; it can be taken up again."""

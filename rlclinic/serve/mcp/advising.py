@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rlclinic import ops
 from rlclinic.errors import ConfigError, NotFound
-from rlclinic.ops import morning, plots, progress
+from rlclinic.ops import guides, morning, plots, progress
 from rlclinic.runs.store import Store
 from rlclinic.serve.mcp import study_text
 from rlclinic.serve.mcp.answers import answer, clip, spoken
@@ -58,9 +58,16 @@ class Advising:
         found = progress.get_optimize(search_id, self.root)
         return answer(study_text.search(found), study_text.search_data(found))
 
+    def get_sensitivity(
+        self, study_id: Annotated[str, Field(description="Study or job id; @last is the newest.")] = "@last"
+    ) -> CallToolResult:
+        """How much each number of a config matters, the most first, with intervals; or how far the study is."""
+        found = progress.get_sensitivity(study_id, self.root)
+        return answer(study_text.sensitivity(found), study_text.sensitivity_data(found))
+
     async def wait_for_run(
         self,
-        run_id: Annotated[str, Field(description="Run, group, trial, search or job id; @last, @running.")] = "@last",
+        run_id: Annotated[str, Field(description="Run, group, trial, search, study or job id; @last, @running.")] = "@last",
         timeout_s: Annotated[float, Field(ge=0, le=600, description="Seconds to wait at most.")] = 50.0,
         past_alerts: Annotated[bool, Field(description="Wait on, although a run failed or is forecast to be in vain.")] = False,
         ctx: Context | None = None,
@@ -128,6 +135,16 @@ class Advising:
 
         page = explain_rule(rule)
         return answer(study_text.rule(page), page.model_dump(mode="json", exclude={"text", "schema_version"}))
+
+    def get_guide(
+        self, question: Annotated[str, Field(max_length=300, description="Name, number or words of it; empty: all of them.")] = ""
+    ) -> CallToolResult:
+        """Which tools answer a question, also one that no run can (offline RL, DAgger, rewards, is RL needed); what cannot be told."""
+        if not question.strip():
+            listed = guides.list_guides().guides
+            return answer(study_text.guides(listed), {"guides": [{"name": each.name, "question": each.question} for each in listed]})
+        page = guides.get_guide(question)
+        return answer(study_text.guide(page), page.model_dump(mode="json", exclude={"schema_version"}))
 
     def get_plot(
         self,

@@ -14,9 +14,13 @@ from pydantic import BaseModel
 
 from rlclinic.errors import RlclinicError
 from rlclinic.ops.blocks import clean
+from rlclinic.runs.store import Store
+from rlclinic.serve.confined import check_named
 
 LONGEST: Final = 12_000
 """Characters of any answer: far below what clients cut at, and what is left out is said."""
+NAMES: Final = frozenset({"run_id", "run_ids", "config_id", "resume"})
+"""Arguments that name runs and groups."""
 _NAME: Final = r"([^\s;,()]+)"
 # What people type, and what a tool is called with. The order matters: longer commands first.
 _CALLS: Final = tuple(
@@ -98,6 +102,32 @@ def told(tool: Callable[..., Any]) -> Callable[..., Any]:
             return tool(*args, **kwargs)
         except RlclinicError as error:
             raise ToolError(spoken(str(error))) from error
+
+    return calling
+
+
+def confined(tool: Callable[..., Any], store: Store) -> Callable[..., Any]:
+    """The tool for callers from elsewhere: a run or group that it is asked about must lie in the store, links and all."""
+
+    def check(kwargs: Mapping[str, Any]) -> None:
+        for key, value in kwargs.items():
+            for name in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+                if key in NAMES and isinstance(name, str):
+                    check_named(store, name)
+
+    if inspect.iscoroutinefunction(tool):
+
+        @functools.wraps(tool)
+        async def waiting(**kwargs: Any) -> Any:
+            check(kwargs)
+            return await tool(**kwargs)
+
+        return waiting
+
+    @functools.wraps(tool)
+    def calling(**kwargs: Any) -> Any:
+        check(kwargs)
+        return tool(**kwargs)
 
     return calling
 

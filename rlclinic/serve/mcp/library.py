@@ -14,14 +14,15 @@ from rlclinic.ops.rules import list_rules
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.agents import roles
+from rlclinic.serve.confined import check_named
 from rlclinic.serve.mcp.answers import spoken
 
 JSON, MARKDOWN = "application/json", "text/markdown"
 
 
-def register(server: MCPServer, store: Store) -> None:
+def register(server: MCPServer, store: Store, *, local: bool = True) -> None:
     """Add every resource and every prompt."""
-    documents = _Documents(store)
+    documents = _Documents(store, local)
     for uri, read, mime in (
         ("rl://runs/{run_id}/config", documents.config, JSON),
         ("rl://runs/{run_id}/report", documents.report, MARKDOWN),
@@ -48,8 +49,8 @@ def _prompt(role: roles.Role) -> Any:
 class _Documents:
     """What can be read, by address."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, local: bool) -> None:
+        self._store, self._local = store, local
 
     def config(self, run_id: str) -> str:
         """The whole config of a run or group, with origins and versions."""
@@ -103,6 +104,8 @@ class _Documents:
 
     def _owner(self, name: str) -> Run | Group:
         try:
+            if not self._local:
+                check_named(self._store, name)
             found = self._store.resolve(name)
         except NotFound as error:
             raise ResourceNotFoundError(spoken(str(error))) from error

@@ -45,7 +45,7 @@ class Reading:
         # Rows cost a look at every run: only as many as are shown, unless they must be searched.
         most = None if algo_filter else cursor + limit
         found = ops.list_runs(self.root, state=state or None, env=env_filter or None, limit=most)
-        kept = [row for row in found.runs if algo_filter.lower() in row.name.rpartition(":")[2].lower()]
+        kept = [row for row in found.runs if algo_filter.lower() in row.name.rpartition(":")[2].lower() and self._shown(row.id)]
         total = len(kept) if algo_filter else found.total
         shown = kept[cursor : cursor + limit]
         following = cursor + limit if cursor + limit < total else None
@@ -53,6 +53,10 @@ class Reading:
         said += f"\n{len(shown)} of {total} runs" + (f"; next_cursor={following}" if following is not None else "")
         rows = [texts.run_data(row) for row in shown]
         return answer(said, {"count": len(shown), "total": total, "runs": rows, "next_cursor": following})
+
+    def _shown(self, id: str) -> bool:
+        """Whether a run may be listed: not one that is a link, for callers from elsewhere."""
+        return self.settings.local or not (self.root / id).is_symlink()
 
     def get_run_info(self, run_id: RunId) -> CallToolResult:
         """A run's config, state, final metrics and checkpoints; of a group also every seed's result."""

@@ -11,7 +11,7 @@ from rlclinic.runs.store import Store
 from rlclinic.serve.mcp import library
 from rlclinic.serve.mcp.acting import Acting
 from rlclinic.serve.mcp.advising import Advising
-from rlclinic.serve.mcp.answers import told
+from rlclinic.serve.mcp.answers import confined, told
 from rlclinic.serve.mcp.reading import Reading
 from rlclinic.serve.mcp.settings import Settings
 
@@ -34,8 +34,8 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
     for operation in OPERATIONS:
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):
             tool = next(getattr(desk, operation.mcp) for desk in desks if hasattr(desk, operation.mcp))
-            server.add_tool(told(tool), name=operation.mcp, annotations=_annotations(operation))
-    library.register(server, store)
+            server.add_tool(told(tool if chosen.local else confined(tool, store)), name=operation.mcp, annotations=_annotations(operation))
+    library.register(server, store, local=chosen.local)
     return server
 
 

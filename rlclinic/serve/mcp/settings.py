@@ -8,6 +8,7 @@ from typing import Any, Final
 from rlclinic.errors import UsageError
 from rlclinic.ops.journal import Caller
 from rlclinic.runs.store import Store
+from rlclinic.serve.confined import names_file
 from rlclinic.serve.http.requests import safe
 
 AGENT: Final = Caller(face="mcp", name="agent", budgeted=True)
@@ -39,13 +40,10 @@ class Settings:
         """A target that may be a path: only one that this caller may have read; anything else is a selector or a name."""
         if target == "-":
             raise UsageError('"-" is for logs on stdin, which a server has not.\n  Give a folder or file of the project')
+        if not self.local:
+            return self._name(target, store)
         if not ("/" in target or target.startswith("git:") or Path(target).exists()):
             return target
-        if not self.local:
-            raise UsageError(
-                f"{target[:80]!r} names a file: over the network only names are taken.\n  A request must not choose what is read here.\n"
-                "  Give a run or a group: list_runs()"
-            )
         whole = Path(target).resolve()
         if not target.startswith("git:") and not any(whole.is_relative_to(root) for root in self.readable(store)):
             raise UsageError(
@@ -54,12 +52,21 @@ class Settings:
             )
         return target
 
+    @staticmethod
+    def _name(target: str, store: Path) -> str:
+        """Over the network: a run, a group, or a config by its name."""
+        if names_file(target) or "/" in target or Path(target).exists():
+            raise UsageError(
+                f"{target[:80]!r} names a file: over the network only names are taken.\n  A request must not choose what is read here.\n"
+                "  Give a run or a group: list_runs()"
+            )
+        return safe(Store(store), target) if ":" in target else target
+
     def config(self, ref: str, changes: Sequence[str], store: Store) -> str:
         """A config to check or to train: over the network no file, and no code that nobody has run here yet."""
         if self.local:
             return self.path(ref, store.root)
-        file = ref.partition(":")[0]
-        return safe(store, file if file.endswith((".yaml", ".yml")) else ref, list(changes))
+        return safe(store, ref, list(changes))
 
     def environment(self, env_id: str) -> str:
         """An environment to look at: its code is run, so over the network only registered ones."""

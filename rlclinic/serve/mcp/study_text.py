@@ -9,11 +9,13 @@ from rlclinic.serve.mcp.answers import clip
 
 if TYPE_CHECKING:
     from rlclinic.diagnosis.contract import EnvLint
+    from rlclinic.ops.guides import Guide, GuidePage
     from rlclinic.ops.job_models import Job
     from rlclinic.ops.outcomes import EnvironmentRow
     from rlclinic.ops.prescribe import Prescriptions
-    from rlclinic.ops.progress import Progress, SearchView, TrialView
+    from rlclinic.ops.progress import Progress, SearchView, SensitivityView, TrialView
     from rlclinic.ops.rules import RulePage
+    from rlclinic.ops.sensitivity import SensitivityPlan
     from rlclinic.ops.trial import Preview
 
 # ── prescriptions ──
@@ -64,9 +66,10 @@ def prescriptions_data(found: "Prescriptions") -> dict[str, Any]:
 
 def job(found: "Job") -> str:
     """What was started, what it may cost, and what to call next."""
-    what = {"training": "TRAINING", "trial": "TRIAL", "optimize": "SEARCH"}.get(found.kind, found.kind.upper())
+    what = {"training": "TRAINING", "trial": "TRIAL", "optimize": "SEARCH", "sensitivity": "STUDY"}.get(found.kind, found.kind.upper())
     again = f" (made before; {'taken up again' if found.resumes and found.live else 'nothing new was started'})" if found.repeated else ""
     lines = [f"{what} {found.refers} · {found.state} · job {found.id}{again}"]
+    lines += [f"queued: it {clip(found.reason, 160)}; it begins by itself"] if found.state == "queued" and found.reason else []
     lines += [f"change: {clip('; '.join(found.change), 200)}"] if found.change else []
     lines += [f"may take {count(found.max_env_steps)} env steps"] if found.max_env_steps is not None else []
     lines += [f"runs: {', '.join(found.runs[:8])}"] if found.runs else []
@@ -104,9 +107,12 @@ def waited(found: "Progress") -> str:
 def _after(found: "Progress") -> str:
     if not found.done and found.alert is None:
         return f'wait_for_run(run_id="{found.id}")'
-    tool = {"group": "diagnose_run", "trial": "get_trial", "optimize": "get_optimize"}[found.kind]
-    key = {"group": "run_id", "trial": "trial_id", "optimize": "search_id"}[found.kind]
-    start = {"group": "start_training", "trial": "start_trial", "optimize": "start_optimize"}[found.kind]
+    tool, key, start = {
+        "group": ("diagnose_run", "run_id", "start_training"),
+        "trial": ("get_trial", "trial_id", "start_trial"),
+        "optimize": ("get_optimize", "search_id", "start_optimize"),
+        "sensitivity": ("get_sensitivity", "study_id", "start_sensitivity"),
+    }[found.kind]
     if found.state in ("crashed", "stopped", "interrupted"):
         return f'{start}(resume="{found.id}") goes on | {tool}({key}="{found.id}")'
     return f'{tool}({key}="{found.id}")'
@@ -206,6 +212,54 @@ def search_data(found: "SearchView") -> dict[str, Any]:
     }
 
 
+# ── sensitivity ──
+
+
+def variations(found: "SensitivityPlan") -> str:
+    """What a study would train."""
+    study = found.study
+    most = f", at most {duration(found.seconds)} at the speed of its runs" if found.seconds else ""
+    lines = [f"{len(study.arms) + 1} configs of {study.env_id} {study.algo} x {plural(len(study.seeds), 'seed')}: {found.runs} runs"]
+    lines.append(f"cost: at most {count(found.max_env_steps)} env steps{most}")
+    lines.append(f"varies: {', '.join(dict.fromkeys(arm.setting for arm in study.arms))}")
+    return "\n".join([*lines, *(f"left out: {clip(text, 120)}" for text in study.skipped[:6])])
+
+
+def sensitivity(found: "SensitivityView") -> str:
+    """Every number by how much it matters; while it trains, how far it is."""
+    study = found.study
+    lines = [f"STUDY {study.id} · {study.env_id} {study.algo} · {found.progress.state} · {len(study.seeds)} seeds a config"]
+    if not study.rows:
+        return "\n".join([*lines, waited(found.progress)])
+    what = "env steps to the threshold, relative to the config as it is" if study.measure == "steps" else "change of the final return"
+    lines.append(f"effect: {what}, 95 % interval")
+    ranked = {setting: place for place, (setting, _) in enumerate(found.ranking)}
+    for row in sorted(study.rows, key=lambda row: ranked.get(row.arm.setting, len(ranked))):
+        effect = "not known" if row.effect is None else f"{number(row.effect)} [{number(row.low)}, {number(row.high)}]"
+        lines.append(f"{row.arm.name} = {clip(str(row.arm.value), 60)}: {effect} · {row.verdict}")
+    lines += [f"left out: {clip(text, 120)}" for text in study.skipped[:3]]
+    better = next((row for row in study.rows if row.verdict == "better"), None)
+    if better is not None:
+        lines.append(f'next: start_trial(run_id="{study.target}", changes={{"{better.arm.setting}": …}}) proves the best on fresh seeds')
+    return "\n".join(lines)
+
+
+def sensitivity_data(found: "SensitivityView") -> dict[str, Any]:
+    """The same as JSON."""
+    study = found.study
+    return {
+        "study_id": study.id,
+        "state": found.progress.state,
+        "measure": study.measure,
+        "ranking": [{"setting": setting, "size": size} for setting, size in found.ranking],
+        "rows": [
+            {"setting": row.arm.setting, "value": row.arm.value, "effect": [row.effect, row.low, row.high], "verdict": row.verdict}
+            for row in study.rows
+        ],
+        "used_env_steps": study.used_env_steps or found.progress.env_steps,
+    }
+
+
 # ── rules and environments ──
 
 
@@ -220,6 +274,20 @@ def rule(page: "RulePage") -> str:
         lines.append("remedies: " + "; ".join(clip(text, 160) for text in page.example.remedies[:3]))
     lines += ["sources: " + "; ".join(clip(text, 120) for text in page.references)] if page.references else []
     return "\n".join(lines)
+
+
+def guides(found: "Sequence[Guide]") -> str:
+    """Every question with its name."""
+    return "\n".join(f"{place} {each.name}: {each.question}" for place, each in enumerate(found, 1))
+
+
+def guide(page: "GuidePage") -> str:
+    """One question: the answer, the steps, what to call, what cannot be told."""
+    found = page.guide
+    lines = [found.question, found.answer, *(f"{place}. {text}" for place, text in enumerate(found.steps, 1))]
+    lines += [f"not assessable: {text}" for text in found.cannot]
+    lines += ["sources: " + "; ".join(clip(text, 120) for text in page.references)] if page.references else []
+    return "\n".join([*lines, "next: " + " | ".join(found.call)])
 
 
 def environments(rows: "Sequence[EnvironmentRow]") -> str:

@@ -24,6 +24,9 @@ PAGES: Final = (
     "/studies",
     "/sensitivity/{id}",
     "/optimize/{id}",
+    "/environments",
+    "/guide",
+    "/guide/{id}",
 )
 
 router = APIRouter(include_in_schema=False)

@@ -29,6 +29,7 @@ CHANGES = [
     ("POST", f"{API}/trainings"),
     ("POST", f"{API}/trials"),
     ("POST", f"{API}/studies/optimize"),
+    ("POST", f"{API}/studies/sensitivity"),
     ("POST", f"{API}/groups/@last/stop"),
     ("POST", f"{API}/runs/@last/adjust"),
     ("POST", f"{API}/trials/@last/adopt"),
@@ -251,11 +252,25 @@ def test_a_run_that_links_out_of_the_store_is_not_followed(client: TestClient, s
     assert client.get(f"{API}/groups/{sick.id}/files/report.md").status_code == 404
 
 
-def test_a_request_chooses_no_file_no_command_and_no_module(client: TestClient, root: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("ppo: {}")
-    for ref in (str(tmp_path / "mine.yaml"), "../mine.yaml", "git:HEAD:x.yaml", "os:CartPole-v1", "antigravity:Flying-v0", "~/x", "."):
-        answer = client.post(f"{API}/trainings", json={"ref": ref})
-        assert answer.status_code in (400, 404, 422), (ref, answer.text)
+def test_a_request_chooses_no_file_no_command_and_no_module(
+    client: TestClient, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = "spec: {description: hunter2}\nppo: {env: {id: CartPole-v1}, algo: {name: ppo}, hunter2: 1}"
+    (tmp_path / "mine.yaml").write_text(secret)
+    files = [str(tmp_path / "mine.yaml"), "../mine.yaml", "mine.yaml", "mine.yaml:ppo", "mine.YML:ppo", "git:HEAD:x.yaml", "~/x", "."]
+    for ref in (*files, "os:CartPole-v1", "antigravity:Flying-v0"):
+        for path, body in (
+            ("trainings", {"ref": ref}),
+            ("config/validate", {"ref": ref}),
+            ("trials", {"targets": [ref], "changes": ["algo.gamma=0.9"]}),
+            ("studies/optimize", {"target": ref}),
+            ("studies/sensitivity", {"target": ref}),
+        ):
+            answer = client.post(f"{API}/{path}", json=body)
+            assert answer.status_code in (400, 404, 422), (path, ref, answer.text)
+            assert "hunter2" not in answer.text
+            assert ref not in files or "names a file" in answer.json()["detail"], (path, ref, answer.text)
     for change in ("env.id=antigravity:Flying-v0", "env_id=antigravity:X-v0", 'env.wrappers=["antigravity:Wrap"]', 'env_wrappers=["os:X"]'):
         answer = client.post(f"{API}/trainings", json={"ref": "CartPole-v1:ppo", "changes": [change]})
         assert answer.status_code in (400, 422), (change, answer.text)
@@ -312,3 +327,14 @@ def test_the_store_of_tokens_is_made_for_its_owner(serve: Serve, sick: Group, ro
     key = root / "@server" / "cookie.key"
     assert key.stat().st_mode & 0o077 == 0
     assert len(key.read_bytes()) == 32
+
+
+def test_agents_pass_the_same_guard(sick: Group, serve: Serve) -> None:
+    client = serve(require_token=True, mcp=True, max_body_bytes=2_000)
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    known = {**bearer(token(client)), "accept": "application/json, text/event-stream"}
+    assert client.post("/mcp", json=asked).status_code == 401
+    assert client.post("/mcp", json=asked, headers={**known, "host": "evil.example"}).status_code == 421
+    assert client.post("/mcp", json=asked, headers={**known, "origin": "http://evil.example"}).status_code == 403
+    assert client.post("/mcp", json={**asked, "params": {"cursor": "x" * 5_000}}, headers=known).status_code == 413
+    assert client.post("/mcp", json=asked, headers=known).status_code == 200

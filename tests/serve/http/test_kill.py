@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.ops import search
+from rlclinic.ops import job_models, search
+from rlclinic.ops.machine import usable_cores
 from rlclinic.runs.store import Store
 from tests.ops.recorded import record_group
 from tests.serve.http.processes import Server, wait_for
@@ -81,3 +82,20 @@ def test_workers_end_with_a_killed_parent_and_free_the_port(tmp_path: Path) -> N
         assert server.ask("GET", "/api/v1/runs")[1]["total"] == 3
         server.kill()
         wait_for(lambda: is_free(server.port))
+
+
+@pytest.mark.slow
+def test_what_waits_its_turn_outlives_the_server_and_begins_when_the_cores_are_free(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    asked = {"ref": "CartPole-v1:ppo_zoo", "max_env_steps": 2_000, "changes": ["run.threads=1"]}
+    with Server(root) as server:
+        first = server.ask("POST", "/api/v1/trainings", {**asked, "seeds": usable_cores()})[1]
+        second = server.ask("POST", "/api/v1/trainings", {**asked, "seeds": 1, "seed": 500})[1]
+        assert second["state"] == "queued"
+        assert f"waits for training {first['refers']}" in second["reason"]
+        server.kill()
+    store = Store(root)
+    wait_for(lambda: all(not job.live for job in job_models.everything(store)), 240)
+    done = {job.id: job for job in job_models.everything(store)}
+    assert [done[each["id"]].state for each in (first, second)] == ["finished", "finished"]
+    assert done[second["id"]].started >= done[first["id"]].ended

@@ -70,6 +70,43 @@ def test_a_trial_is_previewed_and_started(client: TestClient, sick: Group, start
     assert client.get(f"{API}/trials").json()["trials"][0]["id"] == job["refers"]
 
 
+def test_a_sensitivity_study_is_previewed_started_and_seen(client: TestClient, sick: Group, started: list[Job], root: Path) -> None:
+    body = {"target": sick.id, "only": ["gamma"], "seeds": 2, "factors": [2]}
+    preview = client.post(f"{API}/studies/sensitivity/preview", json=body).json()
+    assert preview["runs"] == 3 * 2
+    assert not (root / "@sensitivity").exists()
+    job = client.post(f"{API}/studies/sensitivity", json=body).json()
+    assert job["kind"] == "sensitivity"
+    found = client.get(f"{API}/studies/sensitivity/{job['refers']}").json()
+    assert (found["study"]["id"], found["job"]["id"], found["progress"]["kind"]) == (job["refers"], job["id"], "sensitivity")
+    assert [row["id"] for row in client.get(f"{API}/studies").json()["studies"]] == [job["refers"]]
+
+
+def test_what_waits_its_turn_is_listed_as_queued(client: TestClient, sick: Group, started: list[Job], root: Path) -> None:
+    study = client.post(f"{API}/studies/sensitivity", json={"target": sick.id, "only": ["gamma"], "seeds": 2}).json()
+    trial = client.post(f"{API}/trials", json={"targets": [sick.id], "changes": ["algo.learning_rate=0.0005"]}).json()
+    states = [client.get(f"{API}/{kind}").json()[kind][0]["state"] for kind in ("studies", "trials")]
+    assert states == ["running", "running"]
+    for job in started:
+        save(Store(root), Job(**client.get(f"{API}/jobs/{job.id}").json()).model_copy(update={"state": "queued"}))
+    states = [client.get(f"{API}/{kind}").json()[kind][0]["state"] for kind in ("studies", "trials")]
+    assert states == ["queued", "queued"]
+    assert {study["kind"], trial["kind"]} == {"sensitivity", "trial"}
+
+
+def test_an_environment_is_looked_at_by_its_id_only(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlclinic.ops import examining
+
+    asked: list[str] = []
+    monkeypatch.setattr(examining, "facts_of", lambda env, *_: asked.append(env) or {"name": env, "phase": "starting", "skipped": {}})
+    for env in ("antigravity:Flying-v0", "mine.py:Env", "../x", "probe:1", "NoSuch-v9"):
+        answer = client.post(f"{API}/environments/examine", json={"env": env})
+        assert answer.status_code in (400, 404), (env, answer.text)
+    assert not asked
+    assert client.post(f"{API}/environments/examine", json={"env": "CartPole-v1"}).status_code == 200
+    assert asked == ["CartPole-v1"]
+
+
 def test_a_search_is_started(client: TestClient, sick: Group, started: list[Job]) -> None:
     job = client.post(f"{API}/studies/optimize", json={"target": sick.id, "budget": 400_000}).json()
     assert job["kind"] == "optimize"

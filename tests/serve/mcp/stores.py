@@ -52,11 +52,11 @@ def call(tool: str, /, settings: Settings | None = None, **arguments: Any) -> An
     return ran(asked)
 
 
-def read(uri: str) -> str:
+def read(uri: str, settings: Settings | None = None) -> str:
     """A resource of a server over ./runs; LookupError with what the server said if it has none."""
 
     async def asked() -> str:
-        async with Client(server()) as client:
+        async with Client(server(settings)) as client:
             try:
                 return str((await client.read_resource(uri)).contents[0].text)
             except MCPError as error:

@@ -144,3 +144,42 @@ def test_a_log_is_imported_and_diagnosed_by_its_new_id() -> None:
     assert not made.error, made.text
     assert "learning rate too low" in call("diagnose_run", run_id="pong").text
     assert journal.audit_log(Path("runs")).lines[0].action == "import"
+
+
+def test_which_numbers_matter_is_asked_priced_and_answered() -> None:
+    asked = {"run_id": "CartPole-v1:ppo_zoo", "only": ["learning_rate"], "seeds": 2, "overrides": {"run.max_env_steps": 2_000}}
+    priced = call("start_sensitivity", **asked, dry_run=True)
+    assert priced.data["runs"] == 10
+    assert "varies: algo.learning_rate" in priced.text
+    assert not journal.get_ledger(Path("runs")).entries
+    started = call("start_sensitivity", **asked, hypothesis="the rate decides")
+    assert started.data["study_id"] == started.data["run_id"]
+    assert "running" in call("get_sensitivity").text
+    finish(started.data["job_id"])
+    found = call("get_sensitivity", study_id=started.data["study_id"])
+    assert [row["setting"] for row in found.data["ranking"]] == ["algo.learning_rate"]
+    assert {row["verdict"] for row in found.data["rows"]} <= {"better", "worse", "no difference seen"}
+    waited = call("wait_for_run", run_id=started.data["job_id"])
+    assert f'get_sensitivity(study_id="{started.data["study_id"]}")' in waited.text
+
+
+def test_a_start_that_must_wait_says_for_whom_and_that_it_begins_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs.machine, "usable_cores", lambda: 2)
+    first = call("start_training", **SICK)
+    second = call("start_training", **{**SICK, "seeds": 1})
+    assert second.data["state"] == "queued"
+    assert f"queued: it waits for training {first.data['run_id']}" in second.text
+    assert "it begins by itself" in second.text
+    waited = call("wait_for_run", run_id=second.data["run_id"], timeout_s=0)
+    assert waited.data["state"] == "queued"
+    assert f"reason: waits for training {first.data['run_id']}" in waited.text
+    assert "next: wait_for_run" in waited.text
+
+
+def test_a_question_that_no_run_answers_has_a_guide() -> None:
+    listed = call("get_guide")
+    assert len(listed.data["guides"]) == 13
+    found = call("get_guide", question="My DAgger implementation keeps diverging after a few iterations")
+    assert found.data["guide"]["name"] == "dagger-diverges"
+    assert "not assessable: labels" in found.text
+    assert call("get_guide", question="zzz").error

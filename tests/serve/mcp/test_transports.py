@@ -1,6 +1,7 @@
 """A real client over stdio, and over HTTP with a token: the same tools, and what a token may not do is refused."""
 
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -24,7 +25,8 @@ from rlclinic.serve.http.app import create_app
 from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.tokens import Tokens
 from rlclinic.serve.mcp import server
-from tests.serve.mcp.stores import ask, ran
+from rlclinic.serve.mcp.settings import Settings as AgentSettings
+from tests.serve.mcp.stores import ask, call, ran, read
 
 READ = {"diagnose_run", "get_run_info", "get_run_metrics", "get_run_logs", "get_training_status", "list_checkpoints", "compare_runs"}
 START = {"start_training", "start_trial", "adopt", "stop_training"}
@@ -127,3 +129,47 @@ def test_where_the_operator_allows_it_a_write_token_starts_and_a_read_token_does
     assert "may read only" in refused.text
     line = journal.audit_log(Path("runs")).lines[0]
     assert (line.action, line.face, line.name) == ("start", "mcp", "token:night-shift")
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize("name", ["progress.csv", "logs", "secret.yaml", "secret.yaml:ppo", "./secret.yaml:ppo", "git:HEAD:secret.yaml"])
+def test_from_elsewhere_no_file_of_the_working_folder_is_read(name: str) -> None:
+    Path("progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean\n100,1\n200,2\n")
+    Path("secret.yaml").write_text("spec: {threshold: 1}\nppo: {env: {id: CartPole-v1}, algo: {name: ppo}, hunter2: 1}\n")
+    far = AgentSettings()
+    for tool, arguments in (
+        ("diagnose_run", {"run_id": name}),
+        ("get_training_status", {"run_id": name}),
+        ("prescribe", {"run_id": name}),
+        ("compare_runs", {"run_ids": ["fine", name]}),
+        ("validate_config", {"config_id": name}),
+        ("start_training", {"config_id": name}),
+        ("start_trial", {"run_id": [name, "fine"]}),
+        ("start_sensitivity", {"run_id": name}),
+        ("import_run", {"path": name}),
+    ):
+        answer = call(tool, settings=far, **arguments)
+        assert answer.error, (tool, answer.text)
+        assert "names a file" in answer.text, (tool, answer.text)
+        assert "hunter2" not in answer.text
+
+
+@pytest.mark.usefixtures("recorded")
+def test_from_elsewhere_links_that_lead_out_of_the_store_are_not_followed(tmp_path: Path) -> None:
+    far, secret = AgentSettings(), tmp_path / "secret"
+    shutil.copytree("runs/fine-s0", secret)
+    (secret / "run.log").write_text("hunter2\n")
+    linked = Path("runs/linked")
+    linked.symlink_to(secret)
+    try:
+        assert "hunter2" in call("get_run_logs", run_id="linked").text  # whoever may type here may read there
+        for tool, key in (("get_run_logs", "run_id"), ("get_run_info", "run_id"), ("diagnose_run", "run_id"), ("wait_for_run", "run_id")):
+            answer = call(tool, settings=far, **{key: "linked"})
+            assert answer.error, tool
+            assert "it is not followed" in answer.text
+        assert call("compare_runs", settings=far, run_ids=["fine", "linked"]).error
+        assert "linked" not in call("list_runs", settings=far, limit=100).text
+        with pytest.raises(LookupError, match="not followed"):
+            read("rl://runs/linked/config", far)
+    finally:
+        linked.unlink()

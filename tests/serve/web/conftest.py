@@ -1,6 +1,5 @@
 """The dashboard in a real Chromium, over a real server and a store of recorded runs. Whatever the console says is a failure."""
 
-import shutil
 import socket
 import threading
 import time
@@ -17,8 +16,8 @@ from rlclinic.serve.http.app import create_app
 from rlclinic.serve.http.settings import Settings
 from tests.diagnosis import stored
 from tests.ops.recorded import add_checkpoint, record_group
+from tests.serve.web import chromium
 
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 NASTY = "<img src=x onerror=\"document.title='owned'\">"
 """What must stay text wherever it is shown."""
 
@@ -35,13 +34,12 @@ class Site(NamedTuple):
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for all tests of this process."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed: the dashboard's pages were not tested in a browser (apt-get install chromium)")
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: the dashboard's pages were not tested in a browser"
-    )
+    api = pytest.importorskip("playwright.sync_api", reason=chromium.NO_PLAYWRIGHT)
+    path = chromium.find()
+    if path is None:
+        pytest.skip(chromium.MISSING)
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield opened
         opened.close()
 

@@ -1,12 +1,18 @@
 """Pages of studies, over files as a study leaves them."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlclinic.config import files, to_record
-from rlclinic.runs import studies
+from rlclinic.ops import jobs
+from rlclinic.ops.job_models import Job, save
+from rlclinic.ops.journal import Caller
+from rlclinic.runs import jobs as job_files
+from rlclinic.runs import lock, studies
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize_models import Best, Entry, Ledger, Round
 from rlclinic.treatment.sensitivity import Arm, Row, Sensitivity
@@ -94,3 +100,47 @@ def test_a_search_is_started_with_its_command_shown(page: Any, url: str) -> None
     page.wait_for_selector("dialog code:has-text('rlclinic optimize @last --budget 2000000 --for steps')")
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="detached")
+
+
+def test_a_sensitivity_study_is_priced_started_and_waits_its_turn_on_the_page(page: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def queued(store: Store, job: Job) -> Job:
+        here = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST}
+        return save(store, job.model_copy(update={"state": "queued", "reason": "waits for training g7k2", **here}))
+
+    monkeypatch.setattr(jobs, "_spawned", queued)
+    page.goto(f"{url}/studies")
+    page.click("button:has-text('Sensitivity…')")
+    page.fill("dialog input >> nth=0", "CartPole-v1:ppo_zoo")
+    page.fill("dialog input >> nth=1", "gamma")
+    page.fill("dialog input >> nth=3", "2")
+    page.wait_for_selector("dialog code:has-text('rlclinic sensitivity CartPole-v1:ppo_zoo --seeds 2 --factors 2,4 --only gamma')")
+    page.wait_for_selector("dialog p:has-text('10 runs, at most')")
+    page.click("dialog button:has-text('Start the study')")
+    page.wait_for_selector("main :text('Queued: it waits for training g7k2. It begins by itself.')")
+    page.click("button:has-text('Stop…')")
+    page.wait_for_selector("dialog code:has-text('rlclinic stop s')")
+
+
+@pytest.mark.parametrize(("state", "button"), [("stopped", "Go on…"), ("failed", "Go on…"), ("running", "Stop…")])
+def test_a_study_can_be_stopped_or_taken_up_again(page: Any, tmp_path: Path, state: str, button: str) -> None:
+    root = tmp_path / "runs"
+    store = Store(root)
+    studies.folder(store, "sensitivity", "sabc").mkdir(parents=True)
+    begun = sensitivity().model_copy(update={"state": "running", "rows": ()})
+    studies.write(store, "sensitivity", "sabc", begun.model_dump(mode="json"))
+    here = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST}
+    about: dict[str, Any] = {
+        "id": "jabc",
+        "kind": "sensitivity",
+        "by": Caller(),
+        "digest": "",
+        "request": {},
+        "refers": "sabc",
+        "created": 1.0,
+    }
+    job_files.folder(store, "jabc").mkdir(parents=True)
+    save(store, Job(**about, state=state, reason=None, **here))
+    with serving(root) as url:
+        page.goto(f"{url}/sensitivity/sabc")
+        page.wait_for_selector(f"button:has-text('{button}')")
+        page.goto("about:blank")  # its stream ends before the server does

@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { area, ask, box, field, lines, quote, sets, steps } from "./ask.js";
-import { command, h, problem, put, toast } from "./dom.js";
+import { chip, command, h, problem, put, toast } from "./dom.js";
 import { duration, percent, short } from "./format.js";
 
 /** Train something new. */
@@ -48,12 +48,34 @@ export async function startDialog(ref = "CartPole-v1:ppo") {
       const b = body();
       return `rlclinic train ${quote(b.ref || "ENV")} --seeds ${b.seeds}${b.max_env_steps ? ` --max-env-steps ${b.max_env_steps}` : ""}${sets(b.changes)}${b.name ? ` --name ${quote(b.name)}` : ""} --detach`;
     },
+    look: async () => checked(body()),
     act: async () => started(await post("/trainings", body()), "groups"),
   });
 }
 
-function started(job, kind) {
-  toast(job.repeated ? "That was started before." : "Started.");
+const FOLLOWS = [
+  ["updates", "updates"],
+  ["samples_per_update", "transitions each"],
+  ["minibatches_per_epoch", "minibatches an epoch"],
+  ["gradient_steps", "gradient steps in all"],
+  ["horizon_steps", "steps that count (1/(1 - gamma))"],
+];
+
+/** What the check before a training says: the numbers that follow from the settings, and what speaks against them. */
+async function checked({ ref, changes, max_env_steps: most }) {
+  const { lint } = await post("/config/validate", { ref, changes: [...changes, ...(most ? [`run.max_env_steps=${most}`] : [])] });
+  const { derived, findings } = lint.lint;
+  const follows = FOLLOWS.filter(([key]) => derived[key] !== undefined).map(([key, text]) => `${short(derived[key])} ${text}`);
+  return h(
+    "div",
+    { class: "stack checked" },
+    h("p", { class: "quiet" }, follows.join(" · ")),
+    findings.map((each) => h("p", null, chip(each.severity, each.severity === "high" ? "bad" : "warn", "◆"), ` ${each.rule}: ${each.text}`)),
+  );
+}
+
+export function started(job, kind) {
+  toast(job.repeated ? "That was started before." : job.state === "queued" ? `Queued: it ${job.reason}.` : "Started.");
   return job.refers ? `/${kind}/${job.refers}` : "/";
 }
 
@@ -117,6 +139,17 @@ export async function stopDialog(id, kind = "groups") {
       await post(`/${kind}/${id}/stop`);
       toast("Asked to stop.");
     },
+  });
+}
+
+/** Go on with runs that were stopped or killed. */
+export async function goOnDialog(id) {
+  await ask({
+    title: `Go on with ${id}?`,
+    word: "Go on",
+    text: "Runs that have not finished go on from their last checkpoints, to the same budget.",
+    typed: () => `rlclinic train --resume ${id} --detach`,
+    act: async () => started(await post("/trainings", { resume: id }), "groups"),
   });
 }
 
@@ -337,47 +370,4 @@ function diffOf(rows) {
     { class: "diff" },
     rows.map((row) => h("span", { class: row.startsWith("+") ? "add" : row.startsWith("-") ? "del" : null }, `${row}\n`)),
   );
-}
-
-/** Search for a better config within a budget. */
-export async function optimizeDialog(target = "@last") {
-  const what = box(target, { required: true }),
-    budget = box("3M"),
-    run = box("", { placeholder: "as in the config" });
-  const goal = h(
-    "select",
-    null,
-    [
-      ["steps", "fewer env steps"],
-      ["wall", "less wall time"],
-      ["return", "a higher return"],
-      ["stability", "less spread"],
-    ].map(([value, text]) => h("option", { value }, text)),
-  );
-  const body = () => ({
-    target: what.value.trim(),
-    budget: steps(budget.value) ?? 0,
-    outcome: goal.value,
-    ...(steps(run.value) ? { run_env_steps: steps(run.value) } : {}),
-  });
-  await ask({
-    title: "Search for a better config",
-    word: "Start the search",
-    text: "Diagnose, prescribe, try, confirm on fresh seeds; all within one budget of env steps.",
-    fields: [
-      h(
-        "div",
-        { class: "fields" },
-        field("from", what, "a group, or ENV:VARIANT"),
-        field("for", goal),
-        field("budget in env steps", budget),
-        field("env steps of one run", run),
-      ),
-    ],
-    typed: () => {
-      const b = body();
-      return `rlclinic optimize ${quote(b.target || "GROUP")} --budget ${b.budget} --for ${b.outcome}${b.run_env_steps ? ` --run-env-steps ${b.run_env_steps}` : ""}`;
-    },
-    act: async () => started(await post("/studies/optimize", body()), "optimize"),
-  });
 }

@@ -78,7 +78,9 @@ function rxCard(report, id) {
           h("p", { class: "quiet" }, rx.rationale),
           rx.risk && h("p", { class: "faint" }, `Risk: ${rx.risk}`),
           rx.foreign && h("pre", { tabindex: "0" }, rx.foreign),
+          // Advice about the code or the environment changes no setting: there is nothing that a trial could try.
           rx.prescribed &&
+            rx.overrides.length > 0 &&
             id &&
             h(
               "div",
@@ -141,7 +143,7 @@ function findingsCard(diagnosis, panel, st) {
       h(
         "span",
         { class: "faint" },
-        `${checks.total} checks: ${checks.failed} fail, ${checks.passed} pass, ${checks.not_assessable} not assessable`,
+        `${checks.total} checks: ${checks.failed} fail, ${checks.passed} pass, ${checks.not_applicable} do not apply, ${checks.not_assessable} not assessable`,
       ),
     ),
     buttons.length
@@ -151,6 +153,8 @@ function findingsCard(diagnosis, panel, st) {
 }
 
 function moreCard(report, diagnosis) {
+  const { ruled_out, unassessable, watch } = diagnosis;
+  if (![ruled_out, unassessable, watch, report.next].some((list) => list.length) && !report.comparable) return null;
   return h(
     "section",
     { class: "card stack" },
@@ -196,6 +200,6 @@ function moreCard(report, diagnosis) {
         h("summary", null, "The best comparable group"),
         h("p", null, h("a", { href: `/groups/${report.comparable.group}` }, report.comparable.group), ` ${report.comparable.said}`),
       ),
-    h("div", { class: "stack" }, h("h3", null, "In the terminal"), report.next.map(command)),
+    report.next.length > 0 && h("div", { class: "stack" }, h("h3", null, "In the terminal"), report.next.map(command)),
   );
 }

@@ -10,7 +10,9 @@ export const STRIP = [
   { title: "KL divergence", of: ["train/metrics/kl_divergence", "train/metrics/kl_signed"], first: true, log: true },
   { title: "Clip fraction", of: ["train/metrics/clip_fraction"] },
   {
-    title: "Entropy, share of maximum",
+    title: "Entropy",
+    // A share of the maximum exists for discrete actions only; where nobody logged an entropy, the spread of the actions says it.
+    titles: { "train/sentinel/entropy_relative": "Entropy, share of maximum", "train/metrics/action_std": "Spread of the actions" },
     of: ["train/sentinel/entropy_relative", "train/metrics/entropy", "train/metrics/action_std"],
     first: true,
   },

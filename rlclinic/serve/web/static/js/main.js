@@ -15,6 +15,9 @@ const PAGES = [
   [/^\/studies$/, () => import("./pages/studies.js")],
   [/^\/sensitivity\/([^/]+)$/, () => import("./pages/sensitivity.js")],
   [/^\/optimize\/([^/]+)$/, () => import("./pages/optimize.js")],
+  [/^\/environments$/, () => import("./pages/environments.js")],
+  [/^\/guide$/, () => import("./pages/guide.js")],
+  [/^\/guide\/([^/]+)$/, () => import("./pages/guide.js")],
 ];
 
 const main = document.getElementById("page");

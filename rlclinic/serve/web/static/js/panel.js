@@ -125,7 +125,8 @@ export class Panel {
     const more = this.st.more ? this.st.more.split(",") : [];
     const wanted = [...STRIP, ...more.map((name) => ({ title: metric(name), of: [name], own: name }))]
       .map((each) => ({ ...each, of: each.of.filter((name) => there.has(name)).slice(0, each.first ? 1 : undefined) }))
-      .filter((each) => each.of.length);
+      .filter((each) => each.of.length)
+      .map((each) => ({ ...each, title: each.titles?.[each.of[0]] ?? each.title }));
     this.fillPicker(there, wanted);
     const names = [...new Set(wanted.flatMap((each) => each.of))];
     if (!names.length) {
@@ -237,7 +238,7 @@ export class Panel {
     const thinned =
       first.rows > first.x.length
         ? `${first.rows.toLocaleString("en-US")} rows drawn as ${first.x.length} places, each with its lowest and highest`
-        : `${first.rows.toLocaleString("en-US")} rows`;
+        : `${first.rows.toLocaleString("en-US")} row${first.rows === 1 ? "" : "s"}`;
     if (first.rough) {
       put(this.note, "A first look at rows here and there; reading all of them…");
       return;

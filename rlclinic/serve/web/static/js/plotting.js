@@ -75,8 +75,11 @@ export function parts(spec) {
       stroke: each.alpha ? fade(css(each.colour), each.alpha) : css(each.colour),
       width: each.width ?? 2,
       dash: each.dash,
-      points: each.points ? { show: true, size: 6, fill: css("--card"), width: 1.6 } : { show: false },
+      points: each.points || alone(each.values) ? { show: true, size: 6, fill: css("--card"), width: 1.6 } : { show: false },
     });
   }
   return { series, bands, data };
 }
+
+/** One number makes no line: without a dot it would not be seen at all. */
+const alone = (values) => values.reduce((sum, value) => sum + (value !== null && value !== undefined), 0) === 1;

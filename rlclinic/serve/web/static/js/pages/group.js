@@ -1,7 +1,7 @@
 // One group: how its return went, whether its updates are healthy, what is wrong, and what to do about it.
 
 import { get } from "../api.js";
-import { adjustDialog, againDialog, prescribeDialog, stopDialog, trialDialog } from "../actions.js";
+import { adjustDialog, againDialog, goOnDialog, prescribeDialog, stopDialog, trialDialog } from "../actions.js";
 import { configTable, logTail, notesCard } from "../about.js";
 import { checkpointsOf } from "../checkpoints.js";
 import { diagnosisCard } from "../diagnosis.js";
@@ -11,6 +11,7 @@ import { ago, count, duration, num, percent, short } from "../format.js";
 import { throughput } from "../health.js";
 import { Panel, USUAL } from "../panel.js";
 import { state } from "../state.js";
+import { optimizeDialog, sensitivityDialog } from "../studying.js";
 
 export async function draw(main, [id]) {
   document.title = `${id} · rlclinic`;
@@ -95,6 +96,9 @@ function header(node, found) {
     live && h("button", { type: "button", onclick: () => adjustDialog(report.id, found) }, "Adjust…"),
     h("button", { type: "button", onclick: () => prescribeDialog(report.id) }, "Prescribe…"),
     h("button", { type: "button", onclick: () => trialDialog(report.id) }, "Trial…"),
+    !found.source && h("button", { type: "button", onclick: () => sensitivityDialog(report.id) }, "Sensitivity…"),
+    !found.source && h("button", { type: "button", onclick: () => optimizeDialog(report.id) }, "Search…"),
+    !found.source && !live && unfinished(report) && h("button", { type: "button", onclick: () => goOnDialog(report.id) }, "Go on…"),
     !found.source && h("button", { type: "button", onclick: () => againDialog(report.id, found) }, "Train again…"),
     h("a", { class: "button", href: `/compare?of=${report.id}` }, "Compare"),
   ];
@@ -109,6 +113,7 @@ function header(node, found) {
         "p",
         { class: "sub" },
         found.label && h("span", null, report.name),
+        !report.name.includes(report.algo) && h("span", null, report.algo.toUpperCase()),
         h("span", { class: "mono" }, report.id),
         h("span", null, `${report.n_runs} seed${report.n_runs === 1 ? "" : "s"}`),
         h("span", null, ago(found.created)),
@@ -121,6 +126,8 @@ function header(node, found) {
     h("div", { class: "actions" }, buttons),
   );
 }
+
+const unfinished = (report) => report.seeds.some((seed) => ["stopped", "crashed"].includes(seed.state));
 
 const waiting = () =>
   h(
@@ -173,7 +180,7 @@ function factsOf(report) {
   return h(
     "dl",
     { class: "facts", css: { margin: "0" } },
-    fact("last evaluation", num(report.last.value), ends),
+    fact(report.verdict === "NOT EVALUATED" ? "last return in training" : "last evaluation", num(report.last.value), ends),
     report.threshold !== null &&
       fact("reached the threshold", `${report.n_reached} of ${report.n_runs}`, `threshold ${num(report.threshold)}`),
     report.gap !== null &&
@@ -183,11 +190,13 @@ function factsOf(report) {
         report.gap_fraction !== null && percent(Math.abs(report.gap_fraction)),
       ),
     report.steps_to_threshold.value !== null &&
-      fact(
-        "steps to the threshold",
-        short(report.steps_to_threshold.value),
-        report.steps_to_threshold.low !== null && `[${short(report.steps_to_threshold.low)}, ${short(report.steps_to_threshold.high)}]`,
-      ),
+      (report.n_reached > 0
+        ? fact(
+            "steps to the threshold",
+            short(report.steps_to_threshold.value),
+            report.steps_to_threshold.low !== null && `[${short(report.steps_to_threshold.low)}, ${short(report.steps_to_threshold.high)}]`,
+          )
+        : fact("steps to the threshold", `> ${short(report.env_steps / report.n_runs)}`, live ? "not yet" : "no seed got there")),
     fact("best", num(report.best), report.best_at !== null && `at ${short(report.best_at)}`),
     fact(
       "env steps",

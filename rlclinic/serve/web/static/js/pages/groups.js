@@ -166,11 +166,13 @@ const go = (href) => document.dispatchEvent(new CustomEvent("navigate-to", { det
 
 /** The verdict that a report would give, from a row of the list. */
 function judged(row) {
-  const missed = 2 * row.reached >= row.runs ? "PARTLY SOLVED" : "NOT SOLVED";
+  const missed = row.eval_mean === null ? "NOT EVALUATED" : 2 * row.reached >= row.runs ? "PARTLY SOLVED" : "NOT SOLVED";
   const verdict =
     row.threshold === null || row.state === "running" || row.state === "queued" ? row.state : row.reached === row.runs ? "SOLVED" : missed;
   return { ...row, verdict };
 }
+
+const ENDED_EARLY = new Set(["failed", "crashed", "stopped"]);
 
 function tableOf(rows, picked, pick) {
   const heads = [unseen("select"), "group", "verdict", "seeds", "return", "curve", "env steps", "last change"];
@@ -225,7 +227,7 @@ function line(row, picked, pick) {
       h("span", { class: "faint" }, `${row.label ? `${row.name} · ` : ""}${row.id}${row.trial ? ` · of ${row.trial}` : ""} `),
       (row.tags ?? []).map((tag) => [h("span", { class: "tag" }, tag), " "]),
     ),
-    h("td", null, status(row.verdict)),
+    h("td", null, status(row.verdict), ENDED_EARLY.has(row.state) && row.state !== row.verdict && [" ", status(row.state)]),
     h("td", null, seeds(row)),
     h(
       "td",

@@ -5,6 +5,7 @@ import { search } from "../figures.js";
 import { command, h, put, status, table } from "../dom.js";
 import { calm, listen } from "../events.js";
 import { ago, change, duration, num, percent, short } from "../format.js";
+import { studyButton } from "../studying.js";
 
 export async function draw(main, [id]) {
   document.title = `${id} · rlclinic`;
@@ -49,7 +50,9 @@ export async function draw(main, [id]) {
             h("span", null, ago(ledger.created)),
             h("span", null, `${ledger.rounds.length} rounds, ${duration(ledger.rounds.reduce((sum, round) => sum + round.seconds, 0))}`),
           ),
+          !view.progress.done && view.progress.reason && h("p", { class: "quiet" }, `It ${view.progress.reason}.`),
         ),
+        h("div", { class: "actions" }, studyButton("optimize", view.progress, view.job)),
       ),
       bestCard(view),
       h(

@@ -5,13 +5,14 @@ import { command, h, put, status, table } from "../dom.js";
 import { tornado } from "../figures.js";
 import { calm, listen } from "../events.js";
 import { ago, count, num, setting, short } from "../format.js";
+import { studyButton } from "../studying.js";
 
 export async function draw(main, [id]) {
   document.title = `${id} · rlclinic`;
-  let study;
+  let study, progress;
   const load = async () => {
     const found = await get(`/studies/sensitivity/${encodeURIComponent(id)}`);
-    ({ study } = found);
+    ({ study, progress } = found);
     const what =
       study.measure === "steps"
         ? "env steps to the threshold, relative to the config as it is (below 1 is better)"
@@ -33,17 +34,18 @@ export async function draw(main, [id]) {
           "div",
           { class: "grow" },
           h("p", { class: "crumbs" }, h("a", { href: "/studies" }, "Studies"), ` / ${study.id}`),
-          h("h1", null, `What matters in ${study.target}`, " ", status(study.state)),
+          h("h1", null, `What matters in ${study.target}`, " ", status(progress.state)),
           h(
             "p",
             { class: "sub" },
             h("span", { class: "mono" }, study.id),
             h("span", null, `${study.env_id}:${study.algo}`),
             h("span", null, `${study.arms.length + 1} configs × ${study.seeds.length} seeds`),
-            h("span", null, `${short(study.used_env_steps)} env steps`),
+            h("span", null, `${short(study.used_env_steps || progress.env_steps)} env steps`),
             h("span", null, ago(study.created)),
           ),
         ),
+        h("div", { class: "actions" }, studyButton("sensitivity", progress, found.job)),
       ),
       h(
         "section",
@@ -56,7 +58,7 @@ export async function draw(main, [id]) {
         ),
         study.rows.length
           ? tornado(study, found.ranking)
-          : h("p", { class: "quiet" }, `Training: ${count(study.used_env_steps)} env steps so far.`),
+          : h("p", { class: "quiet" }, soFar(progress)),
       ),
       study.rows.length > 0 &&
         h(
@@ -82,7 +84,13 @@ export async function draw(main, [id]) {
   await load();
   return listen(
     calm(async () => {
-      if (study.state !== "finished") await load();
+      if (!progress.done) await load();
     }, 2500),
   );
+}
+
+function soFar({ state, reason, runs, ended, env_steps: made, max_env_steps: most }) {
+  if (state === "queued") return `Queued: it ${reason}. It begins by itself.`;
+  const done = `${ended} of ${runs} runs have ended, ${count(made)} of at most ${count(most)} env steps are made`;
+  return state === "running" ? `Training: ${done}.` : `${state[0].toUpperCase()}${state.slice(1)}: ${done}.${reason ? ` ${reason}` : ""}`;
 }

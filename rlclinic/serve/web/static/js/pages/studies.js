@@ -1,10 +1,10 @@
 // Searches and sensitivity studies.
 
 import { get } from "../api.js";
-import { optimizeDialog } from "../actions.js";
 import { empty, h, put, status, table } from "../dom.js";
 import { calm, listen } from "../events.js";
 import { ago } from "../format.js";
+import { optimizeDialog, sensitivityDialog } from "../studying.js";
 
 export async function draw(main) {
   document.title = "Studies · rlclinic";
@@ -54,7 +54,12 @@ export async function draw(main) {
         h("h1", null, "Studies"),
         h("p", { class: "quiet" }, "Which numbers matter, and searches for better ones."),
       ),
-      h("div", { class: "actions" }, h("button", { type: "button", onclick: () => optimizeDialog() }, "Search…")),
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "button", onclick: () => sensitivityDialog() }, "Sensitivity…"),
+        h("button", { type: "button", onclick: () => optimizeDialog() }, "Search…"),
+      ),
     ),
     list,
   );

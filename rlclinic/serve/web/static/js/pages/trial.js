@@ -1,13 +1,14 @@
 // One trial: its arms side by side, each look against the bound, and the verdict.
 
-import { curves, get, post } from "../api.js";
+import { curves, get } from "../api.js";
 import { adoptDialog } from "../actions.js";
 import { Chart, inked, onto, Sheet } from "../chart.js";
-import { command, h, put, table, toast } from "../dom.js";
+import { command, h, put, table } from "../dom.js";
 import { calm, listen } from "../events.js";
 import { ago, change, count, duration, num, percent, range, short } from "../format.js";
 import { forest, looks } from "../figures.js";
 import { EVAL, TRAIN } from "../panel.js";
+import { studyButton } from "../studying.js";
 
 const COLOURS = ["--c7", "--c0", "--c1", "--c2", "--c3", "--c4", "--c6"];
 const KINDS = { adopt: "good", reject: "bad", undecided: "warn", equivalent: "quiet" };
@@ -74,7 +75,7 @@ export async function draw(main, [id]) {
   };
 }
 
-function headOf({ trial, progress }) {
+function headOf({ trial, progress, job }) {
   const word = trial.verdict ?? progress.state;
   const live = !progress.done;
   const best = trial.effects.find((effect) => effect.arm === trial.winner) ?? trial.effects[0];
@@ -103,7 +104,7 @@ function headOf({ trial, progress }) {
       h(
         "div",
         { class: "actions" },
-        trial.state === "interrupted" && h("button", { type: "button", onclick: () => resume(trial.id) }, "Go on"),
+        studyButton("trials", progress, job),
         trial.state === "finished" &&
           trial.source !== "command" &&
           h("button", { type: "button", class: trial.verdict === "adopt" ? "primary" : null, onclick: () => adoptDialog(trial) }, "Adopt…"),
@@ -112,10 +113,12 @@ function headOf({ trial, progress }) {
     h(
       "div",
       { class: `verdict ${live ? "live" : (KINDS[trial.verdict] ?? "warn")}`, role: "status" },
-      h("b", null, live ? "RUNNING" : word.toUpperCase()),
+      h("b", null, (live ? progress.state : word).toUpperCase()),
       trial.winner && !live && h("strong", null, trial.winner),
       best && h("span", null, effectText(trial, best)),
-      best?.improvement.value !== null && best && h("span", { class: "quiet" }, `P(improvement) ${range(best.improvement, 2)}`),
+      best?.improvement.value !== null &&
+        (best?.ratio || best?.gain) &&
+        h("span", { class: "quiet" }, `P(improvement) ${range(best.improvement, 2)}`),
       best?.reached &&
         h(
           "span",
@@ -123,7 +126,9 @@ function headOf({ trial, progress }) {
           `${best.reached.value >= 0 ? "+" : ""}${num(100 * best.reached.value, 2)} points of runs reached the threshold`,
         ),
       trial.reason && h("span", { class: "quiet" }, trial.reason),
+      progress.state === "queued" && h("span", null, `it ${progress.reason}; it begins by itself`),
       live &&
+        progress.state !== "queued" &&
         h(
           "span",
           { class: "quiet" },
@@ -148,15 +153,6 @@ function headOf({ trial, progress }) {
   ];
 }
 
-async function resume(id) {
-  try {
-    await post("/trials", { resume: id });
-    toast("It goes on.");
-  } catch (error) {
-    toast(error.message, "bad");
-  }
-}
-
 const MEASURES = { steps: "env steps", wall: "time", stability: "spread" };
 
 /** What an arm did, in words: "22× fewer env steps [3.2×, ∞]". */
@@ -168,6 +164,14 @@ function effectText(trial, effect) {
     const [low, high] = better ? [ratio.high, ratio.low] : [ratio.low, ratio.high];
     const word = better ? (trial.outcome === "steps" ? "fewer" : "less") : "more";
     return `${of(ratio.value)} ${word} ${MEASURES[trial.outcome] ?? ""} [${of(low)}, ${of(high)}]`;
+  }
+  if (ratio) {
+    // One side never got there: only a bound is known.
+    const measure = MEASURES[trial.outcome] ?? "";
+    const less = trial.outcome === "steps" ? "fewer" : "less";
+    if (ratio.high !== null && ratio.high < 1) return `at least ${num(1 / ratio.high, 2)}× ${less} ${measure}`;
+    if (ratio.low !== null && ratio.low > 1) return `at least ${num(ratio.low, 2)}× more ${measure}`;
+    return "no run to compare steps with";
   }
   if (gain) return `${gain.value > 0 ? "+" : ""}${range(gain)} ${trial.outcome}`;
   return `P(improvement) ${range(effect.improvement, 2)}`;

@@ -1,0 +1,44 @@
+"""What a request from elsewhere may name: runs and groups of the store and configs by their names; no file, and no way out."""
+
+import os
+import re
+from pathlib import Path
+from typing import Final, TypeVar
+
+from rlclinic.errors import NotFound, RlclinicError
+from rlclinic.runs.record import Checkpoint, Group, Run
+from rlclinic.runs.store import Store
+
+Owner = TypeVar("Owner", Run, Group)
+
+_YAML: Final = re.compile(r"\.ya?ml(:|$)", re.IGNORECASE)
+
+
+def names_file(ref: str) -> bool:
+    """Whether a reference is a path, a file with or without a variant behind it, or a revision: read from disk, wherever that is."""
+    return ref.startswith((".", "/", "~", "git:")) or ".." in ref or "\\" in ref or "\0" in ref or _YAML.search(ref) is not None
+
+
+def inside(store: Store, owner: Owner) -> Owner:
+    """NotFound if a folder is a link, or holds one, that leads out of the store: what it points at is not a run's."""
+    root = store.root.resolve()
+    links = [owner.path] if owner.path.is_symlink() else []
+    with os.scandir(owner.path) as entries:
+        links += [Path(entry.path) for entry in entries if entry.is_symlink()]
+    out = next((link for link in links if not link.resolve().is_relative_to(root)), None)
+    if out is not None:
+        raise NotFound(f"{owner.id} holds a link that leads out of the store ({out.name}): it is not followed.\n  rlclinic runs list")
+    return owner
+
+
+def check_named(store: Store, name: str) -> None:
+    """NotFound if a name is that of a run or group that leads out of the store; what names nothing there is others' business."""
+    try:
+        found = store.resolve(name)
+    except RlclinicError:
+        return
+    owner = found.run if isinstance(found, Checkpoint) else found
+    if isinstance(owner, Group):
+        inside(store, owner)
+    for run in owner.runs if isinstance(owner, Group) else [owner]:
+        inside(store, run)
