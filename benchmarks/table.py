@@ -21,6 +21,7 @@ TITLES = {
     "off_policy_speed": "Training speed with a replay",
     "off_policy_steps": "Env steps to the threshold with a replay",
     "off_policy_gpu": "Training with a replay on a GPU",
+    "hopper": "A hopping robot in few steps",
     "footprint": "What it costs to have it",
     "diagnosis": "Is the diagnosis right?",
     "diagnosis_latency": "How long a diagnosis takes",
