@@ -28,6 +28,7 @@ TITLES = {
     "forecast": "Are forecasts of running runs right?",
     "treatment_trials": "Trials",
     "treatment_cures": "Do prescriptions cure?",
+    "treatment_optimize": "Searches: optimize beside random search and TPE",
     "agents": "Do the tools of the MCP server suffice?",
     "serving": "How long the server lets people wait",
     "dashboard": "How long the dashboard lets people wait",
