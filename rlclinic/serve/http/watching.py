@@ -25,11 +25,13 @@ class Watch:
     def __init__(self, index: Index, seconds: float) -> None:
         self._index, self._seconds = index, seconds
         self._lock: IO[str] | None = None
-        self._one = threading.Lock()
+        self._one, self._leading = threading.Lock(), threading.Lock()
+        self._closed = False
         self.version = self._read_version()
 
     async def run(self) -> None:
         """Until it is cancelled."""
+        self._closed = False
         while True:
             start = time.monotonic()
             await run_in_threadpool(self.look)
@@ -47,23 +49,26 @@ class Watch:
             _log.warning("the index could not be refreshed: %s", error)
 
     def close(self) -> None:
-        """Let another process lead. A look after this opens everything again."""
-        if self._lock is not None:
-            self._lock.close()
-        self._lock = None
+        """Let another process lead. A look that is still under way in its thread does not take it up again; the next `run` does."""
+        with self._leading:
+            self._closed = True
+            if self._lock is not None:
+                self._lock.close()
+            self._lock = None
 
     def leads(self) -> bool:
         """Whether this process is the one of several that looks, and that works ahead."""
-        if self._lock is not None:
+        with self._leading:
+            if self._lock is not None or self._closed:
+                return self._lock is not None
+            file = (self._index.store.root / FOLDER / _LEADER).open("w")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.close()
+                return False
+            self._lock = file
             return True
-        file = (self._index.store.root / FOLDER / _LEADER).open("w")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            return False
-        self._lock = file
-        return True
 
     def _read_version(self) -> str:
         """Another text after any change of runs or groups, whichever process wrote it."""
