@@ -77,9 +77,7 @@ def assert_close(found: Turn, wanted: Turn, rtol: float = 1e-4) -> None:
     assert (found.after.flat - wanted.after.flat).norm() <= rtol * 10 * moved, "the weights moved elsewhere"
     assert found.readings.keys() == wanted.readings.keys()
     for name, values in wanted.readings.items():
-        torch.testing.assert_close(
-            found.readings[name], values, rtol=max(rtol, 1e-3), atol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        torch.testing.assert_close(found.readings[name], values, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
 
 
 def assert_resumes(folder: Path, config: Any) -> Run:
