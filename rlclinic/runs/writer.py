@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -242,6 +243,7 @@ def _plain(cell: Any) -> Any:
     return cell.item() if hasattr(cell, "item") else cell
 
 
+@cache  # the runs of a cohort have the same ones
 def _check_columns(columns: tuple[str, ...]) -> None:
     if len(set(columns)) != len(columns) or not columns:
         raise RunError("metrics.csv needs columns, each of them once")

@@ -9,12 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlclinic.training import fingerprints
+from rlclinic.training import captured_evaluation, fingerprints
 from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.nets import mlp
 
 Floats = NDArray[np.float64]
-Actor = Callable[[Tensor, Tensor | None, int], Tensor]
+Actor = Callable[[Tensor, Tensor | None, Any], Tensor]
+"""What to do at observations under a mask, at the t-th step."""
 LONGEST = 50_000
 """Steps after which an evaluation episode of an env without a time limit counts as it stands."""
 LOOKS_EVERY = 32
@@ -48,8 +49,17 @@ class Evaluation:
 @torch.no_grad()
 def evaluate(plan: Any, learner: Any, env: Any, *, deterministic: bool, seed: Tensor, wanted: list[bool]) -> Evaluation:
     """One episode in each of the env's N copies with the policies as they are."""
-    act = actor(plan, learner, env.n_envs, deterministic=deterministic, seed=seed)
-    return replace(play(env, act, wanted), normalizer=fingerprints.of_normalizers(learner))
+
+    def made(of: Any, own_seed: Tensor) -> Actor:
+        return actor(plan, of, env.n_envs, deterministic=deterministic, seed=own_seed)
+
+    if captured_evaluation.covers(env):
+        found = captured_evaluation.play(plan, learner, env, made, seed, torch.tensor(wanted, device=seed.device), LONGEST)
+        returns, lengths, success = (each.cpu().numpy() for each in found)
+        played = Evaluation(returns, lengths, success)
+    else:
+        played = play(env, made(learner, seed), wanted)
+    return replace(played, normalizer=fingerprints.of_normalizers(learner))
 
 
 def actor(plan: Any, learner: Any, n_envs: int, *, deterministic: bool, seed: Tensor) -> Actor:

@@ -34,7 +34,12 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def build(self: Unit, names: list[str], inputs: list[Tensor]) -> Callable[[list[Tensor]], Sequence[Tensor]]:
         self._names = list(self.function(dict(zip(names, inputs, strict=True))))
-        return lambda tensors: list(self.function(dict(zip(names, tensors, strict=True))).values())
+
+        @torch.no_grad()  # as units are compiled
+        def run(tensors: list[Tensor]) -> list[Tensor]:
+            return list(self.function(dict(zip(names, tensors, strict=True))).values())
+
+        return run
 
     monkeypatch.setattr(Unit, "_build", build)
 
@@ -62,12 +67,12 @@ def turns(made: Workshop, by: Any, count: int = 2, active: Tensor | None = None)
         )
 
 
-def assert_close(found: Turn, wanted: Turn, rtol: float = 1e-4) -> None:
+def assert_close(found: Turn, wanted: Turn, rtol: float = 1e-4, readings: float = 1e-3, atol: float = 1e-5) -> None:
     for name in vars(wanted.rollout):
         one, other = getattr(found.rollout, name), getattr(wanted.rollout, name)
         assert (one is None) == (other is None), name
         if one is not None:
-            torch.testing.assert_close(one, other, rtol=rtol, atol=1e-5, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
+            torch.testing.assert_close(one, other, rtol=rtol, atol=atol, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
     for name, rows in wanted.whole._asdict().items():
         if rows is not None:
             torch.testing.assert_close(
@@ -77,7 +82,7 @@ def assert_close(found: Turn, wanted: Turn, rtol: float = 1e-4) -> None:
     assert (found.after.flat - wanted.after.flat).norm() <= rtol * 10 * moved, "the weights moved elsewhere"
     assert found.readings.keys() == wanted.readings.keys()
     for name, values in wanted.readings.items():
-        torch.testing.assert_close(found.readings[name], values, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(found.readings[name], values, rtol=readings, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
 
 
 def assert_resumes(folder: Path, config: Any) -> Run:
@@ -118,6 +123,18 @@ def test_normalizers_masks_and_unequal_numbers_go_through_the_units(name: str) -
     for found, wanted in zip(turns(made[0], ENGINES[name](), 3, frozen), turns(made[1], engine.Eager(), 3, frozen), strict=True):
         assert_close(found, wanted)
         assert torch.equal(found.after.flat[1], found.before.flat[1]), "a frozen member has moved"
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(
+    "changes", [{"algo": {"segment_length": 8, "priority_alpha": 0.8}}, {"net": {**WIDE, "layer_norm": True}}], ids=str
+)
+def test_what_has_no_derivatives_written_out_goes_through_the_units(name: str, changes: dict[str, Any]) -> None:
+    """Rows with weights (segments drawn by priority), and layers that only autograd knows."""
+    made = [shop("ppo", "discrete", kind, **{**changes, "algo": {**ALGOS["ppo"], **changes.get("algo", {})}}) for kind in (name, "eager")]
+    for found, wanted in zip(turns(made[0], ENGINES[name]()), turns(made[1], engine.Eager()), strict=True):
+        assert_close(found, wanted)
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -294,7 +311,8 @@ def test_a_unit_is_another_one_when_its_settings_shapes_or_code_change(monkeypat
 def test_the_captured_graph_computes_what_eager_computes_on_the_gpu(task: str, precision: str) -> None:
     made = [shop("ppo", task, kind, device="cuda", run={"precision": precision}) for kind in ("captured", "eager")]
     for found, wanted in zip(turns(made[0], captured.Captured()), turns(made[1], engine.Eager()), strict=True):
-        assert_close(found, wanted, 1e-3 if precision == "float32" else 2e-2)
+        # TF32 keeps ten bits: each engine rounds its factors in places of its own, by up to a thousandth.
+        assert_close(found, wanted, *((1e-3, 1e-3, 1e-5) if precision == "float32" else (2e-2, 4e-3, 1e-4)))
 
 
 @pytest.mark.cuda

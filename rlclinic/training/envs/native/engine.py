@@ -47,29 +47,24 @@ class NativeEnv:
         self.failures: dict[int, Exception] = {}
         self.action_mask: Tensor | None = None
         self._dynamics = dynamics
+        self.device = torch.device(device)
         shape = (self.members, n_envs)
-        self._device = torch.device(device)
         # Reading a flag on the CPU is cheap, and most steps end no episode. On a GPU it would stall the queue.
-        self._looks = self._device.type == "cpu"
-        self._draws = _Draws(seeds, n_envs, self._device, evaluation)
+        self._looks = self.device.type == "cpu"
+        self._draws = _Draws(seeds, n_envs, self.device, evaluation)
         self._starts = _Starts(self._draws, dynamics)
         self._chances = _Chances(self._draws) if dynamics.chance else None
-        self._elapsed = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._ages = _Ages(torch.zeros(shape, dtype=torch.int64, device=device), max_episode_steps)
         self._episode = torch.zeros(shape, dtype=torch.int64, device=device)
-        # Constants as tensors: a Python number costs as much as the operation itself.
-        self._one = torch.ones((), dtype=torch.int64, device=device)
         self._never = torch.zeros(shape, dtype=torch.bool, device=device)
-        self._limit = None
-        if max_episode_steps is not None:
-            self._limit = torch.full(shape, max_episode_steps, dtype=torch.int64, device=device)
         self.reset()
 
     def reset(self) -> Tensor:
-        self._elapsed.zero_()
+        self._ages.put(torch.zeros_like(self._episode))
         self._episode.zero_()
         self._starts.forget()
         if self._chances is not None:
-            self._chances.rewind(torch.zeros((self.members, 1), dtype=torch.int64, device=self._device))
+            self._chances.rewind(torch.zeros((self.members, 1), dtype=torch.int64, device=self.device))
         self._state = self._starts.at(self._episode)
         self.action_mask = self._dynamics.mask(self._state)
         return self._dynamics.observe(self._state)
@@ -79,9 +74,8 @@ class NativeEnv:
         chance = None if self._chances is None else self._chances.draw()
         state, reward, terminated = dynamics.advance(self._state, action, chance)
         next_obs = dynamics.observe(state)
-        self._elapsed.add_(self._one)
-        truncated = self._never.clone() if self._limit is None else self._elapsed >= self._limit
-        ended = terminated | truncated
+        cut = self._ages.step()
+        truncated, ended = (self._never, terminated) if cut is None else (cut, terminated | cut)
         success = dynamics.success(state)
         if success is not None:
             success = success.masked_fill(~ended, torch.nan)
@@ -95,20 +89,22 @@ class NativeEnv:
 
     def here(self) -> At:
         """Where the envs stand now. Not copied: `step` may write to it."""
-        return At(self._state, self._elapsed, self._episode, None if self._chances is None else self._chances.clock())
+        return At(self._state, self._ages.now(), self._episode, None if self._chances is None else self._chances.clock())
 
     def go(self, at: At) -> None:
         """Stand where `advance` has led; what was drawn ahead is forgotten."""
-        self._state, self._elapsed, self._episode = at.state, at.elapsed, at.episode
+        self._state, self._episode = at.state, at.episode
+        self._ages.put(at.elapsed)
         self._starts.forget()
         if self._chances is not None and at.clock is not None:
             self._chances.rewind(at.clock)
         self.action_mask = self._dynamics.mask(self._state)
 
-    def advance(self, at: At, action: Tensor, seed: Tensor) -> tuple[At, Step]:
+    def advance(self, at: At, action: Tensor, seed: Tensor | None = None) -> tuple[At, Step]:
         """`step` as a pure function, for engines that compile it: no look at a flag, every random number hashed where it is needed.
 
-        seed: the members' own, [M, 1, 1]. As an argument, or a compiled step would be one of these seeds for ever.
+        seed: the members' own, [M, 1, 1], if not those that the env was made with. An argument, or a compiled step would be one of
+        these seeds for ever.
         """
         dynamics = self._dynamics
         chance = None if at.clock is None else self._draws.uniform(rng.ENVIRONMENT, at.clock.unsqueeze(1), 1, seed)[..., 0, 0]
@@ -127,23 +123,23 @@ class NativeEnv:
 
     def _restart(self, state: Tensor, ended: Tensor) -> Tensor:
         self._episode.add_(ended)
-        self._elapsed.masked_fill_(ended, 0)
+        self._ages.restart(ended)
         start = self._starts.at(self._episode)
         return torch.where(ended.unsqueeze(-1) if state.dim() > 2 else ended, start, state)
 
     def state(self) -> dict[str, Tensor]:
-        state = {"state": self._state.clone(), "elapsed": self._elapsed.clone(), "episode": self._episode.clone()}
+        state = {"state": self._state.clone(), "elapsed": self._ages.now().clone(), "episode": self._episode.clone()}
         if self._chances is not None:
             state["clock"] = self._chances.clock()
         return state
 
     def load_state(self, state: dict[str, Tensor]) -> Tensor:
-        self._state = state["state"].to(self._device, copy=True)
-        self._elapsed.copy_(state["elapsed"])
+        self._state = state["state"].to(self.device, copy=True)
+        self._ages.put(state["elapsed"].to(self.device, copy=True))
         self._episode.copy_(state["episode"])
         self._starts.forget()
         if self._chances is not None:
-            self._chances.rewind(state["clock"].to(self._device))
+            self._chances.rewind(state["clock"].to(self.device))
         self.action_mask = self._dynamics.mask(self._state)
         return self._dynamics.observe(self._state)
 
@@ -152,6 +148,41 @@ class NativeEnv:
 
     def close(self) -> None:
         """Nothing to free."""
+
+
+class _Ages:
+    """Steps since each env's episode began. On a CPU they are added up only when it matters: most steps can meet no limit."""
+
+    def __init__(self, elapsed: Tensor, limit: int | None) -> None:
+        self._limit, self._looks = limit, elapsed.device.type == "cpu"
+        self.put(elapsed)
+
+    def put(self, elapsed: Tensor) -> None:
+        """Go on from these, [M, N] int64; they are ours to edit."""
+        self._elapsed, self._since, self._room = elapsed, 0, 0
+
+    def now(self) -> Tensor:
+        """[M, N], ours to edit."""
+        if self._since:
+            self._elapsed.add_(self._since)
+            self._room -= self._since
+            self._since = 0
+        return self._elapsed
+
+    def step(self) -> Tensor | None:
+        """One step more; which envs stand at the limit now, or None: none does."""
+        self._since += 1
+        if self._limit is None or self._since < self._room:
+            return None
+        elapsed = self.now()
+        if self._looks:
+            # So many steps before the oldest is there; new episodes only make it longer.
+            self._room = self._limit - int(elapsed.max())
+        return elapsed >= self._limit
+
+    def restart(self, ended: Tensor) -> None:
+        """New episodes where others have ended."""
+        self.now().masked_fill_(ended, 0)
 
 
 class _Draws:
