@@ -279,7 +279,7 @@ def carry_out(todo: Sequence[Task], done: Sequence[dict[str, Any]], scratch: Pat
             left -= 1
             to_beat |= _found([found])
             yield found
-        elif not running:
+        elif not running and ready(waiting, to_beat) is None:
             return
     for process in running:
         process.kill()
