@@ -12,6 +12,9 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +31,8 @@ from rlclinic.training.replay_files import Remembered
 
 FILES: Final = ("policy.safetensors", "optimizer.safetensors", "loop.safetensors", "state.json")
 MANIFEST: Final = "manifest.json"
+WAITING: Final = 8
+"""Threads that wait for the disk at the same time."""
 Tensors = dict[str, Tensor]
 
 
@@ -96,12 +101,15 @@ def _fill(folder: Path, checkpoint: Checkpoint, sync: bool) -> None:
         "state.json": json.dumps(checkpoint.state, indent=1).encode(),
     }
     manifest = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
-    for name, data in [*contents.items(), (MANIFEST, json.dumps(manifest, indent=1).encode())]:
-        with (folder / name).open("wb") as file:
+    with ExitStack() as files:
+        written = []
+        for name, data in [*contents.items(), (MANIFEST, json.dumps(manifest, indent=1).encode())]:
+            file = files.enter_context((folder / name).open("wb"))
             file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
+            file.flush()
+            written.append(file.fileno())
+        if sync:
+            _at_once(os.fsync, written)
 
 
 def read(path: Path, *, replay: bool = False) -> Checkpoint:
@@ -153,7 +161,7 @@ def _prune(folder: Path) -> None:
     numbered = sorted((path for path in entries if path.name.isdigit()), key=lambda path: int(path.name))
     for path in numbered[:-2]:
         if path.name not in kept:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
     # What a killed process was building: the run's lock is ours, so nobody is building it any more.
     for path in entries:
         if path.name.startswith("."):
@@ -161,6 +169,23 @@ def _prune(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    """A folder and all that is in it, as far as it can be removed."""
+
+    def unlink(file: Path) -> None:
+        with suppress(OSError):
+            file.unlink()
+
+    _at_once(unlink, [path for path in folder.rglob("*") if not path.is_dir()])
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _at_once(call: Callable[[Any], None], each: Sequence[Any]) -> None:
+    """Calls that wait for the disk, together: it writes its journal once for all of them, where each alone would wait for a turn."""
+    with ThreadPoolExecutor(WAITING) as pool:
+        list(pool.map(call, each))
 
 
 def _corrupt(path: Path, what: str) -> str:

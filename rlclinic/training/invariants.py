@@ -97,9 +97,10 @@ def _future(plan: "Plan", learner: "Learner", batch: replays.Batch, hp: SimpleNa
     if plan.algo.ACTS != "q":
         return _judged(plan, learner, batch, hp, noise)
     net = plan.nets["q"]
-    judged, chosen = (plan.algo.values(plan, net.params(flat["q"]), batch.next_obs) for flat in (learner.targets, learner.nets))
-    best = (chosen if getattr(plan.config, "double", False) else judged).argmax(-1, keepdim=True)
-    return judged.gather(-1, best).squeeze(-1)
+    judged = plan.algo.values(plan, net.params(learner.targets["q"]), batch.next_obs)
+    double = getattr(plan.config, "double", False)
+    chosen = plan.algo.values(plan, net.params(learner.nets["q"]), batch.next_obs) if double else judged
+    return judged.gather(-1, chosen.argmax(-1, keepdim=True)).squeeze(-1)
 
 
 def _judged(plan: "Plan", learner: "Learner", batch: replays.Batch, hp: SimpleNamespace, noise: Tensor | None) -> Tensor:

@@ -5,7 +5,7 @@ moments and counts.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,7 +53,12 @@ def clip_by_norm(grad: Tensor, norm: Tensor, max_grad_norm: Tensor) -> Tensor:
 
 def all_within(norm: Tensor, bounds: Sequence[float | None]) -> bool:
     """Whether `clip_by_norm` would multiply every gradient by exactly 1; who is close to its bound is left to it."""
-    return all(bound is None or size < 0.99 * bound for size, bound in zip(norm.flatten().tolist(), bounds, strict=True))
+    return all(bound is None or within(size, bound) for size, bound in zip(norm.flatten().tolist(), bounds, strict=True))
+
+
+def within(norm: float, bound: float) -> bool:
+    """Whether a gradient is short enough to stay as it is, with room for rounding."""
+    return norm < 0.99 * bound
 
 
 def step(
@@ -140,3 +145,17 @@ def adam_in_place(
             rows[0], rows[1], rows[2], rows[3], [], rows[4],
             lr=rate, beta1=BETA1, beta2=BETA2, weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False,
         )  # fmt: skip
+
+
+def adam_again(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, rate: float) -> Callable[[], None]:
+    """`adam_in_place` of one member, for many steps with one rate and a gradient that is always written to the same place."""
+    weights, slopes, mean, square, steps = ([tensor[0]] for tensor in (flat, grad, *state))
+
+    def step() -> None:
+        steps[0].add_(1.0)
+        torch._fused_adam_(
+            weights, slopes, mean, square, [], steps,
+            lr=rate, beta1=BETA1, beta2=BETA2, weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+    return step

@@ -25,6 +25,7 @@ def signal_at_change(folder: str, number: int, name: str = "SIGKILL", times: int
             if seen == number:
                 for _ in range(times):
                     os.kill(os.getpid(), signal.Signals[name])
+                    time.sleep(0.05)  # a change made by another thread: the main one must hear of each signal
 
     sys.addaudithook(hook)
     _watch_writes(lambda fd: hook("write", (fd,)), folder)

@@ -1,5 +1,6 @@
 """Deep Q-learning (Mnih et al. 2015), with double, dueling, n-step and prioritized replay as switches of their own."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,29 @@ def explore(
         return action, action != exploration.greedy(q, action_mask), None
     action = exploration.epsilon_greedy(q, hp.epsilon, noise, action_mask)
     return action, action != exploration.greedy(q, action_mask), None
+
+
+def explorer(plan: "Plan", params: Params, noise: Tensor, hp: SimpleNamespace) -> Callable[[int, Tensor], tuple[Tensor, Tensor]] | None:
+    """`explore` for a turn with noise [M, T, N, 2] and no mask, as a function of step and observation; None where each step needs it all.
+
+    What becomes of each action that may turn out best is worked out for the whole turn; a step then only finds out which one is.
+    """
+    if plan.config.exploration != "epsilon":
+        return None
+    members, steps, n_envs, count = *noise.shape[:3], plan.action.sizes[0]
+    best = torch.eye(count).expand(members, steps * n_envs, -1, -1)  # if action a were best, [..., a, :]
+    made = [exploration.epsilon_greedy(q, hp.epsilon, noise.flatten(1, 2)) for q in best.unbind(2)]
+    outcomes = torch.stack(made, -1).unflatten(1, (steps, n_envs)).transpose(0, 1).contiguous().unbind(0)  # T of [M, N, A]
+    first = torch.arange(0, members * n_envs * count, count).view(members, n_envs)
+    forward = q_nets.again(plan.nets["q"], params)
+
+    def choose(step: int, obs: Tensor) -> tuple[Tensor, Tensor]:
+        q = forward(obs)
+        greedy = exploration.greedy(q_nets.dueling(q) if plan.config.dueling else q)
+        action = outcomes[step].take(greedy + first)
+        return action, action != greedy
+
+    return choose
 
 
 def act(plan: "Plan", params: Params, obs: Tensor, action_mask: Tensor | None, noise: Tensor | None) -> Tensor:
@@ -131,6 +155,49 @@ def update(
     norm = off_policy.descend(plan, learner, "q", grad, hp, active)
     found = {"q": q, "error": error, "target": target, "norm": norm}
     return found if batch.weight is None else found | {"weight": batch.weight}
+
+
+def knows_targets(plan: "Plan", batch: Batch) -> bool:
+    """Whether `turn` covers a turn's batches: nothing in their targets waits for the steps between, and every row weighs the same."""
+    known = batch.following is not None and batch.weight is None
+    return known and plan.optimizers["q"].kind == "adam" and not (plan.config.double or plan.config.dueling)
+
+
+@torch.no_grad()
+def turn(plan: "Plan", learner: "Learner", batch: Batch, hp: SimpleNamespace, active: Tensor | None) -> dict[str, list[Tensor]]:
+    """`update` for all batches [M, U * B] of a turn, to the same bits: one member after the other, so that its weights stay in the cache.
+
+    Who is not active is passed over, and its readings are 0.
+    """
+    members, shape = len(batch.reward), (plan.updates_per_turn, plan.batch_rows)
+    found = {name: torch.zeros(shape[0], members, shape[1]) for name in ("q", "error", "target")}
+    norm = torch.zeros(shape[0], members, 1)
+    for member in range(members):
+        if active is None or bool(active[member]):
+            own = batch.of_member(member)
+            target = targets(plan, learner, own, hp, None).view(shape)
+            q = _rounds(plan, learner, own, target, hp, member, norm[:, member : member + 1])
+            for name, reading in {"q": q, "error": q - target, "target": target}.items():
+                found[name][:, member] = reading
+    return {name: list(readings.unbind(0)) for name, readings in (found | {"norm": norm}).items()}
+
+
+def _rounds(plan: "Plan", learner: "Learner", batch: Batch, target: Tensor, hp: SimpleNamespace, member: int, norm: Tensor) -> Tensor:
+    """A member's gradient steps towards targets [U, B]; writes down the norms [U, 1, 1] and returns the Q-values [U, B] on the way."""
+    count, size = target.shape
+    rounds, flat = plan.nets["q"].rounds(size, count), learner.nets["q"][member : member + 1]
+    rounds.begin(flat, batch.obs)
+    descend = off_policy.descent(plan, learner, "q", rounds.weights, rounds.gradient, hp, member)
+    action = batch.action.view(count, size, 1)
+    # The slope of a mean over the batch, at the action that was taken; the others take none.
+    share = torch.zeros_like(rounds.outputs).scatter_(-1, action, 1.0 / size).unbind(0)
+    aims, norms = target.unsqueeze(-1).unbind(0), norm.unbind(0)
+    for number in range(count):
+        error = rounds.forward(number) - aims[number]
+        rounds.by_weights(number, losses.huber_slope(error).mul_(share[number]))
+        descend(norms[number])
+    flat.copy_(rounds.weights)
+    return rounds.outputs.gather(-1, action).squeeze(-1)
 
 
 def after_steps(plan: "Plan", learner: "Learner", hp: SimpleNamespace, active: Tensor | None, before: int, now: int) -> None:

@@ -40,6 +40,10 @@ class Batch(NamedTuple):
         """A part of the rows; no copy."""
         return Batch(*(None if each is None else each[:, first:last] for each in self))  # type: ignore[arg-type]
 
+    def of_member(self, member: int) -> "Batch":
+        """One member's rows, still with a leading axis; no copy."""
+        return Batch(*(None if each is None else each[member : member + 1] for each in self))  # type: ignore[arg-type]
+
     def split(self, size: int) -> list["Batch"]:
         """All parts of so many rows; no copy."""
         columns = [None if each is None else each.split(size, 1) for each in self]

@@ -4,7 +4,7 @@ A turn is train_freq steps of every env and the gradient steps that follow; an i
 steps. Counts of steps and updates are the same for all members, so what they decide is decided in Python.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
@@ -23,11 +23,14 @@ from rlclinic.training.envs.base import ActionSpec
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths import exploration, normalize
 from rlclinic.training.maths.normalize import Moments
+from rlclinic.training.nets.layout import Params
 from rlclinic.training.nets.q_nets import Net
 from rlclinic.training.optim import Optimizer, OptimizerState
 
-LARGEST_GATHER = 1 << 22
-"""Numbers of a turn's batches that are gathered at once; more are gathered batch by batch."""
+LARGEST_GATHER = 1 << 19
+"""Numbers of a member's batches of a turn that are gathered at once; more are gathered batch by batch."""
+LONG_TURN = 8
+"""Steps of a turn that are worth preparing for."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +153,14 @@ class Walk:
         plan, algo, clock = self.plan, self.plan.algo, self.clock
         params = plan.nets[algo.ACTS].params(learner.nets[algo.ACTS])
         started, env_before = perf_counter(), clock["env"]
+        choose = self._chooser(params, position, hp)
         taken: list[tuple[Tensor, Tensor, Any, Tensor | None]] = []
-        for _ in range(plan.config.train_freq):
+        for number in range(plan.config.train_freq):
             explored, drift, at = None, learner.drift, self._at
             if self.env_steps < plan.config.learning_starts:
                 action = algo.at_random(plan, self._uniform[at], position.action_mask)
+            elif choose is not None:
+                action, explored = choose(number, see(plan, learner, position.obs))
             else:
                 shown = see(plan, learner, position.obs)
                 action, explored, drift = algo.explore(plan, params, shown, position.action_mask, self._noise[at], hp, drift)
@@ -172,6 +178,13 @@ class Walk:
         replays.add(memory, learned_from(plan, self._lived[-1]))
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
         return learner
+
+    def _chooser(self, params: Params, position: Position, hp: SimpleNamespace) -> Callable[[int, Tensor], tuple[Tensor, Tensor]] | None:
+        """How actions of the coming turn are chosen, where its algorithm can prepare for that."""
+        steps = self.plan.config.train_freq
+        if steps < LONG_TURN or params.flat.is_cuda or position.action_mask is not None or not hasattr(self.plan.algo, "explorer"):
+            return None
+        return self.plan.algo.explorer(self.plan, params, torch.stack(self._noise[self._at : self._at + steps], 1), hp)
 
     def lived(self) -> Lived:
         """All steps of the iteration."""
@@ -246,8 +259,12 @@ def learn(
     ahead = index = None
     if memory.tree is None:
         index = draws.rows(memory, learner.updates, updates)
-        if index.numel() * memory.shape.width * plan.config.n_step <= LARGEST_GATHER and not memory.shape.images:
-            ahead = gathered(plan, learner, memory, index, hp).split(size)
+        # By what a member gathers: all of a cohort must take the way that each would take alone.
+        if index.shape[1] * memory.shape.width * plan.config.n_step <= LARGEST_GATHER and not memory.shape.images:
+            whole = gathered(plan, learner, memory, index, hp)
+            if hasattr(plan.algo, "turn") and plan.algo.knows_targets(plan, whole):
+                return replace(learner, updates=learner.updates + updates), plan.algo.turn(plan, learner, whole, hp, active)
+            ahead = whole.split(size)
     for update in range(updates):
         if ahead is not None:
             batch = ahead[update]
@@ -317,6 +334,25 @@ def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: SimpleNam
     for old, moved in zip((flat, *state), (new, *moments), strict=True):
         old.copy_(moved)
     return norm
+
+
+def descent(
+    plan: Plan, learner: Learner, name: str, flat: Tensor, grad: Tensor, hp: SimpleNamespace, member: int
+) -> Callable[[Tensor], None]:
+    """`descend` of one member, for many Adam steps of weights [1, P] along a gradient that is always written to the same place.
+
+    Each step writes the gradient's norm before clipping to a given [1, 1].
+    """
+    numbers, state = hp.per_member[member], OptimizerState(*(each[member : member + 1] for each in learner.optimizers[name]))
+    step, bound = optim.adam_again(plan.optimizers[name], flat, grad, state, numbers["learning_rate"] or 0.0), numbers["max_grad_norm"]
+
+    def descend(norm: Tensor) -> None:
+        torch.linalg.vector_norm(grad, dim=1, keepdim=True, out=norm)
+        if bound is not None and not optim.within(norm.item(), bound):
+            grad.copy_(optim.clip_by_norm(grad, norm, hp.max_grad_norm[member : member + 1]))
+        step()
+
+    return descend
 
 
 def follow(learner: Learner, names: tuple[str, ...], tau: Tensor, active: Tensor | None) -> None:

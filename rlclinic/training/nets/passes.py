@@ -75,6 +75,40 @@ class Space:
         return self._by_input
 
 
+class Rounds:
+    """Gradient steps of one net in a row, on batches that are known ahead: they are laid out once, and nothing is moved between steps."""
+
+    def __init__(self, net: "Net", rows: int, count: int) -> None:
+        self._net = net
+        weights, gradient = (torch.zeros(_whole_lines(net.width)) for _ in range(2))
+        self.weights, self.gradient = weights[None, : net.width], gradient[None, : net.width]
+        """[1, P]: an optimizer's step edits the first by the second."""
+        self.outputs = torch.zeros(count, rows, net.outputs)
+        self._by_bias = self.gradient[0, -net.outputs :]
+        inputs = _with_ones(count, rows, net.n_in)
+        self._inputs = inputs[..., : net.n_in]
+        slopes = [torch.zeros(rows, _whole_lines(size))[:, :size] for size in net.hidden]
+        kept = [_with_ones(1, rows, size)[0] for size in net.hidden]
+        self._passes = [_Copy(net, weights, gradient, [x, *kept], slopes) for x in inputs.unbind(0)]
+        self._outputs = self.outputs.unbind(0)
+
+    def begin(self, flat: Tensor, x: Tensor) -> None:
+        """Take over weights [1, P] and the inputs of all rounds, [1, count * B, n_in]."""
+        self.weights.copy_(flat)
+        self._inputs.copy_(x.view(self._inputs.shape))
+
+    def forward(self, number: int) -> Tensor:
+        """Outputs [B, outputs] of a round, in their place among `outputs`."""
+        self._passes[number].forward(self._outputs[number])
+        return self._outputs[number]
+
+    def by_weights(self, number: int, slope: Tensor) -> None:
+        """From the loss's slope at these outputs to `gradient`."""
+        self._passes[number].by_weights(slope)
+        if self._net.outputs > 1:
+            torch.sum(slope, 0, out=self._by_bias)
+
+
 class _Layer(NamedTuple):
     """A matrix with its bias as last row, what goes in (with a column of ones) and comes out, and the slopes there."""
 

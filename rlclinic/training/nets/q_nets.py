@@ -18,14 +18,16 @@ from rlclinic.training.envs.base import Picture
 from rlclinic.training.nets import conv, mlp
 from rlclinic.training.nets import layout as layouts
 from rlclinic.training.nets.layout import Layout, Params
-from rlclinic.training.nets.passes import Space
+from rlclinic.training.nets.passes import Rounds, Space
 
 WRITTEN: Final = ("relu", "tanh")
 """Activations whose backward pass is written out below."""
 FEW_ROWS: Final = 32
 """Below so many, as in acting, reading the weights is most of a pass, and taking them over into a space would double it."""
-CACHED_ROWS: Final = 128
+CACHED_ROWS: Final = 256
 """Rows whose activations fit into a core's own cache, beside a matrix of 256 x 256."""
+NARROW: Final = 8
+"""Inputs of a layer up to which a GPU sums them up one by one: a matrix product that thin keeps it waiting."""
 TRUNK, HEAD = "trunk", "head"
 
 
@@ -43,6 +45,8 @@ class Net:
     by_autograd: bool = False
     spaces: dict[tuple[int, ...], Space] = field(default_factory=dict, compare=False, repr=False)
     """Where passes on a CPU work, made when they are first needed."""
+    turns: dict[tuple[int, int], Rounds] = field(default_factory=dict, compare=False, repr=False)
+    """Where turns of gradient steps work, by rows and steps."""
 
     @property
     def width(self) -> int:
@@ -63,9 +67,17 @@ class Net:
         """Where a pass through weights [M, copies * P] at inputs [M, B, n_in] works; what the last one left there is gone."""
         key = (self.copies, *x.shape[:2])
         if key not in self.spaces:
-            self.spaces[key] = Space(self, *x.shape[:2])
+            with torch.inference_mode(False):  # others may write there too
+                self.spaces[key] = Space(self, *x.shape[:2])
         self.spaces[key].load(flat)
         return self.spaces[key]
+
+    def rounds(self, rows: int, count: int) -> Rounds:
+        """Where `count` gradient steps of one member on `rows` rows each work; what the last ones left there is gone."""
+        if (rows, count) not in self.turns:
+            with torch.inference_mode(False):
+                self.turns[rows, count] = Rounds(self, rows, count)
+        return self.turns[rows, count]
 
     def shown(self, x: Tensor) -> Tensor:
         """Inputs [M, B, ...], once for each copy."""
@@ -141,17 +153,39 @@ def outputs(net: Net, params: Params, x: Tensor) -> Tensor:
     return layouts.narrow(params, HEAD, layers(net, params, net.shown(x))[-1])
 
 
+def again(net: Net, params: Params) -> Callable[[Tensor], Tensor]:
+    """`outputs` for many calls with the same weights at few rows, as in acting: what each call would look up is looked up once."""
+    if not net.written_out or net.outputs == 1 or params.flat.is_cuda:
+        return lambda x: outputs(net, params, x)
+    weights = [(params[f"{TRUNK}.{index}.bias"], params[f"{TRUNK}.{index}.weight"]) for index in range(len(net.hidden))]
+    bias, head = params[f"{HEAD}.bias"], params[f"{HEAD}.weight"].transpose(1, 2)
+    activate = torch.relu_ if net.net.activation == "relu" else mlp.tanh
+
+    def forward(x: Tensor) -> Tensor:
+        if x.shape[1] >= FEW_ROWS:
+            return outputs(net, params, x)
+        for shift, matrix in weights:
+            x = activate(torch.baddbmm(shift, x, matrix))
+        return torch.baddbmm(bias, x, head)
+
+    return forward
+
+
 def outputs_once(net: Net, flat: Tensor, x: Tensor, rows: Tensor) -> Tensor:
     """[M, K, outputs] at inputs [M, K, n_in] that belong to `rows` [M, K]: what is there several times is worked out once."""
-    found = torch.empty(*rows.shape, net.outputs)
-    size = min(rows.shape[1], CACHED_ROWS)
-    for member in range(len(x)):
-        where = torch.unique(rows[member], return_inverse=True)[1]
-        one = torch.zeros(math.ceil((int(where.max()) + 1) / size) * size, dtype=torch.int64)
+    found, size = torch.empty(*rows.shape, net.outputs), min(rows.shape[1], CACHED_ROWS)
+    for member, own in enumerate(rows.unbind(0)):
+        # A row's number among those that are there. A table of all rows is filled faster than the few are sorted.
+        number = torch.zeros(int(own.max()) + 1, dtype=torch.int64)
+        number[own] = 1
+        there = number.nonzero().squeeze(1)
+        number[there] = torch.arange(len(there))
+        where = number[own]
+        one = torch.zeros(math.ceil(len(there) / size) * size, dtype=torch.int64)
         one[where] = torch.arange(len(where))
-        parts = x[member, one].unflatten(0, (-1, 1, size)).unbind(0)
+        parts = x[member].index_select(0, one).unflatten(0, (-1, 1, size)).unbind(0)
         space = net.space(flat[member : member + 1], parts[0])
-        found[member] = torch.cat([space.forward(part) for part in parts], 1)[0, where]
+        found[member] = torch.cat([space.forward(part) for part in parts], 1)[0].index_select(0, where)
     return found
 
 
@@ -169,10 +203,35 @@ def forward(net: Net, params: Params, x: Tensor) -> Pass:
     x = net.shown(x)
     kept = [x]
     for index in range(len(net.hidden)):
-        x = torch.baddbmm(params[f"{TRUNK}.{index}.bias"], x, params[f"{TRUNK}.{index}.weight"])
+        x = _layer(params[f"{TRUNK}.{index}.weight"], params[f"{TRUNK}.{index}.bias"], x)
         x = x.relu_() if net.net.activation == "relu" else mlp.tanh(x)
         kept.append(x)
     return Pass(layouts.narrow(params, HEAD, x), params, kept)
+
+
+def _layer(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
+    """A layer before its activation. Compiled for a GPU, sums melt into the activation; a product that has its bias inside would not."""
+    if _is_narrow(weight):
+        return sum((x[..., k : k + 1] * weight[:, k : k + 1] for k in range(weight.shape[1])), bias)
+    return torch.bmm(x, weight) + bias if x.is_cuda else torch.baddbmm(bias, x, weight)
+
+
+def _layer_back(weight: Tensor, x: Tensor, grad: Tensor) -> Tensor:
+    """From the slope behind a layer to that at its matrix."""
+    if _is_narrow(weight):
+        return torch.stack([(x[..., k : k + 1] * grad).sum(1) for k in range(weight.shape[1])], 1)
+    return torch.bmm(x.transpose(1, 2), grad)
+
+
+def _below(weight: Tensor, grad: Tensor) -> Tensor:
+    """From the slope behind a layer to that at its inputs."""
+    if _is_narrow(weight):
+        return torch.stack([(grad * weight[:, k : k + 1]).sum(-1) for k in range(weight.shape[1])], -1)
+    return torch.bmm(grad, weight.transpose(1, 2))
+
+
+def _is_narrow(weight: Tensor) -> bool:
+    return weight.is_cuda and weight.shape[1] <= NARROW
 
 
 def backward(net: Net, done: Pass, grad: Tensor) -> Tensor:
@@ -184,9 +243,10 @@ def backward(net: Net, done: Pass, grad: Tensor) -> Tensor:
     for index in range(len(net.hidden) - 1, -1, -1):
         grad = _through_activation(net, grad, done.layers[index + 1])
         found[f"{TRUNK}.{index}.bias"] = grad.sum(1)
-        found[f"{TRUNK}.{index}.weight"] = torch.bmm(done.layers[index].transpose(1, 2), grad)
+        weight = params[f"{TRUNK}.{index}.weight"]
+        found[f"{TRUNK}.{index}.weight"] = _layer_back(weight, done.layers[index], grad)
         if index:  # below is the input, which takes no gradient here
-            grad = torch.bmm(grad, params[f"{TRUNK}.{index}.weight"].transpose(1, 2))
+            grad = _below(weight, grad)
     return net.layout.flatten(found)
 
 
@@ -195,7 +255,7 @@ def backward_inputs(net: Net, done: Pass, grad: Tensor) -> Tensor:
     grad = _through_head(net, done, grad)
     for index in range(len(net.hidden) - 1, -1, -1):
         grad = _through_activation(net, grad, done.layers[index + 1])
-        grad = torch.bmm(grad, done.params[f"{TRUNK}.{index}.weight"].transpose(1, 2))
+        grad = _below(done.params[f"{TRUNK}.{index}.weight"], grad)
     return grad
 
 

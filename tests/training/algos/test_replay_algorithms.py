@@ -89,6 +89,54 @@ def test_what_the_target_says_of_a_whole_turn_is_what_it_says_step_by_step(switc
     assert torch.allclose(ahead.learner.nets["q"], stepwise.learner.nets["q"], atol=1e-5)
 
 
+@pytest.mark.parametrize("bound", [None, 1e-3, 10.0])
+def test_a_whole_turn_of_dqn_is_its_updates_one_after_the_other_to_the_last_bit(bound: float | None, monkeypatch: Any) -> None:
+    algo = {"optimizer": "adam", "learning_rate": 1e-2, "gradient_steps": 7, "n_step": 2, "max_grad_norm": bound}
+    whole, stepwise = (ready("dqn", **algo) for _ in range(2))
+    taken = []
+    monkeypatch.setattr(dqn, "turn", lambda *given, turn=dqn.turn: taken.append(1) or turn(*given))
+    for at, active in ((whole, None), (stepwise, torch.ones(2, 1, dtype=torch.bool))):
+        at.learner.targets["q"].mul_(0.7)
+        at.iterate(learn=False)
+        at.learner = off_policy.own_copy(at.learner)
+        at.learner, at.readings = off_policy.learn(at.plan, at.learner, at.memory, at.numbers(), active, at.seed)
+        monkeypatch.setattr(dqn, "knows_targets", lambda plan, batch: False)
+    assert len(taken) == 1
+    assert whole.learner.updates == stepwise.learner.updates > 0
+    assert whole.readings.keys() == stepwise.readings.keys()
+    for name, readings in stepwise.readings.items():
+        assert all(torch.equal(one, other) for one, other in zip(whole.readings[name], readings, strict=True)), name
+    states = [(at.learner.nets["q"], *at.learner.optimizers["q"]) for at in (whole, stepwise)]
+    for one, other in zip(*states, strict=True):
+        assert torch.equal(one, other)
+    if bound == 1e-3:
+        assert min(float(norm.min()) for norm in whole.readings["norm"]) > bound, "every step was to be clipped"
+
+
+def test_a_turn_leaves_members_alone_that_are_not_active() -> None:
+    at = ready("dqn", optimizer="adam", learning_rate=1e-2, gradient_steps=3)
+    before, at.learner = at.learner, off_policy.own_copy(at.learner)
+    active = torch.tensor([[False], [True]])
+    after, readings = off_policy.learn(at.plan, at.learner, at.memory, at.numbers(), active, at.seed)
+    changed = [not torch.equal(after.nets["q"][member], before.nets["q"][member]) for member in range(2)]
+    assert changed == [False, True]
+    assert after.optimizers["q"].steps.flatten().tolist() == [0.0, 3.0]
+    assert [float(reading[0].abs().sum()) for reading in readings["q"]] == [0.0] * 3
+
+
+@pytest.mark.parametrize("switches", [{}, {"dueling": True}])
+def test_a_prepared_turn_chooses_as_step_by_step(switches: dict[str, Any], monkeypatch: Any) -> None:
+    prepared, stepwise = (of_kind("dqn", algo={"learning_starts": 20, "exploration_fraction": 1.0, **switches}) for _ in range(2))
+    lived = []
+    for at, shortest in ((prepared, 1), (stepwise, 1000)):
+        monkeypatch.setattr(off_policy, "LONG_TURN", shortest)
+        lived.append([at.iterate(learn=False) for _ in range(3)][-1])
+    for name in ("action", "explored", "obs", "reward"):
+        assert torch.equal(getattr(lived[0], name), getattr(lived[1], name)), name
+    assert lived[0].explored is not None
+    assert 0 < float(lived[0].explored.float().mean()) < 1
+
+
 def test_importance_weights_scale_each_rows_pull() -> None:
     at = ready("dqn")
     batch = at.batch()

@@ -110,19 +110,18 @@ def test_a_vector_env_that_resets_in_a_step_of_its_own_leaves_rows_that_do_not_c
 
 
 def test_a_member_whose_update_is_not_finite_stops_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlclinic.training.algos import dqn
-
-    good = dqn.targets
+    good = replay.gather
     calls = []
 
-    def bad(*given: object) -> torch.Tensor:
+    def bad(*given: object) -> replay.Batch:
         calls.append(1)
         found = good(*given)  # type: ignore[arg-type]
-        if len(found) == 2 and len(calls) > 20:
-            found[0, 3] = torch.nan
-        return found
+        reward = found.reward.clone()
+        if len(reward) == 2 and len(calls) > 20:
+            reward[0, 3] = torch.nan
+        return found._replace(reward=reward)
 
-    monkeypatch.setattr(dqn, "targets", bad)
+    monkeypatch.setattr(replay, "gather", bad)
     runs = train(tmp_path, [make_config("dqn", TASKS["discrete"][0], seed) for seed in (0, 1)])
     assert [run.status.state for run in runs] == ["failed", "finished"]
     assert "target in gradient step" in str(runs[0].status.reason)

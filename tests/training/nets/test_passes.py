@@ -71,6 +71,33 @@ def test_a_member_gets_the_same_bits_alone_and_in_a_cohort(sizes: tuple[tuple[in
             assert torch.equal(whole[member], alone[0])
 
 
+@pytest.mark.parametrize("sizes", [((8, 6), 5, 3, 1), ((40,), 3, 1, 1), ((70, 33), 4, 2, 1), ((256, 256), 4, 2, 1)])
+def test_rounds_give_the_bits_of_passes_one_by_one(sizes: tuple[tuple[int, ...], int, int, int]) -> None:
+    torch.manual_seed(0)
+    made, count, rows = net(*sizes), 3, 64
+    flat, x, slope = weights(made, 1), torch.randn(1, count * rows, sizes[1]), torch.randn(count, rows, sizes[2])
+    rounds, space = made.rounds(rows, count), Space(made, 1, rows)
+    rounds.begin(flat, x)
+    for number in range(count):
+        space.load(rounds.weights)
+        assert torch.equal(rounds.forward(number), space.forward(x[:, number * rows : (number + 1) * rows])[0])
+        rounds.by_weights(number, slope[number])
+        assert torch.equal(rounds.gradient, space.by_weights(slope[number : number + 1]))
+        rounds.weights.sub_(rounds.gradient, alpha=0.01)
+    assert made.rounds(rows, count) is rounds
+    assert not torch.equal(rounds.weights, flat)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "gelu"])
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_outputs_again_are_outputs(activation: str, rows: int) -> None:
+    torch.manual_seed(0)
+    made = net((8, 6), 5, 3, 1, activation)
+    params, x = made.params(weights(made, 2)), torch.randn(2, rows, 5)
+    with torch.no_grad():
+        assert torch.equal(q_nets.again(made, params)(x), q_nets.outputs(made, params, x))
+
+
 @pytest.mark.parametrize("drawn", [40, 300])
 def test_rows_that_are_drawn_several_times_are_worked_out_once_and_all_the_same(drawn: int) -> None:
     torch.manual_seed(0)

@@ -36,6 +36,24 @@ def test_the_written_way_back_is_autograds(activation: str, outputs: int, copies
         assert torch.allclose(getattr(back, kind)(slope), getattr(back2, kind)(slope), atol=1e-5)
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize(("activation", "outputs", "copies"), [("relu", 1, 2), ("tanh", 3, 1)])
+def test_the_way_a_gpu_goes_there_and_back_is_autograds(
+    narrow: bool, activation: str, outputs: int, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(q_nets, "_is_narrow", lambda weight: narrow and weight.shape[1] == INPUTS)
+    torch.manual_seed(0)
+    written, reference = (net(activation, outputs, copies, autograd=autograd) for autograd in (False, True))
+    flat, x = weights(written), torch.randn(MEMBERS, ROWS, INPUTS)
+    slope = torch.randn(MEMBERS * copies, ROWS, outputs)
+    out, back = q_nets.with_back(reference, flat, x)
+    done = q_nets.forward(written, written.params(flat), x)
+    assert torch.allclose(done.out, out, atol=1e-6)
+    assert torch.allclose(q_nets.backward(written, done, slope).view_as(flat), back.weights(slope), atol=1e-5)
+    by_inputs = q_nets.backward_inputs(written, done, slope).unflatten(0, (-1, copies)).sum(1)
+    assert torch.allclose(by_inputs, q_nets.with_back(reference, flat, x)[1].inputs(slope), atol=1e-5)
+
+
 @pytest.mark.parametrize("settings", [{"layer_norm": True}, {"activation": "silu"}])
 def test_other_layers_go_back_by_autograd(settings: dict[str, object]) -> None:
     made = net(**settings)  # type: ignore[arg-type]

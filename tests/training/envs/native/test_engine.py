@@ -140,6 +140,22 @@ def test_a_time_limit_truncates_and_both_flags_may_be_set() -> None:
     assert env.max_episode_steps == 9
 
 
+def test_envs_of_different_ages_meet_the_limit_each_at_its_own_time() -> None:
+    env = envs.make(EnvConfig(id="CartPole-v1", max_episode_steps=15), [0, 1], 8)
+    env.reset()
+    age = torch.zeros(2, 8, dtype=torch.int64)
+    cut = 0
+    for number in range(120):
+        step = env.step(torch.randint(2, (2, 8), generator=torch.Generator().manual_seed(number)))
+        age += 1
+        assert torch.equal(step.truncated, age == 15)
+        cut += int(step.truncated.sum())
+        age[step.terminated | step.truncated] = 0
+        if number % 7 == 0:
+            assert torch.equal(env.state()["elapsed"], age)
+    assert cut > 20
+
+
 def test_without_a_time_limit_nothing_is_truncated() -> None:
     env = envs.make(EnvConfig(id="CliffWalking-v1"), [0], 2)
     assert env.max_episode_steps is None
