@@ -59,6 +59,7 @@ $(PEER)/.installed: pyproject.toml constraints.txt
 
 bench: install $(PEER)/.installed
 	$(BIN)/python -m benchmarks.speed --sb3-python $(PEER)/bin/python
+	$(BIN)/python -m benchmarks.workers
 	$(BIN)/python -m benchmarks.footprint
 	$(BIN)/python -m benchmarks.steps_to_threshold
 	$(BIN)/python -m benchmarks.agents

@@ -17,6 +17,7 @@ TITLES = {
     "gpu": "Training on a GPU",
     "images": "Training from a screen",
     "mujoco": "Training a MuJoCo robot",
+    "workers": "Stepping environments in other processes",
     "steps_to_threshold": "Env steps to the threshold",
     "off_policy_speed": "Training speed with a replay",
     "off_policy_steps": "Env steps to the threshold with a replay",

@@ -64,6 +64,7 @@ _ROLL = _table("train/roll/", LAST100, """
     ep_rew_best | return | The best single training episode so far. | all episodes so far
     ep_len_mean | steps | Mean length of training episodes.
     success_rate | share | Share of episodes that the env called a success (info["is_success"]); blank if it says nothing.
+    ep_rew_clipped_mean | return | Mean return of those episodes in rewards as learning saw them; only with env.clip_raw_reward.
 """)  # fmt: skip
 
 _LOSSES = _table("train/loss/", MEAN, """
@@ -263,7 +264,7 @@ _REPLAY = _table("train/sentinel/", "the row's last batch", """
     q_abs_max | return | Largest Q-value by size. | 128 stored transitions
     q_bound | return | What no Q-value can pass: the largest reward seen / (1 - gamma). | all steps so far
     q_bound_ratio | share | Largest Q-value by size as a share of that bound: above 1 is impossible.
-    q_bias | return | Q-values minus the discounted return that really came. | the last complete episode of one env
+    q_bias | return | Q-values minus the discounted return that really came. | one env's last whole episode; if cut, far before the cut
     td_error | return | Mean size of the TD error, without SAC's bonus for entropy. | 128 stored transitions
     td_error_p50 | return | Median size of the TD error.
     td_error_p95 | return | 95th percentile of its size.

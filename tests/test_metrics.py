@@ -5,9 +5,9 @@ from rlclinic.config import ALGORITHMS, Config
 
 
 def written_columns() -> set[str]:
-    """Every column that training can write, whatever the algorithm."""
+    """Every column that training can write, whatever the algorithm; with clipped rewards, which have a column of their own."""
     rows = pytest.importorskip("rlclinic.training.rows", reason="needs torch")
-    configs = [Config.model_validate({"env": {"id": "CartPole-v1"}, "algo": {"name": name}}) for name in ALGORITHMS]
+    configs = [Config.model_validate({"env": {"id": "CartPole-v1", "clip_raw_reward": 1}, "algo": {"name": name}}) for name in ALGORITHMS]
     return {column for config in configs for column in rows.columns(config)}
 
 

@@ -22,6 +22,8 @@ class Spec(Strict):
     """The lowest and the highest possible return of an episode, for plots and for telling how far a run got."""
     max_episode_steps: Annotated[Count, Field(ge=1)] | None = None
     """The task's usual time limit in steps, for information; `env.max_episode_steps` sets another one."""
+    step_microseconds: Annotated[Real, Field(gt=0)] | None = None
+    """What a step of one copy takes a core, about: where it is long and cores are idle, `train` sets `env.workers`."""
     source: str = ""
     """Where the task is documented."""
 
@@ -121,8 +123,9 @@ class EnvConfig(Strict):
     """Whether our batched torch version is stepped: `auto` where there is one for this id, kwargs and wrappers; `never` forces
     Gymnasium's own; `always` refuses to start without one. Native steps all copies at once and resumes bit for bit."""
     workers: Count = Field(0, ge=0)
-    """Processes that step Gymnasium environments; 0 steps them in the training process. More pays only where a step is slow,
-    as each costs a message there and back. For Atari: threads of ALE's, which cost nothing. At most n_envs. Usual: 0."""
+    """Processes that step Gymnasium environments; 0 steps them in the training process. More pays only where a step is slow and a core
+    idle, as each costs a message there and back; `train` sets it there, unless it is given. For Atari: threads of ALE's. At most n_envs.
+    Usual: 0."""
 
     @property
     def atari(self) -> bool:

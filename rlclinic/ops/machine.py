@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+from rlclinic.config import Config
+from rlclinic.errors import ConfigError
 from rlclinic.ops.outcomes import Check, Diagnostics
 from rlclinic.ops.wording import plural, size
 
@@ -58,9 +60,48 @@ def usable_cores() -> int:
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
 
 
+def idle_cores() -> int:
+    """Cores of these that nobody uses now, by the load of the last minute; at least one.
+
+    Threads that share a core wait for each other by spinning: two on a busy machine are several times slower than one.
+    """
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
+    return max(1, round(usable_cores() * (1 - min(busy, 1.0))))
+
+
 def has_gpu() -> bool:
     """Whether an NVIDIA driver is loaded; torch, which would know best, takes seconds to import."""
     return any(Path(sign).exists() for sign in ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg"))
+
+
+_VERBS = {"captured": "capture", "compiled": "compile"}
+
+
+def check_device(device: str | None) -> None:
+    """Refuse a GPU that is not there before folders are made for it."""
+    if device == "cuda" and not has_gpu():
+        raise ConfigError(
+            "run.device=cuda, but there is no NVIDIA driver on this machine.\n  Nothing could be computed.\n"
+            "  Try: --device cpu (auto takes a GPU where there is one), or: rlclinic doctor"
+        )
+
+
+def check_engine(config: Config) -> None:
+    """Refuse an engine that this machine or this config cannot have; what only the environment tells, training finds out."""
+    check_device(config.run.device)
+    engine, algo = config.run.engine, config.algo
+    if engine == "captured" and (config.run.device == "cpu" or not has_gpu()):
+        reason, cure = (
+            f"run.device is {config.run.device}",
+            "--engine auto, or --device cuda on a machine that has one",
+        )
+    elif engine == "compiled" and algo.loop == "off_policy":
+        reason, cure = f"{algo.name} trains with the eager engine on a CPU, and captured on a GPU", "--engine auto"
+    elif engine in ("compiled", "captured") and config.env.atari:
+        reason, cure = f"{config.env.id} gives images, whose convolutions would not get faster", "--engine auto"
+    else:
+        return
+    raise ConfigError(f"run.engine={engine}, but {reason}.\n  There would be nothing to {_VERBS[engine]}.\n  Try: {cure}")
 
 
 def _version(name: str) -> str | None:

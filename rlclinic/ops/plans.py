@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from rlclinic.config import Config, files
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import NotFound, RunBusy, UsageError
-from rlclinic.ops.machine import usable_cores
+from rlclinic.ops import cores
+from rlclinic.ops.machine import check_engine, idle_cores, usable_cores
 from rlclinic.ops.wording import count, frames, listed, plural, short
 from rlclinic.runs import selector
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -58,10 +59,6 @@ class TrainRequest(BaseModel):
     runs_dir: Path = Path("runs")
 
 
-WIDE = 512
-"""Units of a layer from which on more than one CPU thread is worth its waiting."""
-
-
 @dataclass(frozen=True)
 class TrainPlan:
     """A checked request: either runs to create or runs to resume."""
@@ -99,26 +96,19 @@ def plan_training(request: TrainRequest) -> TrainPlan:
     planned = _plan(request, Store(request.runs_dir)) if request.rx is None else _plan_prescribed(request)
     for env_id in {config.env.id: None for config in planned.configs}:
         files.check_environment(env_id)
-    return _with_threads(planned)
+    for config in [*planned.configs, *(run.config for run in planned.resumed)][:1]:
+        check_engine(config)
+    return _with_cores(planned)
 
 
-def _with_threads(planned: TrainPlan) -> TrainPlan:
-    """Idle cores for new runs whose arithmetic can use them; one thread for all others. Part of the config, so kept by every resume."""
-    new = planned.configs and planned.start is None and planned.parent is None
-    if not new or planned.request.threads is not None or planned.origins.get("run.threads", "default") != "default":
+def _with_cores(planned: TrainPlan) -> TrainPlan:
+    """Idle cores for new runs that can use them. Part of the config, so kept by every resume."""
+    if not planned.configs or planned.start is not None or planned.parent is not None:
         return planned
-    config, cores = planned.configs[0], usable_cores()
-    threads = cores // min(cores, len(planned.configs))
-    if config.run.threads > 1 or config.run.device != "cpu" or threads == 1 or not _is_wide(config):
-        return planned
-    configs = [each.model_copy(update={"run": each.run.model_copy(update={"threads": threads})}) for each in planned.configs]
-    note = f"{threads} CPU threads for each run, as cores are idle and its network is large; --threads 1 uses one"
-    return replace(planned, configs=configs, notes=[*planned.notes, note])
-
-
-def _is_wide(config: Config) -> bool:
-    """Whether a matrix product is so large that a second core helps: convolutions of games, or layers of WIDE units."""
-    return config.env.frames_per_step is not None or max(config.net.hidden, default=0) >= WIDE
+    given = {"run.threads": planned.request.threads, "env.workers": planned.request.env_workers}
+    free = {name for name, value in given.items() if value is None and planned.origins.get(name, "default") == "default"}
+    configs, notes = cores.share_out(planned.configs, usable_cores(), idle_cores(), free)
+    return replace(planned, configs=configs, notes=[*planned.notes, *notes])
 
 
 def _plan_prescribed(request: TrainRequest) -> TrainPlan:

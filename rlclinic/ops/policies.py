@@ -2,12 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlclinic.errors import NotFound, UsageError
+from rlclinic.errors import ConfigError, NotFound, UsageError
+from rlclinic.ops import screen
 from rlclinic.ops.outcomes import EvaluationResult
+from rlclinic.ops.screen import Frame
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
@@ -19,7 +21,8 @@ FIRST_START = 10_000
 RENDERS = ("human", "ansi", "none")
 MOST_FRAMES = 3_000
 
-Frame = Callable[[Any], None]
+Played = tuple[float, int, float | None]
+"""Return, length and success (None: not reported) of an episode."""
 
 
 def evaluate(
@@ -60,21 +63,16 @@ def play(
     if render == "human" and not _has_screen():
         raise UsageError(
             "there is no screen here to open a window on.\n"
+            f"  Watch it as text: rlclinic play {selector} --render ansi\n"
             f"  Record it: rlclinic evaluate {selector} --video episode.gif\n  Or only score it: rlclinic play {selector} --render none"
         )
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
     policy = _load(checkpoint)
-    env = _environment(policy, None if render == "none" else render)
     start = FIRST_START if seed is None else seed
-    show = _print_frame if render == "ansi" else None
-    try:
-        played = [_episode(env, policy, start + number, deterministic, show) for number in range(episodes)]
-    finally:
-        env.close()
-    successes = [success for _, _, success in played if success is not None]
-    return _result(
-        checkpoint, policy, [total for total, _, _ in played], [length for _, length, _ in played], successes, deterministic, None
-    )
+    mode, show = _stage(policy, render)
+    played = _play(policy, range(start, start + episodes), deterministic, mode, show)
+    returns, lengths, outcomes = zip(*played, strict=True)
+    return _result(checkpoint, policy, returns, lengths, [each for each in outcomes if each is not None], deterministic, None)
 
 
 def pick_checkpoint(store: Store, selector: str) -> Checkpoint:
@@ -107,30 +105,74 @@ def _load(checkpoint: Checkpoint) -> "Policy":
     return policy.load(checkpoint.run, str(checkpoint.step))
 
 
+def _stage(policy: "Policy", render: str) -> tuple[str | None, Frame | None]:
+    """The render mode to ask the environment for, and what to do with what it then gives."""
+    from rlclinic.training.envs import atari
+
+    if render == "none":
+        return None, None
+    settings = policy.config.env
+    env = _environment(policy, None)
+    env.close()
+    modes = env.metadata.get("render_modes", [])
+    # ALE's vector environment opens no window: it hands out what the agent sees.
+    if render in modes and not (render == "human" and atari.steps(settings)):
+        return render, None if render == "human" else _print_frame
+    if "rgb_array" not in modes:
+        raise UsageError(
+            f"{settings.id} cannot render {render}; it has: {', '.join(modes) or 'none'}.\n  Score it instead: rlclinic evaluate"
+        )
+    fps = _fps(policy, env)
+    return "rgb_array", screen.window(settings.id, fps) if render == "human" else screen.terminal(fps)
+
+
+def _fps(policy: "Policy", env: Any) -> float:
+    """Frames a second at which an episode looks as fast as it is; an Atari game has 60, of which the agent sees every n-th."""
+    skip = policy.config.env.frames_per_step
+    return 60.0 / skip if skip else float(env.metadata.get("render_fps") or 30)
+
+
 def _environment(policy: "Policy", render_mode: str | None) -> Any:
     """One environment as the policy met it in training, with Gymnasium's own physics and pictures."""
     from rlclinic.training.envs import making
 
     config = policy.config.env
+    _without_screen()
+    if render_mode is None:
+        return making.single(config)
+    try:
+        return making.single(config.model_copy(update={"kwargs": {**config.kwargs, "render_mode": render_mode}}))
+    except ConfigError as error:
+        raise UsageError(
+            f"{config.id} cannot draw pictures here: {str(error).partition(chr(10))[0]}\n"
+            "  Robots of MuJoCo need OpenGL: MUJOCO_GL=egl (a GPU's), or MUJOCO_GL=osmesa (apt install libosmesa6) before the command\n"
+            "  Or only score it: rlclinic evaluate, rlclinic play --render none"
+        ) from error
+
+
+def _without_screen() -> None:
+    """Where there is no screen, frames are drawn in memory: SDL and MuJoCo must hear of it before they are loaded."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    if render_mode == "rgb_array":
-        # Frames are drawn in memory; without a screen SDL would complain about it.
+    if not _has_screen():
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    if render_mode is not None:
-        config = config.model_copy(update={"kwargs": {**config.kwargs, "render_mode": render_mode}})
-    env = making.single(config)
-    modes = env.metadata.get("render_modes", [])
-    if render_mode is not None and render_mode not in modes:
+        os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def _play(policy: "Policy", starts: Sequence[int], deterministic: bool, render_mode: str | None, show: Frame | None) -> list[Played]:
+    """One episode after the other, from these seeds; `show` gets every frame."""
+    if policy.remembers is not None:
+        found = policy.watch(starts, show, render_mode, deterministic=deterministic)
+        ends = [(each.returns[0, 0], each.lengths[0, 0], each.success[0, 0]) for each in found]
+        return [(float(total), int(length), None if success != success else float(success)) for total, length, success in ends]
+    env = _environment(policy, render_mode)
+    try:
+        return [_episode(env, policy, start, deterministic, show) for start in starts]
+    finally:
         env.close()
-        raise UsageError(
-            f"{config.id} cannot render {render_mode}; it has: {', '.join(modes) or 'none'}.\n  Score it instead: rlclinic evaluate"
-        )
-    return env
 
 
-def _episode(env: Any, policy: "Policy", seed: int, deterministic: bool, show: Frame | None) -> tuple[float, int, float | None]:
-    """Return, length and success (None: not reported) of one episode; `show` gets every frame."""
+def _episode(env: Any, policy: "Policy", seed: int, deterministic: bool, show: Frame | None) -> Played:
     obs, info = env.reset(seed=seed)
     total, length, ended = 0.0, 0, False
     while not ended:
@@ -154,23 +196,18 @@ def _record(policy: "Policy", path: Path, deterministic: bool) -> Path:
         if len(frames) < MOST_FRAMES:
             frames.append(frame)
 
-    if policy.remembers is not None:
-        policy.film(keep, deterministic=deterministic)
-        return videos.write(path, frames, 60.0 / (policy.config.env.frames_per_step or 2))
-    env = _environment(policy, "rgb_array")
-    try:
-        _episode(env, policy, FIRST_START, deterministic, keep)
-        return videos.write(path, frames, float(env.metadata.get("render_fps") or 30))
-    finally:
-        env.close()
+    env = _environment(policy, None)
+    env.close()
+    _play(policy, [FIRST_START], deterministic, "rgb_array", keep)
+    return videos.write(path, frames, _fps(policy, env))
 
 
 def _result(
     checkpoint: Checkpoint,
     policy: "Policy",
-    returns: list[float],
-    lengths: list[float] | list[int],
-    successes: list[float],
+    returns: Sequence[float],
+    lengths: Sequence[float],
+    successes: Sequence[float],
     deterministic: bool,
     video: Path | None,
 ) -> EvaluationResult:
@@ -190,7 +227,7 @@ def _result(
         length_mean=float(np.mean(lengths)),
         success_rate=float(np.mean(successes)) if successes else None,
         threshold=policy.config.spec.threshold,
-        returns=returns,
+        returns=list(returns),
         video=str(video) if video else None,
     )
 

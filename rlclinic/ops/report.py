@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rlclinic.diagnosis.findings import Diagnosis
     from rlclinic.ops.diagnosed import DiagnosisReport
 
+MOST_RUN_REPORTS = 64
+"""Runs of a group up to which each has a report of its own; a thousand short pages would be read by nobody."""
+
 
 def show(selector: str = "@last", runs_dir: Path = Path("runs")) -> GroupReport | RunInfo:
     """A group's report, or one run's facts."""
@@ -79,7 +82,7 @@ def describe_group(group: Group) -> GroupReport:
 
 
 def write_reports(group: Group, found: "DiagnosisReport | None" = None) -> tuple[GroupReport, list[Path]]:
-    """Replace the group's report files and each run's short report.md; with a diagnosis, its sections and diagnosis.json too."""
+    """Replace the group's report files; with a diagnosis, its sections and diagnosis.json too. Runs of small groups get one each."""
     report = describe_group(group)
     # The picture is an extra: without matplotlib the report has the same curve as SVG.
     drawn = importlib.util.find_spec("matplotlib") is not None
@@ -94,7 +97,7 @@ def write_reports(group: Group, found: "DiagnosisReport | None" = None) -> tuple
         picture = group.path / "curve.png"
         chart.png(report.curve, picture, f"{report.name} · {report.verdict}", found.marked if found else None)
         written.append(picture)
-    for run, seed in zip(group.runs, report.seeds, strict=True):
+    for run, seed in zip(group.runs, report.seeds, strict=True) if len(group.runs) <= MOST_RUN_REPORTS else ():
         run.write_report("report.md", pages.run_markdown(report, seed))
     return report, written
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rlclinic.config import files
 from rlclinic.errors import UsageError
 from rlclinic.ops import stopping, trial_arms, trial_pages
-from rlclinic.ops.machine import has_gpu, usable_cores
+from rlclinic.ops.machine import check_device, has_gpu, usable_cores
 from rlclinic.ops.plans import check_installed
 from rlclinic.ops.results import Part, Result
 from rlclinic.ops.trial_arms import Resolved, TrialRequest
@@ -83,6 +83,7 @@ def plan_trial(request: TrialRequest) -> Preview:
     threshold = request.threshold if request.threshold is not None or config is None else config.spec.threshold
     outcome = request.outcome or _usual_outcome(resolved, threshold)
     device = {"auto": "cuda" if has_gpu() else "cpu"}.get(request.device or "", request.device)
+    check_device(device)
     plan = treatment.plan(
         resolved.control,
         resolved.treatments,

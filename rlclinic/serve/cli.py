@@ -166,7 +166,7 @@ def play(
     run: opt.Selector = "@last",
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="How many.")] = 3,
     sampled: Annotated[bool, typer.Option("--sampled", help="Sample actions as in training, instead of the most likely ones.")] = False,
-    render_mode: Annotated[str, typer.Option("--render", help="human (a window), ansi (text) or none.")] = "human",
+    render_mode: Annotated[str, typer.Option("--render", help="human (a window), ansi (text, or blocks of colour) or none.")] = "human",
     seed: Annotated[int | None, typer.Option(min=0, help="Other start states.")] = None,
     runs_dir: opt.RunsDir = Path("runs"),
     as_json: opt.Json = False,

@@ -1,6 +1,7 @@
 """`rlclinic profile`: where training time goes, and what would change it."""
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +39,7 @@ def profile(
 
 def print_profile(found: "Profile") -> None:
     """The table, the variants, and the line to type."""
+    from rlclinic.ops.profile import BUSY
     from rlclinic.serve import console
 
     shown = console.results()
@@ -46,22 +48,36 @@ def print_profile(found: "Profile") -> None:
         shown.print(text, markup=False, highlight=False, soft_wrap=True)
 
     seeds = "" if found.members == 1 else f", {found.members} seeds"
-    say(f"{found.config}{seeds}, {found.device}, {found.engine} engine: {found.env_steps_per_second:,.0f} env steps/s")
-    iteration = f"{found.iteration_seconds * 1e3:.1f} ms per iteration of {found.env_steps_per_iteration} env steps"
-    busy = "" if found.gpu_busy is None else f" · GPU busy {found.gpu_busy:.0%}"
-    say(f"{iteration} · memory {found.memory_mib:,.0f} MiB{busy}")
+    say(f"{found.config}{seeds} on {found.device}, {found.engine} engine ({found.why}): {found.env_steps_per_second:,.0f} env steps/s")
+    iteration = f"{found.iteration_seconds * 1e3:,.1f} ms per iteration of {found.env_steps_per_iteration:,} env steps"
+    gpu = "" if found.gpu_busy is None else f" · GPU busy {found.gpu_busy:.0%}, idle {1 - found.gpu_busy:.0%}"
+    say(f"{iteration} · memory {found.memory_mib:,.0f} MiB · processor busy {found.cpu_busy:.0%}{gpu}")
     say("")
+    say("where the time goes" + ("" if found.engine == "eager" else ", with the eager engine: others cannot be looked into"))
     for phase in sorted(found.phases, key=lambda each: -each.seconds):
         if phase.share >= 0.001:
-            say(f"  {phase.name:<10} {phase.share:>6.1%} {phase.seconds * 1e3:>9.2f} ms")
+            say(f"  {phase.name:<10} {phase.share:>6.1%} {phase.seconds * 1e3:>10,.2f} ms  {phase.what}")
+    _print_variants(found, say)
+    if found.device == "cpu" and found.cpu_busy < BUSY:
+        say(f"busy      others had the core for {1 - found.cpu_busy:.0%} of the time; factors are by processor time, where it tells")
+    if found.prescription:
+        say(f"rx        rlclinic train {found.config} {_settings(found.prescription)}")
+    if found.trial:
+        say(f"try       rlclinic trial {found.config} {_settings(found.trial)}")
+    say(f"note      {found.note}")
+
+
+def _print_variants(found: "Profile", say: Callable[[str], None]) -> None:
     say("")
+    say("what other settings would change")
     for variant in found.variants:
         mark = "  *" if variant.learns_otherwise else ""
         told = variant.refused or f"{variant.env_steps_per_second:>11,.0f} env steps/s  {variant.factor:.2f}x{mark}"
         say(f"  {' '.join(variant.changes):<48} {told}")
     if any(variant.learns_otherwise for variant in found.variants):
         say("  * changes what is learned, not only how fast")
-    if found.prescription:
-        say("")
-        say("rx        " + " ".join(f"--set {change}" for change in found.prescription))
-    say(f"note      {found.note}")
+    say("")
+
+
+def _settings(changes: Sequence[str]) -> str:
+    return " ".join(f"--set {change}" for change in changes)

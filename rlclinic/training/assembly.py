@@ -49,7 +49,7 @@ class Cohort:
     """[M, 1, 1]"""
     device: torch.device
     engine: Engine | CapturedReplay = field(default_factory=Eager)
-    engine_why: str = "as asked for"
+    engine_why: str = "run.engine=eager"
     iteration: int = 0
     env_steps: int = 0
     eval_env: Any = None
@@ -151,7 +151,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
             learner=fresh_learner(plan, seeds, config.env.n_envs, device),
             env=env,
             position=Position(torch.empty(0)),
-            episodes=Episodes(len(members), config.env.n_envs),
+            episodes=Episodes(len(members), config.env.n_envs, config.env.clip_raw_reward),
             seed=torch.tensor(seeds, dtype=torch.int64, device=device).view(-1, 1, 1),
             device=device,
             refused=refused,

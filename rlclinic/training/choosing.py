@@ -44,7 +44,7 @@ def choose(config: Config, plan: Any, env: Any, members: int, device: torch.devi
     if recorded and recorded.get("kind") in ("eager", "autograd", "compiled", "captured"):
         return _possible(Choice(recorded["kind"], str(recorded.get("why", "as it was started"))), config, plan, env, device)
     if wanted != "auto":
-        return _possible(Choice(wanted, "as asked for"), config, plan, env, device)
+        return _possible(Choice(wanted, f"run.engine={wanted}"), config, plan, env, device)
     if isinstance(plan, off_policy.Plan) and device.type == "cuda" and isinstance(env, native.NativeEnv) and captured_replay.possible(plan):
         how = "compiled, as that pays here" if compiles_replay(config, plan, members) else "not compiled, as that would not pay here"
         return Choice("captured", f"a native environment on a GPU: one graph per iteration, {how}")

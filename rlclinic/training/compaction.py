@@ -56,7 +56,7 @@ def _move(cohort: Cohort, live: list[int]) -> None:
     cohort.env = envs.make(config.env, seeds, config.env.n_envs, device=device)
     if cohort.eval_env is not None:
         cohort.eval_env = envs.make(config.env, seeds, config.run.eval_episodes, device=device, evaluation=True)
-    cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), config.env.n_envs)
+    cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), config.env.n_envs, config.env.clip_raw_reward)
     learner = snapshot.weights(plan.policy, found, assembly.fresh_learner(plan, seeds, config.env.n_envs, cohort.device), optimizer=True)
     cohort.learner, cohort.position, _ = snapshot.place(found, learner, cohort.env, cohort.episodes)
     if cohort.memory is not None:

@@ -36,9 +36,10 @@ def is_written(plan: "Plan", batch: Batch) -> bool:
 def by_autograd(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, Readings]:
     """The loss, differentiated by PyTorch."""
     leaf = flat.detach().requires_grad_()
-    loss, readings = plan.algo.loss(plan.config, plan.policy, plan.policy.layout.views(leaf), batch, hp)
-    # Members share no weight, so the gradient of the sum is every member's own gradient.
-    (grad,) = torch.autograd.grad(loss.sum(), leaf)
+    with torch.enable_grad():  # a unit is compiled where none are taken
+        loss, readings = plan.algo.loss(plan.config, plan.policy, plan.policy.layout.views(leaf), batch, hp)
+        # Members share no weight, so the gradient of the sum is every member's own gradient.
+        (grad,) = torch.autograd.grad(loss.sum(), leaf)
     return grad, {name: reading.detach() for name, reading in readings.items()}
 
 

@@ -1,6 +1,6 @@
 """A trained policy to act with: loaded from a checkpoint, fed single observations or batches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -92,19 +92,29 @@ class Policy:
             env.close()
 
     @torch.no_grad()
-    def film(self, keep: Callable[[Any], None], *, deterministic: bool = True) -> None:
-        """Play the first evaluation episode and hand every picture to `keep`; for policies that need what came before, too."""
+    def watch(
+        self, starts: Sequence[int], show: Callable[[Any], None] | None, render_mode: str | None, *, deterministic: bool = True
+    ) -> list[Evaluation]:
+        """Play one episode from each of these seeds and show every picture; also for policies that need what came before."""
         settings = self.config.env
-        shown = {"kwargs": {**settings.kwargs, "render_mode": "rgb_array"}, "native": "never", "workers": 0}
+        kwargs = settings.kwargs if render_mode is None else {**settings.kwargs, "render_mode": render_mode}
+        shown = {"kwargs": kwargs, "native": "never", "workers": 0}
         env: Any = envs.make(settings.model_copy(update=shown), [self.config.seed], 1, evaluation=True, factory=self._factory)
         act = evaluation.actor(self._plan, self._learner, 1, deterministic=deterministic, seed=torch.tensor([[self.config.seed]]))
 
         def look(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
-            keep(env.render())
+            if show is not None:
+                show(env.render())
             return act(obs, mask, t)
 
+        played = []
         try:
-            evaluation.play(env, look, [True])
+            for start in starts:
+                env.start_from(start)
+                played.append(evaluation.play(env, look, [True]))
+                if env.failures:
+                    raise env.failures[0]
+            return played
         finally:
             env.close()
 

@@ -43,7 +43,7 @@ def columns(config: Config) -> list[str]:
         return _replay_columns(config)
     return [
         *COUNTERS,
-        *(f"train/roll/{name}" for name in ROLL),
+        *_roll(config),
         *(f"train/loss/{name}" for name in LOSSES),
         *(f"train/metrics/{name}" for name in METRICS),
         *(f"train/metrics/grad_norm/{name}" for name in GRAD_NORMS + GRAD_QUANTILES),
@@ -55,6 +55,11 @@ def columns(config: Config) -> list[str]:
     ]
 
 
+def _roll(config: Config) -> list[str]:
+    clipped = () if config.env.clip_raw_reward is None else ("ep_rew_clipped_mean",)
+    return [f"train/roll/{name}" for name in ROLL + clipped]
+
+
 def _replay_columns(config: Config) -> list[str]:
     discrete = config.algo.name in ("dqn", "q_learning")
     losses = ("td",) if discrete else ("actor", "critic", "alpha") if config.algo.name == "sac" else ("actor", "critic")
@@ -63,7 +68,7 @@ def _replay_columns(config: Config) -> list[str]:
     applied = ("epsilon",) if discrete else ("alpha",) if config.algo.name == "sac" else ()
     return [
         *COUNTERS,
-        *(f"train/roll/{name}" for name in ROLL),
+        *_roll(config),
         *(f"train/loss/{name}" for name in losses),
         *(f"train/metrics/{name}" for name in metrics),
         *(f"train/metrics/grad_norm/{name}" for name in norms),

@@ -66,3 +66,11 @@ def test_a_containers_quota_limits_the_cores(monkeypatch: pytest.MonkeyPatch) ->
     assert machine.usable_cores() == 2
     monkeypatch.setattr(machine.Path, "read_text", lambda self: "max 100000\n")
     assert machine.usable_cores() == 16
+
+
+@pytest.mark.parametrize(("load", "idle"), [(0.1, 4), (4.0, 2), (7.9, 1), (30.0, 1)])
+def test_cores_that_others_keep_busy_are_not_idle(monkeypatch: pytest.MonkeyPatch, load: float, idle: int) -> None:
+    monkeypatch.setattr(machine, "usable_cores", lambda: 4)
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(machine.os, "getloadavg", lambda: (load, load, load), raising=False)
+    assert machine.idle_cores() == idle

@@ -201,8 +201,13 @@ def test_a_budget_of_an_atari_game_is_said_in_frames_too(root: Path) -> None:
     assert plan(root, ref="CartPole-v1").notes == []
 
 
+def with_cores(monkeypatch: pytest.MonkeyPatch, cores: int, idle: int | None = None) -> None:
+    monkeypatch.setattr("rlclinic.ops.plans.usable_cores", lambda: cores)
+    monkeypatch.setattr("rlclinic.ops.plans.idle_cores", lambda: cores if idle is None else idle)
+
+
 def test_a_large_network_gets_the_cores_that_are_idle_and_a_small_one_does_not(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlclinic.ops.plans.usable_cores", lambda: 8)
+    with_cores(monkeypatch, 8)
 
     def threads(*changes: str, **more: object) -> int:
         return plan(root, ref="CartPole-v1:ppo", changes=list(changes), **more).configs[0].run.threads
@@ -214,3 +219,50 @@ def test_a_large_network_gets_the_cores_that_are_idle_and_a_small_one_does_not(r
     assert threads("net.hidden=[512, 512]", threads=2) == 2
     assert threads("net.hidden=[512, 512]", "run.threads=1") == 1
     assert "--threads 1" in plan(root, ref="CartPole-v1:ppo", changes=["net.hidden=[512]"]).notes[-1]
+    with_cores(monkeypatch, 8, idle=3)
+    assert threads("net.hidden=[512, 512]") == 3, "others use five"
+    assert threads("net.hidden=[512, 512]", seeds=4) == 1
+
+
+def test_environments_whose_steps_are_slow_get_the_cores_that_are_idle(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_cores(monkeypatch, 2)
+
+    def workers(ref: str, *changes: str, **more: object) -> int:
+        return plan(root, ref=ref, changes=list(changes), **more).configs[0].env.workers
+
+    assert workers("BipedalWalker-v3:ppo") == 2
+    assert workers("BipedalWalker-v3:ppo", seeds=2) == 0, "both cores train"
+    assert workers("BipedalWalker-v3:ppo", env_workers=0) == workers("BipedalWalker-v3:ppo", "env.workers=0") == 0
+    assert workers("BipedalWalker-v3:ppo", "env.n_envs=4") == 0, "a message would take as long as the steps"
+    assert workers("LunarLander-v3:ppo") == 0
+    assert workers("Hopper-v5:ppo") == 0, "one environment"
+    assert workers("CartPole-v1:ppo") == 0, "nobody knows how long it takes, and it need not be Gymnasium's"
+    assert workers("ALE/Pong-v5:ppo") == 2, "threads of ALE's own"
+    note = plan(root, ref="BipedalWalker-v3:ppo").notes[-1]
+    assert "2 processes step the environments of each run, as cores are idle and 32 steps take 5.9 ms; --env-workers 0" in note
+    with_cores(monkeypatch, 64)
+    assert 4 <= workers("BipedalWalker-v3:ppo") < 16, "each worker costs messages of its own"
+
+
+@pytest.mark.parametrize(
+    ("ref", "run", "text"),
+    [
+        ("CartPole-v1:ppo", {"engine": "captured"}, r"run.engine=captured, but run.device is cpu(?s:.*)--device cuda"),
+        ("CartPole-v1:ppo", {"engine": "captured", "device": "auto"}, r"run.engine=captured, but run.device is auto"),
+        ("CartPole-v1:ppo", {"device": "cuda"}, r"no NVIDIA driver(?s:.*)--device cpu(?s:.*)rlclinic doctor"),
+        ("CartPole-v1:dqn", {"engine": "compiled"}, r"dqn trains with the eager engine on a CPU(?s:.*)--engine auto"),
+        ("ALE/Pong-v5:ppo", {"engine": "compiled"}, r"gives images(?s:.*)nothing to compile(?s:.*)--engine auto"),
+    ],
+)
+def test_an_engine_that_cannot_be_had_is_refused_before_a_folder_is_made(
+    root: Path, monkeypatch: pytest.MonkeyPatch, ref: str, run: dict[str, str], text: str
+) -> None:
+    monkeypatch.setattr("rlclinic.ops.machine.has_gpu", lambda: False)
+    with pytest.raises(ConfigError, match=text):
+        plan(root, ref=ref, changes=[f"run.{name}={value}" for name, value in run.items()])
+    assert not root.exists()
+
+
+def test_a_gpu_that_is_there_may_be_asked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlclinic.ops.machine.has_gpu", lambda: True)
+    assert plan(root, ref="CartPole-v1:ppo", changes=["run.engine=captured", "run.device=cuda"]).configs[0].run.engine == "captured"

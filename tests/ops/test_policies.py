@@ -1,10 +1,12 @@
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from rlclinic.errors import DiskFailed, NotFound, UsageError
-from rlclinic.ops import policies, video
+from rlclinic.config import EnvConfig
+from rlclinic.errors import ConfigError, DiskFailed, NotFound, UsageError
+from rlclinic.ops import policies, screen, video
 from rlclinic.runs.store import Store
 from tests.ops.recorded import add_checkpoint, record_group
 
@@ -39,8 +41,70 @@ def test_without_a_screen_play_says_how_to_record_instead(root: Path, monkeypatc
     monkeypatch.setattr(policies.sys, "platform", "linux")
     with pytest.raises(UsageError, match=r"rlclinic evaluate g1 --video episode.gif"):
         policies.play("g1", root)
+    with pytest.raises(UsageError, match=r"rlclinic play g1 --render ansi"):
+        policies.play("g1", root)
     with pytest.raises(UsageError, match="there are human, ansi, none"):
         policies.play("g1", root, render="hologram")
+
+
+def test_a_game_is_played_from_the_shell_as_it_is_scored_and_drawn_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("torch")
+    from tests.training.cohorts import make_config, train
+
+    env = {"id": "ALE/Pong-v5", "n_envs": 2, "frame_stack": 2, "max_episode_steps": 12}
+    algo, net = {"n_steps": 8, "batch_size": 16}, {"hidden": [], "image_features": 8}
+    train(tmp_path, [make_config(env=env, algo=algo, net=net, run={"max_env_steps": 16})])
+    scored = policies.evaluate("@last", tmp_path / "runs", episodes=2)
+    played = policies.play("@last", tmp_path / "runs", episodes=2, render="ansi")
+    assert (played.returns, played.length_mean) == (scored.returns, scored.length_mean)
+    assert capsys.readouterr().err.count("\x1b[0m\n") >= 24 * 20, "twelve pictures of each game, line by line"
+
+
+def test_an_environment_that_cannot_draw_here_says_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    making = pytest.importorskip("rlclinic.training.envs.making", reason="needs gymnasium")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "SDL_AUDIODRIVER", "MUJOCO_GL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(policies.sys, "platform", "linux")
+
+    def blind(config: EnvConfig) -> None:
+        assert os.environ["MUJOCO_GL"] == "egl", "told before the simulator is loaded"
+        raise ConfigError("HalfCheetah-v5 raised AttributeError: no EGL\n  The environment was not made.")
+
+    monkeypatch.setattr(making, "single", blind)
+    policy = SimpleNamespace(config=SimpleNamespace(env=EnvConfig(id="HalfCheetah-v5")))
+    with pytest.raises(UsageError, match=r"cannot draw pictures here: HalfCheetah-v5 raised(?s:.*)MUJOCO_GL=osmesa(?s:.*)--render none"):
+        policies._environment(policy, "rgb_array")  # type: ignore[arg-type]
+    for name in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER", "MUJOCO_GL"):
+        monkeypatch.delenv(name)
+
+
+def test_a_picture_becomes_text_that_fits_with_two_pixels_in_a_character() -> None:
+    import numpy as np
+
+    picture = np.zeros((40, 20, 3), np.uint8)
+    picture[:20] = (255, 0, 0)
+    lines = screen.blocks(picture, columns=10, lines=30).split("\n")
+    assert [line.count("▀") for line in lines] == [10] * 10
+    assert lines[0].startswith("\x1b[38;2;255;0;0;48;2;255;0;0m▀▀")
+    assert lines[-1].startswith("\x1b[38;2;0;0;0;48;2;0;0;0m▀▀")
+    assert screen.blocks(picture, columns=200, lines=5).count("\n") == 4, "not wider than it is, nor higher than the window"
+
+
+def test_a_game_opens_a_window_that_ends_the_program_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    show = screen.window("ALE/Pong-v5", fps=1000.0)
+    show(np.full((6, 8, 3), 200, np.uint8))
+    assert pygame.display.get_caption()[0] == "ALE/Pong-v5"
+    assert pygame.display.get_surface().get_size() == (8, 6)
+    assert pygame.display.get_surface().get_at((7, 5))[:3] == (200, 200, 200)
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    with pytest.raises(KeyboardInterrupt):
+        show(np.zeros((6, 8, 3), np.uint8))
+    pygame.display.quit()
 
 
 @pytest.mark.parametrize(

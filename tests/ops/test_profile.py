@@ -7,11 +7,11 @@ import torch
 from typer.testing import CliRunner
 
 from rlclinic.config import load
-from rlclinic.errors import UsageError
 from rlclinic.ops import profile as profiles
 from rlclinic.serve.cli import app
-from rlclinic.training import gradients, optim, profiling
+from rlclinic.training import gradients, optim, profiling, stopwatch
 from rlclinic.training.data.episodes import Episodes
+from rlclinic.training.loops import off_policy
 
 SMALL = ("algo.n_steps=8", "algo.batch_size=16", "env.n_envs=4", "algo.n_epochs=2", "net.hidden=[8]")
 
@@ -24,13 +24,19 @@ def found() -> profiles.Profile:
 def test_the_phases_add_up_to_the_iteration(found: profiles.Profile) -> None:
     shares = {phase.name: phase.share for phase in found.phases}
     assert sum(shares.values()) == pytest.approx(1.0)
-    assert set(shares) == set(profiling.PHASES)
-    for name in ("env", "act", "estimate", "gather", "forward", "backward", "optimizer", "sentinels", "logging"):
+    assert set(shares) == set(stopwatch.PHASES)
+    for name in ("env", "act", "estimate", "gather", "forward", "backward", "optimizer", "sentinels", "logging", "other"):
         assert shares[name] > 0, name
 
 
+def test_copying_is_told_from_stepping_where_environments_are_not_ours() -> None:
+    config = load("CartPole-v1:ppo", ["env.native=never", "run.engine=eager", *SMALL]).config
+    phases = profiling.measure(config, 1, 0.02, apart=True).phases
+    assert phases["env"] > phases["transfer"] > 0
+
+
 def test_variants_are_measured_against_the_config_itself(found: profiles.Profile) -> None:
-    assert {variant.changes for variant in found.variants} == {
+    assert {variant.changes for variant in found.variants if variant.learns_otherwise} == {
         ("env.n_envs=8", "algo.n_steps=4"),
         ("env.n_envs=16", "algo.batch_size=64"),
         ("algo.n_steps=16", "algo.batch_size=32"),
@@ -38,8 +44,34 @@ def test_variants_are_measured_against_the_config_itself(found: profiles.Profile
     }
     for variant in found.variants:
         assert variant.env_steps_per_second is not None
-        assert variant.factor == pytest.approx(variant.env_steps_per_second / found.env_steps_per_second)
-        assert variant.learns_otherwise
+        assert variant.env_steps_per_second > 0
+        assert variant.factor is not None
+        assert variant.factor > 0
+
+
+def taken(engine: str, speed: float, busy: float = 1.0) -> profiling.Measured:
+    return profiling.Measured(engine, "as the test says", "cpu", speed, 0.1, 32, dict.fromkeys(stopwatch.PHASES, 1.0), 10.0, busy, None)
+
+
+def test_what_others_took_of_the_core_is_no_settings_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load("CartPole-v1:ppo", SMALL).config
+    monkeypatch.setattr(profiling, "measure", lambda *_, **__: taken("eager", 50.0, busy=0.5))
+    own, tell = taken("eager", 100.0), lambda _: None
+    assert profiles._measured(config, profiles.Alternative(("env.n_envs=8",), True), 1, 0.1, own, tell).factor == 1.0
+    # With workers, what this process does not do is done elsewhere: only the wall clock tells.
+    assert profiles._measured(config, profiles.Alternative(("env.workers=2",), False, elsewhere=True), 1, 0.1, own, tell).factor == 0.5
+
+
+def test_workers_are_measured_where_there_are_cores_and_environments_to_share() -> None:
+    def offered(ref: str, *changes: str, cores: int = 2) -> set[str]:
+        found = profiles.alternatives(load(ref, list(changes)).config, compiling=False, cores=cores)
+        return {change for each in found if not each.learns_otherwise for change in each.changes}
+
+    assert offered("BipedalWalker-v3:ppo") == {"env.workers=2"}
+    assert offered("BipedalWalker-v3:ppo", cores=1) == set()
+    assert offered("HalfCheetah-v5:ppo") == {"run.threads=2"}, "one environment"
+    assert offered("CartPole-v1:ppo") == set(), "stepped as one batch, by a small network"
+    assert offered("ALE/Pong-v5:ppo") == {"env.workers=2", "run.threads=2"}
 
 
 def test_only_what_computes_the_same_is_prescribed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +79,7 @@ def test_only_what_computes_the_same_is_prescribed(monkeypatch: pytest.MonkeyPat
 
     def measure(config: object, members: int, seconds: float, *, apart: bool) -> profiling.Measured:
         engine = config.run.engine  # type: ignore[attr-defined]
-        return profiling.Measured(engine, speeds[engine], 0.1, dict.fromkeys(profiling.PHASES, 1.0), 10.0, None)
+        return taken(engine, speeds[engine])
 
     monkeypatch.setattr(profiling, "measure", measure)
     assert profiles.profile("CartPole-v1:ppo", SMALL, compiling=True).prescription == ("run.engine=compiled",)
@@ -55,21 +87,47 @@ def test_only_what_computes_the_same_is_prescribed(monkeypatch: pytest.MonkeyPat
     assert profiles.profile("CartPole-v1:ppo", SMALL, compiling=True).prescription == ()
 
 
+def test_long_rollouts_are_measured_in_short_ones() -> None:
+    walker = load("BipedalWalker-v3:ppo").config
+    config, said = profiles.shortened(walker)
+    assert (config.rollout_size, config.env.n_envs) == (4096, 32)
+    assert said == ["measured with algo.n_steps=128 in place of 2048, for shorter iterations"]
+    whole = load("BipedalWalker-v3:ppo", [f"algo.batch_size={walker.rollout_size}"]).config
+    assert profiles.shortened(whole) == (whole, []), "its minibatch is the rollout"
+    short = load("CartPole-v1:ppo").config
+    assert profiles.shortened(short) == (short, [])
+    assert profiles.shortened(load("CartPole-v1:dqn").config)[1] == []
+
+
 def test_measuring_leaves_no_stopwatch_behind(found: profiles.Profile) -> None:
-    for function in (gradients.gradient, optim.step, torch.autograd.grad, Episodes.add):
+    for function in (gradients.gradient, optim.step, torch.autograd.grad, Episodes.add, off_policy.descend, off_policy.Walk.collect):
         assert function.__name__ != "timed"
 
 
 def test_a_variant_that_the_config_refuses_says_why() -> None:
     config = load("CartPole-v1:ppo", ["run.max_env_steps=64", *SMALL]).config
-    refused = profiles._measured(config, (("algo.batch_size=7",), True), 1, 0.01, 1.0, lambda _: None)
+    refused = profiles._measured(config, profiles.Alternative(("algo.batch_size=7",), True), 1, 0.01, taken("eager", 1.0), lambda _: None)
     assert refused.env_steps_per_second is None
     assert "batch_size=7" in (refused.refused or "")
 
 
-def test_other_loops_are_sent_to_their_columns() -> None:
-    with pytest.raises(UsageError, match="another loop"):
-        profiles.profile("CartPole-v1:dqn")
+@pytest.mark.parametrize(("ref", "backward"), [("CartPole-v1:dqn", True), ("Pendulum-v1:sac", True), ("FrozenLake-v1:q", False)])
+def test_learners_with_a_replay_are_looked_into_while_they_learn(ref: str, backward: bool) -> None:
+    small = ["run.engine=eager", *(() if ref.endswith(":q") else ("algo.batch_size=8", "algo.buffer_size=2000", "net.hidden=[8]"))]
+    config = load(ref, small).config
+    phases = profiling.measure(config, 1, 0.02, apart=True).phases
+    for name in ("env", "act", "gather", "forward", "sentinels", "logging", *(("backward", "optimizer") if backward else ())):
+        assert phases[name] > 0, name
+    assert config.algo.learning_starts == load(ref).config.algo.learning_starts, "only what is measured learns at once"
+
+
+def test_variants_of_a_learner_with_a_replay_keep_its_updates_per_step() -> None:
+    config = load("CartPole-v1:dqn", ["algo.train_freq=8", "algo.gradient_steps=4", "env.n_envs=2", "algo.batch_size=64"]).config
+    assert [each.changes for each in profiles.alternatives(config, compiling=False, cores=1)] == [
+        ("env.n_envs=8", "algo.gradient_steps=16"),
+        ("algo.train_freq=32", "algo.gradient_steps=16"),
+        ("algo.batch_size=32",),
+    ]
 
 
 def test_the_command_prints_a_table_or_json() -> None:
@@ -80,4 +138,4 @@ def test_the_command_prints_a_table_or_json() -> None:
     assert "forward" in shown.stdout
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert told["engine"] == "eager"
-    assert len(told["variants"]) == 4
+    assert len([each for each in told["variants"] if each["learns_otherwise"]]) == 4

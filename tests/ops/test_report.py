@@ -138,3 +138,13 @@ def test_show_gives_a_group_or_a_run(root: Path) -> None:
     assert isinstance(report.show("@last", root), GroupReport)
     assert isinstance(report.show(group.runs[0].id, root), RunInfo)
     assert report.get_group_report(group.runs[0].id, root).id == group.id
+
+
+def test_a_large_group_has_one_report_and_its_runs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MOST_RUN_REPORTS", 2)
+    large, small = record_group(tmp_path / "large", seeds=(0, 1, 2)), record_group(tmp_path / "small", seeds=(0, 1))
+    for group in (large, small):
+        report.write_reports(group)
+        assert (group.path / "report.md").exists()
+    assert not any((run.path / "report.md").exists() for run in large.runs)
+    assert all((run.path / "report.md").exists() for run in small.runs)

@@ -44,7 +44,7 @@ def test_what_was_decided_at_the_start_is_recorded(tmp_path: Path) -> None:
         "device": "cpu",
         "dtype": "float32",
         "threads": 1,
-        "why": "as asked for",
+        "why": "run.engine=eager",
         "obs_shape": [4],
         "action": {"kind": "discrete", "sizes": [2]},
     }

@@ -227,6 +227,28 @@ def test_a_captured_run_resumes_as_if_never_stopped(tmp_path: Path) -> None:
     assert_resumes(tmp_path, config)
 
 
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("kind", ["ppo", "a2c", "reinforce"])
+def test_a_seed_repeats_itself_and_its_fork_without_a_change_repeats_it_on_every_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    """What the contract suite asks of the eager engine, as far as the others promise it: within one shape of group."""
+    monkeypatch.setattr(choosing, "choose", lambda *_: choosing.Choice(name, "asked for by a test"))
+    config, other = (
+        make_config(kind, run={"max_env_steps": 300, "checkpoint_every_env_steps": 60, "eval_episodes": 2}, net=WIDE, seed=seed)
+        for seed in (3, 4)
+    )
+    original, twin, stranger = (train(tmp_path, [each])[0] for each in (config, config, other))
+    assert_same_run(twin, original)
+    assert table(stranger) != table(original)
+    step = original.checkpoints[-2].step
+    fork = train(tmp_path, [config], parent=f"{original.id}@{step}", start="fork")[0]
+    later = [row for row in table(original) if int(row["total_timesteps"]) > step]
+    assert later
+    assert table(fork) == later
+
+
 @pytest.mark.slow
 def test_units_are_compiled_once_and_used_again_by_other_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     if units.compiler() is None:

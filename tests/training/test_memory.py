@@ -1,10 +1,15 @@
 """A GPU that is too small says how many runs fit."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from rlclinic.errors import RunError
-from rlclinic.training import memory
+from rlclinic.runs.store import Store
+from rlclinic.training import memory, trainer
+from rlclinic.training.__main__ import train_runs
+from tests.training.cohorts import make_config
 
 SAID = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 10.00 GiB"
 
@@ -27,3 +32,19 @@ def test_fewer_fit_than_were_tried_and_at_least_one() -> None:
 def test_other_errors_pass() -> None:
     with pytest.raises(ValueError, match="mine"), memory.enough_for(2):
         raise ValueError("mine")
+
+
+def test_a_training_that_runs_out_of_memory_says_so_in_every_folder_with_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(trainer, "iterate", full)
+    store = Store(tmp_path / "runs")
+    runs = [store.create_group([make_config(seed=seed)]).runs[0] for seed in range(4)]
+    with pytest.raises(RunError, match=r"4 runs together do not fit(?s:.*)About \d fit(?s:.*)--seeds \d"):
+        train_runs(runs)
+    for run in runs:
+        assert run.status.state == "failed"
+        assert "4 runs together do not fit" in (run.status.reason or "")

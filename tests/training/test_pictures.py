@@ -204,8 +204,10 @@ def test_a_game_is_trained_filmed_and_scored_in_whole_games(tmp_path: Path) -> N
     run = train(tmp_path, [game])[0]
     assert run.status.state == "finished"
     policy, frames = policies.load(run, "@last"), []
-    policy.film(frames.append)
-    assert len(frames) == policy.evaluate(1).lengths[0, 0]
+    scored = policy.evaluate(2)
+    played = policy.watch([10_000, 10_001], frames.append, "rgb_array")
+    assert [(each.returns[0, 0], each.lengths[0, 0]) for each in played] == list(zip(scored.returns[0], scored.lengths[0], strict=True))
+    assert len(frames) == scored.lengths[0].sum()
     assert frames[0].shape == (336, 336, 3)
     with pytest.raises(UsageError, match=r"env\.frame_stack: one observation alone"):
         policy.act(np.zeros((210, 160, 3), np.uint8))

@@ -53,6 +53,18 @@ def test_a_row_tells_the_numbers_that_were_applied_in_its_iteration(tmp_path: Pa
     assert column(run, "train/hp/clip_range") == pytest.approx([0.2, 0.175, 0.15, 0.125])
 
 
+@pytest.mark.parametrize("kind", ["ppo", "sac"])
+def test_a_run_with_clipped_rewards_logs_the_raw_return_and_the_clipped_one(tmp_path: Path, kind: str) -> None:
+    env = {"id": "Pendulum-v1", "max_episode_steps": 10}
+    clipped = train(tmp_path / "clipped", [make_config(kind, env={**env, "clip_raw_reward": 0.5})])[0]
+    raw, told = column(clipped, "train/roll/ep_rew_mean")[-1], column(clipped, "train/roll/ep_rew_clipped_mean")[-1]
+    assert raw is not None
+    assert told is not None
+    assert raw < -10 < -5 <= told < 0, "ten steps of at most 0.5 each, out of up to 16"
+    plain = train(tmp_path / "plain", [make_config(kind, env=env)])[0]
+    assert "train/roll/ep_rew_clipped_mean" not in table(plain)[0]
+
+
 def test_a_kl_adaptive_rate_reacts_and_each_row_tells_the_rate_that_its_update_took(tmp_path: Path) -> None:
     adaptive = {"schedule": "kl_adaptive", "start": 1e-3, "target_kl": 10.0, "factor": 2.0, "max": 3e-3}
     run = train(tmp_path, [make_config(algo={"learning_rate": adaptive})])[0]

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlclinic.training.data.rollout import Rollout
+from rlclinic.training.maths import normalize
 
 WINDOW: Final = 100
+CLIPPED: Final = "train/roll/ep_rew_clipped_mean"
 _FIELDS: Final = ("return", "length", "success")
 Floats = NDArray[np.float64]
 
@@ -18,7 +20,7 @@ class Ended(NamedTuple):
     """Episodes that ended in a stretch of steps, as tensors of fixed shapes: they can be asked for without waiting for them."""
 
     recent: Tensor
-    """[M, window, (return, length, success)], float64: the last ones of each member, the oldest first."""
+    """[M, window, (return, length, success)], float64: the last ones of each member, the oldest first; 2M rows with clipped rewards."""
     total: Tensor
     """[M]: how many ended, also if that is more than the window."""
     best: Tensor
@@ -29,30 +31,44 @@ class Ended(NamedTuple):
 
 
 class Episodes:
-    """Counts and statistics of finished episodes per member; host-side, in double precision."""
+    """Counts and statistics of finished episodes per member; host-side, in double precision.
 
-    def __init__(self, members: int, n_envs: int) -> None:
-        self.running_return: Floats = np.zeros((members, n_envs))
-        self.running_length: Floats = np.zeros((members, n_envs))
-        self.best: Floats = np.full(members, -np.inf)
-        self.count = np.zeros(members, dtype=np.int64)
-        self._ring: Floats = np.zeros((members, WINDOW, len(_FIELDS)))
+    With `clip` (env.clip_raw_reward) every member is counted twice, in rows m and M + m of all arrays: with the rewards as they came,
+    and as learning saw them.
+    """
+
+    def __init__(self, members: int, n_envs: int, clip: float | None = None) -> None:
+        self.members, self._clip = members, clip
+        lanes = members if clip is None else 2 * members
+        self.running_return: Floats = np.zeros((lanes, n_envs))
+        self.running_length: Floats = np.zeros((lanes, n_envs))
+        self.best: Floats = np.full(lanes, -np.inf)
+        self.count = np.zeros(lanes, dtype=np.int64)
+        self._ring: Floats = np.zeros((lanes, WINDOW, len(_FIELDS)))
         """A member's n-th episode lies at n modulo the window."""
-        self._held = np.zeros(members, dtype=np.int64)
+        self._held = np.zeros(lanes, dtype=np.int64)
         self._kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
         self._carried: tuple[Tensor, ...] | None = None
         """Returns and lengths of the episodes that go on, where `settle` has left them; the host may be a row behind."""
 
     def add(self, rollout: Rollout) -> Tensor:
         """Take in a rollout; returns the steps elapsed in each row's episode before it, [M, T, N]."""
-        success = None if rollout.success is None else rollout.success.cpu().numpy()
-        counted = None if rollout.valid is None else rollout.valid.cpu().numpy().astype(float)
-        elapsed = self._take(rollout.reward.double().cpu().numpy(), rollout.over.cpu().numpy(), success, counted)
-        return torch.from_numpy(elapsed).to(rollout.reward.device)
+        success = None if rollout.success is None else self._twice(rollout.success).cpu().numpy()
+        counted = None if rollout.valid is None else self._twice(rollout.valid).cpu().numpy().astype(float)
+        reward, over = self._rewards(rollout.reward), self._twice(rollout.over)
+        elapsed = self._take(reward.double().cpu().numpy(), over.cpu().numpy(), success, counted)
+        return torch.from_numpy(elapsed[: self.members]).to(rollout.reward.device)
+
+    def _rewards(self, reward: Tensor) -> Tensor:
+        return reward if self._clip is None else torch.cat([reward, normalize.clipped(reward, self._clip)])
+
+    def _twice(self, tensor: Tensor) -> Tensor:
+        return tensor if self._clip is None else torch.cat([tensor, tensor])
 
     def keep(self, rollout: Rollout) -> None:
         """Take in a rollout later, at `settle`: reading it now would make the host wait for the GPU."""
-        self._kept.append((rollout.reward.clone(), rollout.over, None if rollout.success is None else rollout.success.clone()))
+        success = None if rollout.success is None else self._twice(rollout.success).clone()
+        self._kept.append((self._rewards(rollout.reward).clone(), self._twice(rollout.over), success))
 
     def settle(self) -> tuple[Tensor, Ended]:
         """The steps elapsed in the rows of the last rollout, as `add` gives them, and what ended in all that were kept, for `take_in`.
@@ -80,7 +96,7 @@ class Episodes:
         outcome = torch.full_like(returns, torch.nan) if success is None else success.double()
         recent, count = _last(end.flatten(1), torch.stack([returns, length, outcome], -1).flatten(1, 2))
         best = returns.masked_fill(~end, -torch.inf).flatten(1).amax(1)
-        return length[:, -last:] - 1.0, Ended(recent, count, best, *self._carried)
+        return length[: self.members, -last:] - 1.0, Ended(recent, count, best, *self._carried)
 
     def take_in(self, ended: Ended) -> None:
         """Count what `settle` has summed up, once it is on the host."""
@@ -137,7 +153,12 @@ class Episodes:
             "train/roll/ep_rew_best": float(self.best[member]),
             "train/roll/ep_len_mean": float(lengths.mean()),
             "train/roll/success_rate": float(known.mean()) if known.size else None,
+            **({} if self._clip is None else {CLIPPED: self._clipped(member)}),
         }
+
+    def _clipped(self, member: int) -> float | None:
+        found = self.recent(self.members + member)[:, 0]
+        return float(np.ascontiguousarray(found).mean()) if found.size else None
 
     def columns(self) -> dict[str, list[Any]]:
         """Every member's roll columns at once: for cohorts so large that one after the other would take longer than training."""
@@ -155,10 +176,19 @@ class Episodes:
             f"train/roll/{name}": [None if empty else value for empty, value in zip(blank[name].tolist(), values.tolist(), strict=True)]
             for name, values in (found | {"success_rate": success}).items()
         }
-        return {"total_episodes": self.count.tolist(), **cells}
+        members = self.members
+        clipped = {} if self._clip is None else {CLIPPED: cells["train/roll/ep_rew_mean"][members:]}
+        cells = {name: values[:members] for name, values in cells.items()}
+        return {"total_episodes": self.count[:members].tolist(), **cells, **clipped}
 
     def state(self, member: int) -> dict[str, Any]:
         """Everything that a resume needs, as tensors."""
+        found = self._state(member)
+        if self._clip is not None:
+            found |= {f"clipped_{name}": tensor for name, tensor in self._state(self.members + member).items()}
+        return found
+
+    def _state(self, member: int) -> dict[str, Any]:
         return {
             "running_return": torch.from_numpy(self.running_return[member].copy()),
             "running_length": torch.from_numpy(self.running_length[member].copy()),
@@ -168,8 +198,14 @@ class Episodes:
         }
 
     def load(self, member: int, state: dict[str, Tensor]) -> None:
-        """Continue from `state`."""
+        """Continue from `state`. One without clipped rewards leaves their statistics empty."""
         self._carried = None
+        self._load(member, state)
+        clipped = {name.removeprefix("clipped_"): tensor for name, tensor in state.items() if name.startswith("clipped_")}
+        if self._clip is not None and clipped:
+            self._load(self.members + member, clipped)
+
+    def _load(self, member: int, state: dict[str, Tensor]) -> None:
         self.running_return[member] = state["running_return"].numpy()
         self.running_length[member] = state["running_length"].numpy()
         self.best[member] = state["best"].item()
@@ -181,8 +217,8 @@ class Episodes:
     def restart(self, member: int) -> None:
         """Forget unfinished episodes: the envs were reset."""
         self._carried = None
-        self.running_return[member] = 0.0
-        self.running_length[member] = 0.0
+        self.running_return[member :: self.members] = 0.0
+        self.running_length[member :: self.members] = 0.0
 
 
 def _last(end: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

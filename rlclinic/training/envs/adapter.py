@@ -64,7 +64,7 @@ class GymnasiumEnv:
         self.failures = backend.failures
         self.action_mask: Tensor | None = None
         self._backend, self._seeds, self._evaluation = backend, seeds, evaluation
-        self._lives = lives
+        self._lives, self._first_start = lives, EVALUATION_SEED
         self._device = torch.device(device)
         self._resumes = torch.zeros(self.members, 1, dtype=torch.int64)
         shape = (self.members, n_envs)
@@ -122,7 +122,7 @@ class GymnasiumEnv:
 
     def _env_seeds(self) -> list[list[int]]:
         if self._evaluation:
-            return [[EVALUATION_SEED + n for n in range(self.n_envs)]] * self.members
+            return [[self._first_start + n for n in range(self.n_envs)]] * self.members
         # Hashed, not seed + n: runs with neighbouring seeds would otherwise share most of their episodes.
         env = torch.arange(self.n_envs).view(1, -1)
         keys = rng.bits(torch.tensor(self._seeds).view(-1, 1), rng.RESET, env, self._resumes)
@@ -141,6 +141,10 @@ class GymnasiumEnv:
     def load_state(self, state: dict[str, Tensor]) -> Tensor:
         self._resumes = state["resumes"].cpu() + 1
         return self._begin()
+
+    def start_from(self, seed: int) -> None:
+        """Other start states than an evaluation's: env n begins with reset(seed + n)."""
+        self._first_start = seed
 
     def render(self, member: int = 0, env: int = 0) -> Any:
         """A picture of one env (it must have been made with kwargs render_mode)."""

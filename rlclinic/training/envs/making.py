@@ -7,7 +7,8 @@ import importlib.util
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,7 @@ def spec_of(env_id: str) -> EnvSpec:
 def _registered(config: EnvConfig) -> gym.Env[Any, Any]:
     spec = replace(spec_for(config), order_enforce=False)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _unheard_model_warnings(spec):
             # Box2D's bindings say this while they are loaded, and crash the interpreter where warnings are errors.
             warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
             return gym.make(spec, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **config.kwargs)
@@ -144,6 +145,24 @@ def _registered(config: EnvConfig) -> gym.Env[Any, Any]:
             "  The environment was not made.\n"
             f"  Try: {hint}"
         ) from reason
+
+
+@contextmanager
+def _unheard_model_warnings(spec: EnvSpec) -> Iterator[None]:
+    """MuJoCo calls an attribute of Gymnasium's own robots deprecated, on stderr and in a MUJOCO_LOG.TXT wherever one works.
+
+    Only while a model is made: what the simulator says later (a robot that explodes) is for the user.
+    """
+    if ".mujoco." not in str(spec.entry_point) or importlib.util.find_spec("mujoco") is None:
+        yield
+        return
+    mujoco: Any = importlib.import_module("mujoco")
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda _: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _wrapped(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:

@@ -83,6 +83,10 @@ class Augmented:
             self._elapsed = state["frames_elapsed"].to(obs.device, copy=True)
         return self._shown(self._stack, self._elapsed)
 
+    def start_from(self, seed: int) -> None:
+        """Other start states, where the wrapped env takes them."""
+        self._env.start_from(seed)  # type: ignore[attr-defined]
+
     def render(self, member: int = 0, env: int = 0) -> Any:
         """A picture of one env, where the wrapped one can give it."""
         return self._env.render(member, env)  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
 """Episode statistics across rollouts against a slow count of every env by itself."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,31 @@ def test_statistics_are_those_of_the_last_hundred_episodes(kind: str) -> None:
         assert row["train/roll/success_rate"] == (pytest.approx(outcomes.mean()) if kind == "with_success" else None)
 
 
+def test_with_clipped_rewards_the_return_that_learning_saw_stands_beside_the_raw_one() -> None:
+    rollouts = [rollout(seed, with_gaps=True) for seed in range(3)]
+    episodes, plain = Episodes(MEMBERS, ENVS, clip=0.3), Episodes(MEMBERS, ENVS)
+    for each in rollouts:
+        assert torch.equal(episodes.add(each), plain.add(each))
+    cut = [replace(each, reward=each.reward.clamp(-0.3, 0.3)) for each in rollouts]
+    for member in range(MEMBERS):
+        row = episodes.row(member)
+        told = np.array(slow(cut, member)[-WINDOW:])[:, 0].mean()
+        assert row.pop("train/roll/ep_rew_clipped_mean") == pytest.approx(told)
+        assert row == plain.row(member)
+        assert told != pytest.approx(row["train/roll/ep_rew_mean"], abs=0.01)
+    episodes.restart(0)
+    assert (episodes.running_return[[0, MEMBERS]] == 0).all()
+    assert (episodes.running_length[[1, MEMBERS + 1]] > 0).any(1).all()
+
+
+def test_statistics_of_clipped_rewards_are_blank_until_an_episode_ends_with_them() -> None:
+    without, with_clip = Episodes(MEMBERS, ENVS), Episodes(MEMBERS, ENVS, clip=1.0)
+    without.add(rollout(0))
+    with_clip.load(0, without.state(0))
+    assert with_clip.row(0) == {**without.row(0), "train/roll/ep_rew_clipped_mean": None}
+    assert with_clip.columns()["train/roll/ep_rew_clipped_mean"] == [None, None]
+
+
 def test_an_episode_that_spans_rollouts_is_counted_whole() -> None:
     episodes = Episodes(MEMBERS, ENVS)
     first, second = rollout(0, end_rate=0.0), rollout(1, end_rate=0.0)
@@ -90,8 +116,9 @@ def test_elapsed_counts_the_steps_before_each_row_in_its_own_episode() -> None:
             since = 0 if end[m, t, n] else since + 1
 
 
-def test_a_saved_and_loaded_member_goes_on_as_if_nothing_had_happened() -> None:
-    before, going_on = Episodes(MEMBERS, ENVS), Episodes(1, ENVS)
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_a_saved_and_loaded_member_goes_on_as_if_nothing_had_happened(clip: float | None) -> None:
+    before, going_on = Episodes(MEMBERS, ENVS, clip), Episodes(1, ENVS, clip)
     before.add(rollout(0, with_success=True))
     going_on.load(0, before.state(1))
     assert going_on.row(0) == before.row(1)
@@ -115,9 +142,10 @@ def test_restarting_forgets_what_was_under_way_and_keeps_what_was_finished() -> 
     assert (episodes.running_length[1] > 0).any()
 
 
-def test_all_members_at_once_and_one_by_one_give_the_same_row() -> None:
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_all_members_at_once_and_one_by_one_give_the_same_row(clip: float | None) -> None:
     generator = torch.Generator().manual_seed(0)
-    episodes = Episodes(3, 4)
+    episodes = Episodes(3, 4, clip)
     for length in (1, 40, 60):
         shape = (3, length, 4)
         reward = torch.randn(shape, generator=generator)
@@ -135,9 +163,10 @@ def test_all_members_at_once_and_one_by_one_give_the_same_row() -> None:
     assert episodes.count[1] < 100 < episodes.count[2], "one ring is half full, one has gone round"
 
 
-def test_rollouts_kept_for_later_count_as_those_taken_at_once() -> None:
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_rollouts_kept_for_later_count_as_those_taken_at_once(clip: float | None) -> None:
     generator = torch.Generator().manual_seed(1)
-    at_once, later, elapsed = Episodes(3, 4), Episodes(3, 4), torch.empty(0)
+    at_once, later, elapsed = Episodes(3, 4, clip), Episodes(3, 4, clip), torch.empty(0)
     for turn in range(12):
         shape = (3, 5, 4)
         end = torch.rand(shape, generator=generator) < torch.tensor([0.0, 0.1, 0.9]).view(3, 1, 1)

@@ -47,6 +47,18 @@ def test_a_missing_simulator_says_what_to_install(env_id: str, module: str, line
         making.single(EnvConfig(id=env_id))
 
 
+def test_making_a_robot_leaves_no_words_of_its_simulator_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    before = mujoco.get_mju_user_warning()
+    making.single(EnvConfig(id="HalfCheetah-v5")).close()
+    assert capfd.readouterr().err == ""
+    assert list(tmp_path.iterdir()) == [], "no MUJOCO_LOG.TXT"
+    assert mujoco.get_mju_user_warning() == before, "what it says of a simulation is heard"
+
+
 def test_a_module_before_the_id_is_imported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_rooms.py").write_text(
         "import gymnasium\n"
