@@ -135,7 +135,7 @@ def of_run(run: Run) -> History:
         threshold=real(spec.get("threshold")),
         max_env_steps=whole(limits.get("max_env_steps")) or whole(status.max_env_steps),
         env_steps=_env_steps(status.env_steps, found),
-        settings=dotted(record.settings(about)),
+        settings=dotted(record.settings(about)) | _action_box(about),
         series=_series(found, source),
         state=str(source.get("state") or _STATES.get(status.state, status.state)),
         reason=status.reason,
@@ -143,6 +143,13 @@ def of_run(run: Run) -> History:
         log_tail=tail(log),
         notes=(*(str(note) for note in _list(source.get("notes"))), *notes),
     )
+
+
+def _action_box(about: Mapping[str, Any]) -> dict[str, float]:
+    """The widest bounds of continuous actions, where training has recorded them."""
+    action = _section(_section(about, "engine"), "action")
+    low, high = real(action.get("low")), real(action.get("high"))
+    return {} if low is None or high is None else {"about.action_low": low, "about.action_high": high}
 
 
 def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:

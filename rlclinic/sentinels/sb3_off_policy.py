@@ -1,6 +1,6 @@
 """What DQN, SAC, TD3 and DDPG of Stable-Baselines3 testify: Q-values against what they can be, targets, replay, features."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ PROBE_ROWS: Final = 128
 ROWS: Final = 250
 COSTLY_ROWS: Final = 40
 LONGEST_EPISODE: Final = 2_000
+UNSEEN_SHARE: Final = 0.01
+"""What a time limit cut off may count at most in a return that is taken for known."""
 
 
 class OffPolicyWatch:
@@ -126,6 +128,16 @@ class OffPolicyWatch:
         return found
 
 
+class _Complete(NamedTuple):
+    """An episode whose returns are known, at least those of its first steps."""
+
+    obs: list[Array]
+    actions: list[Array]
+    rewards: list[float]
+    """Of all steps."""
+    cut: bool
+
+
 class _Episode:
     """One env's present episode, to compare Q-values with the return that really came."""
 
@@ -134,7 +146,7 @@ class _Episode:
         self._obs: list[Array] = []
         self._actions: list[Array] = []
         self._rewards: list[float] = []
-        self._complete: tuple[list[Array], list[Array], list[float]] | None = None
+        self._complete: _Complete | None = None
 
     def add(self, seen: dict[str, Any]) -> None:
         before = self._model._last_obs
@@ -144,21 +156,28 @@ class _Episode:
             self._rewards.append(float(seen["rewards"][0]))
         if not seen["dones"][0]:
             return
-        # After a time limit the rest of the return is unknown.
-        if not seen["infos"][0].get("TimeLimit.truncated", False) and 1 < len(self._rewards) < LONGEST_EPISODE:
-            self._complete = (self._obs, self._actions, self._rewards)
+        # After a time limit the rest of the return is unknown: only steps count to which that rest hardly matters.
+        cut = seen["infos"][0].get("TimeLimit.truncated", False)
+        ahead = np.arange(len(self._rewards), 0, -1)
+        known = int((self._model.gamma**ahead < UNSEEN_SHARE).sum()) if cut else len(self._rewards)
+        real_end_waits = self._complete is not None and not self._complete.cut
+        if known > 1 and len(self._rewards) < LONGEST_EPISODE and not (cut and real_end_waits):
+            self._complete = _Complete(self._obs[:known], self._actions[:known], self._rewards, cut)
         self._obs, self._actions, self._rewards = [], [], []
 
     @torch.no_grad()
     def bias(self) -> Readings:
-        """Q-values minus returns over the last episode that came to a real end; {} if none did since the last time."""
+        """Q-values minus returns over the last episode that came to a real end, or else over the first part of one that was cut.
+
+        {} if there was none since the last time.
+        """
         from stable_baselines3.common.utils import obs_as_tensor
 
         if self._complete is None:
             return {}
-        (seen, done, rewards), self._complete = self._complete, None
+        (seen, done, rewards, _), self._complete = self._complete, None
         model = self._model
-        every = max(1, len(rewards) // PROBE_ROWS)
+        every = max(1, len(seen) // PROBE_ROWS)
         total, returns = 0.0, np.zeros(len(rewards))
         for step in range(len(rewards) - 1, -1, -1):
             total = rewards[step] + model.gamma * total
@@ -168,7 +187,7 @@ class _Episode:
             actions = torch.as_tensor(np.stack(done[::every]), device=model.device)
             critic = getattr(model, "critic", None) or model.q_net
             q = _q(model, critic, obs, actions.reshape(len(actions), -1)).cpu().numpy()
-        return {"q_bias": float((q - returns[::every]).mean())}
+        return {"q_bias": float((q - returns[: len(seen) : every]).mean())}
 
 
 def _q(model: Any, critic: Any, obs: Any, actions: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -320,7 +321,10 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     versions = {"python": platform.python_version()} | {name: metadata.version(name) for name in ("torch", "numpy", "gymnasium")}
     engine = {"kind": cohort.plan.engine, "device": str(cohort.device), "dtype": "float32", "threads": torch.get_num_threads()}
     engine["why"] = cohort.engine_why
-    action = {"kind": cohort.env.action.kind, "sizes": list(cohort.env.action.sizes)}
+    space = cohort.env.action
+    action = {"kind": space.kind, "sizes": list(space.sizes)}
+    if space.low is not None and space.high is not None and np.isfinite([space.low, space.high]).all():
+        action |= {"low": float(space.low.min()), "high": float(space.high.max())}
     return {"engine": {**engine, "obs_shape": list(cohort.env.obs_shape), "action": action}, "versions": versions}
 
 

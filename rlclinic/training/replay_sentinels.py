@@ -41,6 +41,9 @@ NOW_AND_THEN: Final = (
 )
 AT_BOUND: Final = 0.999
 LONGEST_EPISODE: Final = 2_000
+UNSEEN_SHARE: Final = 0.01
+"""What a time limit cut off may count at most in a return that is taken for known."""
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def columns(discrete: bool) -> list[str]:
@@ -234,7 +237,7 @@ def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: SimpleNamespace) ->
 
 
 def _bias(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace) -> dict[str, Tensor]:
-    """Q-values minus the discounted return that really came, over the last episode of the first env that came to a real end."""
+    """Q-values minus the discounted return that really came, over an episode of the first env (see `known_returns`)."""
     order = replays.newest(memory, 0, LONGEST_EPISODE).to(memory.table.device)
     cells = memory.cells
     columns = (
@@ -244,16 +247,10 @@ def _bias(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace) -> 
     places = np.zeros((len(columns), sentinels.PROBE_ROWS), dtype=np.int64)
     returns, known = np.full(places.shape, np.nan), np.zeros(len(columns), dtype=bool)
     for member, (reward, terminated, truncated) in enumerate(columns.transpose(0, 2, 1)):
-        real = np.flatnonzero(terminated > 0)
-        ends = np.flatnonzero((terminated > 0) | (truncated > 0))
-        if not len(real) or len(ends[ends < real[-1]]) == 0:
+        first, sums = known_returns(reward, terminated > 0, truncated > 0, gammas[member])
+        if not len(sums):
             continue
-        first, last = int(ends[ends < real[-1]][-1]) + 1, int(real[-1])
-        total, sums = 0.0, np.zeros(last - first + 1)
-        for step in range(last - first, -1, -1):
-            total = reward[first + step] + gammas[member] * total
-            sums[step] = total
-        chosen = np.linspace(0, last - first, sentinels.PROBE_ROWS).astype(np.int64)
+        chosen = np.linspace(0, len(sums) - 1, sentinels.PROBE_ROWS).astype(np.int64)
         places[member], returns[member], known[member] = order.cpu().numpy()[first + chosen], sums[chosen], True
     if not known.any() or learner.reward_stats is not None:
         return {}
@@ -261,3 +258,23 @@ def _bias(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace) -> 
     batch = off_policy.shown(plan, learner, replays.gather(memory, index, 1, hp.gamma))
     q = plan.algo.judge(plan, learner, batch)
     return {"q_bias": (q - torch.from_numpy(returns).to(q)).mean(1)}
+
+
+def known_returns(reward: Array, terminated: Array, truncated: Array, gamma: float) -> tuple[int, Array]:
+    """Of one env's steps [T]: where the last whole episode begins that came to a real end, and the discounted return of each step.
+
+    Where all were cut by a limit, of the last one its steps up to which what was cut off is discounted to less than UNSEEN_SHARE:
+    nothing is put in its place. No returns: none is known.
+    """
+    ends = np.flatnonzero(terminated | truncated)
+    spans = list(zip(ends[:-1] + 1, ends[1:] + 1, strict=True))  # the first one's beginning may lie further back
+    real = [span for span in spans if terminated[span[1] - 1]]
+    if not spans:
+        return 0, np.zeros(0)
+    first, past = (real or spans)[-1]
+    total, sums = 0.0, np.zeros(past - first)
+    for step in range(past - first - 1, -1, -1):
+        total = reward[first + step] + gamma * total
+        sums[step] = total
+    ahead = np.arange(past - first, 0, -1)
+    return int(first), sums if real else sums[gamma**ahead < UNSEEN_SHARE]

@@ -94,6 +94,12 @@ def test_a_sliver_of_a_box_that_is_known_is_told_however_far_the_return_came() -
     assert said("ENV610", usual) == said("ENV610", base) == []
 
 
+def test_a_deviation_that_suits_a_known_box_is_not_to_blame_for_a_flat_return() -> None:
+    flat = series(continuous(), {RETURN: -1200.0, "train/sentinel/action_at_bound": 0.0, "train/sentinel/action_std_max": 0.14})
+    assert said("ENV610", flat)
+    assert said("ENV610", setting(flat, about__action_low=-1.0, about__action_high=1.0)) == []
+
+
 def test_a_total_of_one_minibatch_is_not_held_against_means_over_all_of_them() -> None:
     total = "train/loss/total"
     doubled = series(unsolved(), {total: 500.0})

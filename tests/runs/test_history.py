@@ -56,6 +56,15 @@ def test_settings_have_dotted_names_and_schedules_stay_whole(store: Store) -> No
     assert settings["algo.learning_rate"]["start"] == 1e-3
 
 
+def test_the_bounds_of_actions_are_known_where_training_has_recorded_them(run: Run) -> None:
+    assert "about.action_low" not in of_run(run).settings
+    path = run.path / "config.json"
+    action = {"kind": "box", "sizes": [6], "low": -1.0, "high": 2.0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"engine": {"kind": "eager", "action": action}}))
+    found = of_run(Run(run.path)).settings
+    assert (found["about.action_low"], found["about.action_high"]) == (-1.0, 2.0)
+
+
 def test_a_run_that_has_not_begun_has_no_series(store: Store, make_config: Callable[..., Config]) -> None:
     found = of_run(store.create_group([make_config()]).runs[0])
     assert found.series == {}

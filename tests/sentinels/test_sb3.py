@@ -251,3 +251,13 @@ def test_a_q_network_is_judged_against_what_it_can_be(tmp_path: Path) -> None:
     assert last[S + "target_distance"] > 0
     assert last[S + "q_bias"] < 0  # a young network knows nothing of the return to come
     assert last[S + "replay_age"] == pytest.approx(last["time/total_timesteps"] / 2, rel=0.5)
+
+
+def test_q_values_are_measured_against_returns_where_episodes_are_only_ever_cut(tmp_path: Path) -> None:
+    # Of 200 steps the first 157 lie so far from the cut that it takes away less than 1 % (0.9^44); with 0.99 none does.
+    short, long = (train("td3", tmp_path / name, SentinelCallback(), 1_100, gamma=gamma) and rows(tmp_path / name)
+                   for name, gamma in (("short", 0.9), ("long", 0.99)))  # fmt: skip
+    found = [row[S + "q_bias"] for row in short if S + "q_bias" in row]
+    assert found
+    assert min(found) > 5  # a young critic says about 0, and each step costs about 6
+    assert not any(S + "q_bias" in row for row in long)

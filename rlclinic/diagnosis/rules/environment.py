@@ -1,6 +1,5 @@
 """The environment as the agent meets it: observations, actions, and whether it stays the same."""
 
-import math
 from collections.abc import Iterator
 
 from rlclinic.diagnosis import measures, signals
@@ -197,10 +196,13 @@ def actions_use_a_sliver_of_their_box(case: Case) -> Iterator[Finding]:
     share, deviation = case.sentinel("action_at_bound"), case.sentinel("action_std_max")
     covered = case.progress.share if case.progress is not None else None
     low, high = case.real("about.action_low"), case.real("about.action_high")
-    # Where the box is known, how much of it is used says more than how far the return came.
-    half = (high - low) / 2 if low is not None and high is not None else math.nan
-    tiny = deviation.median < SLIVER * half
-    if share.top > 1e-4 or not case.sick or (not tiny and case.improved and (covered is None or covered > 0.4)):
+    if share.top > 1e-4 or not case.sick:
+        return
+    # Where the box is known, how much of it is used says all; elsewhere, how far the return came.
+    if low is not None and high is not None:
+        if not deviation.median < SLIVER * (high - low) / 2:
+            return
+    elif case.improved and (covered is None or covered > 0.4):
         return
     text = f"no action ever reached a bound; their deviation is {say(deviation.median)}"
     text += f" in a box of {say(low)} to {say(high)}" if low is not None and high is not None else ""
