@@ -97,9 +97,9 @@ def test_a_trial_goes_from_the_button_to_its_verdict_and_is_adopted(page: Any, t
 
 def test_a_server_that_went_away_is_said(page: Any, tmp_path: Path) -> None:
     record_group(tmp_path / "runs")
+    page.expected += ["ERR_", "WebSocket"]  # the browser reports every attempt to connect
     with serving(tmp_path / "runs") as url:
         page.goto(url)
         page.wait_for_selector(".link.on")
     page.wait_for_selector(".link.off:has-text('not connected')")
     page.goto("about:blank")
-    page.said.clear()  # the browser reports every attempt to connect

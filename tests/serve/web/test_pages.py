@@ -193,10 +193,10 @@ def test_groups_are_compared_with_a_verdict_and_what_differs(page: Any, site: Si
 
 
 def test_what_is_not_there_is_said_in_the_servers_words(page: Any, site: Site) -> None:
+    page.expected.append("404")
     page.goto(f"{site.url}/groups/nothere")
     page.wait_for_selector(".problem")
     assert "nothere" in shown(page, ".problem")
-    page.said.clear()  # the browser itself reports the 404
 
 
 def test_a_server_that_asks_for_a_token_shows_the_way_in(page: Any, tmp_path: Any) -> None:
@@ -205,6 +205,7 @@ def test_a_server_that_asks_for_a_token_shows_the_way_in(page: Any, tmp_path: An
 
     root = tmp_path / "runs"
     token = Tokens(Settings().tokens_path(root)).add("me", "write").token
+    page.expected += ["401", "403", "WebSocket"]  # the refusals, as the browser reports them
     with serving(root, require_token=True) as url:
         page.goto(url)
         page.wait_for_selector("h1:has-text('Log in')")
@@ -215,4 +216,3 @@ def test_a_server_that_asks_for_a_token_shows_the_way_in(page: Any, tmp_path: An
         page.click("button:has-text('Log in')")
         page.wait_for_selector("h1:has-text('Groups')")
         page.goto("about:blank")
-    page.said.clear()  # the refusals, as the browser reports them
