@@ -24,9 +24,7 @@ from rlclinic.training.captured_replay import CapturedReplay
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
 
-BARS = {(1, "float32"): (1_500, 3_000), (256, "tf32"): (60_000, 200_000)}
-"""One member waits for launches, whatever the precision. Many are bound by products: their bar is for TF32, in which JAX computes by
-default; float32 stands beside it."""
+BARS = {1: (1_500, 3_000), 256: (60_000, 200_000)}
 VARIANT = "Pendulum-v1:sac_zoo"
 
 
@@ -67,7 +65,7 @@ def measure(members: int, device: torch.device, seconds: float, precision: str, 
 
 
 def to_row(members: int, precision: str, found: dict[str, float], name: str) -> dict[str, Any]:
-    bar, stretch = BARS.get((members, precision), (None, None))
+    bar, stretch = BARS.get(members, (None, None))
     what = f"SAC {VARIANT.split(':')[0]} on {name}, {members} member{'s summed' if members > 1 else ''}, captured, {precision}"
     return {
         "what": what, "unit": "updates/s", "value": found["updates_per_second"], "better": "higher", "bar": bar, "stretch": stretch,
