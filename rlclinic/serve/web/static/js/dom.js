@@ -33,6 +33,11 @@ export function add(node, ...children) {
   return node;
 }
 
+/** The top of a page: its title, what it is for, and what can be done here. */
+export function heading(title, text, ...actions) {
+  return h("div", { class: "head" }, h("div", { class: "grow" }, h("h1", null, title), h("p", { class: "quiet" }, text)), actions);
+}
+
 /** Replace what a node holds. */
 export function put(node, ...children) {
   node.replaceChildren();

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { Chart, inked, onto, Sheet } from "../chart.js";
-import { command, empty, h, problem, put, status, table } from "../dom.js";
+import { command, empty, h, heading, problem, put, status, table } from "../dom.js";
 import { num, range, short } from "../format.js";
 import { segments, state } from "../state.js";
 
@@ -22,16 +22,7 @@ export async function draw(main) {
   );
   put(
     main,
-    h(
-      "div",
-      { class: "head" },
-      h(
-        "div",
-        { class: "grow" },
-        h("h1", null, "Compare"),
-        h("p", { class: "quiet" }, "All against the first. Differences come with how sure they are."),
-      ),
-    ),
+    heading("Compare", "All against the first. Differences come with how sure they are."),
     h(
       "div",
       { class: "tools" },

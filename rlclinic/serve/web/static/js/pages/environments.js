@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { startDialog } from "../actions.js";
 import { box } from "../ask.js";
-import { command, h, problem, put, status, table } from "../dom.js";
+import { command, h, heading, problem, put, status, table } from "../dom.js";
 import { num, short } from "../format.js";
 import { state } from "../state.js";
 
@@ -25,15 +25,9 @@ export async function draw(main) {
   };
   put(
     main,
-    h(
-      "div",
-      { class: "head" },
-      h(
-        "div",
-        { class: "grow" },
-        h("h1", null, "Environments"),
-        h("p", { class: "quiet" }, "Any Gymnasium id trains; these have tuned variants."),
-      ),
+    heading(
+      "Environments",
+      "Any Gymnasium id trains; these have tuned variants.",
       h(
         "form",
         {

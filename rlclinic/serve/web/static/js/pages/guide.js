@@ -1,7 +1,7 @@
 // Questions that people bring: what answers them here, and what cannot be told.
 
 import { get } from "../api.js";
-import { command, h, put } from "../dom.js";
+import { command, h, heading, put } from "../dom.js";
 
 export async function draw(main, [name]) {
   if (name) await one(main, name);
@@ -13,16 +13,7 @@ async function all(main) {
   const { guides } = await get("/guides");
   put(
     main,
-    h(
-      "div",
-      { class: "head" },
-      h(
-        "div",
-        { class: "grow" },
-        h("h1", null, "Guide"),
-        h("p", { class: "quiet" }, "Questions that people bring, and what answers them here."),
-      ),
-    ),
+    heading("Guide", "Questions that people bring, and what answers them here."),
     h(
       "section",
       { class: "card" },

@@ -1,7 +1,7 @@
 // Searches and sensitivity studies.
 
 import { get } from "../api.js";
-import { empty, h, put, status, table } from "../dom.js";
+import { empty, h, heading, put, status, table } from "../dom.js";
 import { calm, listen } from "../events.js";
 import { ago } from "../format.js";
 import { optimizeDialog, sensitivityDialog } from "../studying.js";
@@ -45,15 +45,9 @@ export async function draw(main) {
   };
   put(
     main,
-    h(
-      "div",
-      { class: "head" },
-      h(
-        "div",
-        { class: "grow" },
-        h("h1", null, "Studies"),
-        h("p", { class: "quiet" }, "Which numbers matter, and searches for better ones."),
-      ),
+    heading(
+      "Studies",
+      "Which numbers matter, and searches for better ones.",
       h(
         "div",
         { class: "actions" },
