@@ -219,7 +219,7 @@ def planted(faults: Sequence[EnvFault]) -> Iterator[None]:
         for member, fault in zip(cohort.members, faults, strict=True):
             if fault not in known:
                 measured[0] = fault
-                known[fault] = baseline.measure(cohort.config, native=True, device=str(cohort.device), factory=factory)
+                known[fault] = baseline.measure(cohort.config, native=True, factory=factory)
             member.baseline = known[fault]
         measured[0] = faults[0]
 

@@ -38,8 +38,8 @@ class RunConfig(Strict):
     `autograd`: eager without the hand-written derivatives (slower; the reference). Decided once and kept by every resume,
     because engines differ in the last bits."""
     precision: Literal["float32", "tf32"] = "float32"
-    """Of the gradient's matrix products on a GPU. `tf32`: numbers of 10 bits, about 1e-3 off, in half the time (what JAX does unless
-    told otherwise); for the captured and compiled engines."""
+    """Of convolutions and of the gradient's matrix products on a GPU. `tf32`: numbers of 10 bits, about 1e-3 off, in half the time (what
+    JAX does unless told otherwise); of products, for the captured and compiled engines."""
     threads: Count = Field(1, ge=1)
     """CPU threads of a training process. More pays only for wide networks and convolutions, which `train` gives the idle cores unless
     told otherwise; small ones lose more to waiting than they gain, and other seeds can use the other cores. Usual: 1."""

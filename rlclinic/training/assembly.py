@@ -135,6 +135,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         members, starts, refused = _open(together, undo)
         config = members[0].config
         device = device_of(config)
+        torch.backends.cudnn.allow_tf32 = config.run.precision == "tf32"  # PyTorch's own default rounds convolutions to ten bits
         seeds = [member.run.seed for member in members]
         env = envs.make(config.env, seeds, config.env.n_envs, device=str(device), factory=factory)
         undo.callback(env.close)
@@ -195,7 +196,7 @@ def _compare_with_random(cohort: Cohort, factory: Factory | None) -> None:
         member.baseline = dict(member.run.record.get("random_policy") or {})
     if all("random_policy" in member.run.record for member in cohort.members):
         return
-    found = baseline.measure(cohort.config, native=cohort.env.exact, device=str(cohort.device), factory=factory)
+    found = baseline.measure(cohort.config, native=cohort.env.exact, factory=factory)
     for member in cohort.members:
         member.baseline = member.baseline or found
 

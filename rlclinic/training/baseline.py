@@ -34,12 +34,12 @@ class Played:
 
 
 @torch.no_grad()
-def policies(config: Config, *, device: str = "cpu") -> Played:
+def policies(config: Config) -> Played:
     """Play an environment at random, with policies that always do the same, and by hand where the task has a script.
 
     RlclinicError if the environment cannot be made; policies under which it breaks are left out.
     """
-    env = envs.make(config.env.model_copy(update={"workers": 0}), [EVALUATION_SEED], EPISODES, device=device, evaluation=True)
+    env = envs.make(config.env.model_copy(update={"workers": 0}), [EVALUATION_SEED], EPISODES, evaluation=True)
     try:
         actors: dict[str, evaluation.Actor] = {"random": lambda obs, mask, t: uniform(env, mask, t, obs.device)}
         actors |= {name: _always(action) for name, action in _constants(env).items()}
@@ -74,18 +74,19 @@ def _constants(env: Any) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def measure(config: Config, *, native: bool, device: str, factory: Any = None) -> dict[str, float]:
+def measure(config: Config, *, native: bool, factory: Any = None) -> dict[str, float]:
     """Return and length of a uniformly random policy from the evaluation starts; empty where the environment fails.
 
     On environments of its own, with randomness of its own: nothing that training or evaluation does can change by it. The same
-    for every seed, so that a cohort measures it once. Gymnasium's environments are played only where the run evaluates at all.
+    for every seed and device, so that a cohort measures it once, on the CPU. Gymnasium's environments are played only where the run
+    evaluates at all.
     """
     episodes = EPISODES if native else config.run.eval_episodes
     if not episodes:
         return {}
     settings = config.env.model_copy(update={"workers": 0})
     try:
-        env = envs.make(settings, [EVALUATION_SEED], episodes, device=device, evaluation=True, factory=factory)
+        env = envs.make(settings, [EVALUATION_SEED], episodes, evaluation=True, factory=factory)
     except RlclinicError:
         return {}  # training's own environments say what is wrong, where it matters
     try:

@@ -18,8 +18,6 @@ Actor = Callable[[Tensor, Tensor | None, Any], Tensor]
 """What to do at observations under a mask, at the t-th step."""
 LONGEST = 50_000
 """Steps after which an evaluation episode of an env without a time limit counts as it stands."""
-LOOKS_EVERY = 32
-"""Steps of envs on a GPU between two looks at whether all episodes have ended."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,6 @@ def play(env: Any, act: Actor, wanted: list[bool], longest: int | None = None) -
     act: what to do at observations [M, N, ...] under an action mask, at the t-th step. longest: LONGEST, unless given.
     """
     obs, mask = env.reset(), env.action_mask
-    if obs.is_cuda:
-        return _play_on_gpu(env, act, wanted, obs, LONGEST if longest is None else longest)
     returns = np.zeros((env.members, env.n_envs))
     lengths, success = np.zeros_like(returns), np.full_like(returns, np.nan)
     alive = np.ones_like(returns, dtype=bool) & np.array(wanted)[:, None]
@@ -111,22 +107,3 @@ def play(env: Any, act: Actor, wanted: list[bool], longest: int | None = None) -
             alive[failed] = False
         obs, mask, t = step.obs, step.action_mask, t + 1
     return Evaluation(returns, lengths, success)
-
-
-def _play_on_gpu(env: Any, act: Actor, wanted: list[bool], obs: Tensor, longest: int) -> Evaluation:
-    """The same where the envs are stepped by the GPU: sums are kept there, and the host looks now and then whether all have ended."""
-    returns = torch.zeros(env.members, env.n_envs, dtype=torch.float64, device=obs.device)
-    lengths, success, mask = torch.zeros_like(returns), torch.full_like(returns, torch.nan), env.action_mask
-    alive = torch.tensor(wanted, device=obs.device).unsqueeze(1).expand(env.members, env.n_envs).clone()
-    for t in range(longest):
-        if t % LOOKS_EVERY == 0 and not bool(alive.any()):
-            break
-        step = env.step(act(obs, mask, t))
-        returns += step.reward.double() * alive
-        lengths += alive
-        end = step.terminated | step.truncated
-        if step.success is not None:
-            success = torch.where(alive & end, step.success.double(), success)
-        alive &= ~end
-        obs, mask = step.obs, step.action_mask
-    return Evaluation(returns.cpu().numpy(), lengths.cpu().numpy(), success.cpu().numpy())

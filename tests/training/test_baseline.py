@@ -29,7 +29,7 @@ class Fragile(gymnasium.Env[np.ndarray, int]):
 
 
 def test_cart_pole_falls_as_fast_as_gymnasiums_does_at_random() -> None:
-    found = baseline.measure(make_config(), native=True, device="cpu")
+    found = baseline.measure(make_config(), native=True)
     env, lengths = gymnasium.make("CartPole-v1"), []
     env.action_space.seed(0)
     for seed in range(200):
@@ -49,28 +49,28 @@ def test_cart_pole_falls_as_fast_as_gymnasiums_does_at_random() -> None:
     ("env_id", "at_least"), [("CartPole-v1", 400), ("MountainCar-v0", -130), ("Pendulum-v1", -300), ("CliffWalking-v1", -13)]
 )
 def test_a_policy_written_by_hand_is_played_beside_the_random_one(env_id: str, at_least: float) -> None:
-    found = baseline.measure(make_config(env={"id": env_id}), native=True, device="cpu")
+    found = baseline.measure(make_config(env={"id": env_id}), native=True)
     assert found["scripted_return"] >= at_least > found["random_return"]
 
 
 def test_a_script_is_not_played_where_the_task_is_shown_in_another_way() -> None:
-    assert "scripted_return" not in baseline.measure(make_config(env={"frame_stack": 2}), native=True, device="cpu")
+    assert "scripted_return" not in baseline.measure(make_config(env={"frame_stack": 2}), native=True)
 
 
 def test_an_episode_without_a_time_limit_counts_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline, "LONGEST", 30)
-    found = baseline.measure(make_config(env={"id": "CliffWalking-v1"}), native=True, device="cpu")
+    found = baseline.measure(make_config(env={"id": "CliffWalking-v1"}), native=True)
     assert found["random_length"] == 30
 
 
 def test_an_environment_that_breaks_has_no_baseline_and_stops_nobody() -> None:
-    assert baseline.measure(make_config(), native=False, device="cpu", factory=Fragile) == {}
+    assert baseline.measure(make_config(), native=False, factory=Fragile) == {}
 
 
 def test_gymnasiums_environments_are_left_alone_where_the_run_never_evaluates() -> None:
     config = make_config(run={"eval_episodes": 0})
-    assert baseline.measure(config, native=False, device="cpu", factory=Fragile) == {}
-    assert baseline.measure(config, native=True, device="cpu")["random_return"] > 0
+    assert baseline.measure(config, native=False, factory=Fragile) == {}
+    assert baseline.measure(config, native=True)["random_return"] > 0
 
 
 @pytest.mark.parametrize("kind", ["discrete", "multi_discrete", "multi_binary"])
@@ -106,7 +106,7 @@ def test_continuous_actions_fill_the_box_evenly() -> None:
 
 def test_every_row_and_the_record_say_it_and_every_seed_says_the_same(tmp_path: Path) -> None:
     runs = train(tmp_path, [make_config(seed=seed) for seed in range(2)])
-    expected = baseline.measure(make_config(), native=True, device="cpu")
+    expected = baseline.measure(make_config(), native=True)
     for run in runs:
         assert type(run)(run.path).record["random_policy"] == expected
         assert set(history.of_run(run)["train/sentinel/random_return"].values) == {expected["random_return"]}

@@ -338,6 +338,25 @@ def test_the_captured_graph_computes_what_eager_computes_on_the_gpu(task: str, p
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algo": {"segment_length": 8, "priority_alpha": 0.8}},
+        {"env": {"clip_raw_reward": True, "normalize_obs": True, "normalize_reward": True}},
+        {"net": {**WIDE, "layer_norm": True}},
+        {"net": {"hidden": [24, 16], "activation": "relu"}},
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_into_the_kernels_is_captured_too(changes: dict[str, Any]) -> None:
+    """Rows with weights, rewards that are cut, layers that only autograd knows, layers of other sizes: all compiled for real."""
+    own = {**changes, "algo": {**ALGOS["ppo"], **changes.get("algo", {})}}
+    made = [shop("ppo", "discrete", name, device="cuda", **own) for name in ("captured", "eager")]
+    for found, wanted in zip(turns(made[0], captured.Captured()), turns(made[1], engine.Eager()), strict=True):
+        assert_close(found, wanted, 1e-3, 1e-3, 1e-5)
+
+
+@pytest.mark.cuda
 def test_a_captured_run_that_was_killed_resumes_as_if_never_stopped(tmp_path: Path) -> None:
     config = make_config("ppo", run={"max_env_steps": 192, "checkpoint_every_env_steps": 48, "device": "cuda", "engine": "auto"}, net=WIDE)
     assert Run(assert_resumes(tmp_path, config).path).record["engine"]["kind"] == "captured"

@@ -171,6 +171,28 @@ def test_the_network_is_chosen_by_the_size_of_the_image(size: tuple[int, int], k
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize(("ten_bits", "numbers", "off"), [(True, "float32", 1.25e-3), (False, "bfloat16", 1e-2)], ids=["tf32", "bfloat16"])
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_gpu_with_shorter_numbers_is_off_by_no_more_than_their_digits(
+    kind: str, ten_bits: bool, numbers: str, off: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layer by layer, and of the length of what is computed: single values near zero are rounded by more than themselves."""
+    obs, found = images(kind, 3, rows=16), []
+    for device, short, precision in (("cpu", False, "float32"), ("cuda", ten_bits, numbers)):
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", short)
+        policy = built(kind, hidden=(8,), image_precision=precision)
+        leaf = weights(policy, 0, 1, 2).to(device).requires_grad_()
+        dist, value = mlp.actor_critic(policy, policy.layout.views(leaf), obs.to(device))
+        (grad,) = torch.autograd.grad((dist.square().sum(-1) + value.square()).sum(), leaf)
+        found.append([each.detach().cpu() for each in (dist, value, grad)])
+    assert policy.encoder is not None
+    layers = len(policy.encoder.convolutions) + 1
+    for host, card in zip(*found, strict=True):
+        assert float((card - host).norm()) <= off * layers * float(host.norm())
+        assert not torch.equal(card, host)
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("kind", SIZES)
 def test_a_gpu_gives_the_same_values_and_gradients_to_rounding(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # on by default, and ten bits are not rounding
