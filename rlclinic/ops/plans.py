@@ -145,18 +145,22 @@ def _plan(request: TrainRequest, store: Store) -> TrainPlan:
 
 def flag_changes(request: TrainRequest) -> list[str]:
     """--set values, then the flags that are settings too: a flag says it most plainly, so it wins."""
-    # Operation by operation a GPU mostly waits: who asks for one wants the engine that makes it fast.
-    fast = request.device in ("cuda", "auto") and not any(change.startswith(("run.engine=", "engine=")) for change in request.changes)
     flags: dict[str, Any] = {
         "run.max_env_steps": request.max_env_steps,
         "env.workers": request.env_workers,
         "run.device": request.device,
-        "run.engine": request.engine or ("auto" if fast else None),
+        "run.engine": request.engine or engine_on(request.device, request.changes),
         "run.threads": request.threads,
         "run.tensorboard": "true" if request.tensorboard else None,
         "run.save_replay": None if request.save_replay else "false",
     }
     return [*request.changes, *(f"{key}={value}" for key, value in flags.items() if value is not None)]
+
+
+def engine_on(device: str | None, changes: Sequence[str]) -> str | None:
+    """`auto` for who asks for a GPU and no engine: operation by operation it would mostly wait."""
+    fast = device in ("cuda", "auto") and not any(change.startswith(("run.engine=", "engine=")) for change in changes)
+    return "auto" if fast else None
 
 
 def check_installed() -> None:

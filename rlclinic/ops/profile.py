@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rlclinic.config import Config, files, set_values
 from rlclinic.errors import ConfigError, RlclinicError
 from rlclinic.ops.machine import check_engine, usable_cores
-from rlclinic.ops.plans import check_installed
+from rlclinic.ops.plans import check_installed, engine_on
 from rlclinic.ops.results import Part, Result
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Profile(Result):
     """Where an iteration's time goes."""
 
     config: str
+    asked: tuple[str, ...]
+    """Settings that were given beside it."""
     device: str
     engine: str
     why: str
@@ -83,13 +85,16 @@ def profile(
     ref: str,
     changes: Sequence[str] = (),
     *,
+    device: str | None = None,
     members: int = 1,
     seconds: float = 1.5,
     compiling: bool = False,
     watch: Callable[[str], None] | None = None,
 ) -> Profile:
     """Measure a few iterations of a config, and of its variants. compiling: also engines that must be compiled first."""
-    config, shorter = shortened(files.load(ref, changes).config)
+    flags = {"run.device": device, "run.engine": engine_on(device, changes)}
+    asked = (*changes, *(f"{key}={value}" for key, value in flags.items() if value is not None))
+    config, shorter = shortened(files.load(ref, asked).config)
     check_installed()
     check_engine(config)
     from rlclinic.training import profiling, stopwatch
@@ -101,10 +106,13 @@ def profile(
     eager = config.model_copy(update={"run": config.run.model_copy(update={"engine": "eager"})})
     apart = profiling.measure(eager, members, seconds, apart=True)
     total = sum(apart.phases.values())
-    variants = tuple(_measured(config, each, members, seconds, plain, tell) for each in alternatives(config, compiling, usable_cores()))
+    variants = tuple(
+        _measured(config, each, members, seconds, plain, tell) for each in alternatives(config, plain.engine, compiling, usable_cores())
+    )
     same, bold = (_best([each for each in variants if each.learns_otherwise == otherwise]) for otherwise in (False, True))
     return Profile(
         config=ref,
+        asked=asked,
         device=plain.device,
         engine=plain.engine,
         why=plain.why,
@@ -143,11 +151,11 @@ def _best(variants: Sequence[Variant]) -> tuple[str, ...]:
     return best.changes if best is not None and (best.factor or 0.0) >= WORTH_IT else ()
 
 
-def alternatives(config: Config, compiling: bool, cores: int) -> list[Alternative]:
-    """Changes to measure: more envs, longer rollouts, larger batches, another engine, other cores."""
+def alternatives(config: Config, engine: str, compiling: bool, cores: int) -> list[Alternative]:
+    """Changes to measure: more envs, longer rollouts, larger batches, another engine than this one, other cores."""
     sizes = _replay_sizes(config) if config.algo.loop == "off_policy" else _rollout_sizes(config)
     found = [Alternative(changes, learns_otherwise=True) for changes in sizes]
-    engines = [name for name in ("eager", *(ENGINES if compiling else ())) if name != config.run.engine]
+    engines = [name for name in ("eager", *(ENGINES if compiling else ())) if name != engine]
     found += [Alternative((f"run.engine={name}",), False) for name in engines if name != "captured" or config.run.device != "cpu"]
     return found + _machine(config, cores)
 

@@ -31,9 +31,8 @@ def profile(
     from rlclinic.ops import profile as operation
     from rlclinic.serve import console
 
-    asked = [*(changes or []), *([] if device is None else [f"run.device={device}"])]
     tell = None if quiet or as_json else lambda what: print(f"measuring {what}", file=sys.stderr)
-    found = operation.profile(ref, asked, members=members, seconds=seconds, compiling=compiling, watch=tell)
+    found = operation.profile(ref, changes or [], device=device, members=members, seconds=seconds, compiling=compiling, watch=tell)
     console.print_json(found) if as_json else print_profile(found)
 
 
@@ -61,9 +60,9 @@ def print_profile(found: "Profile") -> None:
     if found.device == "cpu" and found.cpu_busy < BUSY:
         say(f"busy      others had the core for {1 - found.cpu_busy:.0%} of the time; factors are by processor time, where it tells")
     if found.prescription:
-        say(f"rx        rlclinic train {found.config} {_settings(found.prescription)}")
+        say(f"rx        rlclinic train {found.config} {_settings(found.asked, found.prescription)}")
     if found.trial:
-        say(f"try       rlclinic trial {found.config} {_settings(found.trial)}")
+        say(f"try       rlclinic trial {found.config} {_settings(found.asked, found.trial)}")
     say(f"note      {found.note}")
 
 
@@ -79,5 +78,8 @@ def _print_variants(found: "Profile", say: Callable[[str], None]) -> None:
     say("")
 
 
-def _settings(changes: Sequence[str]) -> str:
-    return " ".join(f"--set {change}" for change in changes)
+def _settings(asked: Sequence[str], changes: Sequence[str]) -> str:
+    """What was asked for, as far as it is not changed, and the changes."""
+    changed = {change.partition("=")[0] for change in changes}
+    kept = [each for each in asked if each.partition("=")[0] not in changed]
+    return " ".join(f"--set {change}" for change in [*kept, *changes])

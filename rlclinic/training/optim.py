@@ -147,14 +147,13 @@ def adam_in_place(
         )  # fmt: skip
 
 
-def adam_again(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, rate: float) -> Callable[[], None]:
-    """`adam_in_place` of one member, for many steps with one rate and a gradient that is always written to the same place."""
-    weights, slopes, mean, square, steps = ([tensor[0]] for tensor in (flat, grad, *state))
+def adam_again(optimizer: Optimizer, steps: Tensor, rate: float) -> Callable[[Tensor, Tensor, Tensor, Tensor], None]:
+    """`adam_in_place` of one member, for many steps with one rate: edits weights, by a gradient, and both moments."""
 
-    def step() -> None:
-        steps[0].add_(1.0)
+    def step(weights: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
+        steps.add_(1.0)
         torch._fused_adam_(
-            weights, slopes, mean, square, [], steps,
+            [weights], [gradient], [mean], [square], [], [steps],
             lr=rate, beta1=BETA1, beta2=BETA2, weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False,
         )  # fmt: skip
 

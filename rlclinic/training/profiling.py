@@ -138,7 +138,7 @@ def _busy(session: Session, iteration_seconds: float) -> float:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as recording
 
-    with recording(activities=[ProfilerActivity.CUDA]) as record:
+    with recording(activities=[ProfilerActivity.CUDA], acc_events=True) as record:
         for _ in range(WARM_UPS):
             _iterate(session)
         torch.cuda.synchronize()

@@ -14,7 +14,7 @@ from rlclinic.training.data import replay as replays
 from rlclinic.training.data import rollout as rollouts
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.loops import off_policy, off_policy_turn, on_policy, on_policy_turn
-from rlclinic.training.nets import passes, q_nets, written
+from rlclinic.training.nets import passes, q_nets, wide, written
 
 PHASES: Final = {
     "env": "stepping environments",
@@ -53,6 +53,7 @@ SEAMS: Final = (
     (replays, "by_priority", "gather"),
     (prioritized, "put", "gather"),
     (passes.Rounds, "by_weights", "backward"),
+    (wide.WideRounds, "by_weights", "backward"),
     (on_policy_turn, "look", "sentinels"),
     (off_policy_turn, "look", "sentinels"),
     (off_policy_turn, "summarized", "logging"),

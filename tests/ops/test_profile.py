@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from rlclinic.config import load
 from rlclinic.ops import profile as profiles
+from rlclinic.ops.plans import engine_on
+from rlclinic.serve import profile_commands
 from rlclinic.serve.cli import app
 from rlclinic.training import gradients, optim, profiling, stopwatch
 from rlclinic.training.data.episodes import Episodes
@@ -64,7 +66,7 @@ def test_what_others_took_of_the_core_is_no_settings_fault(monkeypatch: pytest.M
 
 def test_workers_are_measured_where_there_are_cores_and_environments_to_share() -> None:
     def offered(ref: str, *changes: str, cores: int = 2) -> set[str]:
-        found = profiles.alternatives(load(ref, list(changes)).config, compiling=False, cores=cores)
+        found = profiles.alternatives(load(ref, list(changes)).config, "eager", compiling=False, cores=cores)
         return {change for each in found if not each.learns_otherwise for change in each.changes}
 
     assert offered("BipedalWalker-v3:ppo") == {"env.workers=2"}
@@ -123,11 +125,21 @@ def test_learners_with_a_replay_are_looked_into_while_they_learn(ref: str, backw
 
 def test_variants_of_a_learner_with_a_replay_keep_its_updates_per_step() -> None:
     config = load("CartPole-v1:dqn", ["algo.train_freq=8", "algo.gradient_steps=4", "env.n_envs=2", "algo.batch_size=64"]).config
-    assert [each.changes for each in profiles.alternatives(config, compiling=False, cores=1)] == [
+    assert [each.changes for each in profiles.alternatives(config, "eager", compiling=False, cores=1)] == [
         ("env.n_envs=8", "algo.gradient_steps=16"),
         ("algo.train_freq=32", "algo.gradient_steps=16"),
         ("algo.batch_size=32",),
     ]
+
+
+def test_the_line_to_type_holds_what_was_asked_for_beside_the_change() -> None:
+    asked = ("algo.n_steps=8", "run.engine=auto")
+    assert profile_commands._settings(asked, ("run.engine=captured",)) == "--set algo.n_steps=8 --set run.engine=captured"
+
+
+def test_who_asks_for_a_gpu_gets_the_engine_that_makes_it_fast() -> None:
+    assert [engine_on(device, ()) for device in (None, "cpu", "cuda", "auto")] == [None, None, "auto", "auto"]
+    assert engine_on("cuda", ["run.engine=eager"]) is None
 
 
 def test_the_command_prints_a_table_or_json() -> None:
@@ -143,7 +155,7 @@ def test_the_command_prints_a_table_or_json() -> None:
 
 @pytest.mark.cuda
 def test_on_a_gpu_every_engine_and_precision_is_measured_and_the_card_is_watched() -> None:
-    found = profiles.profile("CartPole-v1:ppo", (*SMALL, "run.device=cuda", "run.engine=auto"), seconds=0.05, compiling=True)
+    found = profiles.profile("CartPole-v1:ppo", SMALL, device="cuda", seconds=0.05, compiling=True)
     assert (found.device, found.engine) == ("cuda", "captured")
     assert found.gpu_busy is not None
     assert 0 < found.gpu_busy <= 1

@@ -342,7 +342,7 @@ def test_the_captured_graph_computes_what_eager_computes_on_the_gpu(task: str, p
     "changes",
     [
         {"algo": {"segment_length": 8, "priority_alpha": 0.8}},
-        {"env": {"clip_raw_reward": True, "normalize_obs": True, "normalize_reward": True}},
+        {"env": {"clip_raw_reward": 0.5, "normalize_obs": True, "normalize_reward": True}},
         {"net": {**WIDE, "layer_norm": True}},
         {"net": {"hidden": [24, 16], "activation": "relu"}},
     ],

@@ -185,9 +185,10 @@ def turn(plan: "Plan", learner: "Learner", batch: Batch, hp: SimpleNamespace, ac
 def _rounds(plan: "Plan", learner: "Learner", batch: Batch, target: Tensor, hp: SimpleNamespace, member: int, norm: Tensor) -> Tensor:
     """A member's gradient steps towards targets [U, B]; writes down the norms [U, 1, 1] and returns the Q-values [U, B] on the way."""
     count, size = target.shape
-    rounds, flat = plan.nets["q"].rounds(size, count), learner.nets["q"][member : member + 1]
-    rounds.begin(flat, batch.obs)
-    descend = off_policy.descent(plan, learner, "q", rounds.weights, rounds.gradient, hp, member)
+    rounds = plan.nets["q"].rounds(size, count, rests=not plan.optimizers["q"].weight_decay)
+    flat, mean, square, steps = (each[member : member + 1] for each in (learner.nets["q"], *learner.optimizers["q"]))
+    rounds.begin(flat, mean, square, batch.obs)
+    descend = off_policy.descent(plan, "q", rounds, steps, hp, member)
     action = batch.action.view(count, size, 1)
     # The slope of a mean over the batch, at the action that was taken; the others take none.
     share = torch.zeros_like(rounds.outputs).scatter_(-1, action, 1.0 / size).unbind(0)
@@ -196,7 +197,7 @@ def _rounds(plan: "Plan", learner: "Learner", batch: Batch, target: Tensor, hp: 
         error = rounds.forward(number) - aims[number]
         rounds.by_weights(number, losses.huber_slope(error).mul_(share[number]))
         descend(norms[number])
-    flat.copy_(rounds.weights)
+    rounds.end(flat, mean, square)
     return rounds.outputs.gather(-1, action).squeeze(-1)
 
 

@@ -24,7 +24,9 @@ from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths import exploration, normalize
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets.layout import Params
+from rlclinic.training.nets.passes import Rounds
 from rlclinic.training.nets.q_nets import Net
+from rlclinic.training.nets.wide import WideRounds
 from rlclinic.training.optim import Optimizer, OptimizerState
 
 LARGEST_GATHER = 1 << 19
@@ -337,20 +339,21 @@ def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: SimpleNam
 
 
 def descent(
-    plan: Plan, learner: Learner, name: str, flat: Tensor, grad: Tensor, hp: SimpleNamespace, member: int
+    plan: Plan, name: str, rounds: Rounds | WideRounds, steps: Tensor, hp: SimpleNamespace, member: int
 ) -> Callable[[Tensor], None]:
-    """`descend` of one member, for many Adam steps of weights [1, P] along a gradient that is always written to the same place.
+    """`descend` of one member, for many Adam steps along the gradients of rounds; steps [1, 1] counts them.
 
     Each step writes the gradient's norm before clipping to a given [1, 1].
     """
-    numbers, state = hp.per_member[member], OptimizerState(*(each[member : member + 1] for each in learner.optimizers[name]))
-    step, bound = optim.adam_again(plan.optimizers[name], flat, grad, state, numbers["learning_rate"] or 0.0), numbers["max_grad_norm"]
+    numbers = hp.per_member[member]
+    step, bound = optim.adam_again(plan.optimizers[name], steps, numbers["learning_rate"] or 0.0), numbers["max_grad_norm"]
 
     def descend(norm: Tensor) -> None:
+        grad = rounds.moving.gradient
         torch.linalg.vector_norm(grad, dim=1, keepdim=True, out=norm)
         if bound is not None and not optim.within(norm.item(), bound):
             grad.copy_(optim.clip_by_norm(grad, norm, hp.max_grad_norm[member : member + 1]))
-        step()
+        step(*rounds.moving)
 
     return descend
 

@@ -8,7 +8,7 @@ BLAS rounds otherwise where numbers lie otherwise within a cache line. So all of
 same bits in any cohort.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,15 +31,15 @@ class Space:
 
     def __init__(self, net: "Net", members: int, rows: int) -> None:
         self.net, self.shape = net, (members * net.copies, rows, net.outputs)
-        self._weights = torch.zeros(members, net.copies, _whole_lines(net.layout.width))
+        self._weights = torch.zeros(members, net.copies, whole_lines(net.layout.width))
         self._given = self._weights[..., : net.layout.width]
-        gradients = torch.zeros(members, _whole_lines(net.width))
+        gradients = torch.zeros(members, whole_lines(net.width))
         self._gradient = gradients[:, : net.width]
         self._by_bias = self._gradient[:, -net.outputs :]
-        inputs, self._by_input = _with_ones(members, rows, net.n_in), torch.zeros(members, rows, net.n_in)
+        inputs, self._by_input = with_ones(members, rows, net.n_in), torch.zeros(members, rows, net.n_in)
         self._input = inputs[..., : net.n_in]
-        slopes = [torch.zeros(rows, _whole_lines(size))[:, :size] for size in net.hidden]
-        kept = [_with_ones(members * net.copies, rows, size) for size in net.hidden]
+        slopes = [torch.zeros(rows, whole_lines(size))[:, :size] for size in net.hidden]
+        kept = [with_ones(members * net.copies, rows, size) for size in net.hidden]
         self._copies = []
         for row in range(members * net.copies):
             member, place = divmod(row, net.copies)
@@ -75,27 +75,43 @@ class Space:
         return self._by_input
 
 
+class Moving(NamedTuple):
+    """What an Adam step edits, and its gradient: [1, P] or as much of that as the step can change."""
+
+    weights: Tensor
+    gradient: Tensor
+    mean: Tensor
+    square: Tensor
+
+
 class Rounds:
-    """Gradient steps of one net in a row, on batches that are known ahead: they are laid out once, and nothing is moved between steps."""
+    """Gradient steps of one net in a row, on batches that are known ahead: they are laid out once, and nothing is moved between steps.
+
+    A step is `forward`, `by_weights`, and an edit of what is then `moving`.
+    """
 
     def __init__(self, net: "Net", rows: int, count: int) -> None:
         self._net = net
-        weights, gradient = (torch.zeros(_whole_lines(net.width)) for _ in range(2))
-        self.weights, self.gradient = weights[None, : net.width], gradient[None, : net.width]
-        """[1, P]: an optimizer's step edits the first by the second."""
+        weights, gradient = (torch.zeros(whole_lines(net.width)) for _ in range(2))
+        self._weights, self._gradient = weights[None, : net.width], gradient[None, : net.width]
         self.outputs = torch.zeros(count, rows, net.outputs)
-        self._by_bias = self.gradient[0, -net.outputs :]
-        inputs = _with_ones(count, rows, net.n_in)
+        self._by_bias = self._gradient[0, -net.outputs :]
+        inputs = with_ones(count, rows, net.n_in)
         self._inputs = inputs[..., : net.n_in]
-        slopes = [torch.zeros(rows, _whole_lines(size))[:, :size] for size in net.hidden]
-        kept = [_with_ones(1, rows, size)[0] for size in net.hidden]
+        slopes = [torch.zeros(rows, whole_lines(size))[:, :size] for size in net.hidden]
+        kept = [with_ones(1, rows, size)[0] for size in net.hidden]
         self._passes = [_Copy(net, weights, gradient, [x, *kept], slopes) for x in inputs.unbind(0)]
         self._outputs = self.outputs.unbind(0)
 
-    def begin(self, flat: Tensor, x: Tensor) -> None:
-        """Take over weights [1, P] and the inputs of all rounds, [1, count * B, n_in]."""
-        self.weights.copy_(flat)
+    def begin(self, flat: Tensor, mean: Tensor, square: Tensor, x: Tensor) -> None:
+        """Take over weights and moments [1, P], and the inputs of all rounds, [1, count * B, n_in]."""
+        self._weights.copy_(flat)
         self._inputs.copy_(x.view(self._inputs.shape))
+        self.moving = Moving(self._weights, self._gradient, mean, square)
+
+    def end(self, flat: Tensor, mean: Tensor, square: Tensor) -> None:
+        """Hand weights and moments back; the latter were edited where they lie."""
+        flat.copy_(self._weights)
 
     def forward(self, number: int) -> Tensor:
         """Outputs [B, outputs] of a round, in their place among `outputs`."""
@@ -103,13 +119,13 @@ class Rounds:
         return self._outputs[number]
 
     def by_weights(self, number: int, slope: Tensor) -> None:
-        """From the loss's slope at these outputs to `gradient`."""
+        """From the loss's slope at these outputs to the gradient."""
         self._passes[number].by_weights(slope)
         if self._net.outputs > 1:
             torch.sum(slope, 0, out=self._by_bias)
 
 
-class _Layer(NamedTuple):
+class Layer(NamedTuple):
     """A matrix with its bias as last row, what goes in (with a column of ones) and comes out, and the slopes there."""
 
     x: Tensor
@@ -122,18 +138,30 @@ class _Layer(NamedTuple):
     by_above: Tensor
 
 
+def layers(sizes: Sequence[int], weights: Tensor, gradient: Tensor, kept: list[Tensor], slopes: list[Tensor]) -> list[Layer]:
+    """Fully connected layers of these sizes, whose numbers begin flat weights and gradients; kept are inputs and activations."""
+    found, first = [], 0
+    for index, (n_in, n_out) in enumerate(pairwise(sizes)):
+        last = first + (n_in + 1) * n_out
+        matrix, own = (flat[first:last].view(n_in + 1, n_out) for flat in (weights, gradient))
+        x, above = kept[index], kept[index + 1][:, :-1]
+        found.append(Layer(x, x.t(), matrix, matrix[:-1].t(), own, above, slopes[index]))
+        first = last
+    return found
+
+
+def through_relu(slope: Tensor, above: Tensor) -> None:
+    """From the slope behind activations to that before them, in place."""
+    _THROUGH_RELU(slope, above, 0, grad_input=slope)
+
+
 class _Copy:
     """One network: views of its own weights and gradients, and of what it works in."""
 
     def __init__(self, net: "Net", weights: Tensor, gradient: Tensor, kept: list[Tensor], slopes: list[Tensor]) -> None:
         self.relu, self.narrow = net.net.activation == "relu", net.outputs == 1
-        self.layers, first = [], 0
-        for index, (n_in, n_out) in enumerate(pairwise((net.n_in, *net.hidden))):
-            last = first + (n_in + 1) * n_out
-            matrix, own = (flat[first:last].view(n_in + 1, n_out) for flat in (weights, gradient))
-            x, above = kept[index], kept[index + 1][:, :-1]
-            self.layers.append(_Layer(x, x.t(), matrix, matrix[:-1].t(), own, above, slopes[index]))
-            first = last
+        self.layers = layers((net.n_in, *net.hidden), weights, gradient, kept, slopes)
+        first = sum(layer.matrix.numel() for layer in self.layers)
         last = first + net.outputs * net.hidden[-1]
         self.head, self.head_gradient = (flat[first:last].view(net.outputs, -1) for flat in (weights, gradient))
         self.to_outputs, self.bias = self.head.t(), weights[last : last + net.outputs]
@@ -166,7 +194,7 @@ class _Copy:
             pass
         total.addmm_(self.layers[0].by_above, self.layers[0].back)
 
-    def _down(self, slope: Tensor) -> Iterator[_Layer]:
+    def _down(self, slope: Tensor) -> Iterator[Layer]:
         """The layers from the last to the first, each when the slope before its activation is known."""
         last = self.layers[-1].by_above
         if self.narrow:
@@ -176,7 +204,7 @@ class _Copy:
         for index in range(len(self.layers) - 1, -1, -1):
             layer = self.layers[index]
             if self.relu:
-                _THROUGH_RELU(layer.by_above, layer.above, 0, grad_input=layer.by_above)
+                through_relu(layer.by_above, layer.above)
             else:
                 _THROUGH_TANH(layer.by_above, layer.above, grad_input=layer.by_above)
             yield layer
@@ -184,12 +212,13 @@ class _Copy:
                 torch.mm(layer.by_above, layer.back, out=self.layers[index - 1].by_above)
 
 
-def _whole_lines(count: int) -> int:
+def whole_lines(count: int) -> int:
+    """So many numbers, or as many more as fill the last cache line."""
     return -(-count // LINE) * LINE
 
 
-def _with_ones(members: int, rows: int, size: int) -> Tensor:
+def with_ones(members: int, rows: int, size: int) -> Tensor:
     """[members, rows, size + 1]; the last column is 1."""
-    made = torch.zeros(members, rows, _whole_lines(size + 1))[..., : size + 1]
+    made = torch.zeros(members, rows, whole_lines(size + 1))[..., : size + 1]
     made[..., -1] = 1.0
     return made

@@ -19,6 +19,7 @@ from rlclinic.training.nets import conv, mlp
 from rlclinic.training.nets import layout as layouts
 from rlclinic.training.nets.layout import Layout, Params
 from rlclinic.training.nets.passes import Rounds, Space
+from rlclinic.training.nets.wide import WideRounds, is_wide
 
 WRITTEN: Final = ("relu", "tanh")
 """Activations whose backward pass is written out below."""
@@ -45,8 +46,8 @@ class Net:
     by_autograd: bool = False
     spaces: dict[tuple[int, ...], Space] = field(default_factory=dict, compare=False, repr=False)
     """Where passes on a CPU work, made when they are first needed."""
-    turns: dict[tuple[int, int], Rounds] = field(default_factory=dict, compare=False, repr=False)
-    """Where turns of gradient steps work, by rows and steps."""
+    turns: dict[tuple[int, int, bool], Rounds | WideRounds] = field(default_factory=dict, compare=False, repr=False)
+    """Where turns of gradient steps work, by rows, steps and whether weights come to rest."""
 
     @property
     def width(self) -> int:
@@ -72,12 +73,16 @@ class Net:
         self.spaces[key].load(flat)
         return self.spaces[key]
 
-    def rounds(self, rows: int, count: int) -> Rounds:
-        """Where `count` gradient steps of one member on `rows` rows each work; what the last ones left there is gone."""
-        if (rows, count) not in self.turns:
+    def rounds(self, rows: int, count: int, *, rests: bool) -> Rounds | WideRounds:
+        """Where `count` gradient steps of one member on `rows` rows each work; what the last ones left there is gone.
+
+        rests: weights whose gradients and first moments are 0 stand still, as with Adam without weight decay.
+        """
+        key = (rows, count, rests)
+        if key not in self.turns:
             with torch.inference_mode(False):
-                self.turns[rows, count] = Rounds(self, rows, count)
-        return self.turns[rows, count]
+                self.turns[key] = (WideRounds if rests and is_wide(self, rows) else Rounds)(self, rows, count)
+        return self.turns[key]
 
     def shown(self, x: Tensor) -> Tensor:
         """Inputs [M, B, ...], once for each copy."""

@@ -171,9 +171,13 @@ def test_the_network_is_chosen_by_the_size_of_the_image(size: tuple[int, int], k
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize(("ten_bits", "numbers", "off"), [(True, "float32", 1.25e-3), (False, "bfloat16", 1e-2)], ids=["tf32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("ten_bits", "numbers", "off"),
+    [(False, "float32", 2.5e-4), (True, "float32", 1.25e-3), (False, "bfloat16", 1e-2)],
+    ids=["float32", "tf32", "bfloat16"],
+)
 @pytest.mark.parametrize("kind", SIZES)
-def test_a_gpu_with_shorter_numbers_is_off_by_no_more_than_their_digits(
+def test_a_gpu_is_off_by_no_more_than_the_digits_of_its_numbers(
     kind: str, ten_bits: bool, numbers: str, off: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Layer by layer, and of the length of what is computed: single values near zero are rounded by more than themselves."""
@@ -190,18 +194,3 @@ def test_a_gpu_with_shorter_numbers_is_off_by_no_more_than_their_digits(
     for host, card in zip(*found, strict=True):
         assert float((card - host).norm()) <= off * layers * float(host.norm())
         assert not torch.equal(card, host)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("kind", SIZES)
-def test_a_gpu_gives_the_same_values_and_gradients_to_rounding(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # on by default, and ten bits are not rounding
-    policy, obs = built(kind, hidden=(8,)), images(kind, 3, rows=16)
-    found = []
-    for device in ("cpu", "cuda"):
-        leaf = weights(policy, 0, 1, 2).to(device).requires_grad_()
-        dist, value = mlp.actor_critic(policy, policy.layout.views(leaf), obs.to(device))
-        (grad,) = torch.autograd.grad((dist.square().sum(-1) + value.square()).sum(), leaf)
-        found.append([each.detach().cpu() for each in (dist, value, grad)])
-    for host, card in zip(*found, strict=True):
-        torch.testing.assert_close(card, host, rtol=1e-2, atol=1e-3)

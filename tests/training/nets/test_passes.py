@@ -76,16 +76,19 @@ def test_rounds_give_the_bits_of_passes_one_by_one(sizes: tuple[tuple[int, ...],
     torch.manual_seed(0)
     made, count, rows = net(*sizes), 3, 64
     flat, x, slope = weights(made, 1), torch.randn(1, count * rows, sizes[1]), torch.randn(count, rows, sizes[2])
-    rounds, space = made.rounds(rows, count), Space(made, 1, rows)
-    rounds.begin(flat, x)
+    rounds, space = made.rounds(rows, count, rests=False), Space(made, 1, rows)
+    before, (mean, square) = flat.clone(), (torch.zeros_like(flat) for _ in range(2))
+    rounds.begin(flat, mean, square, x)
     for number in range(count):
-        space.load(rounds.weights)
+        space.load(rounds.moving.weights)
         assert torch.equal(rounds.forward(number), space.forward(x[:, number * rows : (number + 1) * rows])[0])
         rounds.by_weights(number, slope[number])
-        assert torch.equal(rounds.gradient, space.by_weights(slope[number : number + 1]))
-        rounds.weights.sub_(rounds.gradient, alpha=0.01)
-    assert made.rounds(rows, count) is rounds
-    assert not torch.equal(rounds.weights, flat)
+        assert torch.equal(rounds.moving.gradient, space.by_weights(slope[number : number + 1]))
+        rounds.moving.weights.sub_(rounds.moving.gradient, alpha=0.01)
+    assert torch.equal(flat, before)
+    rounds.end(flat, mean, square)
+    assert not torch.equal(flat, before)
+    assert made.rounds(rows, count, rests=False) is rounds
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gelu"])
