@@ -212,8 +212,10 @@ def _environment(threads: int) -> dict[str, str]:
     """One process per core: every library that would start a thread per core is told not to."""
     count = str(threads)
     limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), count)
+    # What one iteration frees, the next one needs: memory that goes back to the system in between is paid for again, page by page.
+    kept = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(128 << 20)}
     # Faulthandler: a crash inside a simulator's C code leaves a traceback too.
-    return {**os.environ, **limits, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
+    return {**kept, **os.environ, **limits, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def _kill_group(cohort: Cohort) -> None:

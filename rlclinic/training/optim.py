@@ -149,9 +149,10 @@ def adam_in_place(
 
 def adam_again(optimizer: Optimizer, steps: Tensor, rate: float) -> Callable[[Tensor, Tensor, Tensor, Tensor], None]:
     """`adam_in_place` of one member, for many steps with one rate: edits weights, by a gradient, and both moments."""
+    one = torch.ones_like(steps)  # a Python number would be made a tensor at every step
 
     def step(weights: Tensor, gradient: Tensor, mean: Tensor, square: Tensor) -> None:
-        steps.add_(1.0)
+        steps.add_(one)
         torch._fused_adam_(
             [weights], [gradient], [mean], [square], [], [steps],
             lr=rate, beta1=BETA1, beta2=BETA2, weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False,

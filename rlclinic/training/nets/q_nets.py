@@ -15,11 +15,11 @@ from torch.nn import functional
 
 from rlclinic.config import NetConfig
 from rlclinic.training.envs.base import Picture
-from rlclinic.training.nets import conv, mlp
+from rlclinic.training.nets import conv, mlp, wide
 from rlclinic.training.nets import layout as layouts
 from rlclinic.training.nets.layout import Layout, Params
 from rlclinic.training.nets.passes import Rounds, Space
-from rlclinic.training.nets.wide import WideRounds, is_wide
+from rlclinic.training.nets.wide import WideRounds
 
 WRITTEN: Final = ("relu", "tanh")
 """Activations whose backward pass is written out below."""
@@ -81,7 +81,7 @@ class Net:
         key = (rows, count, rests)
         if key not in self.turns:
             with torch.inference_mode(False):
-                self.turns[key] = (WideRounds if rests and is_wide(self, rows) else Rounds)(self, rows, count)
+                self.turns[key] = (WideRounds if rests and wide.pays(self, rows, count) else Rounds)(self, rows, count)
         return self.turns[key]
 
     def shown(self, x: Tensor) -> Tensor:

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 WIDE: Final = 1 << 20
 """Multiplications in a product of the last hidden layer from which looking for silent units takes less than it saves."""
+LONG: Final = 32
+"""Gradient steps of a turn over which laying out weights and moments, and handing them back, is a small part of the time."""
 
 
-def is_wide(net: "Net", rows: int) -> bool:
-    """Whether `WideRounds` covers a net, and pays."""
-    wide = len(net.hidden) > 1 and rows * net.hidden[-2] * net.hidden[-1] >= WIDE
-    return wide and net.net.activation == "relu" and net.outputs > 1 and net.copies == 1
+def pays(net: "Net", rows: int, count: int) -> bool:
+    """Whether `WideRounds` covers such gradient steps of a net, and is worth it."""
+    covered = len(net.hidden) > 1 and net.net.activation == "relu" and net.outputs > 1 and net.copies == 1
+    return covered and count >= LONG and rows * net.hidden[-2] * net.hidden[-1] >= WIDE
 
 
 class _Parts(NamedTuple):
@@ -105,17 +107,28 @@ class WideRounds:
         order = learned.argsort(descending=True, stable=True)
         for own, given in zip((self._weights, self._mean, self._square), (flat, mean, square), strict=True):
             own.take_over(self._given(given), order)
-        self._back = order.argsort()
-        self._awake = 0
-        self._wake(int(learned.count_nonzero()), 0)
+        self._order, self._awake = order, 0
+        self._let_move(int(learned.count_nonzero()), 0)
 
     def end(self, flat: Tensor, mean: Tensor, square: Tensor) -> None:
         """Hand weights and moments back."""
-        self._wake(self._width, self._count)
+        self._let_move(self._width, self._count)
+        back = self._order.argsort()
         for own, given in zip((self._weights, self._mean, self._square), (flat, mean, square), strict=True):
-            self._given(given).take_over(own, self._back)
+            self._given(given).take_over(own, back)
 
-    def _wake(self, units: int, missed: int) -> None:
+    def _wake(self, number: int) -> None:
+        """Put the units that begin to speak in this round behind those that are awake."""
+        later = self._peaks.eq(0).int()
+        later[: self._awake] = -1
+        order = later.argsort(stable=True)
+        for own in (self._weights, self._mean, self._square):
+            own.take_over(own, order)
+        self._above.copy_(self._above.index_select(1, order))
+        self._order = self._order[order]
+        self._let_move(int((later < 1).sum()), number)
+
+    def _let_move(self, units: int, missed: int) -> None:
         """Let so many units move, and make up for the steps that the new ones among them have missed."""
         self._square.units[self._awake : units].mul_(optim.BETA2**missed)
         self._awake = units
@@ -134,9 +147,10 @@ class WideRounds:
         """From the loss's slope at these outputs to the gradient; wakes the units that have one."""
         torch.amax(self._above, 0, out=self._peaks)
         heard = self._seen.nonzero()[0]
-        units = int(heard[-1]) + 1 if len(heard) else 1
+        units = int(heard[-1]) + 1 if len(heard) else 0
         if units > self._awake:
-            self._wake(units, number)
+            self._wake(number)
+            units = self._awake
         if units < self._passed:
             self._gradient.units[units : self._passed].zero_()
             self._gradient.head[units : self._passed].zero_()
