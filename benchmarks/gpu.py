@@ -114,6 +114,7 @@ def measure_alone(contest: Contest) -> dict[str, Any]:
     import torch
 
     from rlclinic.training import cohort as cohorts
+    from rlclinic.training.loops.on_policy import Scene
 
     with tempfile.TemporaryDirectory() as folder:
         session = cohort_of(contest, contest.steps, Path(folder))
@@ -124,7 +125,8 @@ def measure_alone(contest: Contest) -> dict[str, Any]:
             if iteration == 3:  # compiled and captured by then
                 torch.cuda.synchronize()
                 began = time.perf_counter()
-            learner = cohort.engine.turn(cohort.plan, learner, cohort.env, cohort.position, hp, None, cohort.seed, iteration, clock).after
+            scene = Scene(cohort.plan, learner, cohort.env, cohort.position, hp, None, cohort.seed, iteration, clock)
+            learner = cohort.engine.turn(scene).after
         torch.cuda.synchronize()
         speed = ALONE * contest.members * cohort.plan.rollout_size / (time.perf_counter() - began) / 1e6
     return {

@@ -159,10 +159,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
             refused=refused,
         )
         if isinstance(plan, off_policy.Plan):
-            cohort.memory = replay_assembly.memory_for(plan, len(members), device)
-            if choice.kind == "captured":
-                compiles = choosing.compiles_replay(config, plan, len(members))
-                cohort.engine = CapturedReplay(compiles=compiles, tf32=config.run.precision == "tf32")
+            _give_memory(cohort, plan)
         _go_on(cohort, starts)
         _say_what_was_chosen(cohort, choice)
         if config.run.eval_episodes:
@@ -170,6 +167,14 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         _compare_with_random(cohort, factory)
         undo.pop_all()
     return cohort
+
+
+def _give_memory(cohort: Cohort, plan: off_policy.Plan) -> None:
+    """A replay, and the engine that has one inside its graph."""
+    cohort.memory = replay_assembly.memory_for(plan, len(cohort.members), cohort.device)
+    if plan.engine == "captured":
+        compiles = choosing.compiles_replay(cohort.config, plan, len(cohort.members))
+        cohort.engine = CapturedReplay(compiles=compiles, tf32=cohort.config.run.precision == "tf32")
 
 
 def _say_what_was_chosen(cohort: Cohort, choice: choosing.Choice) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from rlclinic.training import engine
 from rlclinic.training.engine import Compiled
 from rlclinic.training.envs.native.engine import At
-from rlclinic.training.loops.on_policy import Learner, Plan, Position, Turn
+from rlclinic.training.loops.on_policy import Learner, Plan, Position, Scene, Turn
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.optim import OptimizerState
 from rlclinic.training.units import Named
@@ -34,19 +34,9 @@ class Captured(Compiled):
         self._program: Any = None
         """What the graph was made for; other unset numbers need another graph."""
 
-    def turn(
-        self,
-        plan: Plan,
-        learner: Learner,
-        env: Any,
-        position: Position,
-        hp: SimpleNamespace,
-        active: Tensor | None,
-        seed: Tensor,
-        iteration: Any,
-        clock: dict[str, float],
-    ) -> Turn:
+    def turn(self, scene: Scene) -> Turn:
         """One iteration of every member. What is returned lies in the graph's own memory until the next one, but for the readings."""
+        plan, learner, env, position, hp, active, seed, iteration, _ = scene
         everyone = torch.ones(learner.flat.shape[0], 1, dtype=torch.bool, device=learner.flat.device)
         given = _pack(learner, env.here(), position, hp, everyone if active is None else active)
         program = (engine.static(hp), tuple(given))
@@ -90,7 +80,8 @@ class Captured(Compiled):
         learner, at, position, hp = _unpack(self._in, static)
         env.go(at)
         active = self._in["active"] & self._alive
-        turn = super().turn(plan, learner, env, position, hp, active, seed, self._iteration, dict.fromkeys(("env", "act", "learn"), 0.0))
+        clock = dict.fromkeys(("env", "act", "learn"), 0.0)
+        turn = super().turn(Scene(plan, learner, env, position, hp, active, seed, self._iteration, clock))
         after, good = _finite(turn)
         self._alive.logical_and_(good | ~self._in["active"])
         self._turn, self._at, self._position = turn._replace(after=after, alive=self._alive), env.here(), position

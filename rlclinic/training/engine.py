@@ -6,7 +6,6 @@ captured  one CUDA graph per iteration, made of those units (see `captured`)
 """
 
 from collections.abc import Iterable
-from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
 
@@ -20,7 +19,7 @@ from rlclinic.training.data.rollout import Batch, Rollout
 from rlclinic.training.envs.base import Step
 from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.loops import on_policy
-from rlclinic.training.loops.on_policy import Estimates, Learner, Plan, Position, Turn
+from rlclinic.training.loops.on_policy import Estimates, Learner, Plan, Position, Scene, Turn
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets import fused, mlp
 from rlclinic.training.optim import OptimizerState
@@ -35,26 +34,15 @@ _ASSESSED: Final = ("action", "reward", "terminated", "truncated", "net_obs", "n
 class Engine(Protocol):
     """One iteration of every member."""
 
-    def turn(
-        self,
-        plan: Plan,
-        learner: Learner,
-        env: Any,
-        position: Position,
-        hp: SimpleNamespace,
-        active: Tensor | None,
-        seed: Tensor,
-        iteration: Any,
-        clock: dict[str, float],
-    ) -> Turn: ...
+    def turn(self, scene: Scene) -> Turn: ...
 
 
 class Eager:
     """The reference."""
 
-    def turn(self, *args: Any) -> Turn:
-        """One iteration of every member."""
-        return on_policy.turn(*args)
+    def turn(self, scene: Scene) -> Turn:
+        """One iteration of every member, operation by operation."""
+        return on_policy.turn(scene)
 
 
 class Compiled:
@@ -64,30 +52,13 @@ class Compiled:
         self._units: dict[Any, Unit] = {}
         self._marked = False
 
-    def turn(
-        self,
-        plan: Plan,
-        learner: Learner,
-        env: Any,
-        position: Position,
-        hp: SimpleNamespace,
-        active: Tensor | None,
-        seed: Tensor,
-        iteration: Any,
-        clock: dict[str, float],
-    ) -> Turn:
+    def turn(self, scene: Scene) -> Turn:
         """One iteration of every member."""
-        started, env_before = perf_counter(), clock["env"]
-        rollout = self.collect(plan, learner, env, position, seed, iteration, clock)
-        collected = perf_counter()
-        clock["act"] += collected - started - (clock["env"] - env_before)
-        whole, raw = self.assess(plan, learner, rollout, hp)
-        after, readings, closing = on_policy.learn(plan, learner, whole, hp, active, seed, iteration, rollout, self.update_step)
-        clock["learn"] += perf_counter() - collected
+        found = on_policy.turn(scene, self)
         if not self._marked:
-            units.mark(repr((fixed(plan), seed.shape[0])))
+            units.mark(repr((fixed(scene.plan), scene.seed.shape[0])))
             self._marked = True
-        return Turn(learner, rollout, whole, raw, after, readings, closing)
+        return found
 
     @torch.no_grad()
     def collect(

@@ -1,7 +1,6 @@
 """Rows that are written while the next iterations run: the same rows, in the same order, before anything that depends on them."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ from rlclinic.runs.record import Run
 from rlclinic.training import captured, choosing, trainer
 from rlclinic.training.choosing import Choice
 from rlclinic.training.engine import Eager
-from rlclinic.training.loops.on_policy import Turn
+from rlclinic.training.loops.on_policy import Scene, Turn
 from tests.training.cohorts import make_config, saved, table, train
 
 RUN = {"max_env_steps": 2_000, "checkpoint_every_env_steps": 1_000, "eval_episodes": 2}
@@ -19,8 +18,8 @@ RUN = {"max_env_steps": 2_000, "checkpoint_every_env_steps": 1_000, "eval_episod
 class LikeCaptured(Eager):
     """The eager engine, which looks after what is not finite itself, as a graph does."""
 
-    def turn(self, *args: Any) -> Turn:
-        turn = super().turn(*args)
+    def turn(self, scene: Scene) -> Turn:
+        turn = super().turn(scene)
         after, good = captured._finite(turn)
         return turn._replace(after=after, alive=good)
 
@@ -51,9 +50,9 @@ def test_a_member_that_breaks_ends_with_its_reason_and_the_other_goes_on(
 ) -> None:
     turn = LikeCaptured.turn
 
-    def broken(self: LikeCaptured, *args: Any) -> Turn:
-        found = turn(self, *args)
-        if args[7] < 20:
+    def broken(self: LikeCaptured, scene: Scene) -> Turn:
+        found = turn(self, scene)
+        if scene.iteration < 20:
             return found
         readings = found.readings | {"policy": found.readings["policy"].index_fill(1, torch.tensor([1]), torch.nan)}
         return found._replace(readings=readings, alive=torch.tensor([[True], [False]]))

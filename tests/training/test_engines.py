@@ -15,7 +15,7 @@ from rlclinic.runs.record import Run
 from rlclinic.training import assembly, captured, choosing, cohort, engine, envs, units
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.loops import on_policy
-from rlclinic.training.loops.on_policy import Turn
+from rlclinic.training.loops.on_policy import Scene, Turn
 from rlclinic.training.units import Unit
 from tests.training.cohorts import ALGOS, TASKS, Interrupted, Workshop, assert_same_run, interrupt_at, make_config, member, table, train
 
@@ -60,7 +60,7 @@ def turns(made: Workshop, by: Any, count: int = 2, active: Tensor | None = None)
     for iteration in range(count):
         hp = cohort.hyperparameters(made.members, 64 * iteration, made.plan.policy, made.seed.device)
         clock = dict.fromkeys(("env", "act", "learn"), 0.0)
-        turn = by.turn(made.plan, learner, made.env, made.position, hp, active, made.seed, iteration, clock)
+        turn = by.turn(Scene(made.plan, learner, made.env, made.position, hp, active, made.seed, iteration, clock))
         yield turn
         learner = on_policy.renormalize(
             made.plan, turn.after, turn.rollout, hp, torch.ones(len(made.members), 1, dtype=torch.bool, device=made.seed.device)

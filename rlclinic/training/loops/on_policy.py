@@ -89,6 +89,23 @@ class Position:
     action_mask: Tensor | None = None
 
 
+class Scene(NamedTuple):
+    """What an iteration starts from."""
+
+    plan: Plan
+    learner: Learner
+    env: Any
+    position: Position
+    """Moved on by the iteration."""
+    hp: SimpleNamespace
+    active: Tensor | None
+    """Who learns, [M, 1]; None: everybody."""
+    seed: Tensor
+    iteration: Any
+    clock: dict[str, float]
+    """Seconds so far, added to."""
+
+
 class Turn(NamedTuple):
     """What one iteration leaves behind. `after` is as learning left it: not yet checked, normalizers not yet moved on."""
 
@@ -103,24 +120,16 @@ class Turn(NamedTuple):
     """Whose updates have been finite, [M, 1], where the engine itself takes back those that were not."""
 
 
-def turn(
-    plan: Plan,
-    learner: Learner,
-    env: Any,
-    position: Position,
-    hp: SimpleNamespace,
-    active: Tensor | None,
-    seed: Tensor,
-    iteration: int,
-    clock: dict[str, float],
-) -> Turn:
-    """One iteration, operation by operation: what every engine computes, and the reference for those that do it faster."""
+def turn(scene: Scene, by: Any = None) -> Turn:
+    """One iteration: what every engine computes. by: whose collect, assess and update_step do it faster than those here."""
+    plan, learner, env, position, hp, active, seed, iteration, clock = scene
     started, env_before = perf_counter(), clock["env"]
-    rollout = collect(plan, learner, env, position, seed, iteration, clock)
+    rollout = (by.collect if by else collect)(plan, learner, env, position, seed, iteration, clock)
     collected = perf_counter()
     clock["act"] += collected - started - (clock["env"] - env_before)
-    whole, raw = assess(plan, learner, rollout, hp)
-    after, readings, closing = learn(plan, learner, whole, hp, active, seed, iteration, rollout)
+    whole, raw = (by.assess if by else assess)(plan, learner, rollout, hp)
+    step = by.update_step if by else None
+    after, readings, closing = learn(plan, learner, whole, hp, active, seed, iteration, rollout, step)
     clock["learn"] += perf_counter() - collected
     return Turn(learner, rollout, whole, raw, after, readings, closing)
 
@@ -325,12 +334,6 @@ def _close(closing: Closing | None, batch: Batch, found: dict[str, Tensor], trie
     if closing is None or tried is None:
         return new
     return Closing(*(None if one is None else torch.where(tried, one, old) for one, old in zip(new, closing, strict=True)))  # type: ignore[arg-type]
-
-
-def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
-    """A reading [U, M] at the last gradient step that each member tried, [M]: the one that target_kl refused, or the last of all."""
-    steps = readings["applied"].sum(0, keepdim=True).long().clamp(max=len(readings["applied"]) - 1)
-    return readings[name].gather(0, steps).squeeze(0)
 
 
 @torch.no_grad()

@@ -26,7 +26,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     session.numbers = hp.per_member
 
     engine: Engine = cohort.engine  # type: ignore[assignment]  # an on-policy plan's
-    turn = engine.turn(plan, learner, cohort.env, cohort.position, hp, active, cohort.seed, cohort.iteration, clock)
+    scene = on_policy.Scene(plan, learner, cohort.env, cohort.position, hp, active, cohort.seed, cohort.iteration, clock)
+    turn = engine.turn(scene)
     started = time.perf_counter()
     rollout, readings, after = turn.rollout, turn.readings, turn.after
     session.waiting.append(readings)
@@ -49,9 +50,15 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
     failures.environments(cohort)
     if "kl" in readings and cohorts.adaptive(cohort.members):
-        for member, kl in zip(cohort.members, on_policy.last_tried(readings, "kl").tolist(), strict=True):
+        for member, kl in zip(cohort.members, last_tried(readings, "kl").tolist(), strict=True):
             cohorts.adapt(member, kl)
     return found
+
+
+def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
+    """A reading [U, M] at the last gradient step that each member tried, [M]: the one that target_kl refused, or the last of all."""
+    steps = readings["applied"].sum(0, keepdim=True).long().clamp(max=len(readings["applied"]) - 1)
+    return readings[name].gather(0, steps).squeeze(0)
 
 
 def look(session: "Session", seen: Seen, costly: bool) -> dict[str, Tensor]:
