@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -185,13 +184,8 @@ def _remove(folder: Path) -> None:
 
 def _at_once(call: Callable[[Any], None], each: Sequence[Any]) -> None:
     """Calls that wait for the disk, together: it writes its journal once for all of them, where each alone would wait for a turn."""
-    list(_waiting().map(call, each))
-
-
-@lru_cache(maxsize=1)
-def _waiting() -> ThreadPoolExecutor:
-    """Threads that are kept: to start them takes longer than most of what they wait for."""
-    return ThreadPoolExecutor(WAITING)
+    with ThreadPoolExecutor(WAITING) as pool:
+        list(pool.map(call, each))
 
 
 def _corrupt(path: Path, what: str) -> str:

@@ -233,5 +233,14 @@ def test_the_supervisor_of_detached_runs_passes_a_stop_on(runs: list[Run], monke
     until(lambda: started(supervisor) is None)
 
 
+def test_trainings_keep_the_memory_that_they_free_unless_somebody_has_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    assert all(int(local._environment(1)[name]) >= 32 << 20 for name in names)
+    monkeypatch.setenv(names[1], "4096")
+    assert local._environment(1)[names[1]] == "4096"
+
+
 def test_cores_are_those_that_this_process_may_use() -> None:
     assert 1 <= local.available_cores() <= (os.cpu_count() or 1)

@@ -1,10 +1,10 @@
 """Gradient steps of a wide ReLU network on a CPU, without the work that is known to come to nothing.
 
-A unit that is silent at all rows of a batch passes nothing back, and its own gradient is 0. In a Q-network that is most of the last
-hidden layer, most of the time. So the units of that layer lie in the order of how much they have learned lately, each one's weights
-side by side, and the way back goes no further than to the last one that speaks. A unit that has been silent for so long that Adam's
-first moment is 0 stands still: a step would do nothing but shrink its second moment, by the same factor every time, which is made up
-for at once when it wakes or the turn is over.
+A unit that is silent at all rows of a batch passes nothing back, and its own gradient is 0. In a Q-network that can be most of the
+last hidden layer (dormant units, arXiv:2302.12902). So the units of that layer lie in the order of how much they have learned lately,
+each one's weights side by side, and the way back goes no further than to the last one that speaks. A unit that has been silent for so
+long that Adam's first moment is 0 stands still: a step would do nothing but shrink its second moment, by the same factor every time,
+which is made up for at once when it wakes or the turn is over.
 """
 
 from functools import lru_cache
@@ -89,11 +89,10 @@ class WideRounds:
 
     def _laid_out(self, own: Tensor) -> _Parts:
         """A row of this space: units last, each beginning with a cache line."""
-        lower, bias, head, _ = own[: self._first].split(
-            [self._lower, self._n_out, self._width * self._n_out, self._first - self._lower - (self._width + 1) * self._n_out]
-        )
+        lower, head = own[: self._lower], own[self._lower :][: self._width * self._n_out].view(-1, self._width)
+        bias = own[self._lower + head.numel() :][: self._n_out]
         units = own[self._first :].view(self._width, self._span)[:, : self._n_in + 1]
-        return _Parts(lower, units, head.view(self._n_out, self._width).t(), bias)
+        return _Parts(lower, units, head.t(), bias)
 
     def _given(self, flat: Tensor) -> _Parts:
         """A row [1, P] of the net's layout."""

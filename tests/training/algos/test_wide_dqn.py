@@ -15,6 +15,12 @@ from tests.training.cohorts import REPLAY, Interrupted, assert_same_run, interru
 from tests.training.replays import Bench, bench
 
 
+@pytest.fixture(autouse=True)
+def short_turns_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a long turn what is rounded otherwise would have time to grow."""
+    monkeypatch.setattr(wide, "LONG", 1)
+
+
 def config_of(seed: int = 0, **algo: Any) -> Config:
     settings = {**REPLAY["dqn"], "batch_size": 64, "gradient_steps": 5, **algo}
     run = {"max_env_steps": 480, "eval_episodes": 0, "checkpoint_every_env_steps": 192}
@@ -24,7 +30,7 @@ def config_of(seed: int = 0, **algo: Any) -> Config:
 def ready(*seeds: int, **algo: Any) -> Bench:
     """A cohort that has learned for a while, so that some units have fallen silent."""
     at = bench([config_of(seed, learning_rate=1e-2, **algo) for seed in seeds])
-    assert wide.is_wide(at.plan.nets["q"], at.plan.batch_rows), "otherwise nothing here is tested"
+    assert wide.pays(at.plan.nets["q"], at.plan.batch_rows, at.plan.updates_per_turn), "otherwise nothing here is tested"
     while at.env_steps < 400:
         at.iterate()
     return at

@@ -132,9 +132,10 @@ def test_what_is_not_finite_is_not_taken_for_silence() -> None:
     assert not torch.isfinite(made.params(at[0])["trunk.1.weight"]).any()
 
 
-def test_only_wide_rectified_nets_look_for_silent_units() -> None:
-    assert wide.is_wide(net((256, 256)), 64)
+def test_only_long_turns_of_wide_rectified_nets_look_for_silent_units() -> None:
+    assert wide.pays(net((256, 256)), 64, 128)
     unfit = [net((256,)), net((64, 64)), net((256, 256), "tanh"), net((256, 256), outputs=1), net((256, 256), copies=2)]
-    assert not any(wide.is_wide(each, 64) for each in unfit)
-    assert isinstance(net((256, 256)).rounds(64, 2, rests=True), WideRounds)
-    assert isinstance(net((256, 256)).rounds(64, 2, rests=False), Rounds)
+    assert not any(wide.pays(each, 64, 128) for each in unfit)
+    assert not wide.pays(net((256, 256)), 64, 4)
+    assert isinstance(net((256, 256)).rounds(64, 32, rests=True), WideRounds)
+    assert isinstance(net((256, 256)).rounds(64, 32, rests=False), Rounds)
