@@ -17,6 +17,8 @@ from rlclinic.runs.history import History
 FOLDER: Final = Path(__file__).parent / "corpus"
 OFF_POLICY: Final = Path(__file__).parent / "corpus_off_policy"
 """Learners with a replay: fitted with the others, measured apart."""
+OFF_POLICY_FRESH: Final = Path(__file__).parent / "corpus_off_policy_fresh"
+"""Learners with a replay on tasks that nothing was fitted to, scored before anyone had looked at them."""
 HURTS: Final = 0.15
 """Least loss of the normalized score for a fault to count."""
 RETURN: Final = "val/roll/ep_rew_mean"

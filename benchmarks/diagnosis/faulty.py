@@ -48,6 +48,10 @@ class EnvFault:
     """From this env step of the run on, rewards are negated."""
     nan_after: float = 0.0
     """From this env step of the run on, observations are NaN."""
+    action_scale: float = 1.0
+    """Factor of a continuous action on its way to the environment."""
+    limit_terminal: bool = False
+    """The end of the time is reported as an end of the task."""
     train_only: bool = False
     """Evaluation environments are good: the fault lies in a wrapper of the training environments."""
     eval_only: bool = False
@@ -141,8 +145,16 @@ class Faulty:
             late = self._number("obs_late", true_obs).unsqueeze(-1)
             true_next, self._old = torch.where(late > 0, self._old, true_next), torch.where(fresh, step.obs, step.next_obs)
             true_obs = torch.where((late > 0) & ~fresh, true_next, true_obs)
+        terminated, truncated = step.terminated, step.truncated
+        if self._any["limit_terminal"]:
+            wrong = truncated & (self._number("limit_terminal", step.reward) > 0)
+            terminated, truncated = terminated | wrong, truncated & ~wrong
         return step._replace(
-            next_obs=self._seen(true_next, self._first), obs=self._seen(true_obs, self._first), reward=self._paid(step.reward, action)
+            next_obs=self._seen(true_next, self._first),
+            obs=self._seen(true_obs, self._first),
+            reward=self._paid(step.reward, action),
+            terminated=terminated,
+            truncated=truncated,
         )
 
     def _taken(self, action: Tensor) -> Tensor:
@@ -158,6 +170,8 @@ class Faulty:
             shape = action.shape[:2]
             lost = torch.rand(shape, generator=self._noise, device=action.device) < self._number("action_random", action)
             action = torch.where(lost.view(*shape, *wide), other.to(action.dtype), action)
+        if box and any(factor != 1.0 for factor in self._numbers["action_scale"]):
+            action = action * self._number("action_scale", action).view(-1, 1, *wide)
         return action * self._factor if box and self._factor != 1.0 else action
 
     def _paid(self, reward: Tensor, action: Tensor) -> Tensor:

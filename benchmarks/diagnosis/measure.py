@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks import provenance
-from benchmarks.diagnosis import baselines, corpus, sb3_corpus
+from benchmarks.diagnosis import baselines, corpus, first_look, sb3_corpus
 from benchmarks.diagnosis.corpus import Group
 from benchmarks.diagnosis.tasks import TASKS
 from rlclinic.diagnosis import engine
@@ -141,6 +141,49 @@ def replayed(groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
+def looked(look: str) -> dict[str, Any]:
+    """Off-policy tasks as they were answered when no rule had met them."""
+    then = first_look.load(look)
+    faults, well = ([each for each in then if each.role == role] for role in ("fault", "healthy"))
+    what = f"fresh off-policy tasks, {look} look"
+    return {
+        f"{what}: user faults at HIGH": wilson(sum(each.alarmed for each in faults), len(faults)),
+        f"{what}: user faults, top-1": wilson(sum(each.right for each in faults), len(faults)),
+        f"{what}: user faults, top-3": wilson(sum(each.among_three for each in faults), len(faults)),
+        f"{what}: false alarm at HIGH": wilson(sum(each.alarmed for each in well), len(well)),
+    }
+
+
+def mended(groups: Sequence[Group]) -> dict[str, Any]:
+    """The tasks of the first look with the rules that were mended because of them."""
+    answers = [asked(group) for group in counted(groups) if group.about["task"] in first_look.LOOKS["first"]]
+    user, healthy = ([answer for answer in answers if answer.group.role == role] for role in ("fault", "healthy"))
+    what = "fresh off-policy tasks, first look, mended since"
+    return {
+        f"{what}: user faults at HIGH": share(user, lambda answer: answer.alarmed),
+        f"{what}: user faults, top-1": share(user, lambda answer: answer.right),
+        f"{what}: user faults, top-3": share(user, lambda answer: answer.among(3)),
+        f"{what}: false alarm at HIGH": share(healthy, lambda answer: answer.alarmed),
+    }
+
+
+def counted(groups: Sequence[Group]) -> list[Group]:
+    """Groups with a fault of a user's that hurts, and healthy ones."""
+    return [group for group in groups if group.role in ("fault", "healthy") and group.about["kind"] != "bug"]
+
+
+def look_first(look: str) -> None:
+    """Score off-policy tasks with rules that have never met them, and keep the answers."""
+    groups = (*corpus.load(corpus.OFF_POLICY), *corpus.load(corpus.OFF_POLICY_FRESH))
+    rows = []
+    for answer in map(asked, counted([group for group in groups if group.about["task"] in first_look.LOOKS[look]])):
+        named = tuple(cause for cause, _ in answer.ranked[:3])
+        rows.append(
+            first_look.Seen(answer.group.id, answer.group.role, named, answer.ranked[0][1], answer.alarmed, answer.right, answer.among(3))
+        )
+    first_look.write(look, rows, provenance.provenance(f"python -m benchmarks.diagnosis.measure --first-look {look}"))
+
+
 def elsewhere() -> dict[str, Any]:
     """Runs of Stable-Baselines3, as users have them (with --threshold) and with our callback.
 
@@ -223,9 +266,16 @@ def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-baselines", action="store_true")
+    parser.add_argument(
+        "--first-look", choices=tuple(first_look.LOOKS), help="score fresh off-policy tasks, once, before a rule has met them"
+    )
     wanted = parser.parse_args()
+    if wanted.first_look:
+        look_first(wanted.first_look)
+        return
     groups = corpus.load()
     found = rows(groups) | elsewhere() | replayed(corpus.load(corpus.OFF_POLICY))
+    found |= looked("first") | mended(corpus.load(corpus.OFF_POLICY_FRESH)) | looked("second") | looked("third")
     if not wanted.no_baselines:
         found |= {f"{name}, {what}": value for name, values in compared(groups).items() for what, value in values.items()}
     for name, value in found.items():

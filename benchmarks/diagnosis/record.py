@@ -17,11 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.diagnosis import buoy, docking, faulty, packing, replay_cells
+from benchmarks.diagnosis import buoy, docking, faulty, fresh_replay_cells, greenhouse, packing, replay_cells
 from benchmarks.diagnosis import cells as corpus_cells
 from benchmarks.diagnosis.cells import Cell
 
 GPU_MEMBERS: Final = 24
+FAMILIES: Final = {
+    "on-policy": corpus_cells.all_cells,
+    replay_cells.FAMILY: replay_cells.all_cells,
+    fresh_replay_cells.FAMILY: fresh_replay_cells.all_cells,
+}
 
 
 def train(cells: list[Cell], device: str) -> list[packing.Entry]:
@@ -33,6 +38,7 @@ def train(cells: list[Cell], device: str) -> list[packing.Entry]:
 
     docking.register()
     buoy.register()
+    greenhouse.register()
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").exists() else None))
     try:
         store = Store(folder)
@@ -98,7 +104,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--shard", default="1/1")
     parser.add_argument("--tasks", default="")
-    parser.add_argument("--family", default="on-policy", choices=("on-policy", replay_cells.FAMILY))
+    parser.add_argument("--family", default="on-policy", choices=tuple(FAMILIES))
     parser.add_argument("--causes", default="", help="only cells with one of these causes")
     parser.add_argument("--gpu", type=int, default=0, help="processes on the GPU; 0: everything on the CPU")
     parser.add_argument("--cpu", type=int, default=2)
@@ -107,10 +113,10 @@ def main() -> None:
     asked = parser.parse_args()
     docking.register()
     buoy.register()
+    greenhouse.register()
     index, count = (int(part) for part in asked.shard.split("/"))
     tasks, causes = set(filter(None, asked.tasks.split(","))), set(filter(None, asked.causes.split(",")))
-    everything = replay_cells.all_cells() if asked.family == replay_cells.FAMILY else corpus_cells.all_cells()
-    cells = [c for c in everything if not tasks or c.task.id in tasks]
+    cells = [c for c in FAMILIES[asked.family]() if not tasks or c.task.id in tasks]
     cells = [c for c in cells if not causes or causes & {f.cause for f in c.faults}]
     if asked.steps < 1:
         cells = [replace(c, config=_shorter(c.config, asked.steps)) for c in cells]

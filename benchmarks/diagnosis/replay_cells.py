@@ -22,35 +22,35 @@ MILD: Final = 24
 _NET: Final = ("net.hidden=[64,64]", "net.activation=relu", "net.shared=false", "env.normalize_obs=false", "env.normalize_reward=false")
 
 
-def _steps(count: int) -> tuple[str, ...]:
+def steps(count: int) -> tuple[str, ...]:
     return (f"run.max_env_steps={count}", f"run.eval_every_env_steps={count // 12}", "run.eval_episodes=8")
 
 
 _LOOP: Final = ("env.n_envs=1", "algo.train_freq=4", "algo.gradient_steps=4", "algo.learning_starts=500", "algo.buffer_size=20000", *_NET)
-_DQN: Final = (
+DQN: Final = (
     "algo.name=dqn", *_LOOP, "algo.batch_size=64", "algo.target_update_interval=200", "algo.exploration_fraction=0.3",
     "algo.exploration_final_eps=0.04", "algo.learning_rate=5e-4",
 )  # fmt: skip
-_ACTOR: Final = (*_LOOP, "algo.batch_size=64", "algo.tau=0.01", "algo.learning_rate=1e-3")
+ACTOR: Final = (*_LOOP, "algo.batch_size=64", "algo.tau=0.01", "algo.learning_rate=1e-3")
 _OWN: Final = ("spec.return_range=none", "spec.max_episode_steps=150")
 _CARTPOLE, _PENDULUM = "CartPole-v1:ppo_zoo", "Pendulum-v1:ppo"
 
 TASKS: tuple[Task, ...] = (
-    Task("dqn-cartpole", _CARTPOLE, "fit", (*_DQN, "env.max_episode_steps=200", "spec.threshold=140", *_steps(4_800))),
-    Task("sac-pendulum", _PENDULUM, "fit", ("algo.name=sac", *_ACTOR, "algo.gamma=0.95", "spec.threshold=-300", *_steps(3_600))),
-    Task("td3-pendulum", _PENDULUM, "fit", ("algo.name=td3", *_ACTOR, "algo.gamma=0.98", "spec.threshold=-300", *_steps(7_200))),
+    Task("dqn-cartpole", _CARTPOLE, "fit", (*DQN, "env.max_episode_steps=200", "spec.threshold=140", *steps(4_800))),
+    Task("sac-pendulum", _PENDULUM, "fit", ("algo.name=sac", *ACTOR, "algo.gamma=0.95", "spec.threshold=-300", *steps(3_600))),
+    Task("td3-pendulum", _PENDULUM, "fit", ("algo.name=td3", *ACTOR, "algo.gamma=0.98", "spec.threshold=-300", *steps(7_200))),
     Task(
         "dqn-docking",
         _CARTPOLE,
         "test",
-        ("env.id=Docking-v0", *_DQN, "algo.gamma=0.97", "spec.threshold=8", *_OWN, *_steps(4_800)),
+        ("env.id=Docking-v0", *DQN, "algo.gamma=0.97", "spec.threshold=8", *_OWN, *steps(4_800)),
         own=True,
     ),
     Task(
         "sac-docking-continuous",
         _CARTPOLE,
         "test",
-        ("env.id=DockingContinuous-v0", "algo.name=sac", *_ACTOR, "algo.gamma=0.97", "spec.threshold=4", *_OWN, *_steps(3_600)),
+        ("env.id=DockingContinuous-v0", "algo.name=sac", *ACTOR, "algo.gamma=0.97", "spec.threshold=4", *_OWN, *steps(3_600)),
         own=True,
     ),
 )

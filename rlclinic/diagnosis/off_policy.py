@@ -22,6 +22,8 @@ Q_BOUND: Final = names.sentinel("q_bound")
 Q_BIAS: Final = names.sentinel("q_bias")
 Q_MEAN: Final = names.sentinel("value_mean")
 TD_ERROR: Final = names.sentinel("td_error")
+RARE: Final = 0.2
+"""Gradient steps per env step below which they are rare: tuned settings have a quarter or more."""
 
 
 def updates_per_step(case: Case) -> float:
@@ -90,6 +92,14 @@ def returns_of_states(case: Case) -> float:
     """The discounted return that really came, on average: Q-values less their bias; NaN if it was not measured."""
     bias, mean = case.learning(Q_BIAS).share(0.4), case.learning(Q_MEAN).share(0.4)
     return mean.median - bias.median if len(bias) and len(mean) else math.nan
+
+
+def seen_ahead(case: Case) -> float:
+    """The share of an episode that the discount looks ahead: 1 / (1 - gamma) of its steps; 1 if its length is unknown."""
+    length, gamma = case.signal(names.LENGTH), case.number("gamma")
+    if not len(length) or gamma is None or gamma >= 1:
+        return 1.0
+    return min(1.0, 1 / (1 - gamma) / max(length.median, 1.0))
 
 
 def critic_loss(case: Case) -> Signal:

@@ -6,6 +6,8 @@ from rlclinic.treatment.formulas import Dose, formula, rounded
 
 RENEWALS = 200
 """Copies of a Q-network to its target in a run: tuned settings lie between 100 and 5,000."""
+BATCH = 64
+"""Transitions per gradient step: the least that most tuned settings have."""
 
 
 def _lag(chart: Chart) -> float:
@@ -41,6 +43,17 @@ def larger_replay(chart: Chart) -> Dose | None:
     if chart.algo not in OFF_POLICY or size is None or size >= wanted:
         return None
     return Dose({"algo.buffer_size": wanted}, f"{wanted / budget:.0%} of the run in place of {size / budget:.1%}", "more memory")
+
+
+@formula
+def usual_minibatches(chart: Chart) -> Dose | None:
+    """As many transitions per gradient step as tuned settings have."""
+    size = chart.real("algo.batch_size")
+    if chart.algo not in OFF_POLICY or size is None or size >= BATCH:
+        return None
+    return Dose(
+        {"algo.batch_size": BATCH}, f"the errors of {BATCH} transitions average out, in place of {size:g}", "slower per gradient step"
+    )
 
 
 @formula

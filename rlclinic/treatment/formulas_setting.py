@@ -64,6 +64,8 @@ def wider_reward_clip(chart: Chart) -> Dose | None:
 def rescale_actions(chart: Chart) -> Dose | None:
     """The action box as [-1, 1], which is where the policy's noise lies."""
     wrappers = list(chart.setting("env.wrappers") or ())
+    if chart.algo in OFF_POLICY:
+        return None  # their policies end in a tanh that is stretched to the box, whatever its size
     if any(isinstance(each, Mapping) and "RescaleAction" in str(each.get("id")) for each in wrappers):
         return None
     wrappers.append({"id": "RescaleAction", "min_action": -1.0, "max_action": 1.0})

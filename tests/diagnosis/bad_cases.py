@@ -299,6 +299,7 @@ BAD: dict[str, Callable[[], Group]] = {
     "RPL111": lambda: one(setting(soft_actor(), algo__action_noise="gaussian", algo__action_noise_std=2.0)),
     "RPL112": lambda: one(setting(replace(soft_actor(), algo="td3"), algo__action_noise="none", algo__learning_starts=100)),
     "RPL113": lambda: one(series(q_learner(), {S + "epsilon_actual": 0.9})),
+    "RPL114": lambda: one(setting(q_learner(), algo__batch_size=2)),
     # ── Q-values ──
     "QVL101": lambda: one(series(q_learner(), {S + "q_abs_max": 500.0})),
     "QVL102": lambda: one(series(q_learner(), {S + "q_bias": 80.0, S + "value_mean": 100.0})),

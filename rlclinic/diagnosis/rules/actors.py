@@ -14,6 +14,8 @@ from rlclinic.diagnosis.off_policy import ACTORS, ALPHA, OFF_POLICY, SOFT
 from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
 
 REACH, AT_BOUND = sentinel("action_reach"), sentinel("action_at_bound")
+TINY_REWARD: Final = 0.01
+"""Deviation of the reward per step below which its scale is the first suspect: a temperature of 0.05 and more is usual."""
 NATS: Final = math.log(2)
 """Entropy of a uniform action from -1 to 1, per component: the largest there is."""
 
@@ -32,12 +34,22 @@ def actions_never_reach_their_bounds(case: Case) -> Iterator[Finding]:
     reach = case.signal(REACH)
     first = reach.share(0.0, 0.2).top
     short, long = grade(-max(first, reach.median), -0.85, -0.7), grade(reach.share(0.0, 0.2).median, 1.2, 1.6)
-    strength = max(short, long)
+    strength = max(short if _tried_widely(case) else 0.0, long)
     if not strength > 0:
         return
     text = f"actions reach {percent(first)} of their bounds at most"
     fix = advice("scale: low + (action + 1) / 2 x (high - low), once, between the policy and the environment", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(REACH, text, *case.span, reach=first),), remedies=(fix,))
+
+
+def _tried_widely(case: Case) -> bool:
+    """Whether rows hold actions that were drawn at random: a policy that is deterministic from the first row on may well stay inside."""
+    reach = case.signal(REACH)
+    if not len(reach) or off_policy.learning_starts(case) >= reach.steps[0]:
+        return True
+    early, std = off_policy.entropy(case).share(0.0, 0.3), case.real("algo.action_noise_std")
+    wide = case.algo in SOFT and (not len(early) or early.median / _components(case) > -1.0)
+    return wide or (case.setting("algo.action_noise") not in ("none", None) and (std or 0.0) >= 0.1)
 
 
 @rule("ACT102", severity=Severity.MEDIUM, algos=ACTORS, needs=[AT_BOUND], cites=["fujimoto2018td3"])
@@ -107,16 +119,25 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     size = _components(case)
     random = grade(late.median / (size * NATS), 0.2, 0.8) if len(late) else 0.6
     strength = min(grade(decades(alpha.median * NATS / paid), -1.0, 0.0), max(random, 0.0))
+    fixed = case.real("algo.ent_coef") is not None
+    # A learned temperature that is still on its way down is late, not wrong; and beside rewards that are next to nothing any would be high.
+    late_only = not fixed and case.setting("algo.target_entropy") in ("auto", None) and _falls(case.signal(ALPHA))
+    strength *= 0.3 if late_only or (paid < TINY_REWARD and alpha.median <= 1.0) else 1.0
     if not strength > 0 or not case.sick:
         return
     text = f"alpha {say(alpha.median)} against rewards that vary by {say(paid)} per step" + (
         f"; the entropy stays at {say(late.median)}" if len(late) else ""
     )
-    fixed = case.real("algo.ent_coef") is not None
     fix = change(case, "algo.ent_coef", "auto", "let it be learned", "> 30 %")
     if not fixed:
         fix = change(case, "algo.target_entropy", "auto", "minus the number of action components", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(ALPHA, text, *case.span, alpha=alpha.median),), remedies=(fix,))
+
+
+def _falls(alpha: signals.Signal) -> bool:
+    """Whether a temperature falls to the end: by a tenth or more over the second half, and lowest at last."""
+    late = alpha.share(0.5)
+    return len(late) >= 4 and late.last < 0.9 * late.first and late.last <= 1.05 * late.bottom
 
 
 @rule("ACT105", severity=Severity.HIGH, algos=SOFT, needs=[ENTROPY], cites=["haarnoja2018sac"])
@@ -159,9 +180,10 @@ def choices_have_no_effect(case: Case) -> Iterator[Finding]:
     if not case.sick or chance is None or case.standing == "failed" or len(returns) < 4 or (len(explored) and explored.median > 0.3):
         return
     learned, bias = off_policy.returns_of_states(case), case.learning(off_policy.Q_BIAS).share(0.4)
-    # A critic that is right about returns which never get better.
-    fits = grade(-abs(bias.median) / max(abs(learned), 1e-9), -0.8, -0.4) if len(bias) else 0.6
     mean, deviation = chance
+    # A critic that is right about returns which never get better: right beside their size, or beside their spread where they straddle 0.
+    spread = deviation * off_policy.seen_ahead(case)
+    fits = grade(-abs(bias.median) / max(abs(learned), spread, 1e-9), -0.8, -0.4) if len(bias) else 0.6
     scale = max(deviation, 0.05 * abs(mean), 1e-9)
     levels = [returns.share(0.4).median] + ([judged.median] if len(judged) else [])
     drift = max(abs(level - mean) / scale for level in levels)

@@ -63,7 +63,7 @@ def final_observation_overwritten(case: Case) -> Iterator[Finding]:
 
 @rule("ENV612", severity=Severity.HIGH, needs=[TRUNCATED, TERMINATED, RETURN], cites=["pardo2018time"])
 def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
-    """All episodes are cut by the time limit, and the return never leaves its floor.
+    """All episodes are cut by the time limit, and the return never leaves its floor; or most are, by a limit far below the task's own.
 
     ## Why it hurts
     The goal is not reached within the limit by any policy that was tried: either the limit is too short for the task, or exploration
@@ -82,12 +82,15 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     # A limit that the config sets below the task's own is the first suspect; else it may be exploration that fails.
     limit, usual = case.count("env.max_episode_steps"), case.count("spec.max_episode_steps")
     strength = min(flat, grade(share, 0.9, 0.98)) * (1.0 if limit and (not usual or limit < usual) else 0.6)
+    text = f"{percent(share)} of the episodes are cut after {say(length.median)} steps, all with a return of about {say(returns.median)}"
+    # A few that get there in a fraction of the time that the task allows do not make it enough.
+    short = 0.7 * min(grade(share, 0.4, 0.7), grade(-limit / usual, -0.4, -0.2)) if limit and usual else 0.0
+    if short > strength:
+        strength, text = short, f"{percent(share)} of the episodes are cut after {limit} steps; the task's own limit is {usual}"
     if strength <= 0:
         return
-    text = f"{percent(share)} of the episodes are cut after {say(length.median)} steps, all with a return of about {say(returns.median)}"
-    longer = change(
-        case, "env.max_episode_steps", int(4 * length.median), "can a random or scripted agent get there in that time?", "> 30 %"
-    )
+    own = usual if limit and usual and limit < usual else int(4 * length.median)
+    longer = change(case, "env.max_episode_steps", own, "can a random or scripted agent get there in that time?", "> 30 %")
     curious = change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.01), "keep looking for the goal", "10-30 %")
     found = evidence(TRUNCATED, text, *case.span, share=share)
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(longer, curious))

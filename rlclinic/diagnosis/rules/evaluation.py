@@ -105,9 +105,12 @@ def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
     limit = case.time_limit
     top = float(bounds[1]) if isinstance(bounds, list | tuple) and len(bounds) == 2 else None
     low, high = case.sentinel("reward_min"), case.sentinel("reward_max")
+    near = 0.95
     if limit and len(high) and high.top > 0 and low.bottom >= 0 and len(length):
         top = limit * high.top if top is None else min(top, limit * high.top)
-    if top is None or threshold <= top + 1e-9 or not 0.95 * top <= progress.best <= 1.05 * abs(top):
+        # Where every step pays the same, the sum is arithmetic: no need to have been all the way there.
+        near = 0.7 if high.top - low.bottom <= 1e-6 * high.top else near
+    if top is None or threshold <= top + 1e-9 or not near * top <= progress.best <= 1.05 * abs(top):
         return
     text = f"best return {say(progress.best)}, the most that is possible is {say(top)}, the threshold {say(threshold)}"
     yield Finding(text=text, evidence=(evidence("config:spec.threshold", text, possible=top, threshold=threshold),))

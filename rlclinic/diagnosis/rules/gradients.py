@@ -111,7 +111,9 @@ def hidden_units_are_dead(case: Case) -> Iterator[Finding]:
         if len(dormant) < 3:
             continue
         late = dormant.share(0.7).median
-        strength = grade(late, 0.4, 0.7)
+        # What did not respond at the start either has not died; where nearly all are silent from the first row on, they died before it.
+        died = max(grade(late - dormant.first, 0.05, 0.2), grade(dormant.first, 0.75, 0.9))
+        strength = min(grade(late, 0.4, 0.7), died)
         if strength <= 0 or not case.sick:
             continue
         text = f"{percent(late)} of the {part}'s hidden units are dormant (at the start {percent(dormant.first)})"

@@ -16,8 +16,9 @@ from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, pe
 RATE: Final = "config:algo.learning_rate"
 EXACT: Final = -5.0
 """Decades of relative error beyond which two ways to the same target differ by more than rounding."""
-HIGH, LOW = 6e-3, 2e-5
-"""Outside of every tuned setting of DQN, SAC and TD3 that we know of: rl-zoo3's lie between 1e-4 and 4e-3 for small networks."""
+HIGH, LOW, SMALL = 6e-3, 2e-5, 1e-4
+"""Outside of every tuned setting of DQN, SAC and TD3 that we know of: rl-zoo3's lie between 1e-4 and 4e-3 for small networks. What is below
+SMALL is low where the values show it."""
 REACH, AT_BOUND = sentinel("action_reach"), sentinel("action_at_bound")
 NATS: Final = math.log(2)
 """Entropy of a uniform action from -1 to 1, per component: the largest there is."""
@@ -174,7 +175,7 @@ def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
 
 @rule("QVL107", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[RATE], cites=["mnih2015dqn", "haarnoja2018sac"])
 def learning_rate_below_every_tuned_one(case: Case) -> Iterator[Finding]:
-    """The learning rate is below all tuned settings of learners with a replay.
+    """The learning rate is below all tuned settings of learners with a replay; or near their lower end, and Q-values stay at their start.
 
     ## Why it hurts
     The budget ends before the values have left their start.
@@ -183,12 +184,26 @@ def learning_rate_below_every_tuned_one(case: Case) -> Iterator[Finding]:
     Images and very long runs; a policy that is only polished.
     """
     rate = case.real("algo.learning_rate")
-    if rate is None or rate >= LOW or rate <= 0:
+    if rate is None or rate >= SMALL or rate <= 0:
+        return
+    strength = max(grade(decades(LOW / rate), 0.0, 0.7), min(grade(decades(SMALL / rate), 0.0, 0.5), _left_behind(case)))
+    if strength <= 0:
         return
     text = f"learning_rate {say(rate)}; tuned settings stay above {say(LOW)}"
+    if rate >= LOW:
+        text = f"learning_rate {say(rate)}, and Q-values have hardly left their start"
     fix = change(case, "algo.learning_rate", case.default("learning_rate"), "the usual rate of this algorithm", "> 30 %")
     found = evidence(RATE, text, value=rate, usual_least=LOW)
-    yield Finding(strength=grade(decades(LOW / rate), 0.0, 0.7), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+
+
+def _left_behind(case: Case) -> float:
+    """How clearly Q-values have not come near the returns that came, 0 to 1; 0 where it was not measured, or returns are about 0."""
+    bias, real, mean = case.signal(Q_BIAS).share(0.6), off_policy.returns_of_states(case), case.signal(Q_MEAN).share(0.6)
+    if len(bias) < 3 or not abs(real) > 1e-9 or not case.sick:
+        return 0.0
+    reached = mean.median / real
+    return 0.0 if reached < -0.5 else grade(-reached, -0.35, -0.1)
 
 
 @rule("QVL108", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BIAS, Q_MEAN], cites=["mnih2015dqn"])
@@ -202,17 +217,13 @@ def q_values_never_leave_their_start(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Returns that are about 0.
     """
-    bias, real, mean = case.signal(Q_BIAS).share(0.6), off_policy.returns_of_states(case), case.signal(Q_MEAN).share(0.6)
-    if len(bias) < 3 or not abs(real) > 1e-9 or not case.sick:
-        return
-    reached = mean.median / real
-    strength = grade(-reached, -0.35, -0.1)
-    if strength <= 0 or reached < -0.5:
+    strength, real, mean = _left_behind(case), off_policy.returns_of_states(case), case.signal(Q_MEAN).share(0.6)
+    if strength <= 0:
         return
     text = f"Q-values are {say(mean.median)} on average, returns {say(real)}"
     rate = case.number("learning_rate")
     fixes = () if rate is None or rate > 3e-4 else (change(case, "algo.learning_rate", 1e-3, "larger steps", "> 30 %"),)
-    yield Finding(strength=strength, text=text, evidence=(evidence(Q_MEAN, text, *case.span, reached=reached),), remedies=fixes)
+    yield Finding(strength=strength, text=text, evidence=(evidence(Q_MEAN, text, *case.span, reached=mean.median / real),), remedies=fixes)
 
 
 @rule("QVL109", severity=Severity.HIGH, algos=OFF_POLICY, needs=[("train/loss/td", "train/loss/critic")], cites=["fujimoto2018td3"])
@@ -272,7 +283,9 @@ def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
     """
     low, high = case.sentinel("reward_min"), case.sentinel("reward_max")
     size = max(abs(low.bottom) if len(low) else 0.0, abs(high.top))
-    strength = grade(-decades(size), 1.5, 2.5)
+    # A threshold far beyond what such rewards add up to: the one that counts was not met yet; who does nothing sees small ones.
+    unmet = case.threshold is not None and case.time_limit is not None and case.threshold > 3 * size * case.time_limit
+    strength = grade(-decades(size), 1.5, 2.5) * (0.6 if unmet else 1.0)
     if not strength > 0 or size <= 1e-11 or case.setting("env.normalize_reward") is True or not case.sick:
         return
     text = f"no reward was larger than {say(size)}; Q-values stay below {say(case.signal(Q_BOUND).last)}"
@@ -301,7 +314,9 @@ def rewards_are_noise_to_the_critic(case: Case) -> Iterator[Finding]:
     if not deviation.median > 0 or not case.sick:
         return
     spread = (high.median - low.median) / deviation.median
-    both = low.median < mean.median - deviation.median and high.median > mean.median + deviation.median
+    # A bell has two sides: costs that are rarely large, or a goal that is rarely met, have one.
+    below, above = mean.median - low.median, high.median - mean.median
+    both = min(below, above) > max(1.5 * deviation.median, 0.4 * max(below, above))
     unexplained = error.share(0.4).median / deviation.median
     strength = min(grade(deviation.median / max(abs(mean.median), 1e-9), 2.0, 5.0), grade(unexplained, 0.4, 0.7))
     if not strength > 0 or not both or not 3.5 < spread < 9:

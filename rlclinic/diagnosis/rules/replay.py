@@ -16,6 +16,8 @@ DISTANCE: Final = off_policy.DISTANCE
 TAU: Final = ("config:algo.tau", "config:algo.target_update_interval")
 SIZE, STARTS = "config:algo.buffer_size", "config:algo.learning_starts"
 UPDATES: Final = (sentinel("updates_per_step"), "config:algo.gradient_steps")
+FEW: Final = 6000.0
+"""Gradient steps in a run: tuned settings have 10,000 or more, of small tasks too."""
 
 
 @rule("RPL101", severity=Severity.HIGH, algos=OFF_POLICY, needs=[TAU], cites=["mnih2015dqn", "lillicrap2016ddpg"])
@@ -55,7 +57,7 @@ def target_follows_the_network_at_once(case: Case) -> Iterator[Finding]:
     lag = off_policy.target_lag(case)
     strength = grade(-lag, -16.0, -5.0)
     # Where gradient steps are rare, a target that follows each of them is the lesser evil.
-    if not strength > 0 or not case.sick or off_policy.updates_per_step(case) < 0.05:
+    if not strength > 0 or not case.sick or off_policy.updates_per_step(case) < off_policy.RARE:
         return
     text = f"the target network lies {say(lag)} gradient steps behind"
     yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.tau", text, lag=lag),), remedies=(_usual_target(case),))
@@ -149,18 +151,41 @@ def few_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     """There are so few gradient steps that most of what is collected is never learned from.
 
     ## Why it hurts
-    A network needs some thousands of steps whatever the data; here the budget ends before.
+    A network needs some thousands of steps whatever the data; here the budget ends before. More envs with the same gradient_steps
+    are the usual way to get there: each step of all envs is learned from as often as one of a single env was.
 
     ## When it is fine
     Very long runs of very fast simulators.
     """
     rate, total = off_policy.updates_per_step(case), off_policy.gradient_steps(case)
-    strength = min(grade(-decades(rate), -decades(0.05), -decades(0.01)), grade(-decades(total), -decades(3000.0), -decades(800.0)))
+    # How many there are decides; that they are rare tells it from a budget that is too small for any rate.
+    rare = grade(-decades(rate), -decades(off_policy.RARE), -decades(off_policy.RARE / 3))
+    strength = min(rare, grade(-decades(total), -decades(FEW), -decades(FEW / 4)))
     if not strength > 0 or not case.sick:
         return
     text = f"one gradient step in {say(1 / rate)} env steps, {say(total)} in the run"
     fixes = (change(case, "algo.gradient_steps", -1, "as many as env steps are taken", "> 30 %", "slower per env step"),)
     yield Finding(strength=strength, text=text, evidence=(evidence(UPDATES[0], text, *case.span, rate=rate, total=total),), remedies=fixes)
+
+
+@rule("RPL114", severity=Severity.HIGH, algos=OFF_POLICY, needs=["config:algo.batch_size"], cites=["mnih2015dqn"])
+def minibatches_of_a_few_transitions(case: Case) -> Iterator[Finding]:
+    """Each gradient step sees only a few transitions.
+
+    ## Why it hurts
+    Errors of single transitions, outliers among them, move the whole network: values jump about, and what one step learned the next
+    undoes.
+
+    ## When it is fine
+    Small learning rates and very many steps.
+    """
+    size = case.real("algo.batch_size")
+    strength = 0.0 if not size else grade(-decades(size), -decades(16.0), -decades(6.0))
+    if not strength > 0 or not case.sick:
+        return
+    text = f"{say(size or 0.0)} transitions per gradient step; usual are 32 to 256"
+    fix = change(case, "algo.batch_size", 64, "the errors of 64 transitions average out", "> 30 %", "slower per gradient step")
+    yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.batch_size", text, value=size or 0.0),), remedies=(fix,))
 
 
 @rule("RPL107", severity=Severity.HIGH, algos=OFF_POLICY, needs=[UPDATES], cites=["sokar2023dormant", "fedus2020replay"])
