@@ -106,6 +106,17 @@ GradientBound = Annotated[
     Kind.NUMBER,
     Field(description="Gradients longer than this are scaled down to it, each network by itself; none: no limit. Usual: 10 (DQN), none."),
 ]
+PolicyAverage = Annotated[
+    Shape,
+    Field(
+        ge=0,
+        description=(
+            "Evaluate, keep and play the average of the acting network's weights over about so many gradient steps; training goes on with "
+            "the newest ones; 0: the newest everywhere. Values that swing from step to step swing less in their average, which lags behind "
+            "where learning is fast. Usual: 0, 1,000-3,000."
+        ),
+    ),
+]
 ActionNoise = Annotated[
     Literal["none", "gaussian", "ou"],
     BeforeValidator(_read_noise),
@@ -166,6 +177,7 @@ class DQNConfig(Strict):
     n_step: NStep = 1
     learning_rate: LearningRate = 1e-4
     max_grad_norm: GradientBound = 10.0
+    policy_average: PolicyAverage = 0
     optimize_memory_usage: SavesMemory = False
     target_update_interval: Shape = Field(10_000, ge=1)
     """Env steps between updates of the target network. Longer is steadier and slower; too short lets values chase themselves. Usual:
@@ -217,6 +229,7 @@ class TD3Config(Strict):
     learning_rate: LearningRate = 1e-3
     value_lr: ValueLearningRate = None
     max_grad_norm: GradientBound = None
+    policy_average: PolicyAverage = 0
     optimize_memory_usage: SavesMemory = False
     n_critics: Shape = Field(2, ge=1, le=8)
     """Critics of which the lowest counts. 1 overestimates; more is more cautious. Usual: 2."""
@@ -253,6 +266,7 @@ class DDPGConfig(Strict):
     learning_rate: LearningRate = 1e-3
     value_lr: ValueLearningRate = None
     max_grad_norm: GradientBound = None
+    policy_average: PolicyAverage = 0
     optimize_memory_usage: SavesMemory = False
     n_critics: Shape = Field(1, ge=1, le=8)
     """Critics of which the lowest counts. Usual: 1; 2 is TD3's cure for overestimation."""
@@ -289,6 +303,7 @@ class SACConfig(Strict):
     learning_rate: LearningRate = 3e-4
     value_lr: ValueLearningRate = None
     max_grad_norm: GradientBound = None
+    policy_average: PolicyAverage = 0
     optimize_memory_usage: SavesMemory = False
     n_critics: Shape = Field(2, ge=1, le=8)
     """Critics of which the lowest counts. 1 overestimates; more is more cautious. Usual: 2."""

@@ -116,7 +116,7 @@ class Program:
 
 def _tensors(plan: Any, learner: Any) -> list[Tensor]:
     """All that acting reads of a learner."""
-    weights = learner.nets[plan.algo.ACTS] if isinstance(plan, off_policy.Plan) else learner.flat
+    weights = off_policy.deployed(plan, learner) if isinstance(plan, off_policy.Plan) else learner.flat
     return [weights, *(learner.obs_stats or ())]
 
 
@@ -124,5 +124,5 @@ def _copied(plan: Any, learner: Any) -> Any:
     weights, *stats = (each.clone() for each in _tensors(plan, learner))
     seen = Moments(*stats) if stats else None
     if isinstance(plan, off_policy.Plan):
-        return replace(learner, nets={plan.algo.ACTS: weights}, obs_stats=seen)
+        return replace(learner, nets={plan.algo.ACTS: weights}, targets={}, obs_stats=seen)
     return replace(learner, flat=weights, obs_stats=seen)

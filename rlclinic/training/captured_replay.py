@@ -39,11 +39,12 @@ class Taken(NamedTuple):
 
 
 def possible(plan: Plan) -> bool:
-    """Whether the program below covers a plan: vectors as they are, uniform draws of batches, no drifting noise."""
+    """Whether the program below covers a plan: vectors as they are, uniform draws of batches, no drifting noise, no average."""
     memory, drifts = plan.memory, getattr(plan.config, "action_noise", None) == "ou"
+    averages = getattr(plan.config, "policy_average", 0) > 0
     scaled = plan.env.normalize_obs or plan.env.normalize_reward
     return bool(plan.config.batch_size) and not (
-        memory.images or memory.once or memory.prioritized or memory.marks_valid or drifts or scaled or plan.env.action_mask
+        memory.images or memory.once or memory.prioritized or memory.marks_valid or drifts or averages or scaled or plan.env.action_mask
     )
 
 

@@ -76,7 +76,7 @@ def actor(plan: Any, learner: Any, n_envs: int, *, deterministic: bool, seed: Te
 
 
 def _replay_actor(plan: off_policy.Plan, learner: off_policy.Learner, env_index: Tensor, seed: Tensor | None) -> Actor:
-    params = plan.nets[plan.algo.ACTS].params(learner.nets[plan.algo.ACTS])
+    params = plan.nets[plan.algo.ACTS].params(off_policy.deployed(plan, learner))
 
     def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
         noise = None if seed is None else plan.algo.acting_noise(plan, seed, t, env_index)

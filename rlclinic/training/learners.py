@@ -4,7 +4,7 @@
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.optim import OptimizerState
 
 Tensors = dict[str, Tensor]
+AVERAGE: Final = off_policy.AVERAGE
+"""Prefix of the averaged weights among a policy's."""
 
 
 class Named(NamedTuple):
@@ -35,16 +37,28 @@ def named(static: Any, learner: Any) -> Named:
             policy |= {f"{net}.{name}": view.unflatten(0, (-1, copies)) if copies > 1 else view for name, view in views.items()}
         else:
             policy[net] = flat
+    if AVERAGE in learner.targets:
+        policy |= {f"{AVERAGE}.{name}": view for name, view in static[acting(static)].params(learner.targets[AVERAGE]).items()}
     optimizer = {f"{net}.{name}": tensor for net, state in learner.optimizers.items() for name, tensor in state._asdict().items()}
     members = len(next(iter(learner.nets.values())))
     updates = torch.full((members,), learner.updates, dtype=torch.int64)
     return Named(
         policy,
         optimizer,
-        {f"target.{net}": flat for net, flat in learner.targets.items()}
+        {f"target.{net}": flat for net, flat in learner.targets.items() if net != AVERAGE}
         | {"updates": updates, "reward_bound": learner.reward_bound}
         | carried,
     )
+
+
+def acting(static: Any) -> str:
+    """Which of the replay algorithms' nets acts."""
+    return "q" if "q" in static else "actor"
+
+
+def stand_in(static: Any, name: str) -> str:
+    """What averaged weights begin as where nothing was averaged yet: the weights themselves."""
+    return f"{acting(static)}{name.removeprefix(AVERAGE)}" if name.startswith(f"{AVERAGE}.") else name
 
 
 def rebuilt(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> Any:
@@ -61,10 +75,15 @@ def rebuilt(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | Non
         copies = static[net].copies
         rows = {name: tensor.flatten(0, 1) if copies > 1 else tensor for name, tensor in own.items()}
         nets[net] = static[net].layout.flatten(rows).view(-1, static[net].width)
+    averaged = {}
+    if AVERAGE in learner.targets:
+        rows = {name.removeprefix(f"{AVERAGE}."): tensor for name, tensor in policy.items() if name.startswith(f"{AVERAGE}.")}
+        averaged[AVERAGE] = static[acting(static)].layout.flatten(rows)
+    names = [name for name in learner.targets if name != AVERAGE]
     if optimizer is None:
-        return replace(learner, nets=nets, targets={name: nets[name].clone() for name in learner.targets})
+        return replace(learner, nets=nets, targets={name: nets[name].clone() for name in names} | averaged)
     states = {net: OptimizerState(*(optimizer[f"{net}.{name}"] for name in OptimizerState._fields)) for net in learner.optimizers}
-    targets = {name: loop[f"target.{name}"] for name in learner.targets}
+    targets = {name: loop[f"target.{name}"] for name in names} | averaged
     return replace(
         learner, nets=nets, targets=targets, optimizers=states, updates=int(loop["updates"][0]), reward_bound=loop["reward_bound"]
     )

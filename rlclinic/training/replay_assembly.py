@@ -11,7 +11,7 @@ from rlclinic.training import optim
 from rlclinic.training.algos import ALGORITHMS
 from rlclinic.training.data import replay as replays
 from rlclinic.training.data.replay import Replay
-from rlclinic.training.loops.off_policy import Learner, Plan
+from rlclinic.training.loops.off_policy import AVERAGE, Learner, Plan
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import q_nets
 from rlclinic.training.nets.layout import Layout
@@ -123,6 +123,8 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
         for stream, (name, net) in enumerate(plan.nets.items())
     }
     targets = {name: nets[name].clone() for name in plan.algo.TARGETS}
+    if getattr(plan.config, "policy_average", 0):
+        targets[AVERAGE] = nets[plan.algo.ACTS].clone()
     if "log_alpha" in plan.optimizers:
         nets["log_alpha"] = torch.full((members, 1), plan.config.ent_coef_init, device=device).log()
     scaled = plan.env.normalize_reward

@@ -60,7 +60,10 @@ def take(
 def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bool) -> Any:
     """A learner with the members' saved weights and normalizers, and with their optimizer state if wanted."""
     fresh = learners.named(static, learner)
-    policy = {name: _together([_weight(each, name, tuple(like.shape[1:])) for each in found], like) for name, like in fresh.policy.items()}
+    policy = {
+        name: _together([_weight(each, _there(static, each, name), tuple(like.shape[1:])) for each in found], like)
+        for name, like in fresh.policy.items()
+    }
     saved = {name: like for name, like in fresh.loop.items() if name in found[0].loop}
     states, loop = None, {name: _together([each.loop[name] for each in found], like) for name, like in saved.items()}
     if optimizer:
@@ -68,6 +71,10 @@ def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bo
     learner = learners.rebuilt(static, learner, policy, states, loop)
     obs_stats, reward_stats = _moments(found, "obs_stats", learner.obs_stats), _moments(found, "reward_stats", learner.reward_stats)
     return replace(learner, obs_stats=obs_stats, reward_stats=reward_stats)
+
+
+def _there(static: Any, found: Checkpoint, name: str) -> str:
+    return name if name in found.policy else learners.stand_in(static, name)
 
 
 def _together(rows: list[Tensor], like: Tensor) -> Tensor:

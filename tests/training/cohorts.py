@@ -28,7 +28,15 @@ _REPLAY = {"buffer_size": 300, "learning_starts": 40, "batch_size": 16, "learnin
 _DQN = {"name": "dqn", **_REPLAY, "train_freq": 8, "gradient_steps": 3, "target_update_interval": 24}
 REPLAY: dict[str, dict[str, Any]] = {
     "dqn": _DQN,
-    "dqn with everything": {**_DQN, "double": True, "dueling": True, "prioritized": True, "n_step": 3, "exploration": "boltzmann"},
+    "dqn with everything": {
+        **_DQN,
+        "double": True,
+        "dueling": True,
+        "prioritized": True,
+        "n_step": 3,
+        "exploration": "boltzmann",
+        "policy_average": 9,
+    },
     "dqn that saves memory": {**_DQN, "n_step": 2, "optimize_memory_usage": True},
     "td3": {"name": "td3", **_REPLAY, "train_freq": 8, "gradient_steps": 3},
     "ddpg": {"name": "ddpg", **_REPLAY, "train_freq": 8, "gradient_steps": 3, "action_noise": "ou", "optimize_memory_usage": True},

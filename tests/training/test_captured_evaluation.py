@@ -37,7 +37,8 @@ def _shifted(at: Any) -> Any:
     """Other weights: a program that kept the first ones would play other episodes than steps do."""
     if hasattr(at.learner, "flat"):
         return replace(at.learner, flat=at.learner.flat + 0.05)
-    return replace(at.learner, nets={name: flat + 0.05 for name, flat in at.learner.nets.items()})
+    nets, targets = ({name: flat + 0.05 for name, flat in part.items()} for part in (at.learner.nets, at.learner.targets))
+    return replace(at.learner, nets=nets, targets=targets)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -47,7 +48,7 @@ def test_the_program_plays_the_episodes_that_steps_play(task: str, deterministic
     assert_the_same(monkeypatch, at, deterministic=deterministic)
 
 
-@pytest.mark.parametrize("kind", ["dqn", "sac", "td3"])
+@pytest.mark.parametrize("kind", ["dqn", "dqn with everything", "sac", "td3"])
 def test_policies_of_a_replay_too(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_the_same(monkeypatch, of_kind(kind), deterministic=False)
 

@@ -33,6 +33,8 @@ LARGEST_GATHER = 1 << 19
 """Numbers of a member's batches of a turn that are gathered at once; more are gathered batch by batch."""
 LONG_TURN = 8
 """Steps of a turn that are worth preparing for."""
+AVERAGE = "average"
+"""Among a learner's targets: the average of what acts, where the config has one."""
 
 
 @dataclass(frozen=True)
@@ -363,6 +365,19 @@ def follow(learner: Learner, names: tuple[str, ...], tau: Tensor, active: Tensor
     share = tau if active is None else torch.where(active, tau, 0.0)
     for name in names:
         learner.targets[name].lerp_(learner.nets[name], share)
+
+
+def average(plan: Plan, learner: Learner, active: Tensor | None) -> None:
+    """Let the average of what acts follow a turn's gradient steps, in place: at first the mean of all, then over policy_average of them."""
+    if (own := learner.targets.get(AVERAGE)) is not None:
+        share = min(1.0, plan.updates_per_turn / min(plan.config.policy_average, learner.updates))
+        follows = own.new_full((len(own), 1), share)
+        own.lerp_(learner.nets[plan.algo.ACTS], follows if active is None else torch.where(active, follows, 0.0))
+
+
+def deployed(plan: Plan, learner: Learner) -> Tensor:
+    """The weights that are evaluated and played: what acts, or its average."""
+    return learner.targets.get(AVERAGE, learner.nets[plan.algo.ACTS])
 
 
 @torch.no_grad()

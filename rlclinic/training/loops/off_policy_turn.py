@@ -74,6 +74,7 @@ def turns(session: "Session", memory: Replay, hp: SimpleNamespace, active: Tenso
                 started = time.perf_counter()
                 with no_denormals():
                     learner, found = off_policy.learn(plan, learner, memory, hp, active, cohort.seed, draws)
+                    off_policy.average(plan, learner, active)
                 readings.append(found)
                 clock["learn"] += time.perf_counter() - started
             renewed += editions(learner) != kept
@@ -93,7 +94,7 @@ def unrecorded(plan: Plan, env: Any, device: torch.device) -> bool:
 
 def editions(learner: Learner) -> list[tuple[int, int]]:
     """Which tensors the targets are, and how often each has been written to: another answer is another target."""
-    return [(id(flat), flat._version) for flat in learner.targets.values()]
+    return [(id(flat), flat._version) for name, flat in learner.targets.items() if name != off_policy.AVERAGE]
 
 
 @contextmanager
