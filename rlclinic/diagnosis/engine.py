@@ -73,7 +73,7 @@ def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
         unassessable=tuple(_unassessable(outcomes, cases)),
         checks=_checks(outcomes, cases),
         remedies=_remedies(likely),
-        watch=_watch(causes),
+        watch=_watch(causes, cases),
         curve=_curve(cases),
     )
 
@@ -204,10 +204,11 @@ def _remedies(likely: Sequence[Cause]) -> tuple[Remedy, ...]:
     return tuple(kept.values())[:3]
 
 
-def _watch(causes: Sequence[Cause]) -> tuple[Watch, ...]:
+def _watch(causes: Sequence[Cause], cases: Sequence[Case]) -> tuple[Watch, ...]:
+    """What should look otherwise next time, of what is logged at all: a learner with a replay has no KL."""
     rows = ranking.table()
     wanted = [Watch(**dict(entry)) for cause in causes[:2] if cause.id in rows for entry in rows[cause.id].watch]
-    return tuple({entry.series: entry for entry in wanted}.values())
+    return tuple({entry.series: entry for entry in wanted if any(case.has(entry.series) for case in cases)}.values())
 
 
 # ── what was not judged ──

@@ -32,6 +32,10 @@ def updates_per_step(case: Case) -> float:
     taken = counted.values[counted.values > 0]
     if len(taken):
         return float(np.median(taken))
+    # Other frameworks count the optimizer's steps.
+    total = case.sentinel("optimizer_steps")
+    if len(total) > 1 and total.last > total.first:
+        return float((total.last - total.first) / (total.steps[-1] - total.steps[0]))
     every, steps = case.real("algo.train_freq"), case.real("algo.gradient_steps")
     if every is None or steps is None or every <= 0:
         return math.nan
@@ -44,8 +48,8 @@ def learning_starts(case: Case) -> float:
 
 
 def gradient_steps(case: Case) -> float:
-    """Gradient steps in the whole budget; NaN if unknown."""
-    return math.nan if case.budget is None else updates_per_step(case) * max(case.budget - learning_starts(case), 0.0)
+    """Gradient steps in the whole budget, or up to the last row where nobody knows that; NaN if unknown."""
+    return updates_per_step(case) * max((case.budget or case.trained) - learning_starts(case), 0.0)
 
 
 def target_lag(case: Case) -> float:

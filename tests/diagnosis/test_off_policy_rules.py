@@ -103,3 +103,20 @@ def test_a_limit_far_below_the_tasks_own_is_named_though_a_few_episodes_get_ther
     run = series(q_learner(), ends | {"val/roll/ep_rew_mean": 10.0, "train/roll/ep_len_mean": 90.0})
     assert strength("ENV612", setting(run, env__max_episode_steps=100, spec__max_episode_steps=1000)) >= 0.5
     assert strength("ENV612", setting(run, env__max_episode_steps=100, spec__max_episode_steps=150)) == 0
+
+
+def test_gradient_steps_are_known_from_the_optimizers_count_where_no_settings_and_no_budget_are() -> None:
+    foreign = setting(replace(q_learner(), max_env_steps=None), algo__train_freq=None, algo__gradient_steps=None)
+    end = foreign.series["train/roll/ep_rew_mean"].steps[-1]
+    few, many = (
+        series(foreign, {S + "updates_per_step": None, S + "optimizer_steps": lambda share, total=total: share * total})
+        for total in (end / 250, end / 2)
+    )
+    assert strength("RPL106", few) >= 0.5
+    assert strength("RPL106", many) == 0
+
+
+def test_what_is_not_logged_is_nothing_to_watch() -> None:
+    found = engine.diagnose([series(setting(q_learner(), algo__learning_rate=1e-7), {"train/hp/learning_rate": 1e-7})])
+    assert found.causes[0].id == "learning-rate-too-low"
+    assert not [watch.text for watch in found.watch if "KL" in watch.text]

@@ -15,7 +15,7 @@ from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, pe
 DISTANCE: Final = off_policy.DISTANCE
 TAU: Final = ("config:algo.tau", "config:algo.target_update_interval")
 SIZE, STARTS = "config:algo.buffer_size", "config:algo.learning_starts"
-UPDATES: Final = (sentinel("updates_per_step"), "config:algo.gradient_steps")
+UPDATES: Final = (sentinel("updates_per_step"), sentinel("optimizer_steps"), "config:algo.gradient_steps")
 FEW: Final = 6000.0
 """Gradient steps in a run: tuned settings have 10,000 or more, of small tasks too."""
 
@@ -146,7 +146,7 @@ def learning_begins_late(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(STARTS, text, share=start / budget),), remedies=(fix,))
 
 
-@rule("RPL106", severity=Severity.HIGH, algos=OFF_POLICY, needs=[UPDATES, "budget"], cites=["fedus2020replay"])
+@rule("RPL106", severity=Severity.HIGH, algos=OFF_POLICY, needs=[UPDATES], cites=["fedus2020replay"])
 def few_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     """There are so few gradient steps that most of what is collected is never learned from.
 
