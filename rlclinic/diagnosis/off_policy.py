@@ -22,6 +22,7 @@ Q_BOUND: Final = names.sentinel("q_bound")
 Q_BIAS: Final = names.sentinel("q_bias")
 Q_MEAN: Final = names.sentinel("value_mean")
 TD_ERROR: Final = names.sentinel("td_error")
+STEPS: Final = "optimizer_steps"
 RARE: Final = 0.2
 """Gradient steps per env step below which they are rare: tuned settings have a quarter or more."""
 
@@ -32,19 +33,28 @@ def updates_per_step(case: Case) -> float:
     taken = counted.values[counted.values > 0]
     if len(taken):
         return float(np.median(taken))
-    # Other frameworks count the optimizer's steps.
-    total = case.sentinel("optimizer_steps")
-    if len(total) > 1 and total.last > total.first:
-        return float((total.last - total.first) / (total.steps[-1] - total.steps[0]))
+    if (rate := _counted_rate(case)) is not None:
+        return rate
     every, steps = case.real("algo.train_freq"), case.real("algo.gradient_steps")
     if every is None or steps is None or every <= 0:
         return math.nan
     return 1.0 if steps < 0 else steps / (every * (case.count("env.n_envs") or 1))
 
 
+def _counted_rate(case: Case) -> float | None:
+    """Gradient steps per env step by the optimizer's own count, which other frameworks log; None where it does not grow."""
+    total = case.sentinel(STEPS)
+    if len(total) < 2 or not total.last > total.first:
+        return None
+    return float((total.last - total.first) / (total.steps[-1] - total.steps[0]))
+
+
 def learning_starts(case: Case) -> float:
-    """Env steps before the first gradient step."""
-    return case.real("algo.learning_starts") or 0.0
+    """Env steps before the first gradient step: as set, or as the optimizer's count leads back to; 0 if unknown."""
+    told, total, rate = case.real("algo.learning_starts"), case.sentinel(STEPS), _counted_rate(case)
+    if told is not None or rate is None:
+        return told or 0.0
+    return max(0.0, float(total.steps[0] - total.first / rate))
 
 
 def gradient_steps(case: Case) -> float:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from rlclinic.comparison.frameworks import DEFAULTS
 from rlclinic.config import ALGORITHMS, Config, to_record
-from rlclinic.diagnosis.case import first_value
+from rlclinic.diagnosis import off_policy
+from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy
 from rlclinic.errors import ConfigError
 from rlclinic.runs.history import History
@@ -306,7 +307,9 @@ def stand_in(histories: Sequence[History]) -> Config | None:
     # A minibatch of the whole rollout fits any rollout; the run's own comes last, when its rollout is known.
     settings |= {"algo.batch_size": 1.0} if first.algo == "ppo" else {}
     config = _nested(settings)
-    logged = {"run.max_env_steps": first.max_env_steps, "spec.threshold": first.threshold, **_usual_there(first), **first.settings}
+    # A budget that nobody knows is taken to be as long as the log.
+    budget = first.max_env_steps or first.env_steps or None
+    logged = {"run.max_env_steps": budget, "spec.threshold": first.threshold, **_usual_there(first), **first.settings}
     known = {key: value for key, value in logged.items() if value is not None and key.partition(".")[0] in _SECTIONS and key not in _FIXED}
     for key in sorted(known, key=lambda name: (name == "algo.batch_size", name)):
         made = _nested({**settings, key: known[key]})
@@ -316,8 +319,13 @@ def stand_in(histories: Sequence[History]) -> Config | None:
 
 
 def _usual_there(run: History) -> dict[str, Any]:
-    """What a run has most likely had where its log is silent: its framework's defaults, and a rollout as long as its iterations were."""
+    """What a run has most likely had where its log is silent: its framework's defaults, and what its counts of steps lead back to."""
     found = dict(DEFAULTS.get((run.source, run.algo or ""), {}))
+    if "algo.learning_starts" in found:
+        found["algo.learning_starts"] = round(off_policy.learning_starts(Case(run))) or found["algo.learning_starts"]
+    alpha = run.series.get(off_policy.ALPHA)
+    if alpha is not None and len(alpha) > 2 and alpha.values.min() == alpha.values.max():  # learned ones move
+        found["algo.ent_coef"] = float(alpha.values[0])
     iterations = run.series.get("epoch")
     if "algo.n_steps" in found and "algo.n_steps" not in run.settings and iterations is not None and len(iterations):
         rollout = round(float(iterations.steps[-1]) / max(float(iterations.values[-1]), 1.0))

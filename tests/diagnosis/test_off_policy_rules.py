@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from rlclinic.diagnosis import engine, rule
+from rlclinic.diagnosis import engine, off_policy, rule
 from rlclinic.diagnosis.case import Case
 from rlclinic.runs.history import History
-from tests.diagnosis.builders import q_learner, series, setting, soft_actor
+from tests.diagnosis.builders import made, q_learner, series, setting, soft_actor
 
 S = "train/sentinel/"
 
@@ -120,3 +120,23 @@ def test_what_is_not_logged_is_nothing_to_watch() -> None:
     found = engine.diagnose([series(setting(q_learner(), algo__learning_rate=1e-7), {"train/hp/learning_rate": 1e-7})])
     assert found.causes[0].id == "learning-rate-too-low"
     assert not [watch.text for watch in found.watch if "KL" in watch.text]
+
+
+def test_a_count_of_the_optimizers_steps_that_begins_late_tells_when_learning_began() -> None:
+    foreign = setting(replace(q_learner(), max_env_steps=None), algo__learning_starts=None)
+    returns = foreign.series["train/roll/ep_rew_mean"]
+    late = returns.steps[returns.steps > 0.8 * returns.steps[-1]]
+    told = {**foreign.series, S + "optimizer_steps": made(late, late - late[0] + 10, S + "optimizer_steps")}
+    found = replace(foreign, series=told)
+    assert off_policy.learning_starts(Case(found)) == late[0] - 10
+    assert strength("RPL105", found) >= 0.5
+    early = series(foreign, {S + "optimizer_steps": lambda share: 5.0 + 1000.0 * share})
+    assert strength("RPL105", early) == 0
+
+
+def test_a_temperature_is_judged_by_returns_where_no_rewards_are_logged() -> None:
+    logged = {S + "reward_std": None, "train/roll/ep_rew_mean": -900.0, "train/roll/ep_len_mean": 200.0, "train/roll/ep_rew_std": 100.0}
+    foreign = setting(series(soft_actor(), logged), algo__ent_coef=None)
+    high, usual = (series(foreign, {"train/hp/alpha": alpha, "train/metrics/entropy": None}) for alpha in (20.0, 0.2))
+    assert strength("ACT104", high) >= 0.5
+    assert strength("ACT104", usual) == 0

@@ -549,6 +549,21 @@ def test_what_a_foreign_log_leaves_open_is_that_frameworks_default_and_the_rollo
     assert (replay.algo.learning_rate, replay.algo.target_update_interval) == (1e-4, 10_000)
 
 
+def test_what_a_foreign_log_does_not_say_is_led_back_from_what_it_counts():
+    steps = [20_000.0 + 500 * place for place in range(8)]
+    counted = {
+        "train/sentinel/optimizer_steps": make_series(steps, [100.0 * (place + 1) for place in range(8)], "train/sentinel/optimizer_steps")
+    }
+    run = replace(builders.unsolved(), source="sb3", algo="dqn", settings={}, series=counted, max_env_steps=None, env_steps=23_500)
+    made = stand_in([run])
+    assert made is not None
+    assert (made.run.max_env_steps, made.algo.learning_starts) == (23_500, 19_500)
+    for alphas, kept in (([5.0] * 8, 5.0), (range(8, 0, -1), None)):
+        logged = {"train/hp/alpha": make_series(steps, alphas, "train/hp/alpha")}
+        soft = stand_in([replace(run, algo="sac", series=logged)])
+        assert getattr(soft and soft.algo, "ent_coef", "?") == kept
+
+
 def test_an_algorithm_that_is_not_ours_gets_words_and_no_patch():
     known = replace(builders.unsolved(), source="sb3", algo="trpo", settings={"algo.learning_rate": 0.05})
     assert stand_in([known]) is None
