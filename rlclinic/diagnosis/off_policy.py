@@ -108,6 +108,14 @@ def returns_of_states(case: Case) -> float:
     return mean.median - bias.median if len(bias) and len(mean) else math.nan
 
 
+def reward_size(case: Case) -> float:
+    """Rewards per step, by size: as they vary and as they are on average; where only returns are logged, the latter; NaN if unknown."""
+    if case.has(names.sentinel("reward_std")):
+        return max(case.learning(names.sentinel("reward_std")).median, abs(case.learning(names.sentinel("reward_mean")).median))
+    returns, length = case.signal(names.RETURN), case.signal(names.LENGTH)
+    return abs(returns.median) / max(length.median, 1.0) if len(returns) and len(length) else math.nan
+
+
 def seen_ahead(case: Case) -> float:
     """The share of an episode that the discount looks ahead: 1 / (1 - gamma) of its steps; 1 if its length is unknown."""
     length, gamma = case.signal(names.LENGTH), case.number("gamma")

@@ -140,3 +140,10 @@ def test_a_temperature_is_judged_by_returns_where_no_rewards_are_logged() -> Non
     high, usual = (series(foreign, {"train/hp/alpha": alpha, "train/metrics/entropy": None}) for alpha in (20.0, 0.2))
     assert strength("ACT104", high) >= 0.5
     assert strength("ACT104", usual) == 0
+
+
+def test_rewards_are_too_large_by_their_returns_where_no_rewards_are_logged() -> None:
+    logged = {S + "reward_std": None, S + "reward_mean": None, S + "q_bound": None, "train/roll/ep_len_mean": 20.0}
+    huge, usual = (series(q_learner(), {**logged, "train/roll/ep_rew_mean": total}) for total in (2e5, 20.0))
+    assert strength("QVL110", huge) >= 0.5
+    assert strength("QVL110", usual) == 0

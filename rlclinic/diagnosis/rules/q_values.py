@@ -9,7 +9,7 @@ import numpy as np
 from rlclinic.diagnosis import off_policy, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import sentinel
+from rlclinic.diagnosis.names import RETURN, sentinel
 from rlclinic.diagnosis.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
 from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
 
@@ -252,7 +252,7 @@ def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
 # ── reward scale ──
 
 
-@rule("QVL110", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BOUND, sentinel("reward_std")], cites=["jones2021debugging"])
+@rule("QVL110", severity=Severity.HIGH, algos=OFF_POLICY, needs=[(sentinel("reward_std"), RETURN)], cites=["jones2021debugging"])
 def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards are so large that Q-values would have to be in the tens of thousands.
 
@@ -262,13 +262,15 @@ def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
     ## When it is fine
     With normalized rewards; with a Huber loss and time.
     """
-    size = max(case.learning(sentinel("reward_std")).median, abs(case.learning(sentinel("reward_mean")).median))
+    size = off_policy.reward_size(case)
     strength = grade(decades(size), 1.8, 2.7)
     if not strength > 0 or case.setting("env.normalize_reward") is True or not case.sick:
         return
-    text = f"rewards are of the order of {say(size)} per step; Q-values may reach {say(case.signal(Q_BOUND).last)}"
+    bound = case.signal(Q_BOUND)
+    text = f"rewards are of the order of {say(size)} per step" + (f"; Q-values may reach {say(bound.last)}" if len(bound) else "")
     fix = advice("divide rewards until they are about 1 per step (a wrapper, gymnasium.wrappers.TransformReward)", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("reward_std"), text, *case.span, size=size),), remedies=(fix,))
+    series = sentinel("reward_std") if case.has(sentinel("reward_std")) else RETURN
+    yield Finding(strength=strength, text=text, evidence=(evidence(series, text, *case.span, size=size),), remedies=(fix,))
 
 
 @rule("QVL111", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BOUND, sentinel("reward_max")], cites=["jones2021debugging"])
