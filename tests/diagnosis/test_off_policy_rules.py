@@ -147,3 +147,9 @@ def test_rewards_are_too_large_by_their_returns_where_no_rewards_are_logged() ->
     huge, usual = (series(q_learner(), {**logged, "train/roll/ep_rew_mean": total}) for total in (2e5, 20.0))
     assert strength("QVL110", huge) >= 0.5
     assert strength("QVL110", usual) == 0
+
+
+def test_a_return_that_falls_below_chance_says_less_where_q_values_are_not_logged() -> None:
+    fallen = series(q_learner(), {"train/roll/ep_rew_mean": lambda share: np.where(share < 0.1, 23.0, 9.5)})
+    bare = series(fallen, {S + "value_mean": None})
+    assert 0 < strength("REW504", bare) < strength("REW504", fallen)

@@ -101,6 +101,8 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     returns, progress = case.signal(RETURN), case.progress
     far, often = measures.descent(case)
     strength = min(grade(far, 0.2, 0.5), grade(often, 0.7, 0.95))
+    # Q-values that went astray lock in on a bad action too; where they are not logged, nothing tells the two apart.
+    strength *= 0.5 if case.algo in OFF_POLICY and not case.has(sentinel("value_mean")) else 1.0
     if progress is None or strength <= 0 or not case.sick:
         return
     late = returns.share(0.5)
