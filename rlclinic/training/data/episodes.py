@@ -130,7 +130,7 @@ class Episodes:
         place = np.arange(len(member)) - np.searchsorted(member, member)
         # More than a window at once: the last ones stay, as later entries overwrite earlier ones.
         self._ring[member, (self.count[member] + place) % WINDOW] = np.stack([total, length, outcome], 1)
-        np.maximum.at(self.best, member, total)
+        np.fmax.at(self.best, member, total)  # a return that is no number is no record
         new = np.bincount(member, minlength=len(self.count))
         self.count += new
         self._held = np.minimum(self._held + new, WINDOW)
