@@ -160,6 +160,7 @@ OFF_POLICY: dict[str, tuple[str, dict[str, Any]]] = {
     "few gradient steps": ("SET209", {"algo.name": "sac", "algo.train_freq": 1_000, "algo.gradient_steps": 5}),
     "OFF-07 thirty-two gradient steps per step": ("SET210", {"algo.name": "td3", "algo.train_freq": 1, "algo.gradient_steps": 32}),
     "replay shorter than the warm-up": ("SET211", {"algo.name": "dqn", "algo.buffer_size": 6_000, "algo.learning_starts": 8_000}),
+    "two transitions per gradient step": ("SET213", {"algo.name": "dqn", "algo.batch_size": 2}),
     "EXP-03 no exploration": ("SET212", {"algo.name": "td3", "algo.action_noise": "none"}),
     "rate far too high": ("QVL106", {"algo.name": "dqn", "algo.learning_rate": 0.1}),
     "rate far too low": ("QVL107", {"algo.name": "sac", "algo.learning_rate": 1e-7}),

@@ -99,3 +99,10 @@ def deterministic_without_noise(case: Case) -> Iterator[Finding]:
     if case.algo in ("td3", "ddpg") and (kind == "none" or (kind is not None and std is not None and std < 0.01)):
         text = f"action_noise {kind}: a deterministic policy repeats itself, and its critic learns about nothing else"
         yield Finding(text=text, remedies=(change(case, "algo.action_noise", "gaussian", "with action_noise_std=0.1"),))
+
+
+def minibatches_tiny(case: Case) -> Iterator[Finding]:
+    size = case.real("algo.batch_size")
+    if case.algo in Q_LEARNERS | CONTINUOUS and size and size < 16:
+        text = f"{say(size)} transitions per gradient step: single errors move the whole network"
+        yield Finding(text=text, remedies=(change(case, "algo.batch_size", 64, "usual: 32 to 256"),))
