@@ -20,7 +20,7 @@ LOOKS: Final = {
     "second": frozenset({"td3-pendulum", "sac-docking-continuous"}),
     "third": frozenset({"dqn-buoy", "td3-greenhouse-continuous", "sac-docking-three-envs"}),
 }  # fmt: skip
-"""The tasks of each: the others were recorded when rules had been mended after the first, and no rule was changed since."""
+"""The tasks of each: those of the second and third were recorded when rules had been mended after the first."""
 
 
 @dataclass(frozen=True)

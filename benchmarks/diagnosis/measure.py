@@ -141,11 +141,10 @@ def replayed(groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def looked(look: str) -> dict[str, Any]:
-    """Off-policy tasks as they were answered when no rule had met them."""
-    then = first_look.load(look)
-    faults, well = ([each for each in then if each.role == role] for role in ("fault", "healthy"))
-    what = f"fresh off-policy tasks, {look} look"
+def fresh(look: str, rows: Sequence[first_look.Seen]) -> dict[str, Any]:
+    """How often off-policy tasks of a look were answered rightly."""
+    faults, well = ([each for each in rows if each.role == role] for role in ("fault", "healthy"))
+    what = f"fresh off-policy tasks, {look}"
     return {
         f"{what}: user faults at HIGH": wilson(sum(each.alarmed for each in faults), len(faults)),
         f"{what}: user faults, top-1": wilson(sum(each.right for each in faults), len(faults)),
@@ -154,17 +153,15 @@ def looked(look: str) -> dict[str, Any]:
     }
 
 
-def mended(groups: Sequence[Group]) -> dict[str, Any]:
-    """The tasks of the first look with the rules that were mended because of them."""
-    answers = [asked(group) for group in counted(groups) if group.about["task"] in first_look.LOOKS["first"]]
-    user, healthy = ([answer for answer in answers if answer.group.role == role] for role in ("fault", "healthy"))
-    what = "fresh off-policy tasks, first look, mended since"
-    return {
-        f"{what}: user faults at HIGH": share(user, lambda answer: answer.alarmed),
-        f"{what}: user faults, top-1": share(user, lambda answer: answer.right),
-        f"{what}: user faults, top-3": share(user, lambda answer: answer.among(3)),
-        f"{what}: false alarm at HIGH": share(healthy, lambda answer: answer.alarmed),
-    }
+def seen(look: str, groups: Sequence[Group]) -> list[first_look.Seen]:
+    """What today's rules answer to the tasks of a look."""
+    rows = []
+    for answer in map(asked, counted([group for group in groups if group.about["task"] in first_look.LOOKS[look]])):
+        named = tuple(cause for cause, _ in answer.ranked[:3])
+        rows.append(
+            first_look.Seen(answer.group.id, answer.group.role, named, answer.ranked[0][1], answer.alarmed, answer.right, answer.among(3))
+        )
+    return rows
 
 
 def counted(groups: Sequence[Group]) -> list[Group]:
@@ -174,13 +171,7 @@ def counted(groups: Sequence[Group]) -> list[Group]:
 
 def look_first(look: str) -> None:
     """Score off-policy tasks with rules that have never met them, and keep the answers."""
-    groups = (*corpus.load(corpus.OFF_POLICY), *corpus.load(corpus.OFF_POLICY_FRESH))
-    rows = []
-    for answer in map(asked, counted([group for group in groups if group.about["task"] in first_look.LOOKS[look]])):
-        named = tuple(cause for cause, _ in answer.ranked[:3])
-        rows.append(
-            first_look.Seen(answer.group.id, answer.group.role, named, answer.ranked[0][1], answer.alarmed, answer.right, answer.among(3))
-        )
+    rows = seen(look, (*corpus.load(corpus.OFF_POLICY), *corpus.load(corpus.OFF_POLICY_FRESH)))
     first_look.write(look, rows, provenance.provenance(f"python -m benchmarks.diagnosis.measure --first-look {look}"))
 
 
@@ -275,7 +266,9 @@ def main() -> None:
         return
     groups = corpus.load()
     found = rows(groups) | elsewhere() | replayed(corpus.load(corpus.OFF_POLICY))
-    found |= looked("first") | mended(corpus.load(corpus.OFF_POLICY_FRESH)) | looked("second") | looked("third")
+    found |= fresh("first look", first_look.load("first"))
+    found |= fresh("first look, mended since", seen("first", corpus.load(corpus.OFF_POLICY_FRESH)))
+    found |= fresh("second look", first_look.load("second")) | fresh("third look", first_look.load("third"))
     if not wanted.no_baselines:
         found |= {f"{name}, {what}": value for name, values in compared(groups).items() for what, value in values.items()}
     for name, value in found.items():

@@ -116,6 +116,15 @@ def reward_size(case: Case) -> float:
     return abs(returns.median) / max(length.median, 1.0) if len(returns) and len(length) else math.nan
 
 
+def reward_spread(case: Case) -> float:
+    """How much rewards vary from step to step; where only returns are logged, the most that these leave room for."""
+    if case.has(names.sentinel("reward_std")):
+        return max(case.learning(names.sentinel("reward_std")).median, 1e-9)
+    length, spread = case.signal(names.LENGTH), case.signal(names.RETURN_STD)
+    steps = max(length.median, 1.0) if len(length) else 1.0
+    return max(abs(case.signal(names.RETURN).median) / steps, spread.median / math.sqrt(steps) if len(spread) else 0.0, 1e-9)
+
+
 def seen_ahead(case: Case) -> float:
     """The share of an episode that the discount looks ahead: 1 / (1 - gamma) of its steps; 1 if its length is unknown."""
     length, gamma = case.signal(names.LENGTH), case.number("gamma")

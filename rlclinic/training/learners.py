@@ -4,17 +4,16 @@
 """
 
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlclinic.training.loops import off_policy, on_policy
+from rlclinic.training.loops.off_policy import AVERAGE
 from rlclinic.training.optim import OptimizerState
 
 Tensors = dict[str, Tensor]
-AVERAGE: Final = off_policy.AVERAGE
-"""Prefix of the averaged weights among a policy's."""
 
 
 class Named(NamedTuple):

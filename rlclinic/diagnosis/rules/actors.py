@@ -9,7 +9,7 @@ import numpy as np
 from rlclinic.diagnosis import measures, off_policy, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import ENTROPY, EVAL_RETURN, LENGTH, RETURN, RETURN_STD, sentinel
+from rlclinic.diagnosis.names import ENTROPY, EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.off_policy import ACTORS, ALPHA, OFF_POLICY, SOFT
 from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
 
@@ -115,7 +115,7 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     Early in a run, while a learned temperature still falls.
     """
     alpha, late = case.signal(ALPHA).share(0.5), off_policy.entropy(case).share(0.5)
-    paid = _reward_per_step(case)
+    paid = off_policy.reward_spread(case)
     size = _components(case)
     random = grade(late.median / (size * NATS), 0.2, 0.8) if len(late) else 0.6
     strength = min(grade(decades(alpha.median * NATS / paid), -1.0, 0.0), max(random, 0.0))
@@ -132,14 +132,6 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     if not fixed:
         fix = change(case, "algo.target_entropy", "auto", "minus the number of action components", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(ALPHA, text, *case.span, alpha=alpha.median),), remedies=(fix,))
-
-
-def _reward_per_step(case: Case) -> float:
-    """How much rewards vary from step to step; where only returns are logged, the most that these leave room for."""
-    if case.has(sentinel("reward_std")):
-        return max(case.learning(sentinel("reward_std")).median, 1e-9)
-    length, spread = max(case.signal(LENGTH).median, 1.0) if case.has(LENGTH) else 1.0, case.signal(RETURN_STD)
-    return max(abs(case.signal(RETURN).median) / length, spread.median / math.sqrt(length) if len(spread) else 0.0, 1e-9)
 
 
 def _falls(alpha: signals.Signal) -> bool:
