@@ -95,7 +95,7 @@ class Episodes:
         self._carried = total[:, -1] - rest, reward.shape[1] - since + (since == 0) * aged
         outcome = torch.full_like(returns, torch.nan) if success is None else success.double()
         recent, count = _last(end.flatten(1), torch.stack([returns, length, outcome], -1).flatten(1, 2))
-        best = returns.masked_fill(~end, -torch.inf).flatten(1).amax(1)
+        best = returns.masked_fill(~end | returns.isnan(), -torch.inf).flatten(1).amax(1)
         return length[: self.members, -last:] - 1.0, Ended(recent, count, best, *self._carried)
 
     def take_in(self, ended: Ended) -> None:

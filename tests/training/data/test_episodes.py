@@ -185,12 +185,15 @@ def test_rollouts_kept_for_later_count_as_those_taken_at_once(clip: float | None
                     torch.testing.assert_close(later.state(member)[name], value, equal_nan=True)
 
 
-def test_a_return_that_is_no_number_leaves_the_best_one_standing() -> None:
+@pytest.mark.parametrize("later", [False, True])
+def test_a_return_that_is_no_number_leaves_the_best_one_standing(later: bool) -> None:
     good, bad = rollout(1), rollout(2)
     bad = replace(bad, reward=torch.full_like(bad.reward, torch.nan))
     episodes, alone = Episodes(MEMBERS, ENVS), Episodes(MEMBERS, ENVS)
     for each, seen in ((episodes, (good, bad)), (alone, (good,))):
         for rows in seen:
-            each.add(rows)
+            each.keep(rows) if later else each.add(rows)
+        if later:
+            each.take_in(each.settle()[1])
     assert np.array_equal(episodes.best, alone.best)
     assert np.isfinite(episodes.best).all()
