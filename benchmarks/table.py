@@ -16,6 +16,7 @@ TITLES = {
     "speed": "Training speed",
     "gpu": "Training on a GPU",
     "images": "Training from a screen",
+    "images_gpu": "Training from a screen on a GPU: shorter numbers",
     "mujoco": "Training a MuJoCo robot",
     "workers": "Stepping environments in other processes",
     "steps_to_threshold": "Env steps to the threshold",

@@ -27,7 +27,7 @@ TASKS = {
 def speed(ref: str, changes: tuple[str, ...], workers: int, seconds: float) -> float:
     """Env steps per second of whole iterations."""
     config = load(ref, ["run.engine=eager", *changes, f"env.workers={workers}"]).config
-    return profiling.measure(config, 1, seconds, apart=False).env_steps_per_second
+    return profiling.measure(config, 1, seconds).env_steps_per_second
 
 
 def contest(ref: str, cores: int, pairs: int, seconds: float) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def profile(
 
     tell = watch or (lambda _: None)
     tell("as it is")
-    plain = profiling.measure(config, members, seconds, apart=False)
+    plain = profiling.measure(config, members, seconds, busy=True)
     tell("by phase")
     eager = config.model_copy(update={"run": config.run.model_copy(update={"engine": "eager"})})
     apart = profiling.measure(eager, members, seconds, apart=True)
@@ -220,7 +220,7 @@ def _measured(
     changes, otherwise, elsewhere = alternative
     tell(" ".join(changes))
     try:
-        found = profiling.measure(set_values(config, list(changes)), members, seconds, apart=False)
+        found = profiling.measure(set_values(config, list(changes)), members, seconds)
     except RlclinicError as error:
         why = str(error).partition("\n")[0]
         return Variant(changes=changes, env_steps_per_second=None, factor=None, learns_otherwise=otherwise, refused=why)

@@ -5,7 +5,7 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -36,7 +36,8 @@ class Measured:
     memory_mib: float
     cpu_busy: float
     """Processor time of this process over wall time: 1 is one core at work all the time, less is waiting."""
-    gpu_busy: float | None
+    gpu_busy: float | None = None
+    """Where that was asked, and there is one."""
 
     @property
     def env_steps_per_core_second(self) -> float:
@@ -44,8 +45,11 @@ class Measured:
         return self.env_steps_per_second / self.cpu_busy
 
 
-def measure(config: Config, members: int, seconds: float, *, apart: bool) -> Measured:
-    """Train a few iterations, for about so many seconds after a warm-up. apart: also by phase, which costs some of the speed."""
+def measure(config: Config, members: int, seconds: float, *, apart: bool = False, busy: bool = False) -> Measured:
+    """Train a few iterations, for about so many seconds after a warm-up.
+
+    apart: also by phase, which costs some of the speed. busy: also how busy a GPU is, which costs some seconds.
+    """
     torch.set_num_threads(config.run.threads)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
@@ -60,7 +64,8 @@ def measure(config: Config, members: int, seconds: float, *, apart: bool) -> Mea
         with ExitStack() as undo:
             if watch is not None:
                 put_around(watch, cohort.env, undo)
-            return _timed(session, watch, seconds)
+            found = _timed(session, watch, seconds)
+        return replace(found, gpu_busy=_busy(session, found.iteration_seconds)) if busy and cohort.device.type == "cuda" else found
 
 
 @contextmanager
@@ -129,7 +134,6 @@ def _timed(session: Session, watch: Stopwatch | None, seconds: float) -> Measure
         phases=phases,
         memory_mib=held,
         cpu_busy=work / spent,
-        gpu_busy=_busy(session, each) if cuda and watch is None else None,
     )
 
 

@@ -79,7 +79,7 @@ def test_workers_are_measured_where_there_are_cores_and_environments_to_share() 
 def test_only_what_computes_the_same_is_prescribed(monkeypatch: pytest.MonkeyPatch) -> None:
     speeds = {"eager": 100.0, "compiled": 300.0}
 
-    def measure(config: object, members: int, seconds: float, *, apart: bool) -> profiling.Measured:
+    def measure(config: object, members: int, seconds: float, *, apart: bool = False, busy: bool = False) -> profiling.Measured:
         engine = config.run.engine  # type: ignore[attr-defined]
         return taken(engine, speeds[engine])
 
