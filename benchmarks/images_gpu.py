@@ -3,7 +3,7 @@
 Each figure is the median over rounds of TF32 or bfloat16 over float32, the three measured one after the other in every round. Gradient
 steps are the phases forward and backward, each of which waits for its kernels; whole iterations are timed without phases.
 
-    python -m benchmarks.images_gpu [--only NAME ...] [--rounds 3] [--out FOLDER]
+    python -m benchmarks.images_gpu [--only NAME ...] [--rounds 2] [--out FOLDER]
 """
 
 import json
@@ -38,7 +38,6 @@ LARGE: Final = ("env.n_envs=64", "algo.batch_size=2048")
 CONTESTS: Final = {
     "shipped": Contest("the shipped settings, 1 member", 1),
     "large": Contest("1 member, 64 games, minibatches of 2,048", 1, LARGE),
-    "impala": Contest("IMPALA's network, 1 member, 64 games, minibatches of 2,048", 1, ("net.images=impala", *LARGE)),
     "impala-8": Contest("IMPALA's network, 8 members", 8, ("net.images=impala",)),
 }
 
@@ -75,7 +74,7 @@ def rows_of(name: str, rounds: int, seconds: float, device: str) -> list[dict[st
 def main() -> None:
     parser = provenance.parser(__doc__)
     parser.add_argument("--only", nargs="*", choices=list(CONTESTS), default=list(CONTESTS))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path, help="where to write images_gpu.json, instead of benchmarks/results")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script")
     args = parser.parse_args()
