@@ -43,12 +43,12 @@ class Contest:
 
 WIDE = ("env.n_envs=8192", "algo.batch_size=65536", "algo.n_epochs=4")
 CONTESTS = {
-    "1024": Contest("PPO CartPole-v1, rl-zoo3's settings, 1,024 members", 1024, (), 60_000, 8.0, 14.8),
+    "1024": Contest("PPO CartPole-v1, rl-zoo3's settings, 1,024 members", 1024, (), 100_000, 8.0, 14.8),
     "1": Contest("PPO CartPole-v1, rl-zoo3's settings, 1 member", 1, (), 100_000, 0.04, 0.097),
-    "128": Contest("PPO CartPole-v1, rl-zoo3's settings, 128 members", 128, (), 60_000, 4.0, 6.8),
+    "128": Contest("PPO CartPole-v1, rl-zoo3's settings, 128 members", 128, (), 100_000, 4.0, 6.8),
     "8192-envs": Contest("PPO CartPole-v1, 1 member, 8,192 envs x 32 steps, 4 epochs x 4 minibatches", 1, WIDE, 400 * 262_144, 25.0, 38.7),
     "trial": Contest("2 arms x 256 seeds", 512),
-    "1024-tf32": Contest("PPO CartPole-v1, 1,024 members, gradients in TF32 (as JAX by default)", 1024, ("run.precision=tf32",), 30_000, 8.0, 14.8),  # noqa: E501
+    "1024-tf32": Contest("PPO CartPole-v1, 1,024 members, gradients in TF32 (as JAX by default)", 1024, ("run.precision=tf32",), 100_000, 8.0, 14.8),  # noqa: E501
     "8192-envs-tf32": Contest(
         "PPO CartPole-v1, 1 member, 8,192 envs, gradients in TF32", 1, (*WIDE, "run.precision=tf32"), 400 * 262_144, 25.0, 38.7
     ),
@@ -84,10 +84,11 @@ def warm(contest: Contest) -> None:
 
 def measure(contest: Contest, steps: int) -> dict[str, Any]:
     """One contest's line."""
+    import numpy as np
     import torch
 
     from rlclinic.runs.record import Run
-    from rlclinic.training import trainer
+    from rlclinic.training import rows, trainer
 
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
@@ -106,6 +107,7 @@ def measure(contest: Contest, steps: int) -> dict[str, Any]:
         "bar": contest.bar, "stretch": contest.stretch, "engine": engine, "rows": len(clock), "whole_seconds": whole,
         "evaluation_seconds": float(metrics["time/eval"][-1]), "checkpoint_seconds": float(ended - clock[-1]),
         "memory_gib": torch.cuda.max_memory_allocated() / 2**30,
+        "host_seconds": {phase: float(np.nansum(metrics[f"time/{phase}"])) for phase in rows.PHASES},
     }  # fmt: skip
 
 

@@ -7,13 +7,15 @@ can be many iterations ahead.
 """
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from rlclinic.training import engine
+from rlclinic.training import engine, graphs
+from rlclinic.training.captured_looks import Looks
 from rlclinic.training.engine import Compiled
 from rlclinic.training.envs.native.engine import At
 from rlclinic.training.loops.on_policy import Learner, Plan, Position, Scene, Turn
@@ -33,6 +35,7 @@ class Captured(Compiled):
         self._graph: Any = None
         self._program: Any = None
         """What the graph was made for; other unset numbers need another graph."""
+        self.looks = Looks()
 
     def turn(self, scene: Scene) -> Turn:
         """One iteration of every member. What is returned lies in the graph's own memory until the next one, but for the readings."""
@@ -62,16 +65,8 @@ class Captured(Compiled):
         self._alive = torch.ones(seed.shape[0], 1, dtype=torch.bool, device=seed.device)
         self._graph = None
         if seed.is_cuda:
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                for _ in range(WARM_UPS):
-                    self._run(plan, env, seed, static)
-            torch.cuda.current_stream().wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self._run(plan, env, seed, static)
-            self._graph = graph
+            run = partial(self._run, plan, env, seed, static)
+            self._graph, _ = graphs.captured(run, lambda: [run() for _ in range(WARM_UPS)])
             self._alive.fill_(True)
         env.go(before)
 

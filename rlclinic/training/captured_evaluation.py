@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from rlclinic.training import graphs
 from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths.normalize import Moments
@@ -58,7 +59,7 @@ class Program:
     def play(self, learner: Any, seed: Tensor, wanted: Tensor, longest: int) -> Played:
         """One episode in each copy with this learner's policies."""
         if self._graph is None and seed.is_cuda:
-            self._graph = self._captured()
+            self._graph, _ = graphs.captured(lambda: self._steps(STEPS), lambda: self._steps(1))
         self._begin(learner, seed, wanted)
         for first in range(0, longest, STEPS):
             if not bool(self._alive.any()):
@@ -101,17 +102,6 @@ class Program:
         self._obs.copy_(obs)
         self._stand(at, mask)
         self._time += count
-
-    def _captured(self) -> Any:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self._steps(1)  # libraries take the memory they work in
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._steps(STEPS)
-        return graph
 
 
 def _tensors(plan: Any, learner: Any) -> list[Tensor]:

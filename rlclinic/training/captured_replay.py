@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from rlclinic.training import engine, replay_units, units
+from rlclinic.training import engine, graphs, replay_units, units
 from rlclinic.training.algos import dqn
 from rlclinic.training.data import replay as replays
 from rlclinic.training.data.replay import Replay
@@ -108,15 +108,7 @@ class CapturedReplay:
         """The graph of a program that edits its tensors: they are put back after the warm-up."""
         edited = [*_of(self._learner), *_tensors(self._at), self._obs, memory.table]
         kept = [tensor.clone() for tensor in edited]
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UPS):
-                program()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            taken = program()
+        graph, taken = graphs.captured(program, lambda: [program() for _ in range(WARM_UPS)])
         torch._foreach_copy_(edited, kept)
         return graph, taken
 

@@ -104,6 +104,12 @@ def _one_by_one(seen: Seen, look: Callable[[Seen, int], dict[str, Tensor]]) -> d
     return {name: torch.cat([each.get(name, blank) for each in found]) for name in names}
 
 
+def look(plan: Plan, env: Any, seen: Seen, hp: SimpleNamespace, *, costly: bool) -> dict[str, Tensor]:
+    """All sentinels of a row."""
+    found = every_row(plan, seen, env)
+    return found | now_and_then(plan, seen, hp) | target_errors(seen, hp) if costly else found
+
+
 @torch.no_grad()
 def every_row(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
     """The free ones: statistics of tensors that are there anyway, no pass through a network. Also the explained variance."""

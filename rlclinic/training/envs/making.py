@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError, nearest
+from rlclinic.training.envs import modules
 
 if TYPE_CHECKING:
     from rlclinic.config import EnvConfig
@@ -114,10 +114,13 @@ def spec_for(config: EnvConfig) -> EnvSpec:
 
 
 def spec_of(env_id: str) -> EnvSpec:
-    """The registered spec of an id or "module:Id"; NotFound offers the nearest id."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        _import(module, env_id)
+    """The spec of an id, of "module:Id", or of a class or function, "module:Name" or "file.py:Name"; NotFound offers the nearest."""
+    home, _, name = env_id.rpartition(":")
+    if home:
+        module = modules.imported(home, env_id)
+        if callable(getattr(module, name, None)):
+            # By its name: a worker process imports it again.
+            return EnvSpec(name, entry_point=f"{module.__name__}:{name}")
     elif name.startswith("ALE/") and importlib.util.find_spec("ale_py"):
         importlib.import_module("ale_py")
     try:
@@ -126,6 +129,11 @@ def spec_of(env_id: str) -> EnvSpec:
             warnings.simplefilter("ignore", DeprecationWarning)
             return gym.spec(name)
     except gym_error.Error as reason:
+        if home:
+            raise NotFound(
+                f"{env_id}: there is no class or function {name} in {home}, and it registers no such id.\n"
+                f"  There is no environment to make.\n  Try: {modules.offered(module, name)}"
+            ) from None
         raise _unknown(name, str(reason)) from None
 
 
@@ -167,7 +175,7 @@ def _unheard_model_warnings(spec: EnvSpec) -> Iterator[None]:
 
 def _wrapped(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     module, _, name = wrapper_id.rpartition(":")
-    home = _import(module, wrapper_id) if module else gym.wrappers
+    home = modules.imported(module, wrapper_id) if module else gym.wrappers
     wrapper = getattr(home, name, None)
     if wrapper is None:
         offered = nearest(name, [entry for entry in dir(home) if entry[0].isupper()])
@@ -182,20 +190,6 @@ def _wrapped(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, Any]) ->
             f"env.wrappers: {wrapper_id}({_arguments(kwargs)}) raised {type(reason).__name__}: {_first_line(reason)}\n"
             "  The environment was not made.\n"
             f"  Try: {name}{inspect.signature(wrapper)}"
-        ) from reason
-
-
-def _import(module: str, wanted: str) -> Any:
-    if "" not in sys.path:
-        # A user's module beside the config must be found by a console command too, which lacks the working directory.
-        sys.path.append("")
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as reason:
-        raise NotFound(
-            f"{wanted}: the module {module} cannot be imported ({reason}).\n"
-            "  The environment is registered when that module is imported, so there is nothing to train on.\n"
-            f"  Try: from the folder that holds {module.split('.')[0]}, or pip install it"
         ) from reason
 
 

@@ -1,12 +1,14 @@
 """One iteration of a cohort that learns on-policy, with everything around the arithmetic: clocks, failures, sentinels, normalizers."""
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from rlclinic.training import cohort as cohorts
 from rlclinic.training import failures, sentinels
+from rlclinic.training.captured import Captured
 from rlclinic.training.drafts import Left
 from rlclinic.training.engine import Engine
 from rlclinic.training.loops import on_policy
@@ -44,7 +46,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     clock["learn"] += learned - started
     found = {}
     if row_due:
-        found = look(session, Seen(turn.before, after, rollout, turn.whole, turn.raw, readings, turn.closing, elapsed), costly)
+        found = look(session, Seen(turn.before, after, rollout, turn.whole, turn.raw, readings, turn.closing, elapsed), hp, costly)
     clock["sentinels"] += time.perf_counter() - learned
 
     cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
@@ -61,12 +63,8 @@ def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
     return readings[name].gather(0, steps).squeeze(0)
 
 
-def look(session: "Session", seen: Seen, costly: bool) -> dict[str, Tensor]:
+def look(session: "Session", seen: Seen, hp: SimpleNamespace, costly: bool) -> dict[str, Tensor]:
     """The sentinels of this row."""
     cohort = session.cohort
-    found = sentinels.every_row(cohort.plan, seen, cohort.env)
-    if costly:
-        hp = cohorts.hyperparameters(cohort.members, cohort.env_steps, cohort.plan.policy, cohort.device)
-        found |= sentinels.now_and_then(cohort.plan, seen, hp)
-        found |= sentinels.target_errors(seen, hp)
-    return found
+    looking = cohort.engine.looks if isinstance(cohort.engine, Captured) else sentinels.look
+    return looking(cohort.plan, cohort.env, seen, hp, costly=costly)

@@ -11,6 +11,7 @@ from gymnasium.wrappers import ClipReward, OrderEnforcing, PassiveEnvChecker, Ti
 
 from rlclinic.config import EnvConfig
 from rlclinic.errors import ConfigError, NotFound, UsageError
+from rlclinic.training import envs
 from rlclinic.training.envs import making
 from tests.training.envs import toys
 
@@ -70,6 +71,40 @@ def test_a_module_before_the_id_is_imported_first(tmp_path: Path, monkeypatch: p
     assert env.unwrapped.length == 3
     assert making.time_limit(env) == 17
     gym.registry.pop("Room-v0")
+
+
+@pytest.mark.parametrize("target", ["my_halls:Hall", "halls/my_halls.py:Hall", "my_halls:hall"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_class_or_function_of_a_module_or_file_needs_no_registration(
+    target: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "halls").mkdir()
+    (tmp_path / "halls/my_halls.py").write_text(
+        "from tests.training.envs import toys\n\n\nclass Hall(toys.Walk):\n    pass\n\n\ndef hall(**kwargs):\n    return Hall(**kwargs)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "halls")
+    monkeypatch.delitem(sys.modules, "my_halls", raising=False)
+    config = EnvConfig(id=target, kwargs={"length": 3}, max_episode_steps=17, n_envs=2, workers=workers)
+    env = making.single(config)
+    assert type(env.unwrapped).__name__ == "Hall"
+    assert env.unwrapped.length == 3  # type: ignore[attr-defined]
+    assert making.time_limit(env) == 17
+    assert type(making.single(config).unwrapped) is type(env.unwrapped), "the file is run once"
+    batch = envs.make(config, [0], 2)
+    assert batch.reset().shape[:2] == (1, 2)
+    batch.close()
+
+
+def test_a_name_that_a_module_does_not_have_offers_its_environments() -> None:
+    with pytest.raises(NotFound, match=r"(?s)no class or function Wolk in tests.training.envs.toys.*Try: Walk"):
+        making.single(EnvConfig(id="tests.training.envs.toys:Wolk"))
+
+
+def test_a_file_that_fails_to_import_is_told_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "halls_broken.py").write_text("raise OSError('no map')\n")
+    with pytest.raises(ConfigError, match=r"(?s)halls_broken.py raised OSError: no map.*Try: python "):
+        making.single(EnvConfig(id=f"{tmp_path}/halls_broken.py:Hall"))
 
 
 def test_a_module_that_is_not_there_is_named() -> None:
