@@ -233,7 +233,7 @@ def plan_for(config: Config, env: Any) -> Any:
     return Plan(
         algo=ALGORITHMS[algo.name],
         config=algo,
-        env=config.env,
+        env=fitting.settings_for(config, env),
         policy=policy,
         optimizer=rule,
         n_epochs=getattr(algo, "n_epochs", 1),

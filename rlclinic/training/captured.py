@@ -46,7 +46,7 @@ class Captured(Compiled):
         if self._program != program:
             self._prepare(plan, env, seed, given, engine.static(hp))
             self._program = program
-        torch._foreach_copy_(list(self._in.values()), list(given.values()))
+        graphs.fill(self._in.values(), given.values())
         self._iteration.fill_(iteration)
         if self._graph is not None:
             self._graph.replay()

@@ -78,11 +78,9 @@ class CapturedReplay:
         if not self._in:
             self._in = {name: tensor.clone() for name, tensor in given.items()}
             self._learner, self._at, self._obs = off_policy.own_copy(learner), _copied(env.here()), position.obs.clone()
-        torch._foreach_copy_(list(self._in.values()), [given[name] for name in self._in])
-        _put(self._learner, learner)
-        for old, new in zip(_tensors(self._at), _tensors(env.here()), strict=True):
-            old.copy_(new)
-        self._obs.copy_(position.obs)
+        graphs.fill(self._in.values(), (given[name] for name in self._in))
+        graphs.fill([*_tensors(self._at), self._obs], [*_tensors(env.here()), position.obs])
+        graphs.fill(_of(self._learner), _of(learner))
         numbers = replay_units.numbers_of(hp, self._in)
         key = (learner.updates % _period(plan), tuple(sorted(name for name in self._in)), hp.learns_temperature)
         start = replace(self._learner, updates=learner.updates % _period(plan))
@@ -127,7 +125,7 @@ class CapturedReplay:
             if "share" in given:
                 off_policy.follow(learner, algo.TARGETS, given["share"][turn], active)
             learner = self._learn(plan, learner, memory, hp, turn, readings)
-        _put(self._learner, learner)
+        graphs.fill(_of(self._learner), _of(learner))
         for old, new in zip(_tensors(self._at), _tensors(at), strict=True):
             old.copy_(new)
         self._obs.copy_(obs)
@@ -228,10 +226,3 @@ def _copied(at: At) -> At:
 def _of(learner: Learner) -> list[Tensor]:
     states = [tensor for state in learner.optimizers.values() for tensor in state]
     return [*learner.nets.values(), *learner.targets.values(), *states]
-
-
-def _put(static: Learner, learner: Learner) -> None:
-    """The learner's tensors into the graph's own, unless they are those."""
-    pairs = [(old, new) for old, new in zip(_of(static), _of(learner), strict=True) if old is not new]
-    if pairs:
-        torch._foreach_copy_([old for old, _ in pairs], [new for _, new in pairs])

@@ -55,7 +55,7 @@ class Draft:
             return tensor.to("cpu", non_blocking=True)
 
         names = list(self.readings[0])
-        table = torch.stack([torch.cat([each[name] for each in self.readings]) for name in names])
+        table = torch.cat([torch.stack([each[name] for name in names]) for each in self.readings], 1)  # [K, U, M]
         self.readings = [dict(zip(names, fetched(table).unbind(0), strict=True))]
         self.sentinels = fetched(self.sentinels)
         self.left = Left(fetched(left.alive), Ended(*(fetched(each) for each in left.ended)))

@@ -1,9 +1,10 @@
 """A program of operations on a GPU as one CUDA graph: what a host would ask for in hundreds of calls, asked for in one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 Result = TypeVar("Result")
 
@@ -23,3 +24,16 @@ def captured(program: Callable[[], Result], warm_up: Callable[[], object]) -> tu
     with torch.cuda.graph(graph):
         result = program()
     return graph, result
+
+
+def fill(own: Iterable[Tensor], given: Iterable[Tensor]) -> None:
+    """Copy values to where a graph reads them. Tensors of one kind are copied by one operation; those that lie there already, not."""
+    kinds: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+    for to, value in zip(own, given, strict=True):
+        if to.data_ptr() != value.data_ptr():
+            plain = to.is_contiguous() and value.is_contiguous()
+            into, out_of = kinds.setdefault(value.dtype if plain and to.dtype == value.dtype else (id(to),), ([], []))
+            into.append(to)
+            out_of.append(value)
+    for into, out_of in kinds.values():
+        torch._foreach_copy_(into, out_of)

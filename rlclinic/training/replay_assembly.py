@@ -13,7 +13,7 @@ from rlclinic.training.data import replay as replays
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.loops.off_policy import AVERAGE, Learner, Plan
 from rlclinic.training.maths import normalize
-from rlclinic.training.nets import q_nets
+from rlclinic.training.nets import fitting, q_nets
 from rlclinic.training.nets.layout import Layout
 
 MOST_OF_MEMORY: Final = 0.8
@@ -48,7 +48,7 @@ def plan_for(config: Config, env: Any) -> Plan:
     return Plan(
         algo=module,
         config=algo,
-        env=config.env,
+        env=fitting.settings_for(config, env),
         action=env.action,
         nets=made,
         optimizers=optimizers,

@@ -139,15 +139,20 @@ def test_workers_step_image_environments_to_the_same_bytes(tmp_path: Path) -> No
     ("changes", "message"),
     [
         ({"net": {"images": "nature"}}, r"at least 36 x 36; these are 12 x 12.*--set net.images=impala"),
-        ({"env": {"normalize_obs": True}}, r"normalize_obs is on.*gives images.*--set env.normalize_obs=false"),
         ({"net": {"critic_hidden": [8]}}, r"critic_hidden=\[8\].*share one trunk.*--set net.critic_hidden=none"),
         ({"env": {"kwargs": {"size": 12, "cell": 2, "layout": "dict"}, "frame_stack": 2}}, r"1 numbers beside it.*--set env.frame_stack=1"),
     ],
-    ids=["too small", "normalized", "two trunks", "stacked numbers"],
+    ids=["too small", "two trunks", "stacked numbers"],
 )
 def test_what_images_cannot_have_is_said_before_training(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"(?s){message}"):
         workshop([config(**changes)], factory=Bright)
+
+
+def test_images_are_never_normalized_so_general_settings_fit_them_too(tmp_path: Path) -> None:
+    plain = train(tmp_path / "plain", [config()], factory=Bright)[0]
+    normalized = train(tmp_path / "normalized", [config({"normalize_obs": True})], factory=Bright)[0]
+    assert saved(plain)["policy.safetensors"] == saved(normalized)["policy.safetensors"]
 
 
 def test_images_train_with_the_eager_engine_and_nothing_else(tmp_path: Path) -> None:

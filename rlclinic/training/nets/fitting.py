@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from rlclinic.config import Config
+from rlclinic.config import Config, EnvConfig
 from rlclinic.errors import ConfigError
 from rlclinic.training.maths import distributions
 from rlclinic.training.nets import mlp
@@ -22,13 +22,15 @@ def policy_for(config: Config, env: Any) -> mlp.ActorCritic:
     return mlp.build(config.net, math.prod(env.obs_shape), distributions.of(env.action), env.picture)
 
 
+def settings_for(config: Config, env: Any) -> EnvConfig:
+    """The environment's settings as they hold for what it gives: images stay as they are, whatever normalize_obs says.
+
+    A mean and a deviation for every pixel would undo what makes convolutions work: the same meaning everywhere.
+    """
+    return config.env if env.picture is None else config.env.model_copy(update={"normalize_obs": False})
+
+
 def _check_images(config: Config, env: Any) -> None:
-    if config.env.normalize_obs:
-        raise ConfigError(
-            f"env.normalize_obs is on, and {config.env.id} gives images.\n"
-            "  A mean and a deviation for every pixel would undo what makes convolutions work: the same meaning everywhere.\n"
-            "  The network divides bytes by 255 by itself. Try: --set env.normalize_obs=false"
-        )
     if config.net.critic_hidden is not None:
         raise ConfigError(
             f"net.critic_hidden={list(config.net.critic_hidden)}, and {config.env.id} gives images.\n"
