@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import provenance
 from benchmarks.sb3_hopper import DEFAULT_OUT as BASELINE
 from benchmarks.sb3_hopper import ENV_ID, ENV_STEPS, SEEDS
-from benchmarks.sb3_off_policy_steps import EVAL_EPISODES, save
+from benchmarks.sb3_runs import EVAL_EPISODES, save
 from rlclinic import stats
 from rlclinic.runs.store import Store
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from benchmarks import provenance
 from benchmarks.sb3_off_policy_steps import DEFAULT_OUT as BASELINE
-from benchmarks.sb3_off_policy_steps import EVAL_EPISODES, SETTINGS
+from benchmarks.sb3_off_policy_steps import SETTINGS
+from benchmarks.sb3_runs import EVAL_EPISODES
 from benchmarks.steps_to_threshold import first_at_threshold
 from rlclinic import stats
 from rlclinic.runs.store import Store
@@ -53,7 +54,7 @@ def baseline(task: str) -> list[int | None]:
     if len(runs) < SEEDS:
         raise SystemExit(
             f"{BASELINE.name} has {len(runs)} of {SEEDS} seeds of {task}.\n"
-            f"  Try: python benchmarks/sb3_off_policy_steps.py --tasks {task}, with an interpreter that has stable-baselines3"
+            f"  Try: python -m benchmarks.sb3_off_policy_steps --tasks {task}, with an interpreter that has stable-baselines3"
         )
     return [run["steps_to_threshold"] for run in sorted(runs, key=lambda run: run["seed"])]
 

@@ -8,11 +8,10 @@ Run it in an interpreter that has stable-baselines3 and gymnasium[mujoco]; it im
 
 import argparse
 import time
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks import sb3_off_policy_steps as steps
+from benchmarks import sb3_runs
 
 ENV_ID = "Hopper-v5"
 ENV_STEPS = 50_000
@@ -34,7 +33,7 @@ def train(job: tuple[int, int, str]) -> dict[str, Any]:
     start = time.monotonic()
     model = SAC("MlpPolicy", make_vec_env(ENV_ID, 1, seed=1000 * seed), seed=seed, device=device, **SETTINGS)
     model.learn(env_steps)
-    run = {"seed": seed, "env_steps": env_steps, "return": round(steps.evaluate(model, gymnasium.make(ENV_ID)), 2)}
+    run = {"seed": seed, "env_steps": env_steps, "return": round(sb3_runs.evaluate(model, model.get_env(), gymnasium.make(ENV_ID)), 2)}
     print(run, f"{time.monotonic() - start:.0f} s", flush=True)
     return run
 
@@ -47,13 +46,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=ENV_STEPS)
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
-    record = steps.load(args.out) | {"protocol": __doc__, "settings": SETTINGS, "device": args.device}
+    record = sb3_runs.load(args.out) | {"protocol": __doc__, "settings": SETTINGS, "device": args.device}
     have = {(run["seed"], run["env_steps"]) for run in record["runs"]}
     jobs = [(seed, args.steps, args.device) for seed in args.seeds if (seed, args.steps) not in have]
-    with get_context("spawn").Pool(args.procs, maxtasksperchild=1) as pool:
-        for run in pool.imap_unordered(train, jobs):
-            record["runs"].append(run)
-            steps.save(record, args.out)
+    sb3_runs.collect(train, jobs, args.procs, record, args.out)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,15 @@ there within the zoo's budget is censored (null). Training stops at the threshol
 Env steps do not depend on a machine's speed, so this is computed once; but processors differ in the last bits, so a single seed's
 curve may come out differently elsewhere. It is saved after every run, and goes on where it stopped.
 
-Run it in an interpreter that has stable-baselines3 and gymnasium[box2d]; it imports nothing of rlclinic.
+Run it (`python -m benchmarks.sb3_off_policy_steps`) in an interpreter that has stable-baselines3 and gymnasium[box2d]; it imports nothing
+of rlclinic.
 """
 
-import argparse
-import json
-import time
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-Curve = list[tuple[int, float]]
+from benchmarks import sb3_runs
 
-EVAL_EPISODES = 20
-FIRST_EVAL_SEED = 10_000
 DEFAULT_OUT = Path(__file__).parent / "baselines" / "sb3-off-policy-steps-to-threshold.json"
 
 # rl-zoo3's tuned settings. `noise`: standard deviation of Gaussian action noise; `net`: hidden layers; `policy`: other policy_kwargs.
@@ -74,84 +69,17 @@ def make_model(task: str, env: Any, seed: int) -> Any:
     return algorithm("MlpPolicy", env, seed=seed, device="cpu", policy_kwargs=policy or None, **hp)
 
 
-def evaluate(model: Any, test_env: Any) -> float:
-    """Mean return of greedy episodes that start from the same states every time."""
-    total = 0.0
-    for episode in range(EVAL_EPISODES):
-        obs, _ = test_env.reset(seed=FIRST_EVAL_SEED + episode)
-        over = False
-        while not over:
-            action, _ = model.predict(obs, deterministic=True)
-            obs, reward, terminated, truncated, _ = test_env.step(action)
-            total += float(reward)
-            over = terminated or truncated
-    return total / EVAL_EPISODES
-
-
-def train(job: tuple[str, int]) -> tuple[str, int, int | None, Curve]:
-    """Train one seed until its first evaluation at the threshold or the end of the budget."""
-    import gymnasium
+def train(job: tuple[str, int]) -> sb3_runs.Run:
+    """One seed of a task."""
     import torch
-    from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
 
     task, seed = job
     torch.set_num_threads(1)
-    settings, curve, env_id = SETTINGS[task], [], task.rpartition(":")[0]
-    venv, test_env = make_vec_env(env_id, 1, seed=1000 * seed), gymnasium.make(env_id)
-
-    class StopAtThreshold(BaseCallback):
-        due = settings["every"]
-
-        def _on_step(self) -> bool:
-            if self.num_timesteps < self.due:
-                return True
-            self.due += settings["every"]
-            curve.append((self.num_timesteps, round(evaluate(self.model, test_env), 2)))
-            return bool(curve[-1][1] < settings["threshold"])
-
-    start = time.monotonic()
-    make_model(task, venv, seed).learn(settings["budget"], callback=StopAtThreshold())
-    reached = curve[-1][0] if curve and curve[-1][1] >= settings["threshold"] else None
-    print(task, seed, reached, curve[-1], f"{time.monotonic() - start:.0f} s", flush=True)
-    return task, seed, reached, curve
-
-
-def load(out: Path) -> dict[str, Any]:
-    """What earlier calls left in `out`, or an empty record with its provenance."""
-    if out.exists():
-        record: dict[str, Any] = json.loads(out.read_text())
-        return record
-    import gymnasium
-    import stable_baselines3
-    import torch
-
-    versions = {module.__name__: module.__version__ for module in (stable_baselines3, gymnasium, torch)}
-    return {"versions": versions, "protocol": __doc__, "settings": SETTINGS, "runs": []}
-
-
-def save(record: dict[str, Any], out: Path) -> None:
-    """Replace `out` in one step, so that a killed run never leaves half a file."""
-    temporary = out.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record))
-    temporary.replace(out)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", nargs="?", type=Path, default=DEFAULT_OUT, help="the JSON file to fill")
-    parser.add_argument("--tasks", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--seeds", nargs=2, type=int, default=[100, 105], metavar=("FIRST", "PAST_LAST"))
-    parser.add_argument("--procs", type=int, default=1)
-    args = parser.parse_args()
-    record = load(args.out)
-    have = {(run["task"], run["seed"]) for run in record["runs"]}
-    jobs = [(task, seed) for task in args.tasks for seed in range(*args.seeds) if (task, seed) not in have]
-    with get_context("spawn").Pool(args.procs, maxtasksperchild=1) as pool:
-        for task, seed, reached, curve in pool.imap_unordered(train, jobs):
-            record["runs"].append({"task": task, "seed": seed, "steps_to_threshold": reached, "curve": curve})
-            save(record, args.out)
+    env_id = task.rpartition(":")[0]
+    model = make_model(task, make_vec_env(env_id, 1, seed=1000 * seed), seed)
+    return {"task": task, "seed": seed, **sb3_runs.to_threshold(model, env_id, SETTINGS[task])}
 
 
 if __name__ == "__main__":
-    main()
+    sb3_runs.seeds_to_threshold(__doc__, train, "task", SETTINGS, DEFAULT_OUT, (100, 105), 1)

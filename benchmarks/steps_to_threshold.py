@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import provenance
+from benchmarks.sb3_runs import EVAL_EPISODES
 from benchmarks.sb3_steps_to_threshold import DEFAULT_OUT as BASELINE
-from benchmarks.sb3_steps_to_threshold import EVAL_EPISODES, SETTINGS
+from benchmarks.sb3_steps_to_threshold import SETTINGS
 from rlclinic import stats
 from rlclinic.config import files
 from rlclinic.runs.store import Store
@@ -69,7 +70,7 @@ def baseline(env_id: str) -> list[int | None]:
     if len(runs) < SEEDS:
         raise SystemExit(
             f"{BASELINE.name} has {len(runs)} of {SEEDS} seeds of {env_id}.\n"
-            f"  Try: python benchmarks/sb3_steps_to_threshold.py --envs {env_id}, with an interpreter that has stable-baselines3"
+            f"  Try: python -m benchmarks.sb3_steps_to_threshold --envs {env_id}, with an interpreter that has stable-baselines3"
         )
     return [run["steps_to_threshold"] for run in sorted(runs, key=lambda run: run["seed"])]
 
