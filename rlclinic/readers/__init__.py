@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 
 from rlclinic.errors import NotFound, RlclinicError, UsageError
-from rlclinic.readers import beside, console, gymnasium_solver, lines, own, plain, sb3, scattered, tensorboard, zoo
+from rlclinic.readers import beside, console, gymnasium_solver, lines, own, plain, sb3, scattered, tensorboard, thresholds, zoo
 from rlclinic.readers import options as given
 from rlclinic.readers.guesses import Mapping
 from rlclinic.readers.options import Options
@@ -76,7 +76,7 @@ def read(
     except (OSError, RecursionError, MemoryError) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else "nested or large beyond reason"
         raise UsageError(f"{path} cannot be read: {what}.\n  Nothing can be said about it.\n  Give another folder or file") from error
-    return [options.complete(beside.complete(history)) for history in _unique(found)]
+    return [thresholds.complete(options.complete(beside.complete(history))) for history in _unique(found)]
 
 
 def _read_path(path: Path, options: Options) -> list[History]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.readers import hyperparameters, zoo
+from rlclinic.readers import assembling, hyperparameters, lines, rllib, zoo
 from rlclinic.readers.hyperparameters import Settings
 from rlclinic.runs.history import History, real, text, whole
 
@@ -34,6 +34,9 @@ _WORDS: Final = {
     "steps_per_epoch": "algo.n_steps",
     "replay_size": "algo.buffer_size",
     "polyak": "algo.polyak",
+    **dict.fromkeys(("training_num", "train_num"), "env.n_envs"),
+    "eps_train": "algo.exploration_initial_eps",
+    "eps_train_final": "algo.exploration_final_eps",
 }
 _ALGORITHMS: Final = ("algo", "algorithm", "algo_name", "alg", "agent", "type", "exp_name")
 
@@ -43,6 +46,7 @@ def complete(history: History) -> History:
     if history.path is None or history.source in ("rlclinic", "gymnasium-solver"):
         return history
     folder = history.path if history.path.is_dir() else history.path.parent
+    history = _ended(history, folder / rllib.ERROR) if history.source == "rllib" else history
     for path in _found(folder):
         notes: list[str] = []
         settings = translated(read(path, notes))
@@ -71,15 +75,23 @@ def _filled(history: History, known: Settings, note: str) -> History:
     )
 
 
+def _ended(history: History, path: Path) -> History:
+    """A history with the error that a trial ended with."""
+    failed = assembling.failure(lines.head(path).decode("utf-8", errors="replace")) if path.is_file() else None
+    return replace(history, state=failed[0], reason=failed[1]) if failed is not None else history
+
+
 def _found(folder: Path) -> Iterator[Path]:
     for place in _PLACES:
-        yield from (path for name in FILES if (path := folder / place / name).is_file())
+        yield from (path for name in (*FILES, rllib.FILE) if (path := folder / place / name).is_file())
 
 
 def read(path: Path, notes: list[str]) -> dict[str, Any]:
     """The mapping in a file of settings; {} if there is none."""
     if path.suffix != ".json":
         return zoo.read_yaml(path, notes)
+    if path.name == rllib.FILE:
+        return rllib.config_of(path)
     try:
         if path.stat().st_size > zoo.MAX_DATA_BYTES:
             return {}
@@ -91,19 +103,34 @@ def read(path: Path, notes: list[str]) -> dict[str, Any]:
 
 def translated(raw: Mapping[str, Any]) -> Settings:
     """Settings by our names, whatever section they stood in; W&B's `{value: …}` is opened."""
+    if rllib.is_config(raw):
+        return rllib.settings(raw)
     flat = dict(_flat(raw))
     found = hyperparameters.usual(flat)
     for key, value in flat.items():
         ours = _WORDS.get(key)
         if ours and ours not in found and _fits(ours, value):
             found[ours] = hyperparameters.number(value) if isinstance(value, str) and ours != "env.id" else value
+    if (scaled := found.get("algo.normalize_advantage")) in (0, 1):
+        found["algo.normalize_advantage"] = "batch" if scaled else "off"
     if (polyak := real(found.pop("algo.polyak", None))) is not None:
         found.setdefault("algo.tau", 1.0 - polyak)
-    epochs, each = whole(flat.get("epochs")), whole(flat.get("steps_per_epoch"))
-    if epochs and each:
-        found.setdefault("run.max_env_steps", epochs * each)
+    for epochs, each in (("epochs", "steps_per_epoch"), ("epoch", "step_per_epoch")):
+        if (count := whole(flat.get(epochs))) and (size := whole(flat.get(each))):
+            found.setdefault("run.max_env_steps", count * size)
+    if rollout := whole(flat.get("step_per_collect")):
+        _tianshou(found, flat, rollout)
     named = next((algo for key in _ALGORITHMS if (algo := hyperparameters.algorithm(flat.get(key, ""))) is not None), None)
     return found | ({"algo.name": named} if named else {})
+
+
+def _tianshou(found: Settings, flat: Mapping[str, Any], rollout: int) -> None:
+    """Tianshou's sizes: what is collected before an update counts all envs, and the target is renewed by gradient steps."""
+    envs, often = whole(found.get("env.n_envs")) or 1, real(flat.get("update_per_step"))
+    if "repeat_per_collect" in flat:
+        found.setdefault("algo.n_steps", max(rollout // max(envs, 1), 1))
+    if often and often > 0 and (apart := whole(flat.get("target_update_freq"))):
+        found.setdefault("algo.target_update_interval", round(apart / often))
 
 
 def _fits(ours: str, value: Any) -> bool:

@@ -1,6 +1,7 @@
 """Other frameworks' hyperparameters by our dotted names. Only what is written there: no defaults, neither theirs nor ours."""
 
 import ast
+import json
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -252,7 +253,7 @@ def _call(text: str) -> Any:
 
 
 def _literal(node: ast.expr) -> Any:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("dict", "Namespace") and not node.args:
         return {keyword.arg: _literal(keyword.value) for keyword in node.keywords if keyword.arg}
     if isinstance(node, ast.Dict):
         return {_literal(key): _literal(value) for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)}
@@ -317,6 +318,17 @@ def markdown_table(text: str) -> dict[str, Any]:
         if len(cells) >= 2 and not set(cells[0].strip()) <= {"-", ":"} and cells[0].strip() != "param":
             found[cells[0].strip()] = value_of("|".join(cells[1:]))
     return found
+
+
+def written(text: str) -> dict[str, Any]:
+    """Settings as scripts put them into a log: a table, JSON, or what Python prints for a dict or a Namespace; {} if it is none."""
+    found = markdown_table(text) if text.lstrip().startswith("|") else _call(text)
+    if found is None:
+        try:
+            found = json.loads(text[:_MAX_TEXT])
+        except (ValueError, RecursionError):
+            found = None
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
 
 
 def schedule_from_side_keys(raw: Mapping[str, Any], name: str) -> Any:

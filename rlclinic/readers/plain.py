@@ -109,7 +109,7 @@ def read_blocks(blocks: Iterator[Block], count: Count, options: Options, *, path
     signed = [] if framework else _sign_entropy(series)
     return History(
         id=name,
-        source=framework.source if framework and framework.source in ("sb3", "cleanrl") else "csv",
+        source=framework.source if framework and framework.source in ("sb3", "cleanrl", "rllib") else "csv",
         path=path,
         algo=algo,
         env_steps=recording.env_steps if axis in ("", "lengths") else None,

@@ -15,6 +15,9 @@ Column = NDArray[np.float64]
 LIMIT: Final = 16_384
 WINDOW: Final = 100
 """Episodes in a running mean, as in the metric dictionary."""
+SHARE: Final = 10
+FEWEST: Final = 20
+"""A run of few episodes would be judged by its beginning if a mean went back over 100 of them: it takes the last tenth, 20 at least."""
 _BLOCK: Final = 4_096
 
 
@@ -53,7 +56,7 @@ class Points:
 
 @dataclass
 class Episodes:
-    """Returns (or lengths) of single episodes, made into what a row would say about the last 100 of them."""
+    """Returns (or lengths) of single episodes, made into what a row would say about the last of them: 100 where there are 1,000."""
 
     mean: Points = field(default_factory=Points)
     std: Points = field(default_factory=Points)
@@ -70,9 +73,11 @@ class Episodes:
 
     def _add(self, order: Column, steps: Column, values: Column) -> None:
         known = np.concatenate([self._window, values])
-        windows = np.lib.stride_tricks.sliding_window_view(known, WINDOW)
         best = np.maximum.accumulate(np.concatenate([[self._top], values]))[1:]
         first = self.count.seen + 1
+        width = np.clip(np.arange(first, first + len(values)) // SHARE, FEWEST, WINDOW)
+        recent = np.arange(WINDOW) >= WINDOW - width[:, None]
+        windows = np.where(recent, np.lib.stride_tricks.sliding_window_view(known, WINDOW), np.nan)
         with np.errstate(all="ignore"):
             self.mean.add(order, steps, np.nanmean(windows, axis=1))
             self.std.add(order, steps, np.nanstd(windows, axis=1))

@@ -1,7 +1,8 @@
 """One log on its way to a History: raw tags in, canonical series out."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 from rlclinic.readers.points import Axis, Column, Episodes, Points, restarts
 from rlclinic.readers.tags import EPISODE_SERIES, Tag, matching
 from rlclinic.runs.history import Series, make_series, whole
+
+_EPISODE_MEANS: Final = ("train/roll/", "val/roll/")
+_LEARNING: Final = ("train/loss/", "train/metrics/grad_norm")
 
 Mask = NDArray[np.bool_]
 
@@ -131,7 +135,20 @@ class Recording:
             for name in matching(tag, self._points.keys() | self._episodes.keys() | self._broken.keys()):
                 for canonical, made in self._convert(tag, name, settings, rounded):
                     found.setdefault(canonical, made)
-        return found
+        return self._without_gaps(found)
+
+    def _without_gaps(self, found: dict[str, Series]) -> dict[str, Series]:
+        """A mean over episodes is NaN in rows in which none ended. It is a broken number only where learning broke, too, or for good."""
+        learning = [series for name, series in found.items() if name.startswith(_LEARNING)]
+        if any(len(series.broken) for series in learning):
+            return found
+        gapped = [name for name, series in found.items() if name.startswith(_EPISODE_MEANS) and len(series.broken)]
+        return found | {name: self._without_gap(found[name], bool(learning)) for name in gapped}
+
+    def _without_gap(self, series: Series, learns: bool) -> Series:
+        steps, values = self.axis.place(*self._broken[series.name].columns)
+        goes_on = learns or (steps * self.step_factor < (series.steps[-1] if len(series) else -np.inf))
+        return replace(series, broken=np.sort(steps[np.isinf(values) | np.logical_not(goes_on)] * self.step_factor))
 
     def _convert(self, tag: Tag, name: str, settings: Mapping[str, Any], rounded: bool) -> Iterable[tuple[str, Series]]:
         factor = tag.scale(settings)
@@ -142,6 +159,8 @@ class Recording:
             stores = {canonical: getattr(self._episodes[name], part) for part, canonical in parts.items()}
         else:
             stores = {tag.canonical: self._points.get(name, Points())}
+        if tag.computed and not any(points.columns[2].any() for points in stores.values()):
+            return
         lost, nothing = self.axis.place(*self._broken[name].columns) if name in self._broken else (np.empty(0), np.empty(0))
         for canonical, points in stores.items():
             steps, values = self.axis.place(*points.columns)

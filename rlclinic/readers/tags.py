@@ -4,7 +4,8 @@ A line of a table is `canonical name | tag | more`, where more is any of
 
     x -1                multiply: SB3 logs minus the entropy, CleanRL half the squared error
     / algo.ent_coef     divide by this setting; the tag is left out if the setting is not known
-    episodes            a value per episode: made into a running mean over 100 of them
+    episodes            a value per episode: made into a running mean over the last tenth of them, 20 to 100
+    unless 0            0 in every row says that it was not computed: left out
     only ppo,trpo       other algorithms use the same tag for something else
     anything else       how it is estimated, where that differs from the metric dictionary
 
@@ -31,6 +32,8 @@ class Tag:
     estimator: str = ""
     episodic: bool = False
     algos: frozenset[str] = frozenset()
+    computed: bool = False
+    """0 throughout is no measurement."""
 
     def scale(self, settings: Mapping[str, Any]) -> float | None:
         """What to multiply logged values with; None where that needs a setting that is not known."""
@@ -91,8 +94,8 @@ def _line(line: str) -> Tag:
             values["divide_by"] = cell[2:]
         elif cell.startswith("only "):
             values["algos"] = frozenset(cell[5:].split(","))
-        elif cell == "episodes":
-            values["episodic"] = True
+        elif cell in ("episodes", "unless 0"):
+            values["episodic" if cell == "episodes" else "computed"] = True
         else:
             values["estimator"] = cell
     return Tag(canonical, name, **values)
@@ -202,11 +205,13 @@ PUFFERLIB: Final = Framework("PufferLib", "tensorboard", parse("""
     time/fps | SPS
 """))  # fmt: skip
 
-RLLIB: Final = Framework("RLlib", "tensorboard", parse("""
+RLLIB: Final = Framework("RLlib", "rllib", parse("""
     train/roll/ep_rew_mean | env_runners/episode_return_mean
     train/roll/ep_rew_mean | episode_reward_mean
     train/roll/ep_len_mean | env_runners/episode_len_mean
     train/roll/ep_len_mean | episode_len_mean
+    total_episodes | env_runners/num_episodes_lifetime
+    total_episodes | episodes_total
     val/roll/ep_rew_mean | evaluation/env_runners/episode_return_mean
     val/roll/ep_rew_mean | evaluation/episode_reward_mean
     train/loss/policy | learners/default_policy/policy_loss
@@ -220,8 +225,8 @@ RLLIB: Final = Framework("RLlib", "tensorboard", parse("""
     train/loss/alpha | learners/default_policy/alpha_loss
     train/metrics/entropy | learners/default_policy/entropy
     train/metrics/entropy | info/learner/*/learner_stats/entropy
-    train/metrics/kl_divergence | learners/default_policy/mean_kl_loss | exact
-    train/metrics/kl_divergence | info/learner/*/learner_stats/kl | exact
+    train/metrics/kl_divergence | learners/default_policy/mean_kl_loss | exact | unless 0
+    train/metrics/kl_divergence | info/learner/*/learner_stats/kl | exact | unless 0
     train/metrics/explained_variance | learners/default_policy/vf_explained_var
     train/metrics/explained_variance | info/learner/*/learner_stats/vf_explained_var
     train/metrics/grad_norm/all | learners/default_policy/gradients_*_global_norm

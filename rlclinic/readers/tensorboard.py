@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, guesses, hyperparameters, tags, testimony, tfevents
+from rlclinic.errors import RlclinicError, UsageError
+from rlclinic.readers import assembling, beside, guesses, hyperparameters, plain, rllib, tags, testimony, tfevents
 from rlclinic.readers.options import Options
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.tags import Framework, Tag
@@ -21,6 +21,10 @@ MAX_DEPTH: Final = 6
 MAX_FOLDERS: Final = 2_000
 _FLUSH: Final = 8_192
 _CLEANRL_NAME: Final = re.compile(r"(?P<env>.+)__(?P<exp>[^/]+?)__(?P<seed>\d+)__(?P<time>\d+)")
+_COUNTERS: Final = ("num_env_steps_sampled_lifetime", "timesteps_total")
+"""What RLlib counts in a series of its own while iterations stand on the axis."""
+_TEXTS: Final = ("hyperparameters", "args", "config", "hparams", "params", "arguments", "cfg", "settings")
+"""What scripts call the text with their settings."""
 _CUT: Final = ("ray/tune/",)
 
 
@@ -43,11 +47,21 @@ def read(path: Path, options: Options) -> list[History]:
     """A history for every folder that has event files of its own."""
     if path.is_file():
         return [read_run(path.parent, [path], options)]
-    found = [read_run(folder, files, options, required=False) for folder, files in folders(path).items()]
+    found = [_trial(folder, options) or read_run(folder, files, options, required=False) for folder, files in folders(path).items()]
     kept = [history for history in found if history.series]
     if not kept and found:
         raise _unknown(path, found)
     return kept
+
+
+def _trial(folder: Path, options: Options) -> History | None:
+    """A trial of Ray Tune by its rows, which have all that its events have, and env steps; None if there are none."""
+    if not (folder / rllib.FILE).is_file():
+        return None
+    try:
+        return plain.read(folder / rllib.FILE, options)[0]
+    except RlclinicError:
+        return None
 
 
 def folders(path: Path) -> dict[Path, list[Path]]:
@@ -111,7 +125,8 @@ def read_run(folder: Path, files: list[Path], options: Options, *, required: boo
     settings, notes = settings_of(events, folder, framework)
     if (folder / testimony.FILE).is_file():
         settings |= testimony.read(folder / testimony.FILE, notes).settings
-    algo = hyperparameters.agreed(assembling.algorithm(settings.get("algo.name"), folder.name), names)
+    above = (folder.name, *(parent.name for parent in list(folder.parents)[:2]))
+    algo = hyperparameters.agreed(assembling.algorithm(settings.get("algo.name"), *above), names)
     table = framework.table(algo) if framework else _guessed(names)
     _set_axis(events.recording, framework, settings, options, notes)
     series = events.recording.series(options.table(table), settings)
@@ -136,8 +151,8 @@ def _guessed(names: list[str]) -> list[Tag]:
 
 def settings_of(events: Events, folder: Path, framework: Framework | None) -> tuple[dict[str, Any], list[str]]:
     """Hyperparameters from the text or the plugin that holds them, and from CleanRL's folder name."""
-    table = hyperparameters.markdown_table(events.texts.get("hyperparameters", ""))
-    settings, notes = hyperparameters.cleanrl(table), []
+    table = next((found for name in _TEXTS if (found := hyperparameters.written(events.texts.get(name, "")))), {})
+    settings, notes = {**beside.translated(table), **hyperparameters.cleanrl(table)}, []
     if events.hyperparameters:
         settings = {**hyperparameters.usual(events.hyperparameters), **settings}
         notes.append("settings from TensorBoard's hyperparameters")
@@ -158,8 +173,12 @@ def _set_axis(recording: Recording, framework: Framework | None, settings: Mappi
     axis = framework.axis if framework else "env_steps"
     needed = {"env_steps": (), "vec_steps": ("env.n_envs",), "iterations": ("env.n_envs", "algo.n_steps")}[axis]
     sizes = [real(settings.get(name)) for name in needed]
+    counted = [recording.raw(name) for name in _COUNTERS if name in recording.names]
     if options.mapping.step_factor != 1.0:
         recording.step_factor = options.mapping.step_factor
+    elif counted and len(counted[0][0]) and counted[0][0][-1] > 0 and counted[0][1][-1] != counted[0][0][-1]:
+        recording.step_factor = float(counted[0][1][-1] / counted[0][0][-1])
+        notes.append(f"iterations on the axis: {recording.step_factor:,.4g} env steps each, as the log counts them")
     elif all(sizes):
         recording.step_factor = float(np.prod([size for size in sizes if size is not None]))
     elif framework is not None:

@@ -23,7 +23,7 @@ from rlclinic.runs.record import Run
 
 Column = NDArray[np.float64]
 
-SOURCES: Final = ("rlclinic", "sb3", "cleanrl", "gymnasium-solver", "tensorboard", "csv", "console")
+SOURCES: Final = ("rlclinic", "sb3", "cleanrl", "gymnasium-solver", "rllib", "tensorboard", "csv", "console")
 STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
 LOG_TAIL_LINES: Final = 200
 _STATES: Final = {"queued": "running", "crashed": "failed"}
@@ -135,7 +135,7 @@ def of_run(run: Run) -> History:
         threshold=real(spec.get("threshold")),
         max_env_steps=whole(limits.get("max_env_steps")) or whole(status.max_env_steps),
         env_steps=_env_steps(status.env_steps, found),
-        settings=dotted(record.settings(about)) | _action_box(about),
+        settings=dotted(record.settings(about)) | _spaces(about),
         series=_series(found, source),
         state=str(source.get("state") or _STATES.get(status.state, status.state)),
         reason=status.reason,
@@ -145,11 +145,13 @@ def of_run(run: Run) -> History:
     )
 
 
-def _action_box(about: Mapping[str, Any]) -> dict[str, float]:
-    """The widest bounds of continuous actions, where training has recorded them."""
-    action = _section(_section(about, "engine"), "action")
-    low, high = real(action.get("low")), real(action.get("high"))
-    return {} if low is None or high is None else {"about.action_low": low, "about.action_high": high}
+def _spaces(about: Mapping[str, Any]) -> dict[str, float]:
+    """What training has recorded of the spaces: the widest bounds of continuous actions, and how many observed numbers are yes or no."""
+    engine = _section(about, "engine")
+    action = _section(engine, "action")
+    low, high, flags = real(action.get("low")), real(action.get("high")), real(engine.get("obs_flags"))
+    bounds = {} if low is None or high is None else {"about.action_low": low, "about.action_high": high}
+    return bounds | ({} if flags is None else {"about.obs_flags": flags})
 
 
 def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +172,8 @@ def tail(log: str) -> str:
 
 def _record(run: Run, notes: list[str]) -> dict[str, Any]:
     try:
-        return run.record
+        # Read again: training adds to it what it found out about the environment, after the run was opened.
+        return Run(run.path).record
     except RlclinicError:
         if not (run.path / record.CONFIG).exists():
             raise

@@ -128,7 +128,7 @@ def _plot(result: "DiagnosisReport") -> list[str]:
     found, marked = result.diagnosis, result.marked
     curve = panels.curve(found, [SeedCurve(seed=place, steps=[], values=[]) for place in range(found.facts.runs)])
     bounds = None if marked is None else (marked.start, marked.end)
-    return plot.curve_lines(curve, height=5, marked=bounds, note=f"{plot.MARKED} evidence")
+    return plot.curve_lines(curve, console.chart_width(), height=5, marked=bounds, note=f"{plot.MARKED} evidence")
 
 
 def _calm(found: "Diagnosis") -> str:
@@ -208,7 +208,7 @@ def _recommendation(each: "Recommendation", source: str) -> Iterator[Line]:
         risk = f"          risk  {each.risk}" if each.risk else ""
         yield Line(f"      {'expect':<10}{each.expected}{risk}", 16)
     if each.foreign:
-        yield Line(f"      {f'in {source}':<10}{each.foreign}", 16)
+        yield Line(f"      {f'in {source}':<9} {each.foreign}", 16)
 
 
 def _watches(result: "DiagnosisReport") -> Iterator[Line]:

@@ -122,6 +122,9 @@ def longer_steps(chart: Chart) -> Dose | None:
     rate, size = chart.real("algo.learning_rate") or chart.rate, chart.step_size
     if not rate:
         return None
+    if chart.algo == "q_learning":
+        usual = {"start": 0.5, "end": 0.05, "schedule": "linear"}
+        return Dose({"algo.learning_rate": usual}, f"a table learns at 0.1 to 1, falling; not at {rate:g}") if rate < 0.1 else None
     if chart.algo in OFF_POLICY:
         suited = _replay_rate(chart, rate)
         return suited if suited is not None and suited.changes["algo.learning_rate"]["start"] > 1.4 * rate else None
@@ -141,7 +144,7 @@ def longer_steps(chart: Chart) -> Dose | None:
 def longer_still(chart: Chart) -> Dose | None:
     """Three times that again, should it not be enough; a third of it with a replay, where the first dose is a high one."""
     first = longer_steps(chart)
-    if first is None:
+    if first is None or chart.algo == "q_learning":
         return None
     if chart.algo in OFF_POLICY:
         new = rounded(first.changes["algo.learning_rate"]["start"] / 3)

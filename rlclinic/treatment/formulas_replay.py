@@ -90,12 +90,17 @@ def explore_longer(chart: Chart) -> Dose | None:
     if chart.algo in ACTORS:
         return _more_noise(chart)
     share = chart.real("algo.exploration_fraction")
-    if chart.algo not in Q_LEARNERS or share is None:
+    if chart.algo not in (*Q_LEARNERS, "q_learning") or share is None:
         return None
-    changes = {"algo.exploration_fraction": 0.2 if share < 0.1 else min(2 * share, 0.5)}
-    if (chart.real("algo.exploration_initial_eps") or 0.0) < 0.5:
+    longer = 0.2 if share < 0.1 else max(min(2 * share, 0.5), share)
+    changes = {"algo.exploration_fraction": longer} if longer > share else {}
+    first = chart.real("algo.exploration_initial_eps")
+    if first is None or first < 0.5:
         changes["algo.exploration_initial_eps"] = 1.0
-    return Dose(changes, f"epsilon falls over {changes['algo.exploration_fraction']:.0%} of the run in place of {share:.1%}")
+    if not changes:
+        return None
+    why = f"epsilon falls over {longer:.0%} of the run" + (f" in place of {share:.1%}" if longer > share else ", and from 1")
+    return Dose(changes, why)
 
 
 def _more_noise(chart: Chart) -> Dose | None:

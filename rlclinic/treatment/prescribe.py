@@ -26,6 +26,8 @@ UNKNOWN: Final = 0.3
 """Where something else is likelier, what is tried without a cause must be at least this likely."""
 CALM: Final = frozenset({"healthy", "no-reference"})
 """Answers after which nothing needs a cure; what is prescribed makes it faster."""
+STOPPED: Final = "BUD102"
+"""The rule that says that a run was stopped before its budget was used."""
 SILENT: Final = frozenset({"too-early", "no-return"})
 _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
 """How often the first, the second, ... cure of a right cause is taken to help, before any trial was recorded."""
@@ -78,6 +80,8 @@ def prescribe(
 
 def _candidates(diagnosis: Diagnosis, chart: Chart) -> Iterator[Candidate]:
     for place, cause in enumerate(diagnosis.causes):
+        if cause.id == "unknown" and chart.setting("algo.name") is None and all(case.history.algo is None for case in chart.cases):
+            continue  # nothing is known of what is wrong, nor of whose settings these would be
         least = UNKNOWN if cause.id == "unknown" else LIKELY
         if cause.id in SILENT or (place > 0 and (cause.probability < least or cause.consequence_of is not None)):
             continue
@@ -88,6 +92,10 @@ def _of_cause(cause: Cause, chart: Chart) -> Iterator[Candidate]:
     """The table's doses first, as they are computed over all runs; then what the rules say of other settings; then advice."""
     id = "healthy" if cause.id in CALM else cause.id
     row = cures.table().get(id)
+    if cause.rules[:1] == (STOPPED,):
+        # Nothing is known to be wrong with its settings: it was stopped before it had used its budget.
+        yield from (Candidate(cause, {}, each.text, "", 0, cause.probability) for each in cause.remedies if each.setting is None)
+        return
     given = [(dict(dose.changes), dose.text, dose.risk) for dose in cures.doses(id, chart)]
     dosed = {setting for changes, _, _ in given for setting in changes}
     # A cause without cures lies in the code or in the environment: no setting mends that.
@@ -253,6 +261,8 @@ def _prescription(
 
 def _advice(each: Candidate) -> str:
     """Why something is said and not set."""
+    if each.cause.rules[:1] == (STOPPED,):
+        return "it was stopped before its budget was used: nothing is known to be wrong with its settings"
     where = "the cure lies in the code or in the environment, so no trial can try it"
     row = cures.table().get(each.cause.id)
     return f"should no setting help: then {where}" if row is not None and row.do else f"{each.cause.title}: {where}"
@@ -321,8 +331,8 @@ def stand_in(histories: Sequence[History]) -> Config | None:
 def _usual_there(run: History) -> dict[str, Any]:
     """What a run has most likely had where its log is silent: its framework's defaults, and what its counts of steps lead back to."""
     found = dict(DEFAULTS.get((run.source, run.algo or ""), {}))
-    if "algo.learning_starts" in found:
-        found["algo.learning_starts"] = round(off_policy.learning_starts(Case(run))) or found["algo.learning_starts"]
+    if run.algo in off_policy.OFF_POLICY and (starts := round(off_policy.learning_starts(Case(run)))):
+        found["algo.learning_starts"] = starts
     alpha = run.series.get(off_policy.ALPHA)
     if alpha is not None and len(alpha) > 2 and alpha.values.min() == alpha.values.max():  # learned ones move
         found["algo.ent_coef"] = float(alpha.values[0])

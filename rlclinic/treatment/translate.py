@@ -1,15 +1,15 @@
-"""A prescription in the words of the framework that a run came from: SB3's arguments, CleanRL's flags, gymnasium-solver's keys."""
+"""A prescription in the words of the framework that a run came from: SB3's arguments, CleanRL's flags, RLlib's calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rlclinic.config import Config
-from rlclinic.treatment import translate_replay
+from rlclinic.treatment import translate_replay, translate_rllib
 from rlclinic.treatment.prescription import changed, flow
 from rlclinic.treatment.translate_replay import python as _python
 
-FRAMEWORKS: Final = ("sb3", "cleanrl", "gymnasium-solver")
+FRAMEWORKS: Final = ("sb3", "cleanrl", "gymnasium-solver", "rllib")
 _SAME_IN_SB3: Final = frozenset({
     "n_steps", "n_epochs", "gamma", "gae_lambda", "learning_rate", "clip_range", "clip_range_vf", "target_kl", "ent_coef", "vf_coef",
     "max_grad_norm",
@@ -43,7 +43,7 @@ def spell(changes: Mapping[str, Any], framework: str, config: Config | None) -> 
 
     `config` is what they are applied to: a minibatch given as a fraction, or as a number of them, depends on the rollout.
     """
-    writer = {"sb3": _sb3, "cleanrl": _cleanrl, "gymnasium-solver": _gymnasium_solver}.get(framework)
+    writer = {"sb3": _sb3, "cleanrl": _cleanrl, "gymnasium-solver": _gymnasium_solver, "rllib": translate_rllib.spell}.get(framework)
     after = changed(config, changes) if config is not None else None
     return writer(changes, after) if writer is not None and changes else None
 

@@ -175,9 +175,9 @@ def test_columns_of_a_table_can_be_mapped() -> None:
     ("line", "last", "steps"),
     [
         ("Episode {i}\tAverage Score: {r:.2f}\n", 60.0, None),
-        ("Episode {i}  Reward: {r:.2f}  Epsilon: 0.500\n", 35.5, None),
+        ("Episode {i}  Reward: {r:.2f}  Epsilon: 0.500\n", 50.5, None),
         ("[{i:04d}/1000] ep {i} | steps {s} | avg return (100): {r:.2f} | loss=0.3000\n", 60.0, 5_000),
-        ("Episode {i}/500, total reward = {r:.2f}\n", 35.5, None),
+        ("Episode {i}/500, total reward = {r:.2f}\n", 50.5, None),
         ("2024-05-01 12:00:00,123 INFO trainer: iter {i} timesteps: {s} mean_reward: {r:.3f} kl: 0.01\n", 60.0, 5_000),
         ("Episode: {i}, Average reward over last 100 episodes: {r:.2f}\n", 60.0, None),
         ("Step: {s}, Reward: {r}\n", 60.0, 5_000),

@@ -201,3 +201,22 @@ def test_side_keys_become_a_schedule() -> None:
     raw = {"clip_range": 0.2, "clip_range_schedule": "cosine", "clip_range_schedule_end_value": 0.05, "clip_range_schedule_warmup": 0.1}
     assert hp.schedule_from_side_keys(raw, "clip_range") == {"schedule": "cosine", "start": 0.2, "end": 0.05, "warmup": 0.1}
     assert hp.schedule_from_side_keys({"clip_range": 0.2}, "clip_range") == 0.2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Namespace(task='CartPole-v1', lr=0.001, hidden_sizes=[64, 64], dual_clip=None)",
+        "{'task': 'CartPole-v1', 'lr': 0.001}",
+        '{"task": "CartPole-v1", "lr": 0.001, "deep": true}',
+        "|param|value|\n|-|-|\n|task|CartPole-v1|\n|lr|0.001|",
+    ],
+)
+def test_settings_that_a_script_wrote_as_text_are_read(text: str) -> None:
+    found = hp.written(text)
+    assert (found["task"], found["lr"]) == ("CartPole-v1", 0.001)
+
+
+@pytest.mark.parametrize("text", ["", "hello", "[1, 2]", "Namespace(", "dict(1)", "__import__('os').system('x')", "Namespace(f())", "3"])
+def test_a_text_that_holds_no_settings_says_nothing(text: str) -> None:
+    assert hp.written(text) == {}

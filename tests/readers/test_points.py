@@ -29,15 +29,15 @@ def test_many_points_are_thinned_evenly_however_they_arrive(block: int) -> None:
     assert np.array_equal(order, values)
 
 
-def test_episodes_become_a_running_mean_over_the_last_hundred() -> None:
-    returns = np.random.default_rng(0).normal(size=350)
+def test_episodes_become_a_running_mean_over_the_last_tenth_and_at_most_a_hundred() -> None:
+    returns, total = np.random.default_rng(0).normal(size=1_350), 1_350
     episodes = Episodes()
-    for begin in range(0, 350, 60):
+    for begin in range(0, total, 60):
         part = slice(begin, begin + 60)
-        episodes.add(np.arange(350.0)[part], np.arange(350.0)[part], returns[part])
+        episodes.add(np.arange(float(total))[part], np.arange(float(total))[part], returns[part])
     mean, std, best, count = (store.columns[2] for store in (episodes.mean, episodes.std, episodes.best, episodes.count))
-    for place in (0, 5, 99, 100, 349):
-        window = returns[max(0, place - 99) : place + 1]
+    for place, width in ((0, 1), (5, 6), (99, 20), (300, 30), (998, 99), (999, 100), (1_349, 100)):
+        window = returns[place - width + 1 : place + 1]
         assert mean[place] == pytest.approx(window.mean())
         assert std[place] == pytest.approx(window.std())
         assert best[place] == returns[: place + 1].max()

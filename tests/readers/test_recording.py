@@ -29,9 +29,35 @@ def test_of_two_tags_for_one_metric_the_first_in_the_table_counts() -> None:
 def test_blank_cells_are_not_logged_and_nan_is_broken() -> None:
     recording = Recording()
     values = np.array([[1.0], [np.nan], [np.nan], [4.0]])
-    recording.rows(["ret"], np.array([1.0, 2.0, 3.0, 4.0]), values, np.array([[False], [True], [False], [False]]))
-    found = recording.series([RETURN], {})["train/roll/ep_rew_mean"]
+    recording.rows(["vf"], np.array([1.0, 2.0, 3.0, 4.0]), values, np.array([[False], [True], [False], [False]]))
+    found = recording.series([Tag("train/loss/value", "vf")], {})["train/loss/value"]
     assert (found.steps.tolist(), found.broken.tolist()) == ([1.0, 4.0], [3.0])
+
+
+@pytest.mark.parametrize(
+    ("returns", "losses", "broken"),
+    [
+        ([np.nan, 1.0, np.nan, 4.0], None, []),
+        ([np.nan, 1.0, 2.0, np.nan], None, [4.0]),
+        ([np.nan, 1.0, 2.0, np.nan], [1.0, 1.0, 1.0, 1.0], []),
+        ([np.nan, 1.0, 2.0, np.nan], [1.0, 1.0, np.nan, np.nan], [1.0, 4.0]),
+        ([1.0, np.inf, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0], [2.0]),
+    ],
+)
+def test_a_mean_of_no_episodes_is_a_gap_and_no_broken_number(returns: list[float], losses: list[float] | None, broken: list[float]) -> None:
+    recording, columns = Recording(), [returns] if losses is None else [returns, losses]
+    values = np.array(columns).T
+    recording.rows(["ret", "vf"][: len(columns)], np.array([1.0, 2.0, 3.0, 4.0]), values, np.zeros_like(values, dtype=bool))
+    found = recording.series([RETURN, Tag("train/loss/value", "vf")], {})
+    assert found["train/roll/ep_rew_mean"].broken.tolist() == broken
+
+
+def test_zeros_throughout_are_no_measurement_where_a_framework_writes_them_for_what_it_does_not_compute() -> None:
+    recording, table = Recording(), [Tag("train/metrics/kl_divergence", "kl", computed=True)]
+    recording.rows(["kl"], np.array([1.0, 2.0]), np.zeros((2, 1)), np.zeros((2, 1), dtype=bool))
+    assert recording.series(table, {}) == {}
+    recording.rows(["kl"], np.array([3.0]), np.full((1, 1), 0.01), np.zeros((1, 1), dtype=bool))
+    assert recording.series(table, {})["train/metrics/kl_divergence"].values.tolist() == [0.0, 0.0, 0.01]
 
 
 def test_a_column_that_is_nan_from_the_start_is_still_a_series() -> None:

@@ -8,6 +8,7 @@ import pytest
 from rlclinic.errors import UsageError
 from rlclinic.readers import options, tensorboard
 from rlclinic.readers.options import Options
+from rlclinic.readers.recording import Recording
 from rlclinic.runs.history import History
 
 WriteEvents = Callable[..., Path]
@@ -109,3 +110,29 @@ def test_too_many_tags_are_cut_off_with_a_note(write_events: WriteEvents, monkey
     monkeypatch.setattr(tensorboard, "MAX_TAGS", 3)
     found = one(write_events([(1, {"rollout/ep_rew_mean": 1.0, **{f"tag{number}": 0.0 for number in range(9)}})]))
     assert any("first 3 tags" in note for note in found.notes)
+
+
+def test_the_arguments_of_a_tianshou_script_are_read_from_its_text() -> None:
+    text = (
+        "Namespace(task='CartPole-v1', seed=4, lr=0.001, gamma=0.9, epoch=8, step_per_epoch=2500, step_per_collect=500, "
+        "repeat_per_collect=8, batch_size=128, training_num=5, eps_clip=0.2, norm_adv=1)"
+    )
+    settings, _ = tensorboard.settings_of(tensorboard.Events(Recording(), {"args": text}), Path("1"), None)
+    assert settings == {
+        "env.id": "CartPole-v1",
+        "env.n_envs": 5,
+        "seed": 4,
+        "algo.learning_rate": 0.001,
+        "algo.gamma": 0.9,
+        "algo.n_steps": 100,
+        "algo.n_epochs": 8,
+        "algo.batch_size": 128,
+        "algo.clip_range": 0.2,
+        "algo.normalize_advantage": "batch",
+        "run.max_env_steps": 20_000,
+    }
+
+
+def test_the_folders_above_a_run_may_name_its_algorithm(tmp_path: Path, write_events: WriteEvents) -> None:
+    tags = {"training/returns_stat/mean": 1.0, "training/lens_stat/mean": 2.0, "test/returns_stat/mean": 3.0}
+    assert one(write_events([(100, tags), (200, tags)], "log/CartPole-v1/dqn/0")).algo == "dqn"

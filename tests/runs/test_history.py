@@ -61,8 +61,8 @@ def test_the_bounds_of_actions_are_known_where_training_has_recorded_them(run: R
     path = run.path / "config.json"
     action = {"kind": "box", "sizes": [6], "low": -1.0, "high": 2.0}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"engine": {"kind": "eager", "action": action}}))
-    found = of_run(Run(run.path)).settings
-    assert (found["about.action_low"], found["about.action_high"]) == (-1.0, 2.0)
+    found = of_run(run).settings
+    assert (found["about.action_low"], found["about.action_high"]) == (-1.0, 2.0), "although the run was opened before"
 
 
 def test_a_run_that_has_not_begun_has_no_series(store: Store, make_config: Callable[..., Config]) -> None:

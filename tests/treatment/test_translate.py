@@ -162,3 +162,27 @@ def test_every_setting_has_words_in_every_framework():
 def test_a_framework_without_words_gets_none():
     assert spell({"algo.gamma": 0.9}, "console", config()) is None
     assert spell({}, "sb3", config()) is None
+
+
+def test_rllib_is_told_in_calls_on_its_config():
+    assert spell({"algo.gamma": 0.99, "algo.clip_range": 0.2}, "rllib", config()) == "config.training(gamma=0.99, clip_param=0.2)"
+    steps = config().run.max_env_steps
+    assert spell({"algo.learning_rate": FALLING}, "rllib", config()) == f"config.training(lr=[[0, 0.001], [{steps}, 0]])"
+    # 8 envs x 64 steps.
+    text = spell({"algo.n_steps": 64, "algo.batch_size": 128}, "rllib", config())
+    assert text == "config.training(train_batch_size_per_learner=512, minibatch_size=128)"
+    text = spell({"env.n_envs": 16, "run.max_env_steps": 9_000, "net.hidden": [32], "env.max_episode_steps": 50}, "rllib", config())
+    assert text == (
+        "config.env_runners(num_envs_per_env_runner=16); config.rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32])); "
+        'stop={"num_env_steps_sampled_lifetime": 9000}; # where the environment is made: env = gymnasium.make(..., max_episode_steps=50)'
+    )
+    assert "# RLlib has no argument for target_kl: 0.01" in spell({"algo.target_kl": 0.01}, "rllib", config())
+
+
+def test_rllibs_learners_with_a_replay_have_words_of_their_own():
+    dqn = files.load("CartPole-v1:dqn").config
+    changes = {"algo.exploration_fraction": 0.5, "algo.buffer_size": 9_000, "algo.learning_starts": 100}
+    text = spell(changes, "rllib", dqn)
+    assert f"epsilon=[[0, 1], [{round(0.5 * dqn.run.max_env_steps)}, " in text
+    assert '{..., "capacity": 9000}' in text
+    assert "num_steps_sampled_before_learning_starts=100" in text

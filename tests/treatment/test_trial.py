@@ -295,6 +295,15 @@ def test_the_newest_group_that_is_no_trial_is_treated(tmp_path, monkeypatch):
     assert again in report["report.md"]
 
 
+def test_where_nobody_reaches_the_threshold_the_same_is_asked_of_the_return_in_words_to_type(tmp_path, monkeypatch):
+    gid = sick_group(tmp_path)
+    pretend(monkeypatch, lambda config: None)
+    request = operation.TrialRequest(changes=["learning_rate=1e-3"], runs_dir=tmp_path)
+    result = operation.run_trial(operation.plan_trial(request), tmp_path, jobs=2)
+    assert result.trial.verdict == "undecided"
+    assert result.next[0] == f"rlclinic trial {gid} --set learning_rate=1e-3 --runs-dir {tmp_path} --outcome return"
+
+
 def test_seeds_of_the_diagnosed_runs_are_refused(tmp_path):
     gid = sick_group(tmp_path)
     with pytest.raises(UsageError, match="--seed0 4"):
