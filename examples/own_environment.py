@@ -34,7 +34,7 @@ class Thermostat(gymnasium.Env[Any, Any]):
         return np.array([self.inside, self.outside], np.float32)
 
 
-# So that a command line can name it too: PYTHONPATH=examples rlclinic train mine.yaml, with env.id own_environment:Thermostat-v0.
+# The command line takes the class as it is: rlclinic train examples/own_environment.py:Thermostat. An id is needed only for gymnasium.make.
 gymnasium.register("Thermostat-v0", entry_point=Thermostat, max_episode_steps=96)
 
 

@@ -1,5 +1,7 @@
 """The Python interface: train in this process, load what was trained, diagnose it, try a cure on fresh seeds."""
 
+import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,8 +126,9 @@ def _config(config: "str | Config | Mapping[str, Any]", env: Any, overrides: lis
             f"  One instance stepped by several copies would mix their episodes.\n"
             f"  Pass the class or a function: rlclinic.train(config, env=lambda: MyEnv())"
         )
-    if isinstance(env, str):
-        overrides = [f"env.id={env}", *overrides]
+    # Under a name that others can import, the run can be played, resumed and tried again without this object.
+    if (named := env if isinstance(env, str) else _importable(env)) is not None:
+        overrides = [f"env.id={named}", *overrides]
     made = (
         files.load(config, overrides).config
         if isinstance(config, str)
@@ -134,3 +137,14 @@ def _config(config: "str | Config | Mapping[str, Any]", env: Any, overrides: lis
     if env is None or isinstance(env, str):
         files.check_environment(made.env.id)
     return made
+
+
+def _importable(env: Any) -> str | None:
+    """`module:Name` of a class or function of its own module that makes one environment; None for lambdas, scripts and vectors."""
+    module, name = getattr(env, "__module__", None), getattr(env, "__qualname__", "")
+    there: Any = getattr(sys.modules.get(module or ""), name, None)
+    if not callable(env) or module == "__main__" or not name.isidentifier() or there != env:
+        return None
+    vector = sys.modules.get("gymnasium.vector")
+    makes_many = vector is not None and isinstance(env, type) and issubclass(env, vector.VectorEnv)
+    return None if makes_many or "num_envs" in inspect.signature(env).parameters else f"{module}:{name}"

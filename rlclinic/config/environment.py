@@ -75,8 +75,9 @@ class EnvConfig(Strict):
     """The environment as the agent meets it: how many copies, which wrappers, which normalization."""
 
     id: str = Field(min_length=1)
-    """A Gymnasium id (`CartPole-v1`), `module:Id-v0` for one that a module registers, `ALE/Pong-v5` for Atari games (stepped and
-    preprocessed by ALE's own vector environment unless wrappers are given), or `probe:1` to `probe:5`."""
+    """A Gymnasium id (`CartPole-v1`), `module:Id-v0` for one that a module registers, `module:MyEnv` or `path/to/file.py:MyEnv` for a
+    class of your own (or a function that makes one), `ALE/Pong-v5` for Atari games (stepped and preprocessed by ALE's own vector
+    environment unless wrappers are given), or `probe:1` to `probe:5`."""
     n_envs: Shape = Field(8, ge=1)
     """Copies stepped side by side. More gives less correlated data and faster steps, but longer between updates
     at the same n_steps. Usual: 4-32."""
@@ -93,7 +94,8 @@ class EnvConfig(Strict):
     time left (arXiv:1712.00378); needs a time limit."""
     normalize_obs: Annotated[bool, Kind.SHAPE] = False
     """Subtract the running mean of the observations and divide by their deviation. On when components differ in
-    scale by more than about 10; off when they are already near [-1, 1] or one-hot."""
+    scale by more than about 10; off when they are already near [-1, 1] or one-hot. Images are left as they are: the network divides
+    bytes by 255."""
     normalize_reward: Annotated[bool, Kind.SHAPE] = False
     """Divide rewards by the deviation of the discounted return. On when returns are far from 1-100: it keeps the value loss
     from swamping the policy's gradient. Reported returns are always the raw ones."""

@@ -72,8 +72,9 @@ class _Source:
 def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) -> Loaded:
     """The config that `ref` names, with `key=value` overrides applied before anything is checked.
 
-    `ref`: `<env>:<variant>`, `<env>` (its `ppo` variant), a path to a YAML file with or without `:<variant>`, or a Gymnasium id
-    without a file (`Foo-v0`, `module:Foo-v0`, `probe:1`, each with `:ppo`, `:a2c` or `:reinforce`), which gets general settings.
+    `ref`: `<env>:<variant>`, `<env>` (its `ppo` variant), a path to a YAML file with or without `:<variant>`, or an environment
+    without a file (`Foo-v0`, `module:Foo-v0`, `module:Class`, `file.py:Class`, `probe:1`, each with an algorithm's name or
+    without: `Foo-v0:a2c`), which gets general settings.
     `search` replaces ./config/environments. Raises NotFound and ConfigError, each with what to type.
     """
     tree, name, notes = _find(ref, search or _USER)
@@ -144,14 +145,14 @@ def _find(ref: str, user: Path) -> tuple[Tree, str, list[str]]:
 
 
 def _split(ref: str, user: Path) -> tuple[str, str | None]:
-    """`<env>[:<variant>]`, where the environment may itself be `module:Id` or `probe:N`."""
+    """`<env>[:<variant>]`, where the environment may itself be `module:Name`, `file.py:Name` or `probe:N`."""
     head, separator, tail = ref.rpartition(":")
     if not separator or head == "probe":
         return ref, None
     if tail in ALGORITHMS or _matching(head, user):
         return head, tail
-    # `module:Foo-v0`: an id, and no variant. `Foo-v0:typo`: a versioned id cannot be a module's name.
-    if re.fullmatch(r".*-v\d+", head) or head.startswith("probe:"):
+    # `module:Foo-v0`: an id, and no variant. `Foo-v0:typo`, `module:Foo:typo`: neither can be a module's name.
+    if re.fullmatch(r".*-v\d+|.+:[^/\\]+", head):
         raise _no_variant(tail, ALGORITHMS, head)
     return ref, None
 
@@ -315,8 +316,10 @@ def _choose(variants: Mapping[str, object], variant: str | None, where: str) -> 
         return variant
     if variant is None and ("ppo" in variants or len(variants) == 1):
         return "ppo" if "ppo" in variants else next(iter(variants))
+    if variant is None and not variants:
+        raise NotFound(f"{where} holds no settings.\n  There would be nothing to run.\n  Try: ppo: {{env: {{id: CartPole-v1}}}}")
     if variant is None:
-        listed = ", or ".join(f"{where}:{name}" for name in variants) or "a file with variants"
+        listed = ", or ".join(f"{where}:{name}" for name in variants)
         raise NotFound(
             f"{where} has {len(variants)} variants, and none is called `ppo`.\n  It cannot be told which one is meant.\n  Try: {listed}"
         )

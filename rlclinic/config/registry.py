@@ -25,8 +25,8 @@ class Registered:
 def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
     """The entry of an environment; raises NotFound, with the nearest names, for one that does not exist.
 
-    `module:Id` is looked at only as far as the module's existence: importing it is for the process that trains. Without gymnasium
-    installed every plain id is taken on trust.
+    `module:Name` and `file.py:Name` are looked at only as far as the module's existence: importing it is for the process that trains.
+    Without gymnasium installed every plain id is taken on trust.
     """
     if env_id in _PROBES:
         return Registered()
@@ -35,11 +35,13 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
     if env_id.startswith("ALE/") and importlib.util.find_spec("ale_py") is not None:
         return Registered()  # Atari's package registers its games when it is imported, which is for the process that trains
     module, separator, _ = env_id.rpartition(":")
+    if (module or env_id).endswith(".py"):
+        return _in_file(env_id, module)
     if separator:
         if PathFinder.find_spec(module.split(".")[0], [str(Path.cwd()), *sys.path]) is None and module not in sys.modules:
             raise NotFound(
                 f"no module `{module}` for the environment {env_id}.\n  There would be nothing to train on.\n"
-                f"  Try: start from the folder that holds {module.split('.')[0]}, or pip install it"
+                f"  Try: start from the folder that holds {module.split('.')[0]}, path/to/file.py:Name, or pip install it"
             )
         return Registered()
     try:
@@ -52,7 +54,17 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
         hint = ", or ".join(offered) if offered else "rlclinic envs, which lists those with settings"
         raise NotFound(
             f"no environment {env_id}: neither a file in config/environments nor Gymnasium has it.\n"
-            f"  There would be nothing to train on.\n  Try: {hint}; module:{env_id} for one that a module registers"
+            f"  There would be nothing to train on.\n  Try: {hint}; module:{env_id} for one that a module has"
         )
     threshold = None if entry.reward_threshold is None else float(entry.reward_threshold)
     return Registered(threshold, entry.max_episode_steps)
+
+
+def _in_file(env_id: str, home: str) -> Registered:
+    if not home:
+        raise NotFound(
+            f"{env_id} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: {env_id}:MyEnv"
+        )
+    if not Path(home).is_file():
+        raise NotFound(f"no file {home} for the environment {env_id}.\n  There would be nothing to train on.\n  Try: path/to/file.py:MyEnv")
+    return Registered()

@@ -331,7 +331,17 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     action = {"kind": space.kind, "sizes": list(space.sizes)}
     if space.low is not None and space.high is not None and np.isfinite([space.low, space.high]).all():
         action |= {"low": float(space.low.min()), "high": float(space.high.max())}
-    return {"engine": {**engine, "obs_shape": list(cohort.env.obs_shape), "action": action}, "versions": versions}
+    observed = {"obs_shape": list(cohort.env.obs_shape), "obs_flags": _flags(cohort)}
+    return {"engine": {**engine, **observed, "action": action}, "versions": versions}
+
+
+def _flags(cohort: Cohort) -> int:
+    """How many components of an observation are yes or no (one-hot states, bits), before anything is normalized."""
+    env = cohort.env
+    if env.picture is not None or env.obs_low is None or env.obs_high is None:
+        return 0
+    seen = cohort.position.obs.flatten(0, 1).cpu().numpy()
+    return int(np.count_nonzero((env.obs_low == 0) & (env.obs_high == 1) & ((seen == 0) | (seen == 1)).all(0)))
 
 
 def group_by_step(runs: Sequence[Run], *, resume: bool) -> tuple[list[list[tuple[Run, Start]]], list[RunError]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlclinic.config import Config
-from rlclinic.errors import UsageError
+from rlclinic.errors import NotFound, UsageError
 from rlclinic.runs.record import Run
 from rlclinic.training import assembly, checkpoint, envs, evaluation, snapshot
 from rlclinic.training.envs import atari, making, native, spaces
@@ -139,4 +139,10 @@ class Policy:
 
 def load(run: Run, which: str = "@best", factory: Callable[..., Any] | None = None) -> Policy:
     """The policy of a run's checkpoint: @best, @last or a step."""
-    return Policy(run.config, run.checkpoint(which).path, factory)
+    path = run.checkpoint(which).path
+    try:
+        return Policy(run.config, path, factory)
+    except NotFound as error:
+        if factory is not None:
+            raise
+        raise NotFound(f"{error}\n  If it was trained on an object of yours, pass that again: run.policy({which!r}, env=MyEnv)") from None

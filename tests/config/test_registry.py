@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rlclinic.config import load
 from rlclinic.config.registry import Registered, look_up
 from rlclinic.errors import NotFound
 
@@ -33,6 +34,27 @@ def test_a_module_must_exist_but_is_not_imported(tmp_path: Path, monkeypatch: py
     assert look_up("my_envs:Foo-v0") == Registered()
     with pytest.raises(NotFound, match="no module `your_envs` for the environment your_envs:Foo-v0"):
         look_up("your_envs:Foo-v0")
+
+
+def test_a_file_must_exist_and_a_name_in_it_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_envs.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.chdir(tmp_path)
+    assert look_up("my_envs.py:Foo") == Registered()
+    assert look_up(f"{tmp_path}/my_envs.py:Foo") == Registered()
+    with pytest.raises(NotFound, match=r"(?s)no file your_envs.py.*Try: path/to/file.py:MyEnv"):
+        look_up("your_envs.py:Foo")
+    with pytest.raises(NotFound, match=r"(?s)may hold several environments.*Try: my_envs.py:MyEnv"):
+        look_up("my_envs.py")
+
+
+def test_a_variant_may_follow_a_class_in_a_file_or_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_envs.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    for ref, algo in (("my_envs.py:Foo", "ppo"), ("my_envs.py:Foo:dqn", "dqn"), ("my_envs:Foo:sac", "sac")):
+        config = load(ref).config
+        assert (config.env.id, config.algo.name) == (":".join(ref.split(":")[:2]), algo)
+    with pytest.raises(NotFound, match=r"(?s)my_envs:Foo has no variant sacc.*Try: my_envs:Foo:sac"):
+        load("my_envs:Foo:sacc")
 
 
 def test_without_gymnasium_an_id_is_taken_on_trust() -> None:

@@ -46,6 +46,7 @@ def test_what_was_decided_at_the_start_is_recorded(tmp_path: Path) -> None:
         "threads": 1,
         "why": "run.engine=eager",
         "obs_shape": [4],
+        "obs_flags": 0,
         "action": {"kind": "discrete", "sizes": [2]},
     }
     assert record["versions"]["torch"] == torch.__version__
@@ -95,3 +96,10 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     with RunWriter(run.path, ["time"]), pytest.raises(RunBusy):
         train_runs([run])
     assert table(run) == []
+
+
+@pytest.mark.parametrize(("env_id", "flags"), [("FrozenLake-v1", 16), ("CartPole-v1", 0), ("Blackjack-v1", 45)])
+def test_the_record_says_how_many_observed_numbers_are_yes_or_no(tmp_path: Path, env_id: str, flags: int) -> None:
+    config = make_config(env={"id": env_id, "n_envs": 2, "normalize_obs": True}, run={"max_env_steps": 64, "eval_episodes": 0})
+    run = train(tmp_path, [config])[0]
+    assert Run(run.path).record["engine"]["obs_flags"] == flags

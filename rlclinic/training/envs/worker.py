@@ -79,7 +79,8 @@ def main(pipe: Connection, plan: Plan) -> None:
 
 class _Crew:
     def __init__(self, plan: Plan) -> None:
-        if plan.spec is not None:
+        # What is named by its module is imported here again: that registers what it has by itself.
+        if plan.spec is not None and ":" not in plan.config.id:
             gym.registry.setdefault(plan.spec.id, plan.spec)
         name = making.name_of(plan.config, plan.factory)
         arrays = views(plan.memory)

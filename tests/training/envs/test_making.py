@@ -80,7 +80,9 @@ def test_a_class_or_function_of_a_module_or_file_needs_no_registration(
 ) -> None:
     (tmp_path / "halls").mkdir()
     (tmp_path / "halls/my_halls.py").write_text(
-        "from tests.training.envs import toys\n\n\nclass Hall(toys.Walk):\n    pass\n\n\ndef hall(**kwargs):\n    return Hall(**kwargs)\n"
+        "import gymnasium\nfrom tests.training.envs import toys\n\n\nclass Hall(toys.Walk):\n    pass\n\n\n"
+        "def hall(**kwargs):\n    return Hall(**kwargs)\n\n\n"
+        "if 'Hall-v0' not in gymnasium.registry:\n    gymnasium.register('Hall-v0', entry_point=Hall)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path / "halls")
