@@ -209,6 +209,12 @@ class Case:
         judged = self.signal(names.EVAL_RETURN)
         return judged if len(judged) >= 3 else self.signal(names.RETURN)
 
+    @property
+    def ended_at(self) -> float:
+        """The return that it ended with, by its last evaluation if it has any; NaN without a return."""
+        judged = self.signal(names.EVAL_RETURN)
+        return float(judged.last if len(judged) else self.returns.last)
+
     @cached_property
     def progress(self) -> Progress | None:
         """None if no return was logged."""
@@ -254,7 +260,9 @@ class Case:
         if self.solved_at is not None and self.threshold is not None:
             # Evaluations of a few episodes scatter: what ends within two deviations of the threshold has not lost it.
             scatter = min(2 * progress.noise, NEAR * (self.threshold - progress.start))
-            if progress.last >= self.threshold - max(0.02 * abs(self.threshold), scatter):
+            # With one or two evaluations the rest is judged by training returns, which lag behind them.
+            ended = self.ended_at if progress.source == "training" else progress.last
+            if ended >= self.threshold - max(0.02 * abs(self.threshold), scatter):
                 return "solved"
             if not (self.unfinished and self.is_early):
                 return "lost"
@@ -286,6 +294,11 @@ class Case:
             return EARLY
         filled = (self.real("algo.learning_starts") or 0.0) / max(self.budget or 1, 1)
         return float(np.clip(max(filled, self.real("algo.exploration_fraction") or 0.0) + EARLY, 2 * EARLY, 3 * EARLY))
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether it failed before it had trained a single step."""
+        return self.history.state == "failed" and not self.trained
 
     @property
     def unfinished(self) -> bool:

@@ -19,6 +19,8 @@ from rlclinic.diagnosis.findings import Cause, GroupFinding, Remedy, Severity
 UNKNOWN: Final = "unknown"
 EXPLAINED: Final = 0.25
 """What a finding that an earlier cause explains still counts for the next one."""
+NEAR: Final = 0.5
+"""Log-odds within which the order in time decides."""
 LEAST: Final = 0.02
 MOST: Final = 5
 
@@ -66,9 +68,10 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
     found = {finding.rule: finding for finding in findings}
     strength = {rule: finding.strength for rule, finding in found.items()}
     scores = {row.id: _score(row, strength) for row in rows.values() if row.key & found.keys()}
-    first = max(scores, key=lambda id: (scores[id], id), default=None)
+    first = _origin(max(scores, key=lambda id: (scores[id], id), default=None), scores, rows, found)
     if first is not None:
         later = {rule: value * (EXPLAINED if _explained(rows[first], rule, found) else 1.0) for rule, value in strength.items()}
+        scores[first] = max(scores.values())
         scores = {id: score if id == first else min(_score(rows[id], later), scores[first]) for id, score in scores.items()}
     chances = _softmax({**scores, UNKNOWN: rows[UNKNOWN].prior})
     ordered = sorted(chances, key=lambda id: (-chances[id], id))
@@ -78,6 +81,24 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
 
 def _score(row: Weights, strength: Mapping[str, float]) -> float:
     return row.prior + sum(weight * strength.get(rule, 0.0) for rule, weight in row.speaks.items())
+
+
+def _origin(
+    likeliest: str | None, scores: Mapping[str, float], rows: Mapping[str, Weights], found: Mapping[str, GroupFinding]
+) -> str | None:
+    """Of causes that are about as likely, the one that brings the other about and began before it."""
+    if likeliest is None:
+        return None
+    keys = rows[likeliest].key & found.keys()
+    near = [id for id, score in scores.items() if id != likeliest and scores[likeliest] - score < NEAR]
+    behind = [id for id in near if all(_precedes(rows[id], rule, found) for rule in keys)]
+    return max(behind, key=lambda id: (scores[id], id), default=likeliest)
+
+
+def _precedes(cause: Weights, rule: str, found: Mapping[str, GroupFinding]) -> bool:
+    """Whether all that a cause rests on began before a finding that it brings about."""
+    began, after = [found[key].onset for key in cause.key & found.keys()], found[rule].onset
+    return rule in cause.explains and after is not None and all(onset is not None and onset < after for onset in began)
 
 
 def _explained(first: Weights, rule: str, found: Mapping[str, GroupFinding]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.diagnosis import causes as ranking
-from rlclinic.diagnosis import exclusions, paste, rule, signals, story
+from rlclinic.diagnosis import exclusions, names, paste, rule, signals, story
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import (
     Cause,
@@ -30,7 +30,10 @@ from rlclinic.runs.history import History
 
 LIKELY = 0.15
 SURE = 0.7
+CLEAR, DOUBT = 0.9, 0.5
 CURVE_POINTS = 64
+ENDINGS = frozenset({"CFG107", "ENV608"})
+"""Rules about what ended a run."""
 NOISY = "EVA803"
 """The rule that says that evaluations are too noisy to judge by."""
 
@@ -83,7 +86,8 @@ def examine(each: Rule, cases: Sequence[Case]) -> Outcome:
     if each.scope == "group":
         found = [_complete(each, finding, finding.run) for finding in each.check(cases)]
         return Outcome(each, found, len(cases), [])
-    applicable = [case for case in cases if each.applies(case)]
+    # What ended a run before its first step is all that can be wrong with it: no setting had a chance to show.
+    applicable = [case for case in cases if each.applies(case) and (each.id in ENDINGS or not case.never_ran)]
     # By place: logs of others may bear the same name.
     lacking = [each.missing(case) for case in applicable]
     judged = [case for case, names in zip(applicable, lacking, strict=True) if not names]
@@ -123,7 +127,7 @@ def _merged(outcome: Outcome, cases: Sequence[Case]) -> GroupFinding:
     return GroupFinding(
         rule=best.rule,
         name=best.name,
-        severity=_capped(outcome.rule, best.severity, strength, len(sick) / len(cases)),
+        severity=_capped(outcome.rule, best.severity, strength, len(sick) / len(cases), unjudged=_unjudged(cases)),
         strength=round(strength, 4),
         runs=tuple(case.id for case in cases if whole or case.id in strongest),
         judged=outcome.judged,
@@ -134,10 +138,15 @@ def _merged(outcome: Outcome, cases: Sequence[Case]) -> GroupFinding:
     )
 
 
-def _capped(each: Rule, severity: Severity, strength: float, sick: float) -> Severity:
+def _unjudged(cases: Sequence[Case]) -> bool:
+    """Whether nobody knows if the runs got where they should: they rise, and there is no threshold."""
+    return all(case.threshold is None and case.standing in ("learning", "plateau") for case in cases)
+
+
+def _capped(each: Rule, severity: Severity, strength: float, sick: float, *, unjudged: bool) -> Severity:
     """No more than the group's own state allows: where runs do well, only an invariant that broke is more than a remark."""
     if sick == 0:
-        most = Severity.MEDIUM if each.certain else Severity.LOW
+        most = Severity.MEDIUM if each.certain or (unjudged and strength >= SURE) else Severity.LOW
     elif sick < 0.5 or strength < 0.5:
         most = Severity.MEDIUM
     else:
@@ -159,7 +168,15 @@ def _causes(findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cau
     # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
     told = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
     broken = [cause for cause in told if cause.id != ranking.UNKNOWN and _certain(cause, findings)]
+    if not broken and _unjudged(cases) and told and told[0].probability >= CLEAR:
+        return _doubted(told[0], _calm(cases))
     return [*broken, _calm(cases), *(cause for cause in told if cause not in broken)]
+
+
+def _doubted(cause: Cause, calm: Cause) -> list[Cause]:
+    """Nobody knows whether a run without a threshold does well: what its settings all but prove is said first, at even odds."""
+    chance = round(DOUBT * cause.probability, 4)
+    return [cause.model_copy(update={"probability": chance}), calm.model_copy(update={"probability": round(1 - chance, 4)})]
 
 
 def _certain(cause: Cause, findings: Sequence[GroupFinding]) -> bool:
@@ -257,8 +274,8 @@ def _verdict(cases: Sequence[Case]) -> str:
 def _facts(cases: Sequence[Case]) -> Facts:
     first = cases[0].history
     known = [case.progress for case in cases if case.progress is not None]
-    last = stats.estimate([float(case.returns.last) for case in cases if len(case.returns)]) if known else None
-    best = max(known, key=lambda progress: (progress.best, -progress.best_at), default=None)
+    last = stats.estimate([case.ended_at for case in cases if len(case.returns)]) if known else None
+    best, best_at = _best(cases)
     states = Counter(case.history.state for case in cases)
     return Facts(
         id=first.id,
@@ -274,10 +291,17 @@ def _facts(cases: Sequence[Case]) -> Facts:
         last=None if last is None else last.value,
         low=None if last is None else last.low,
         high=None if last is None else last.high,
-        best=None if best is None else best.best,
-        best_at=None if best is None else best.best_at,
+        best=best,
+        best_at=best_at,
         notes=tuple(dict.fromkeys(note for case in cases for note in case.history.notes)),
     )
+
+
+def _best(cases: Sequence[Case]) -> tuple[float | None, float | None]:
+    """The highest return of any run and its env step, by evaluations where a run has any."""
+    judged = [evaluated if len(evaluated := case.signal(names.EVAL_RETURN)) else case.returns for case in cases]
+    tops = [(float(each.values.max()), float(each.steps[int(np.argmax(each.values))])) for each in judged if len(each)]
+    return max(tops, key=lambda top: (top[0], -top[1])) if tops else (None, None)
 
 
 def _curve(cases: Sequence[Case]) -> Curve:

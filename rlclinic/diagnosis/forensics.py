@@ -19,6 +19,7 @@ from rlclinic.diagnosis import forensics_measures as measures
 from rlclinic.diagnosis.findings import Finding, Part, Severity, Unassessable
 from rlclinic.diagnosis.forensics_files import Saved
 from rlclinic.diagnosis.rule import Rule
+from rlclinic.errors import RunError
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Run
 
@@ -103,7 +104,11 @@ def read(run: Run, history: History | None = None) -> Subject | None:
     found = run.checkpoints[-MOST:]
     if not found:
         return None
-    return Subject(run.id, tuple(stored.read(each) for each in found), run.record, history)
+    try:
+        settings = run.record
+    except RunError:  # a record that cannot be read leaves the weights to look at
+        settings = {}
+    return Subject(run.id, tuple(stored.read(each) for each in found), settings, history)
 
 
 def put(subject: Subject) -> list[Finding]:

@@ -189,8 +189,8 @@ def optimizer_state_was_lost(subject: Subject) -> Iterator[Finding]:
     ## When it is fine
     Right after a start from another run's weights.
     """
-    if not subject.settings:
-        return  # a file of weights alone is no checkpoint
+    if not subject.settings or subject.section("algo").get("name") == "q_learning":
+        return  # a file of weights alone is no checkpoint, and a table has no moments
     kind = str(subject.section("algo").get("optimizer", "adam"))
     wanted = OWN_MOMENTS.get(kind, ())
     before: Saved | None = None

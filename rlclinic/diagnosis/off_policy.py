@@ -23,6 +23,7 @@ Q_BIAS: Final = names.sentinel("q_bias")
 Q_MEAN: Final = names.sentinel("value_mean")
 TD_ERROR: Final = names.sentinel("td_error")
 STEPS: Final = "optimizer_steps"
+LOSSES: Final = ("train/loss/td", "train/loss/critic")
 RARE: Final = 0.2
 """Gradient steps per env step below which they are rare: tuned settings have a quarter or more."""
 
@@ -50,11 +51,15 @@ def _counted_rate(case: Case) -> float | None:
 
 
 def learning_starts(case: Case) -> float:
-    """Env steps before the first gradient step: as set, or as the optimizer's count leads back to; 0 if unknown."""
+    """Env steps before the first gradient step: as set, as the optimizer's count leads back to, or before the first loss; 0 if unknown."""
     told, total, rate = case.real("algo.learning_starts"), case.sentinel(STEPS), _counted_rate(case)
-    if told is not None or rate is None:
-        return told or 0.0
-    return max(0.0, float(total.steps[0] - total.first / rate))
+    if told is not None:
+        return told
+    if rate is not None:
+        return max(0.0, float(total.steps[0] - total.first / rate))
+    losses = next((case.history.series[name].steps for name in LOSSES if case.has(name)), np.empty(0))
+    # The first row with a loss comes up to one interval of rows later.
+    return max(0.0, float(losses[0] - np.median(np.diff(losses)))) if len(losses) > 1 else 0.0
 
 
 def gradient_steps(case: Case) -> float:
@@ -135,7 +140,7 @@ def seen_ahead(case: Case) -> float:
 
 def critic_loss(case: Case) -> Signal:
     """The loss that the Q-values are trained by."""
-    return next((case.signal(name) for name in ("train/loss/td", "train/loss/critic") if case.has(name)), case.signal("train/loss/td"))
+    return next((case.signal(name) for name in LOSSES if case.has(name)), case.signal(LOSSES[0]))
 
 
 def entropy(case: Case) -> Signal:

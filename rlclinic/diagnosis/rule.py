@@ -24,7 +24,7 @@ Check = Callable[[Any], Iterable[Finding]]
 FAMILIES: Final = (
     "learning_rate", "batch", "policy", "value", "entropy", "gradients", "reward", "environment", "episodes", "normalization", "evaluation",
     "resume", "throughput", "budget", "folder",
-    "replay", "q_values", "actors", "families",
+    "replay", "q_values", "tables", "actors", "families",
 )  # fmt: skip
 ON_POLICY: Final = ("ppo", "a2c", "reinforce")
 CONFIG: Final = "config:"
@@ -179,6 +179,12 @@ def change(case: Case, setting: str, value: Any, text: str, effect: Any = "unkno
 def advice(text: str, effect: Any = "unknown", risk: str = "") -> Remedy:
     """A remedy that no setting can express."""
     return Remedy(text=text, effect=effect, risk=risk)
+
+
+def told(reason: str, otherwise: str) -> Remedy:
+    """What the error that ended a run says itself should be tried; `otherwise` where it says nothing."""
+    _, said, rest = reason.partition("Try: ")
+    return advice(rest.splitlines()[0].strip() if said and rest.strip() else otherwise, "> 30 %")
 
 
 def say(value: float) -> str:

@@ -56,6 +56,10 @@ def _failed(reason: str) -> Group:
     return one(replace(unsolved(), state="failed", reason=reason))
 
 
+def _table() -> History:
+    return replace(q_learner(), algo="q_learning")
+
+
 def _broken() -> Group:
     base = unsolved()
     old = base.series["train/loss/policy"]
@@ -315,6 +319,9 @@ BAD: dict[str, Callable[[], Group]] = {
     "QVL112": lambda: one(
         series(q_learner(), {S + "reward_std": 20.0, S + "reward_min": -60.0, S + "reward_max": 60.0, S + "td_error": 18.0})
     ),
+    # ── tables ──
+    "TAB101": lambda: one(setting(_table(), algo__learning_rate=1e-5, about__obs_flags=16.0)),
+    "TAB102": lambda: one(series(setting(_table(), algo__exploration_initial_eps=0.01), {"train/hp/epsilon": 0.01})),
     # ── actors ──
     "ACT101": lambda: one(series(soft_actor(), {S + "action_reach": 0.5})),
     "ACT102": lambda: one(series(soft_actor(), {S + "action_at_bound": 0.99})),

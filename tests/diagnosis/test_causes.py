@@ -121,3 +121,18 @@ def test_one_full_key_finding_alone_makes_its_cause_likely() -> None:
         if strongest is not None:
             found = causes.rank([finding(strongest)], 1)
             assert row.id in {cause.id for cause in found[:3]}, row.id
+
+
+def test_of_causes_that_are_about_as_likely_the_one_that_came_before_and_brings_the_other_about_is_first() -> None:
+    rows = {
+        "unknown": UNKNOWN,
+        "sign": weights("sign", {"DOWN": 4.0, "SURE": 0.5}, key={"DOWN"}, explains={"SURE"}),
+        "collapse": weights("collapse", {"SURE": 4.8}, explains={"DOWN"}),
+    }
+    ordered = causes.rank([finding("DOWN", onset=100.0), finding("SURE", onset=900.0)], 4, rows)
+    assert [cause.id for cause in ordered][:1] == ["sign"]
+    assert next(cause for cause in ordered if cause.id == "collapse").consequence_of == "sign"
+    other = causes.rank([finding("DOWN", onset=900.0), finding("SURE", onset=100.0)], 4, rows)
+    assert other[0].id == "collapse"
+    far = causes.rank([finding("DOWN", 0.7, onset=100.0), finding("SURE", onset=900.0)], 4, rows)
+    assert far[0].id == "collapse"

@@ -199,7 +199,7 @@ def test_an_environment_that_kills_its_process_is_reported(tmp_path: Path) -> No
     ("target", "error", "message"),
     [
         ("CartPole-v9000", NotFound, "No environment is registered"),
-        ("nowhere.py:Env", NotFound, "does not exist"),
+        ("nowhere.py:Env", NotFound, "there is no file nowhere.py"),
         (f"{MODULE}:Wolk", NotFound, "Walk"),
         (MODULE, UsageError, "Which one is meant"),
         ("no_such_module:Env", NotFound, "cannot be imported"),

@@ -235,3 +235,11 @@ def test_no_log_whatever_makes_the_diagnosis_fail(data: Any) -> None:
     )
     text = engine.diagnose([history, replace(history, id="y", seed=1)]).model_dump_json()
     assert json.loads(text)["verdict"]
+
+
+def test_what_ended_a_run_before_its_first_step_is_its_cause_whatever_its_settings_are() -> None:
+    base = replace(setting(unsolved(), algo__gamma=0.3), state="failed", reason="checkpoint 20 cannot be used.")
+    never = replace(base, series={}, env_steps=0)
+    assert engine.diagnose([never]).causes[0].id == "run-failed"
+    assert [finding.rule for finding in engine.diagnose([never]).findings] == ["CFG107"]
+    assert "VAL208" in [finding.rule for finding in engine.diagnose([replace(never, env_steps=2048)]).findings]

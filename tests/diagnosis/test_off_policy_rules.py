@@ -153,3 +153,16 @@ def test_a_return_that_falls_below_chance_says_less_where_q_values_are_not_logge
     fallen = series(q_learner(), {"train/roll/ep_rew_mean": lambda share: np.where(share < 0.1, 23.0, 9.5)})
     bare = series(fallen, {S + "value_mean": None})
     assert 0 < strength("REW504", bare) < strength("REW504", fallen)
+
+
+def test_losses_that_begin_late_say_when_learning_began() -> None:
+    known = setting(q_learner(), algo__learning_starts=None)
+    steps = known.series["train/roll/ep_rew_mean"].steps
+    kept = {name: each for name, each in known.series.items() if not name.startswith("train/sentinel/")}
+
+    def with_losses(begin: float) -> History:
+        at = np.linspace(begin * steps[-1], steps[-1], 30)
+        return replace(known, source="cleanrl", series={**kept, "train/loss/td": made(at, np.ones(30), "losses/td_loss")})
+
+    assert strength("RPL105", with_losses(0.8)) >= 0.5
+    assert strength("RPL105", with_losses(0.05)) == 0

@@ -61,6 +61,23 @@ def test_the_same_folder_gives_the_same_bytes() -> None:
     assert bytes_[0] == bytes_[1]
 
 
+def test_a_member_whose_record_is_damaged_leaves_the_others_to_be_diagnosed() -> None:
+    group = write_group("cp-lr-x100")
+    (group.runs[-1].path / "config.json").write_text("{")
+    result = rlclinic("diagnose", group.id)
+    assert result.exit_code == 0, result.stderr
+    assert "config.json cannot be read" in result.stdout
+    assert "policy step too large" in result.stdout
+
+
+def test_a_curve_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = write_group("cp-lr-x100")
+    monkeypatch.setenv("COLUMNS", "60")
+    drawn = [line for line in rlclinic("diagnose", group.id).stdout.splitlines() if "┤" in line]
+    assert drawn
+    assert max(map(len, drawn)) <= 60
+
+
 def test_a_run_of_a_group_can_be_diagnosed_alone() -> None:
     group = write_group("cp-lr-x100")
     report = operation.diagnose(group.runs[1].id)

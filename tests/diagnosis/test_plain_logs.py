@@ -113,3 +113,34 @@ def test_runs_with_the_same_name_and_other_columns_are_judged_each_by_its_own() 
     same = [replace(bare, id="0", source="rlclinic"), replace(full, id="0")]
     assert engine.examine(rule.find("POL110"), [Case(history) for history in same]).judged == 1
     engine.diagnose(same)
+
+
+def test_small_steps_of_a_policy_that_became_certain_are_no_updates_that_hardly_move_it() -> None:
+    still = {KL: 1e-5, EVAL: None, RETURN: lambda share: 20 + 0.5 * np.sin(300 * share)}
+    assert said("FAM101", series(plain(unsolved()), {**still, ENTROPY: 0.69}))
+    assert said("FAM101", series(plain(unsolved()), {**still, ENTROPY: lambda share: np.where(share < 0.1, 0.69, 0.01)})) == []
+
+
+def test_a_log_that_ends_half_way_may_have_been_about_to_rise() -> None:
+    flat = series(plain(unsolved()), {KL: 0.01, EV: 0.7, EVAL: None, RETURN: lambda share: 22 + 0.5 * np.sin(300 * share)})
+    assert said("FAM103", flat)
+    cut = replace(flat, state="unknown", max_env_steps=4 * int(flat.env_steps or 0))
+    assert said("FAM103", cut) == []
+    assert said("BUD102", cut)
+
+
+def test_few_gradient_steps_are_counted_over_what_was_trained_where_nobody_knows_the_budget() -> None:
+    few = setting(unsolved(), algo__n_steps=512, algo__batch_size=8 * 512, algo__n_epochs=1, run__max_env_steps=None)
+    assert said("BAT101", replace(few, max_env_steps=None))
+    assert said("BAT101", replace(few, max_env_steps=None, threshold=None)) == []
+
+
+def test_without_a_threshold_a_setting_beyond_all_reason_is_told_first_and_with_doubt() -> None:
+    rising = setting(plain(unsolved()), algo__gamma=0.1, spec__threshold=None)
+    applied = {name: None for name in rising.series if name.startswith("train/hp/")}
+    found = engine.diagnose([series(replace(rising, threshold=None), applied)])
+    assert found.verdict == "NO THRESHOLD"
+    assert [cause.id for cause in found.causes] == ["discount-too-low", "no-reference"]
+    assert found.causes[0].severity.value == "medium"
+    assert 0.4 < found.causes[0].probability < 0.6
+    assert sum(cause.probability for cause in found.causes) == pytest.approx(1.0)

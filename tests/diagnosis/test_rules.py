@@ -1,7 +1,9 @@
 """Every rule: its bad case fires, healthy runs stay silent, and what it says can be read and typed."""
 
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from rlclinic.config import files, set_values
@@ -11,7 +13,7 @@ from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.errors import NotFound
 from tests.diagnosis import recorded
 from tests.diagnosis.bad_cases import BAD
-from tests.diagnosis.builders import continuous, healthy, q_learner, soft_actor, unsolved
+from tests.diagnosis.builders import continuous, healthy, q_learner, series, setting, soft_actor, unsolved
 
 RULES = {each.id: each for each in rule.rules()}
 HEALTHY = [name for name in recorded.names() if recorded.load(name)[0]["cause"] == "healthy"]
@@ -137,3 +139,58 @@ def test_numbers_are_said_shortly(value: float, text: str) -> None:
 )
 def test_a_grade_goes_from_weak_to_strong_in_either_direction(value: float, weak: float, strong: float, wanted: float) -> None:
     assert rule.grade(value, weak, strong) == pytest.approx(wanted)
+
+
+def test_flags_that_never_change_are_states_that_are_never_visited() -> None:
+    (sick,) = BAD["ENV604"]()
+    assert said("ENV604", [replace(sick, settings={**sick.settings, "about.obs_flags": 0.0})])
+    assert not said("ENV604", [replace(sick, settings={**sick.settings, "about.obs_flags": 64.0})])
+
+
+@pytest.mark.parametrize("id", ["CFG107", "ENV608"])
+def test_what_an_error_says_should_be_tried_is_the_remedy(id: str) -> None:
+    (sick,) = BAD[id]()
+    told = replace(sick, reason="Walk: env 0 has no map.\n  It cannot be made. Try: --set env.kwargs.map=a\n  Nothing is lost.")
+    assert [each.text for each in said(id, [told])[0].remedies] == ["--set env.kwargs.map=a"]
+    assert said(id, [told])[0].text.endswith("no map")
+
+
+def test_a_run_that_failed_is_not_said_to_have_had_too_few_steps() -> None:
+    (sick,) = BAD["BUD105"]()
+    assert said("BUD105", [sick])
+    assert not said("BUD105", [replace(sick, state="failed", reason="killed by SIGKILL")])
+
+
+def test_what_a_normalizer_cannot_bring_to_size_one_is_as_good_as_zero() -> None:
+    faint = series(unsolved(), {"train/sentinel/obs_abs_max": 3e-5, "train/sentinel/obs_std_min": 5e-7})
+    assert not said("ENV601", [setting(faint, env__normalize_obs=False)])
+    (found,) = said("ENV601", [setting(faint, env__normalize_obs=True)])
+    assert "no component is larger than 3e-5" in found.text
+
+
+def test_actions_that_once_brought_a_return_far_above_chance_have_an_effect() -> None:
+    (sick,) = BAD["ENV616"]()
+    chance = {"train/sentinel/random_return": 22.0, "train/sentinel/random_return_std": 5.0}
+    returns = sick.series["train/roll/ep_rew_mean"]
+    assert said("ENV616", [series(sick, chance)])
+    good = series(sick, chance | {returns.name: lambda share: np.where((share > 0.2) & (share < 0.4), 200.0, 22.0)})
+    assert not said("ENV616", [good])
+
+
+def test_rollouts_in_which_no_episode_ended_say_nothing_of_what_episodes_can_earn() -> None:
+    (sick,) = BAD["VAL212"]()
+    assert said("VAL212", [sick])
+    assert not said("VAL212", [series(sick, {"train/sentinel/terminated": 0.0})])
+
+
+def test_a_critics_first_values_beside_tiny_rewards_are_no_sums_through_ends() -> None:
+    (sick,) = BAD["VAL212"]()
+    tiny = {"train/sentinel/reward_min": 1e-5, "train/sentinel/reward_max": 1e-5, "train/sentinel/return_mean": 0.05}
+    assert not said("VAL212", [series(sick, tiny)])
+
+
+@pytest.mark.parametrize("id", ["GRD402", "GRD406"])
+def test_a_table_has_no_gradient_and_no_weights_that_could_explode(id: str) -> None:
+    (sick,) = BAD[id]()
+    assert said(id, [sick])
+    assert not said(id, [replace(sick, algo="q_learning")])

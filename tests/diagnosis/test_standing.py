@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.runs.history import History, make_series
 
@@ -32,6 +33,14 @@ def test_what_ends_below_without_scatter_has_lost_it() -> None:
 
 def test_no_scatter_explains_more_than_a_tenth_of_the_way() -> None:
     assert case([0, 30, 120, 20, 105, 40, 110, 30, 60, 30]).standing == "lost"
+
+
+def test_two_evaluations_above_the_threshold_outweigh_training_returns_that_lag_behind() -> None:
+    solved = case([50.0, 120.0])
+    assert solved.standing == "solved"
+    assert case([120.0, 50.0]).standing == "lost"
+    facts = engine.diagnose([solved.history]).facts
+    assert (facts.last, facts.best, facts.best_at) == (120.0, 120.0, 10_000.0)
 
 
 def running(algo: str, used: float, **settings: Any) -> Case:

@@ -16,7 +16,7 @@ SMALL_RATE = 2.5e-4
 """With such steps even eight transitions an update are enough: rl-zoo3's tuned MountainCarContinuous and InvertedPendulum."""
 
 
-@rule("BAT101", severity=Severity.HIGH, algos=ON_POLICY, needs=[*SHAPE, "budget"], cites=["schulman2016nuts"])
+@rule("BAT101", severity=Severity.HIGH, algos=ON_POLICY, needs=[*SHAPE], cites=["schulman2016nuts"])
 def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     """The whole run makes only a handful of gradient steps.
 
@@ -26,9 +26,11 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Very large batches with a learning rate to match, and a budget of many millions of steps.
     """
-    if case.rollout is None or case.planned_updates is None or not case.budget:
+    # Where nobody knows the budget, what was trained counts, once that should have shown something.
+    budget = case.budget or (case.trained if case.sick else 0)
+    if case.rollout is None or case.planned_updates is None or not budget:
         return
-    rollouts = math.ceil(case.budget / case.rollout)
+    rollouts = math.ceil(budget / case.rollout)
     steps = rollouts * case.planned_updates
     # PPO's steps are held short by its clip range; REINFORCE takes few and long ones.
     weak, strong = (300.0, 80.0) if case.algo == "ppo" else (60.0, 20.0)
@@ -45,7 +47,7 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     found = evidence("config:algo.n_steps", text, gradient_steps=float(steps), rollouts=float(rollouts))
     fixes = []
     if rollouts < 50:
-        n_steps = max(int(case.budget / 50 / (case.count("env.n_envs") or 1)), 16)
+        n_steps = max(int(budget / 50 / (case.count("env.n_envs") or 1)), 16)
         n_steps = 1 << (n_steps.bit_length() - 1)
         fixes.append(change(case, "algo.n_steps", n_steps, "50 rollouts or more in the budget", "> 30 %"))
     if case.algo == "ppo" and case.planned_updates < 20:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import EVAL_RETURN, RETURN
 from rlclinic.diagnosis.rule import advice, change, evidence, grade, percent, rule, say
+
+_UNTOLD: Final = "see what it printed last: it still runs, was stopped, or broke down; then let it run to its budget"
 
 
 @rule("BUD101", severity=Severity.HIGH, needs=[RETURN, "threshold"], cites=["henderson2018matters"])
@@ -67,7 +70,7 @@ def stopped_before_its_budget(case: Case) -> Iterator[Finding]:
     if strength <= 0:
         return
     text = f"stopped at {percent(share)} of its budget" if state == "stopped" else f"the log ends at {percent(share)} of its budget"
-    again = f"rlclinic train --resume {case.id}" if case.ours else "let it run to its budget before anything is changed"
+    again = f"rlclinic train --resume {case.id}" if case.ours else _UNTOLD
     fix = advice(again, "> 30 %")
     yield Finding(
         strength=strength,
@@ -142,6 +145,8 @@ def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
     Trying out whether a script runs; tasks that are solved all the same.
     """
     if case.rollout is None or not case.budget or not case.sick or case.rollout > 4096 or case.algo != "ppo":
+        return
+    if case.standing == "failed":  # what ended it explains it
         return
     rollouts = case.budget / case.rollout
     # Too few steps leave a policy as it began; they do not lead it away from what chance gets.

@@ -6,7 +6,7 @@ from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import EVAL_RETURN, RETURN, sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say, told
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
@@ -29,6 +29,8 @@ def observations_never_change(case: Case) -> Iterator[Finding]:
     if not _blind(case):
         return
     text = f"the observation is the same after {percent(max(repeat.median, 0.95))} of the steps, and in all episodes"
+    if _vanishes(case):
+        text = f"every observation is as good as zero: no component is larger than {say(case.signal(OBS_MAX).top)} to the network"
     fix = advice("print a few observations of the wrapped environment: which wrapper or reader returns a constant?", "> 30 %")
     found = evidence(REPEAT, text, *case.span, repeat=repeat.median, deviation=deviation.median)
     yield Finding(text=text, evidence=(found,), remedies=(fix,))
@@ -37,10 +39,16 @@ def observations_never_change(case: Case) -> Iterator[Finding]:
 def _blind(case: Case) -> bool:
     """Whether all observations are one and the same: nothing changes, within episodes or between them."""
     deviation, repeat, size = case.signal(OBS_STD), case.signal(REPEAT), case.signal(OBS_MAX)
-    if len(size) and size.top < 1e-6:
+    if _vanishes(case):
         return True
     still = deviation.median <= 1e-9 and repeat.median >= 0.95
     return still and (not len(size) or size.top - size.bottom <= 1e-6 * max(size.top, 1e-9))
+
+
+def _vanishes(case: Case) -> bool:
+    """Whether nothing but zeros is shown; after a normalizer, which makes everything of size 1 that is not lost in its own floor."""
+    size = case.signal(OBS_MAX)
+    return len(size) > 0 and size.top < (1e-3 if case.setting("env.normalize_obs") is True else 1e-6)
 
 
 @rule("ENV602", severity=Severity.HIGH, needs=[REPEAT, OBS_STD], cites=["sutton2018book"])
@@ -100,6 +108,8 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     deviation, repeat, worst = case.learning(OBS_STD), case.learning(REPEAT), case.sentinel("obs_std_worst")
     first = case.signal(OBS_STD)
     one_hot = len(case.signal(OBS_MAX)) > 0 and case.signal(OBS_MAX).bottom == 1.0 == case.signal(OBS_MAX).top
+    # A state that is never visited is a flag that never changes; normalized, it is no longer seen to be one.
+    one_hot = one_hot or bool(case.setting("about.obs_flags"))
     if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or _blind(case) or (len(repeat) and repeat.median > 0.95) or not case.sick:
         return
     where = f" {int(worst.median)}" if len(worst) else ""
@@ -142,12 +152,12 @@ def environment_failed(case: Case) -> Iterator[Finding]:
     known = ("environment", "observation", "reward", "env ", "nan", "not finite")
     if case.history.state != "failed" or not any(word in reason.lower() for word in known):
         return
-    first = reason.splitlines()[0]
+    first = reason.splitlines()[0].rstrip(".")
     yield Finding(
         text=first,
         evidence=(evidence("status", first, case.trained, case.trained),),
         onset=case.trained,
-        remedies=(advice("guard the environment's step() and reset(): the message names the field and the step", "> 30 %"),),
+        remedies=(told(reason, "guard the environment's step() and reset(): the message names the field and the step"),),
     )
 
 
@@ -274,11 +284,14 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     level, chance = returns.share(0.5).median, measures.random_return(case)
     start, scale = (case.progress.start, max(0.35 * abs(case.progress.start), signals.noise(returns.values))) if chance is None else chance
     # A policy whose choices count is somewhere else after so many steps, better or worse.
-    drift = abs(level - start) / max(scale, 0.02 * abs(start), 1e-9)
+    width = max(scale, 0.02 * abs(start), 1e-9)
+    drift = abs(level - start) / width
     moved = measures.relative_entropy(case)
     settled = grade(-moved.share(0.7).median, -0.97, -0.8) if len(moved) else 0.7
     parts = (grade(size, 0.02, 0.08), grade(-size, -4.0, -2.0), grade(found.median, 0.1, 0.4), grade(correlation.median, 0.0, 0.03))
-    strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), 0.0 if case.improved and chance is None else 1.0)
+    # A return that once was far above chance shows that actions counted then.
+    once = 1.0 if chance is None else grade(-(returns.top - start) / width, -8.0, -4.0)
+    strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), once, 0.0 if case.improved and chance is None else 1.0)
     if strength <= 0:
         return
     text = (

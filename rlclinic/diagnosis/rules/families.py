@@ -29,6 +29,10 @@ def updates_hardly_move_the_policy(case: Case) -> Iterator[Finding]:
     """
     size = measures.step_size(case)
     strength = grade(-size, -0.12, -0.03)
+    relative = measures.relative_entropy(case)
+    if len(relative):
+        # A policy that became certain did move; its steps are small since, because hardly any probability is left to move.
+        strength = min(strength, grade(relative.share(0.5).median, 0.2, 0.5))
     if not _plain(case) or not case.sick or strength <= 0:
         return
     text = f"KL is {say(size)} of a usual step"
@@ -74,6 +78,9 @@ def sound_updates_without_progress(case: Case) -> Iterator[Finding]:
     strength = min(grade(size, 0.1, 0.25), grade(-size, -6.0, -3.0), grade(found.median, 0.1, 0.3), grade(-covered, -0.5, -0.3))
     # A return that falls below a random policy's does follow: downwards, which is another fault.
     strength = min(strength, 1.0 - measures.led_downwards(case))
+    if case.history.state == "unknown" and case.budget:
+        # A log that ends half way, nobody knows why, may have been about to rise.
+        strength *= grade(case.trained / case.budget, 0.3, 0.7)
     if strength <= 0:
         return
     text = f"KL {say(size)} of a usual step, explained variance {say(found.median)}, and the return stays at {say(progress.last)}"

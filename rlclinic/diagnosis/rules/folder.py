@@ -8,7 +8,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
-from rlclinic.diagnosis.rule import ON_POLICY, advice, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rule import ON_POLICY, advice, evidence, grade, percent, rule, say, told
 
 LOSSES = (POLICY_LOSS, VALUE_LOSS, ENTROPY_LOSS, TOTAL_LOSS)
 
@@ -137,10 +137,10 @@ def seeds_are_copies_of_each_other(cases: Sequence[Case]) -> Iterator[Finding]:
     Several seeds count as one: every interval over them is far too narrow.
 
     ## When it is fine
-    Never, for different seeds.
+    A table in an environment without chance, if no action is random.
     """
     for one, other in itertools.combinations(cases, 2):
-        if one.history.seed == other.history.seed:
+        if one.history.seed == other.history.seed or one.algo == "q_learning":
             continue
         a, b = (case.history.series.get("train/loss/policy") or case.history.series.get(RETURN) for case in (one, other))
         if a is None or b is None or min(len(a.values), len(b.values)) < 3:
@@ -212,9 +212,13 @@ def run_failed(case: Case) -> Iterator[Finding]:
     """
     if case.history.state != "failed":
         return
-    reason = (case.history.reason or _last_error(case.history.log_tail) or "no reason was recorded").splitlines()[0]
-    text = f"failed at {say(case.trained)} env steps: {reason}"
-    yield Finding(text=text, evidence=(evidence("status", text, case.trained, case.trained),), onset=case.trained)
+    reason = case.history.reason or _last_error(case.history.log_tail) or "no reason was recorded"
+    first = reason.splitlines()[0].rstrip(".")
+    text = f"failed at {say(case.trained)} env steps: {first}"
+    killed = reason.startswith("killed by") and case.ours
+    go_on = f"rlclinic train --resume {case.id}: it goes on from its last checkpoint"
+    remedy = told(reason, go_on if killed else "read the last lines of the log: the error names its place")
+    yield Finding(text=text, evidence=(evidence("status", text, case.trained, case.trained),), onset=case.trained, remedies=(remedy,))
 
 
 def _last_error(log: str) -> str | None:

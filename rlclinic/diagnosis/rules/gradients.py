@@ -58,6 +58,8 @@ def gradient_spikes_before_the_fall(case: Case) -> Iterator[Finding]:
     limit = case.number("max_grad_norm")
     if fell is None or (limit is not None and limit <= 10 and case.setting("algo.optimizer") != "sgd"):
         return
+    if case.algo == "q_learning":  # a table moves by a share of its error, which a rare reward makes large: nothing can explode
+        return
     before = [spike for spike in signals.spikes(case.signal(GRAD_MAX), 12.0) if spike.step <= fell * 1.1]
     if not before:
         return
@@ -168,7 +170,7 @@ def weights_blow_up(case: Case) -> Iterator[Finding]:
     weights = case.signal(WEIGHTS)
     times = weights.last / max(weights.first, 1e-9)
     strength = grade(times, 2.5, 6.0)
-    if strength <= 0 or not case.sick:
+    if strength <= 0 or not case.sick or case.algo == "q_learning":  # a table holds values, and counts of visits
         return
     text = f"the weights' norm grew {say(times)} x, from {say(weights.first)} to {say(weights.last)}"
     yield Finding(strength=strength, text=text, evidence=(evidence(WEIGHTS, text, *case.span, times=times),), onset=signals.onset(weights))

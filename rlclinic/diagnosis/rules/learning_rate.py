@@ -13,7 +13,7 @@ from rlclinic.diagnosis.names import KL, RETURN, applied, sentinel
 from rlclinic.diagnosis.off_policy import OFF_POLICY
 from rlclinic.diagnosis.rule import ON_POLICY, change, decades, evidence, grade, percent, rule, say
 
-UNTOLD: Final = ("cleanrl", "tensorboard", "csv", "console")
+UNTOLD: Final = ("cleanrl", "rllib", "tensorboard", "csv", "console")
 """Logs whose settings are numbers, with or without a schedule on top."""
 RATE: Final = "config:algo.learning_rate"
 HIGH: Final = {"ppo": 1e-2, "a2c": 2e-2, "reinforce": 1e-1}

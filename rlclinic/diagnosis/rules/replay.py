@@ -127,7 +127,13 @@ def replay_forgets_too_soon(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(SIZE, text, size=size, share=size / budget),), remedies=(fix,))
 
 
-@rule("RPL105", severity=Severity.HIGH, algos=OFF_POLICY, needs=[(STARTS, sentinel(off_policy.STEPS))], cites=["mnih2015dqn"])
+@rule(
+    "RPL105",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[(STARTS, sentinel(off_policy.STEPS), *off_policy.LOSSES)],
+    cites=["mnih2015dqn"],
+)
 def learning_begins_late(case: Case) -> Iterator[Finding]:
     """A large part of the budget is over before the first gradient step.
 

@@ -199,7 +199,7 @@ def critic_gets_no_gradient(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(GRAD_CRITIC, text, *case.span, largest=norm.top),))
 
 
-@rule("VAL208", severity=Severity.HIGH, algos=ANY, needs=[GAMMA], cites=["schulman2016nuts"])
+@rule("VAL208", severity=Severity.HIGH, algos=(*ANY, "q_learning"), needs=[GAMMA], cites=["schulman2016nuts"])
 def discount_looks_too_few_steps_ahead(case: Case) -> Iterator[Finding]:
     """gamma makes the agent blind to anything but the next few steps.
 
@@ -323,12 +323,17 @@ def targets_larger_than_episodes_can_earn(case: Case) -> Iterator[Finding]:
     reward = max(abs(case.signal(sentinel("reward_min")).bottom), abs(case.signal(sentinel("reward_max")).top)) * scale
     if gamma is None or not reward > 0 or not len(length):
         return
-    ratios = [
-        abs(value) / (reward * min(measures.horizon(gamma), length.at(step)))
+    earned = [
+        (abs(value), reward * min(measures.horizon(gamma), length.at(step)))
         for step, value in zip(target.steps, target.values, strict=True)
-        if cut.at(step) <= 0.1 * ended.at(step) and length.at(step) > 0
+        # Where no episode ended, nothing is known of how long those are that go on.
+        if ended.at(step) > 0 and cut.at(step) <= 0.1 * ended.at(step) and length.at(step) > 0
     ]
-    strength = grade(float(np.median(ratios)), 1.2, 1.6) if len(ratios) >= 5 else 0.0
+    if len(earned) < 5:
+        return
+    ratios, most = [value / most for value, most in earned], float(np.median([most for _, most in earned]))
+    # A critic's first values are some tenths, whatever the rewards: next to that, little can be said of still smaller ones.
+    strength = min(grade(float(np.median(ratios)), 1.2, 1.6), grade(most, 0.03, 0.3))
     if strength <= 0:
         return
     text = f"mean targets are {say(float(np.median(ratios)))} x what an episode can earn at most"
