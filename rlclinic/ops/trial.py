@@ -212,10 +212,18 @@ def _next(store: Store, trial: Trial) -> list[str]:
     commands = []
     if trial.verdict == "adopt" and trial.source != "command":
         commands.append(f"rlclinic adopt {trial.id} --as {trial.env_id}:mine{flag}")
-    if trial.verdict == "undecided" and trial.reason and trial.outcome in CENSORED_OUTCOMES:
-        commands.append(f"rlclinic trial … --outcome return, or a larger --max-env-steps{flag}")
+    if trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):
+        # Fresh seeds: what these ones show of the return was not asked of them.
+        asked = trial.context.get("typed") or "rlclinic trial …"
+        commands.append(f"{asked} --outcome return{'' if flag in asked else flag}")
     commands.append(f"rlclinic runs list --trial {trial.id}{flag}")
     return commands
+
+
+def _ends_apart(trial: Trial) -> bool:
+    """Whether an arm ends above the control, or below it, although no steps to the threshold show it."""
+    ends = [each.final_improvement for each in trial.effects if each.final_improvement is not None]
+    return any((end.low or 0.0) > 0.5 or (1.0 if end.high is None else end.high) < 0.5 for end in ends)
 
 
 def show_trial(tid: str = "@last", runs_dir: Path = Path("runs")) -> TrialResult:

@@ -54,6 +54,8 @@ class Store:
             return [entry for entry in folder.iterdir() if selector.ID.fullmatch(entry.name)]
         except FileNotFoundError:
             return []
+        except NotADirectoryError:
+            raise UsageError(f"{folder} is a file, not a folder of runs.\n  There is nothing to list.\n  Try: --runs-dir runs") from None
 
     # ── finding ──
 

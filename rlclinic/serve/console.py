@@ -20,6 +20,11 @@ def results() -> "Console":
     return _console(stderr=False)
 
 
+def chart_width() -> int:
+    """Columns for a curve: 78, fewer where the terminal is narrower."""
+    return min(78, results().width)
+
+
 def progress() -> "Console":
     """The console for everything that is not the result."""
     return _console(stderr=True)

@@ -42,7 +42,7 @@ def print_train(result: "TrainResult") -> None:
         out.print(f"{report.id} · {pages.subtitle(report)}")
     print_verdict(report)
     if report.verdict != "SOLVED":
-        print_lines(plot.curve_lines(report.curve))
+        print_lines(plot.curve_lines(report.curve, console.chart_width()))
     print_failures(report)
     print_next(report, again=print_finding(result.finding))
     if result.files:
@@ -93,7 +93,7 @@ def print_group(report: "GroupReport") -> None:
     """`runs show GROUP`."""
     print_lines([f"{report.id} · {pages.subtitle(report)}"])
     print_verdict(report)
-    print_lines(plot.curve_lines(report.curve))
+    print_lines(plot.curve_lines(report.curve, console.chart_width()))
     print_seeds(report)
     print_next(report)
 
@@ -101,7 +101,7 @@ def print_group(report: "GroupReport") -> None:
 def print_curve(report: "GroupReport") -> None:
     """The curve, where `print_train` has left it out."""
     if report.verdict == "SOLVED":
-        print_lines(plot.curve_lines(report.curve))
+        print_lines(plot.curve_lines(report.curve, console.chart_width()))
 
 
 def print_seeds(report: "GroupReport") -> None:
@@ -141,7 +141,7 @@ def print_run(info: "RunInfo") -> None:
     lines = [f"{row.id} · {row.name} · seed {row.seed} · {row.state} · {count(row.env_steps)}/{count(row.max_env_steps)} env steps"]
     lines += [f"reason    {info.reason}"] if info.reason else []
     lines += [f"from      {row.parent}"] if row.parent else []
-    lines += plot.curve_lines(info.curve)
+    lines += plot.curve_lines(info.curve, console.chart_width())
     lines += [f"  {name:<38}{number(value)}" for name, value in info.latest.items()]
     kept = ", ".join(f"{c.step}{' @best' if c.best else ''}{' @last' if c.last else ''}" for c in info.checkpoints)
     lines += [f"kept      {kept or 'no checkpoint yet'}"]

@@ -11,6 +11,11 @@ TRACEBACK = "Traceback (most recent call last):\n  File x\nValueError: no such t
     ("returncode", "printed", "expected"),
     [
         (1, TRACEBACK, "ended with exit code 1 and no final status: ValueError: no such thing"),
+        (
+            1,
+            "checkpoint 20 cannot be used.\n  Its checksum differs.\n",
+            "ended with exit code 1 and no final status: checkpoint 20 cannot be used.\n  Its",
+        ),
         (1, "", "ended with exit code 1 and no final status"),
         (-signal.SIGSEGV, "Fatal Python error: Segmentation fault\n", "killed by SIGSEGV: Fatal Python error: Segmentation fault"),
         (-signal.SIGKILL, "epoch 3\n", "killed by SIGKILL: by a person, or by the kernel for want of memory (dmesg tells)"),

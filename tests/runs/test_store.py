@@ -295,3 +295,9 @@ def test_a_crashed_run_counts_as_ended(store: Store, three: list[Group]) -> None
     assert Run(run.path).status.state == "crashed"
     with pytest.raises(NotFound, match="nothing is running"):
         store.select("@running")
+
+
+def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"is a file, not a folder of runs"):
+        Store(tmp_path / "file").runs()

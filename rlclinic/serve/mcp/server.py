@@ -1,11 +1,13 @@
 """The MCP server: a table of tools over rlclinic.ops, resources for what lies in the store, prompts for the roles."""
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Any, Final
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
+from rlclinic.errors import nearest
 from rlclinic.ops.table import OPERATIONS, Operation
 from rlclinic.runs.store import Store
 from rlclinic.serve.mcp import library
@@ -26,10 +28,27 @@ INSTRUCTIONS: Final = (
 )
 
 
+class Server(MCPServer):
+    """MCPServer drops arguments that a tool does not have, and would do something else than was asked for: this one refuses them."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool; ToolError for an argument that it does not have."""
+        known = [parameter for tool in await self.list_tools() if tool.name == name for parameter in tool.input_schema["properties"]]
+        unknown = [argument for argument in arguments if argument not in known]
+        if known and unknown:
+            similar = nearest(unknown[0], known)
+            settings = 'overrides={"algo.learning_rate": 1e-3} for settings; '
+            hint = f"{similar[0]}=…" if similar else f"{settings if 'overrides' in known else ''}one of {', '.join(known)}"
+            raise ToolError(
+                f"{name} has no argument {unknown[0]}.\n  It would be ignored, and this would not be what you asked for.\n  Try: {hint}"
+            )
+        return await super().call_tool(name, arguments, context)
+
+
 def build(store: Store, settings: Settings | None = None) -> MCPServer:
     """A server over one store. Tools that write are left out where the settings are read-only."""
     chosen = settings or Settings()
-    server = MCPServer("rlclinic", title="rlclinic", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
+    server = Server("rlclinic", title="rlclinic", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
     desks = (Reading(store, chosen), Advising(store, chosen), Acting(store, chosen))
     for operation in OPERATIONS:
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):

@@ -57,6 +57,15 @@ def test_a_bad_config_is_refused_before_anything_is_made() -> None:
     assert not (Path("runs") / "@groups").exists()
 
 
+def test_an_argument_that_a_tool_does_not_have_is_refused_not_dropped() -> None:
+    answer = call("start_training", **SICK, learning_rate=0.5)
+    assert answer.error
+    assert "start_training has no argument learning_rate" in answer.text
+    assert 'overrides={"algo.learning_rate": 1e-3}' in answer.text
+    assert "Try: config_id=…" in call("start_training", config="CartPole-v1:ppo").text
+    assert not (Path("runs") / "@groups").exists()
+
+
 def test_a_start_outside_of_the_project_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "evil.yaml"
     elsewhere.write_text("a: 1")

@@ -216,3 +216,19 @@ def test_a_server_that_asks_for_a_token_shows_the_way_in(page: Any, tmp_path: An
         page.click("button:has-text('Log in')")
         page.wait_for_selector("h1:has-text('Groups')")
         page.goto("about:blank")
+
+
+def test_an_axis_of_tiny_numbers_has_its_powers_of_ten_at_once(page: Any, site: Site) -> None:
+    """A loss of 1e-34 beside one of 0.02: uPlot's own steps would go on for most of a minute."""
+    page.goto(site.url)
+    found = page.evaluate(
+        """async () => {
+            const { decades, logRange, powers } = await import("/static/js/plotting.js");
+            const [low, high] = logRange(null, 3e-34, 0.02);
+            const ticks = powers(null, 1, low, high);
+            return [low, high, ticks.length, decades(null, ticks).filter((tick) => tick !== null).length];
+        }"""
+    )
+    assert found == [pytest.approx(1e-16), pytest.approx(0.1), 16, 4]
+    drawn = page.evaluate("import('/static/js/chart.js').then((chart) => chart.Chart.prototype.build.toString())")
+    assert "splits: powers" in drawn

@@ -3,7 +3,7 @@
 
 import { h } from "./dom.js";
 import { duration, num, short } from "./format.js";
-import { css, decades, logRange, parts, span } from "./plotting.js";
+import { css, decades, logRange, parts, powers, span } from "./plotting.js";
 
 const uPlot = () => window.uPlot;
 /** An exponential moving average that skips holes and is not pulled to its first value; weight 0 leaves everything as it is. */
@@ -152,7 +152,7 @@ export class Chart {
           { ...axis, size: 26, space: 70, values: (u, ticks) => ticks.map((tick) => axisText(spec.axis, tick)) },
           {
             ...axis,
-            ...(spec.log ? { filter: decades, grid: { ...grid, filter: decades } } : {}),
+            ...(spec.log ? { splits: powers, filter: decades, grid: { ...grid, filter: decades } } : {}),
             size: 46,
             space: 26,
             values: (u, ticks) => ticks.map((tick) => (tick === null ? "" : num(tick, 4))),

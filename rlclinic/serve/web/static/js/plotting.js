@@ -46,9 +46,19 @@ export function decades(u, ticks) {
   return ticks.map((tick) => (whole.indexOf(tick) % step === 0 && whole.includes(tick) ? tick : null));
 }
 
+/** The powers of ten from low to high. uPlot's own steps lose themselves in rounding where numbers are tiny, and never arrive. */
+export function powers(u, axis, low, high) {
+  const first = Math.round(Math.log10(low)),
+    last = Math.round(Math.log10(high));
+  return Array.from({ length: Math.max(last - first + 1, 0) }, (_, place) => Number(`1e${first + place}`));
+}
+
+const MOST_DECADES = 15; // what lies further below is 0 to the eye
+
 export function logRange(u, low, high) {
   if (!low || !high || low <= 0) return [0.01, 1];
-  return [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high * 1.0001))];
+  const top = Math.ceil(Math.log10(high * 1.0001));
+  return [10 ** Math.max(Math.floor(Math.log10(low)), top - MOST_DECADES), 10 ** top];
 }
 
 /** uPlot's series, bands and columns: what is healthy first, bands next, then raw lines, then what is read. */
