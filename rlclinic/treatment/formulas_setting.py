@@ -182,7 +182,7 @@ def more_steps(chart: Chart) -> Dose | None:
     why = "at the slope of the second half, and half as much again" if more == more else "no slope says how far it is"
     if chart.rollout and budget < ROLLOUTS / 2 * chart.rollout and ROLLOUTS * chart.rollout > factor * budget:
         factor = ROLLOUTS * chart.rollout / budget
-        why = f"{ROLLOUTS} rollouts of {chart.rollout} transitions; now there are {budget // chart.rollout}"
+        why = f"{ROLLOUTS} rollouts of {chart.rollout} transitions; now there are {math.ceil(budget / chart.rollout)}"
     new = int(math.ceil(budget * factor / 1000) * 1000)
     return Dose({"run.max_env_steps": new}, f"{factor:.2g}x the budget: {why}", "takes longer")
 
