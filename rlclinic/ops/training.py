@@ -51,7 +51,6 @@ def _carried_out(
 
 def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str | None = None) -> TrainResult:
     """How runs that have ended came out: diagnosed, and reported on where the plan asks for it."""
-    group = Group(group.path)  # opened again: training has added to its runs' records
     found = diagnose.examine_group(group)
     report, files = reports.write_reports(group, found) if plan.request.report else (reports.describe_group(group), [])
     return TrainResult(

@@ -194,3 +194,12 @@ def test_a_table_has_no_gradient_and_no_weights_that_could_explode(id: str) -> N
     (sick,) = BAD[id]()
     assert said(id, [sick])
     assert not said(id, [replace(sick, algo="q_learning")])
+
+
+@pytest.mark.parametrize(("exploration", "share", "wrong"), [("ucb", 0.05, False), ("epsilon", 0.0, False), ("epsilon", 0.05, True)])
+def test_seeds_of_a_table_may_be_equal_only_where_it_chooses_without_chance(exploration: str, share: float, wrong: bool) -> None:
+    group = [
+        setting(replace(series(each, {"train/hp/epsilon": share}), algo="q_learning"), algo__exploration=exploration)
+        for each in BAD["CFG103"]()
+    ]
+    assert bool(said("CFG103", group)) is wrong

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from rlclinic.diagnosis import off_policy
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.names import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
@@ -140,7 +141,7 @@ def seeds_are_copies_of_each_other(cases: Sequence[Case]) -> Iterator[Finding]:
     A table in an environment without chance, if no action is random.
     """
     for one, other in itertools.combinations(cases, 2):
-        if one.history.seed == other.history.seed or one.algo == "q_learning":
+        if one.history.seed == other.history.seed or _draws_nothing(one):
             continue
         a, b = (case.history.series.get("train/loss/policy") or case.history.series.get(RETURN) for case in (one, other))
         if a is None or b is None or min(len(a.values), len(b.values)) < 3:
@@ -151,6 +152,12 @@ def seeds_are_copies_of_each_other(cases: Sequence[Case]) -> Iterator[Finding]:
             fix = advice("give every run its own seed, down to the weights and the environment", "unknown")
             yield Finding(run=one.id, text=text, evidence=(evidence(a.name, text, *one.span),), remedies=(fix,))
             return
+
+
+def _draws_nothing(case: Case) -> bool:
+    """Whether a table, which starts the same for every seed, also chooses without chance: by bounds, or greedily from the start."""
+    share = off_policy.epsilon(case)
+    return case.algo == "q_learning" and (case.setting("algo.exploration") == "ucb" or (len(share) > 0 and share.top == 0.0))
 
 
 @rule("CFG105", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"])
