@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlclinic.ops.catalog import complete_reference, list_environments, show_config
     from rlclinic.ops.comparing import Comparison, compare
+    from rlclinic.ops.gate_models import BaselineSaved, Regression
     from rlclinic.ops.history import history_of
     from rlclinic.ops.imports import import_path
     from rlclinic.ops.live import adjust, get_training_status, stop
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rlclinic.ops.metric_rows import get_metric_rows, one_run
     from rlclinic.ops.plans import TrainPlan, TrainRequest, plan_training
     from rlclinic.ops.policies import evaluate, play
-    from rlclinic.ops.regressing import BaselineSaved, Regression, regress, save_baseline
+    from rlclinic.ops.regressing import regress, save_baseline
     from rlclinic.ops.report import get_group_report, show, write_group_reports
     from rlclinic.ops.runs import (
         complete_selector,
@@ -40,7 +41,8 @@ _WHERE = {
     "machine": ("doctor",),
     "plans": ("TrainPlan", "TrainRequest", "plan_training"),
     "policies": ("evaluate", "play"),
-    "regressing": ("BaselineSaved", "Regression", "regress", "save_baseline"),
+    "regressing": ("regress", "save_baseline"),
+    "gate_models": ("BaselineSaved", "Regression"),
     "report": ("get_group_report", "show", "write_group_reports"),
     "runs": (
         "complete_selector",

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from rlclinic.config import describe
 from rlclinic.errors import RlclinicError
+from rlclinic.ops.group_facts import describe_group
 from rlclinic.ops.outcomes import GroupReport
-from rlclinic.ops.report import describe_group
-from rlclinic.ops.results import CheckpointRow, Result, State
-from rlclinic.ops.runs import list_checkpoints, state_of
+from rlclinic.ops.results import CheckpointRow, Result, State, state_of
+from rlclinic.ops.runs import list_checkpoints
 from rlclinic.runs import fields, notes, trials
 from rlclinic.runs.record import Checkpoint, Group, Run, settings
 from rlclinic.runs.store import Store

@@ -4,7 +4,6 @@ It shows what is possible and which settings differ. It is never a reason for a 
 say why this one did not.
 """
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,8 +11,9 @@ import numpy as np
 
 from rlclinic.errors import RlclinicError
 from rlclinic.ops.diagnosed import Comparable, Difference
+from rlclinic.ops.ranking import Outcome, outcome
 from rlclinic.ops.wording import number, plural, short
-from rlclinic.runs import history, status
+from rlclinic.runs import history
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, settings
 from rlclinic.runs.store import Store
@@ -31,29 +31,6 @@ _NOT_COMPARED: Final = (
     "env.workers",
 )
 _RETURNS: Final = ("val/roll/ep_rew_mean", "train/roll/ep_rew_mean")
-
-
-class Outcome:
-    """How a group did: of each seed, the env step at which it reached the threshold, and its last evaluation."""
-
-    def __init__(self, group: Group, seeds: Sequence[tuple[float | None, float | None]]) -> None:
-        reached = [at for at, _ in seeds if at is not None]
-        finals = [value for _, value in seeds if value is not None]
-        self.group = group
-        self.seeds = len(seeds)
-        self.reached = len(reached)
-        self.steps = statistics.median(reached) if reached else None
-        self.score = statistics.median(finals) if finals else None
-        share = self.reached / self.seeds if self.seeds else 0.0
-        soon = -(self.steps if self.steps is not None else float("inf"))
-        self.rank = (share, soon, self.score if self.score is not None else float("-inf"))
-        """Larger is better: the share of seeds that reached the threshold, how soon, and the last evaluation."""
-
-
-def outcome(group: Group) -> Outcome:
-    """How a group did, from its status files alone: cheap enough to ask of every group of a store."""
-    states = [status.raw(run.path) for run in group.runs]
-    return Outcome(group, [(history.real(state.threshold_reached_at), history.real(state.eval_mean)) for state in states])
 
 
 def best(owner: Group, found: Sequence[History], others: Sequence[Outcome] | None = None) -> Comparable | None:

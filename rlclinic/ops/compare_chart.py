@@ -30,7 +30,7 @@ def extent(bands: Sequence[Band], threshold: float | None) -> tuple[float, float
     return last, low, high
 
 
-def svg(bands: Sequence[Band], order: Sequence[str], threshold: float | None) -> str:
+def bands_svg(bands: Sequence[Band], order: Sequence[str], threshold: float | None) -> str:
     """One <svg>; `order` are the sides' labels, which decide the colours. Empty without a curve."""
     if not bands:
         return ""
@@ -42,7 +42,7 @@ def svg(bands: Sequence[Band], order: Sequence[str], threshold: float | None) ->
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="return against {escape(axis)}" font-family="system-ui, sans-serif" font-size="12">'
     ]
-    parts += _axes(x, y, axis, threshold)
+    parts += _bands_axes(x, y, axis, threshold)
     for band in bands:
         parts += _drawn(band, x, y, colour(order.index(band.label)))
     return "\n".join([*parts, "</svg>"])
@@ -58,7 +58,7 @@ def course_svg(course: Course, order: Sequence[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(course.key)} over the budget" font-family="system-ui, sans-serif" font-size="12">'
     ]
-    parts += _axes(x, y, "% of the budget", None)
+    parts += _bands_axes(x, y, "% of the budget", None)
     for label, line in course.sides.items():
         points = " ".join(f"{x(100 * place / (len(line) - 1)):.1f},{y(value):.1f}" for place, value in enumerate(line))
         stroke = f'stroke="{colour(order.index(label))}" stroke-width="2.2"'
@@ -66,7 +66,7 @@ def course_svg(course: Course, order: Sequence[str]) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _axes(x: Scale, y: Scale, axis: str, threshold: float | None) -> list[str]:
+def _bands_axes(x: Scale, y: Scale, axis: str, threshold: float | None) -> list[str]:
     parts = []
     for value in ticks(y.low, y.high):
         at = f"{y(value):.1f}"

@@ -28,7 +28,7 @@ def pictures(compared: Compared) -> dict[str, str]:
     for axis, name in (("env steps", "compare-env-steps.svg"), ("wall seconds", "compare-wall-time.svg")):
         bands = [band for band in compared.curves if band.axis == axis]
         if bands:
-            made[name] = compare_chart.svg(bands, order, compared.threshold) + "\n"
+            made[name] = compare_chart.bands_svg(bands, order, compared.threshold) + "\n"
     return made
 
 
@@ -98,7 +98,7 @@ def _pictures(compared: Compared) -> list[str]:
     for axis in ("env steps", "wall seconds"):
         bands = [band for band in compared.curves if band.axis == axis]
         if bands:
-            parts.append(f"<h2>Return against {axis}</h2>{compare_chart.svg(bands, order, compared.threshold)}")
+            parts.append(f"<h2>Return against {axis}</h2>{compare_chart.bands_svg(bands, order, compared.threshold)}")
     if parts:
         parts.append('<p class="quiet">Lines: interquartile mean over runs; bands: its 95 % bootstrap interval; dashes: threshold.</p>')
     drawn = [(course.key, compare_chart.course_svg(course, order)) for course in compared.config.courses]

@@ -9,7 +9,7 @@ from rlclinic.ops.wording import BLANK, count, duration, interval, number, perce
 from rlclinic.references import cite
 
 if TYPE_CHECKING:
-    from rlclinic.ops.regressing import Regression
+    from rlclinic.ops.gate_models import Regression
 
 VERDICTS = {
     "better": "BETTER",

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from rlclinic import metrics, stats
 from rlclinic.errors import UsageError
-from rlclinic.ops.results import Part, Result, State
-from rlclinic.ops.runs import CLOCK, STEPS, TRAIN_RETURN, state_of
+from rlclinic.ops.results import Part, Result, State, state_of
+from rlclinic.ops.runs import CLOCK, STEPS, TRAIN_RETURN
 from rlclinic.runs import columns, fields
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
 from rlclinic.runs.store import Store

@@ -13,11 +13,11 @@ from rlclinic.diagnosis import engine, forensics_joining
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import RunError, UsageError
-from rlclinic.ops import comparable, pages, panels, project, recommending, report, suspects, watches
-from rlclinic.ops.comparable import Outcome
+from rlclinic.ops import comparable, group_facts, pages, panels, project, recommending, suspects, watches
 from rlclinic.ops.diagnosed import DiagnosisReport, Recommendation
 from rlclinic.ops.outcomes import TopFinding
 from rlclinic.ops.project import Chosen
+from rlclinic.ops.ranking import Outcome
 from rlclinic.runs import disk, history
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -222,7 +222,7 @@ def _write(owner: Run | Group, found: DiagnosisReport) -> list[Path]:
     record = owner.write_report(FILE, found.diagnosis.model_dump_json(indent=2) + "\n")
     if isinstance(owner, Run):
         return [record]
-    said = report.describe_group(owner)
+    said = group_facts.describe_group(owner)
     picture = "curve.png" if (owner.path / "curve.png").exists() else None
     page = owner.write_report("report.html", pages.html(said, found))
     return [page, owner.write_report("report.md", pages.markdown(said, found, picture)), record]
@@ -230,7 +230,7 @@ def _write(owner: Run | Group, found: DiagnosisReport) -> list[Path]:
 
 def _write_out(folder: Path, owner: Run | Group | None, found: DiagnosisReport, histories: Sequence[History]) -> list[Path]:
     """The three files in a folder of the user's choice."""
-    said = report.describe_group(owner) if isinstance(owner, Group) else report.describe_histories(histories, found.diagnosis)
+    said = group_facts.describe_group(owner) if isinstance(owner, Group) else group_facts.describe_histories(histories, found.diagnosis)
     with disk.guarded(folder):
         folder.mkdir(parents=True, exist_ok=True)
     contents = {
@@ -253,10 +253,10 @@ def _next(owner: Run | Group | None, found: Diagnosis, advised: Sequence[Recomme
     first = None if sound else next((each for each in advised if each.overrides), None)
     if owner is not None and is_ours(owner):
         treated = _treatments(owner.id, first) if first is not None else []
-        commands = [command + report.runs_dir_flag(owner) for command in (*_unfinished(owner.id, found), *treated)]
+        commands = [command + group_facts.runs_dir_flag(owner) for command in (*_unfinished(owner.id, found), *treated)]
     elif first is not None and first.prescribed and found.facts.env and target != "-":
         # Somebody else's trainer: ours tries the change with translated settings, and says so.
-        name = shlex.quote(target) if owner is None else owner.id + report.runs_dir_flag(owner)
+        name = shlex.quote(target) if owner is None else owner.id + group_facts.runs_dir_flag(owner)
         limit = f" --threshold {found.facts.threshold:g}" if owner is None and found.facts.threshold is not None else ""
         commands = [f"rlclinic trial {name} --rx {first.number}{limit}"]
     rules = found.causes[0].rules
@@ -291,4 +291,4 @@ def _repeat(owner: Run | Group | None) -> str | None:
     """What trains one seed of our own run or group again; None for runs of others."""
     if owner is None or not is_ours(owner):
         return None
-    return f"rlclinic train {owner.id} --seeds 1{report.runs_dir_flag(owner)}"
+    return f"rlclinic train {owner.id} --seeds 1{group_facts.runs_dir_flag(owner)}"

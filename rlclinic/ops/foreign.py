@@ -29,7 +29,7 @@ def is_foreign(selector: str, runs_dir: Path) -> bool:
     return not any((path / name).is_file() for name in ("status.json", "group.json"))
 
 
-def observe(target: str, charts: outlook.Charts, *, threshold: float | None = None, budget: int | None = None) -> list[LiveGroup]:
+def observe_folder(target: str, charts: outlook.Charts, *, threshold: float | None = None, budget: int | None = None) -> list[LiveGroup]:
     """One group for each config among the runs of a folder."""
     running = _newest(Path(target)) > time.time() - SILENT_SECONDS
     found = [_placed(each, running) for each in readers.read(target, threshold=threshold, budget=budget)]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.outcomes import Estimate, LiveGroup, LiveMember, Requested, StatusReport
-from rlclinic.ops.results import State
-from rlclinic.ops.runs import state_of
+from rlclinic.ops.results import State, state_of
 from rlclinic.runs import tail
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
 from rlclinic.runs.store import Store
@@ -39,7 +38,7 @@ def get_training_status(
 
     charts = charts or outlook.Charts(runs_dir)
     if selector is not None and foreign.is_foreign(selector, runs_dir):
-        return StatusReport(groups=foreign.observe(selector, charts, threshold=threshold, budget=budget))
+        return StatusReport(groups=foreign.observe_folder(selector, charts, threshold=threshold, budget=budget))
     store = Store(runs_dir)
     known = {"threshold": threshold, "max_env_steps": budget}
     changes = {name: value for name, value in known.items() if value is not None}

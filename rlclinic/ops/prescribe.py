@@ -8,7 +8,7 @@ from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops import diagnose as diagnosing
-from rlclinic.ops import report
+from rlclinic.ops import group_facts
 from rlclinic.ops.prescribing import config_of
 from rlclinic.ops.results import Part, Result
 from rlclinic.runs.history import History
@@ -136,7 +136,7 @@ def _why_none(first: Cause) -> str:
 def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagnosis) -> list[str]:
     """Commands that prove, use or search, the most useful first."""
     name = owner.id if owner is not None else None
-    flag = report.runs_dir_flag(owner) if owner is not None else ""
+    flag = group_facts.runs_dir_flag(owner) if owner is not None else ""
     first = next((rx for rx in given if rx.trialable), None)
     ours = owner is not None and not owner.record.get("source")
     commands = []

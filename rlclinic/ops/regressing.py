@@ -9,13 +9,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rlclinic.comparison import power, regression
-from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome, Power
+from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome
 from rlclinic.comparison.sides import Side
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import DiskFailed, NotFound, UsageError
 from rlclinic.ops import operands
+from rlclinic.ops.gate_models import BaselineSaved, Needed, Regression, Rule
 from rlclinic.ops.plans import ASK_ABOVE_ENV_STEPS, TrainPlan, TrainRequest, check_installed
-from rlclinic.ops.results import Part, Result
 from rlclinic.ops.training import Watch, train
 from rlclinic.ops.wording import percent, short
 from rlclinic.runs import trials
@@ -27,53 +27,6 @@ PER_LOOK = 8
 LOOKS = 4
 FEW = 16
 """A smaller baseline is itself too much of an accident to judge many candidates by."""
-
-
-class Rule(Part):
-    """How the candidate is judged."""
-
-    outcome: Outcome
-    margin: float
-    alpha: float
-    looks: int
-    per_look: int
-    bounds: list[float]
-
-
-class Needed(Part):
-    """Seeds that would settle it, if what was seen holds."""
-
-    candidate: int
-    baseline: int
-
-
-class Regression(Result):
-    """Whether a candidate got worse."""
-
-    baseline: str
-    candidate: str
-    env: str | None
-    decision: Decision
-    rule: Rule
-    threshold: float | None
-    baseline_seeds: int
-    candidate_seeds: int
-    looks: list[Look]
-    power: list[Power]
-    needed: Needed | None
-    """For an undecided end; None where it is out of reach."""
-    groups: list[str]
-    """What was trained for it."""
-    signal: str | None
-    """SIGINT or SIGTERM, if that ended it before its time."""
-    notes: list[str]
-
-
-class BaselineSaved(Result):
-    """A baseline that was written."""
-
-    file: str
-    baseline: Baseline
 
 
 def save_baseline(target: str, file: Path, runs_dir: Path = Path("runs"), *, threshold: float | None = None) -> BaselineSaved:

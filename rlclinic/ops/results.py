@@ -5,6 +5,8 @@ Here are the parts that all share and what is said about single runs; groups and
 Steps are env steps summed over all envs of a run; times are seconds; a value that does not exist is null, never 0.
 """
 
+import math
+from collections.abc import Iterable
 from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -166,3 +168,13 @@ class Removed(Result):
     groups: list[str]
     bytes: int
     deleted: bool
+
+
+def state_of(word: str) -> State:
+    """A state as status.json has it; what nobody knows counts as failed."""
+    return next((state for state in STATES if state == word), "failed")
+
+
+def finite(values: Iterable[float]) -> list[float | None]:
+    """JSON has no NaN: what is not a number becomes null."""
+    return [float(value) if math.isfinite(value) else None for value in values]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlclinic.errors import NotFound, UsageError, nearest
+from rlclinic.ops.group_facts import possible_returns
 from rlclinic.ops.results import (
-    STATES,
     CheckpointList,
     CheckpointRow,
     Curve,
@@ -21,9 +21,10 @@ from rlclinic.ops.results import (
     RunList,
     RunRow,
     SeedCurve,
-    State,
+    finite,
+    state_of,
 )
-from rlclinic.runs import fields, trials
+from rlclinic.runs import trials
 from rlclinic.runs.record import Checkpoint, Group, Run, settings
 from rlclinic.runs.store import Store
 
@@ -92,11 +93,6 @@ def run_row(run: Run) -> RunRow:
         age_seconds=max(0.0, time.time() - status.heartbeat) if status.heartbeat else None,
         parent=run.parent,
     )
-
-
-def state_of(word: str) -> State:
-    """A state as status.json has it; what nobody knows counts as failed."""
-    return next((state for state in STATES if state == word), "failed")
 
 
 def get_run_info(selector: str = "@last", runs_dir: Path = Path("runs")) -> RunInfo:
@@ -197,16 +193,6 @@ def run_curve(run: Run, table: "Table") -> Curve:
         threshold=run.threshold,
         return_range=possible_returns(run.record),
     )
-
-
-def possible_returns(record: dict[str, Any]) -> tuple[float, float] | None:
-    """The lowest and the highest possible return, from a config.json or group.json."""
-    return fields.pair(fields.within(record, "spec", "return_range"))
-
-
-def finite(values: "Column") -> list[float | None]:
-    """JSON has no NaN: what is not a number becomes null."""
-    return [float(value) if math.isfinite(value) else None for value in values]
 
 
 def _engine(engine: object) -> dict[str, Any] | None:

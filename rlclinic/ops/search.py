@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import ColumnElement, Row, Select, Table, and_, func, or_, select
 
 from rlclinic.errors import UsageError
-from rlclinic.ops.comparable import Outcome
+from rlclinic.ops.ranking import Outcome
 from rlclinic.ops.results import Part, Result, State
 from rlclinic.runs.index import Index, Refreshed
 from rlclinic.runs.index_schema import GROUP, RUN

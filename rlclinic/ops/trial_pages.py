@@ -74,7 +74,7 @@ def document(store: Store, trial: Trial) -> list[Block]:
         found += [Heading(f"{effect.arm}: {effect.verdict}"), Table(heads, [list(row) for row in trial_words.rows(trial, effect)])]
         found += [Points(_remarks(trial, effect))]
     found += [Heading("Looks"), _looks(trial), Text(f"Rule: {trial_words.rule_text(trial.plan)}.", quiet=True)]
-    found += [Heading("Arms"), Table(["arm", "change", "runs", "groups"], [_arm(arm) for arm in trial.arms])]
+    found += [Heading("Arms"), Table(["arm", "change", "runs", "groups"], [_arm_section(arm) for arm in trial.arms])]
     found += [Heading("Not shown"), Points(trial_words.not_shown(trial))]
     found += [Heading("Again"), Code(f"rlclinic runs list --trial {trial.id}\n{trial_words.repeat(trial)}")]
     return found
@@ -98,7 +98,7 @@ def _looks(trial: Trial) -> Table:
     return Table(["look", "seeds an arm", "z", "bound", "called", "seconds"], rows)
 
 
-def _arm(arm: ArmResult) -> list[str]:
+def _arm_section(arm: ArmResult) -> list[str]:
     change = arm.command or " ".join(f"`{change}`" for change in arm.changes) or "–"
     return [arm.name, change, str(arm.n), ", ".join(arm.groups)]
 
@@ -112,7 +112,7 @@ def _curves(store: Store, trial: Trial) -> list[Block]:
         return []
     order = [arm.name for arm in trial.arms]
     text = "Return against env steps: interquartile mean over seeds and its 95 % interval. A run that ended keeps its last value."
-    return [Figure(lambda: _coloured(compare_chart.svg(bands, order, trial.threshold), order), text)]
+    return [Figure(lambda: _coloured(compare_chart.bands_svg(bands, order, trial.threshold), order), text)]
 
 
 def _coloured(svg: str, order: list[str]) -> str:

@@ -11,7 +11,7 @@ from rlclinic.serve.render import print_lines
 if TYPE_CHECKING:
     from rlclinic.ops.compare_words import Table
     from rlclinic.ops.comparing import Comparison
-    from rlclinic.ops.regressing import BaselineSaved, Regression
+    from rlclinic.ops.gate_models import BaselineSaved, Regression
 
 STYLES = {"BETTER": "bold green", "WORSE": "bold red", "MIXED": "bold yellow"}
 

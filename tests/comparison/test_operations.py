@@ -189,11 +189,11 @@ def test_the_svg_is_well_formed_also_for_one_point_and_for_a_flat_line() -> None
 
     for first, second in (([[5.0]], [[5.0]]), (rows(3, 5, spread=0), rows(3, 5, spread=0)), ([[-1.0, -2.0]] * 2, [[3.0, 1e6]] * 3)):
         bands = compare([side(*first, threshold=None), side(*second, threshold=None)]).curves
-        root = ElementTree.fromstring(compare_chart.svg(bands, ["A", "B"], None))
+        root = ElementTree.fromstring(compare_chart.bands_svg(bands, ["A", "B"], None))
         assert root.tag.endswith("svg")
-        assert "nan" not in compare_chart.svg(bands, ["A", "B"], None)
+        assert "nan" not in compare_chart.bands_svg(bands, ["A", "B"], None)
         assert len(compare_plot.lines(bands, None)) == 10
-    assert compare_chart.svg([], [], None) == ""
+    assert compare_chart.bands_svg([], [], None) == ""
     assert compare_plot.lines([], 475.0) == []
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.ops import chart, diagnose, pages, panels, report
+from rlclinic.ops import chart, diagnose, group_facts, pages, panels
 from rlclinic.ops.diagnosed import DiagnosisReport, Panel
 from rlclinic.ops.outcomes import GroupReport
 from rlclinic.runs.history import History, make_series
@@ -35,7 +35,7 @@ def both(name: str) -> tuple[GroupReport, DiagnosisReport]:
     group = write_group(name)
     found = diagnose.examine_group(group)
     assert found is not None
-    return report.describe_group(group), found
+    return group_facts.describe_group(group), found
 
 
 def test_the_five_sections_and_the_six_points_are_there_in_order() -> None:
@@ -125,7 +125,7 @@ def test_a_healthy_group_says_so_and_has_no_evidence_to_shade() -> None:
 def test_an_environments_name_cannot_become_markup() -> None:
     histories = [replace(each, env_id="<img src=x onerror=alert(1)>", source="csv") for each in recorded.histories("cp-lr-x100")]
     found = diagnose.examine(None, histories, "log.csv")
-    said = report.describe_histories(histories, found.diagnosis)
+    said = group_facts.describe_histories(histories, found.diagnosis)
     for text in (pages.html(said, found), pages.markdown(said, found)):
         assert "<img" not in text
         assert "&lt;img" in text
@@ -134,7 +134,7 @@ def test_an_environments_name_cannot_become_markup() -> None:
 def test_runs_of_other_frameworks_get_the_same_report() -> None:
     histories = [replace(each, source="sb3", seed=None, state="unknown") for each in recorded.histories("cp-lr-x100")]
     found = diagnose.examine(None, histories, "logs")
-    said = report.describe_histories(histories, found.diagnosis)
+    said = group_facts.describe_histories(histories, found.diagnosis)
     text = pages.markdown(said, found)
     assert all(section in text for section in SECTIONS)
     assert [seed.seed for seed in said.seeds] == [None] * 3

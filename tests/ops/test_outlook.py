@@ -152,15 +152,15 @@ def test_another_frameworks_log_is_running_while_it_is_written_to(tmp_path: Path
     log = write_csv(tmp_path / "log.csv")
     charts = outlook.Charts(tmp_path / "runs")
     assert foreign.is_foreign(str(log), tmp_path / "runs")
-    found = foreign.observe(str(log), charts, threshold=100.0, budget=100_000)[0]
+    found = foreign.observe_folder(str(log), charts, threshold=100.0, budget=100_000)[0]
     assert (found.state, found.env_steps, found.max_env_steps) == ("running", 30_000, 100_000)
     assert found.outlook is not None
     assert found.outlook.probability is not None
     assert found.outlook.command is None
     old = time.time() - 3_600
     os.utime(log, (old, old))
-    assert foreign.observe(str(log), charts, threshold=100.0, budget=100_000)[0].state == "stopped"
-    assert foreign.observe(str(log), charts, threshold=100.0, budget=30_000)[0].state == "finished"
+    assert foreign.observe_folder(str(log), charts, threshold=100.0, budget=100_000)[0].state == "stopped"
+    assert foreign.observe_folder(str(log), charts, threshold=100.0, budget=30_000)[0].state == "finished"
 
 
 def test_a_run_of_ours_is_not_foreign(root: Path) -> None:

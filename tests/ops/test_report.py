@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlclinic.ops import pages, report
+from rlclinic.ops import group_facts, pages, report
 from rlclinic.ops.outcomes import GroupReport
 from rlclinic.ops.results import RunInfo
 from tests.ops.recorded import flat, record_group
@@ -19,7 +19,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_solved_group_is_reported_with_its_numbers(root: Path) -> None:
     group = record_group(root)
-    found = report.describe_group(group)
+    found = group_facts.describe_group(group)
     assert (found.verdict, found.n_reached, found.n_runs, found.threshold) == ("SOLVED", 3, 3, 475.0)
     assert found.last.value == pytest.approx(500.0)
     assert found.best == 500.0
@@ -29,7 +29,7 @@ def test_a_solved_group_is_reported_with_its_numbers(root: Path) -> None:
 
 
 def test_a_group_that_missed_says_by_how_much_and_what_to_try(root: Path) -> None:
-    found = report.describe_group(record_group(root, returns=flat))
+    found = group_facts.describe_group(record_group(root, returns=flat))
     assert found.verdict == "NOT SOLVED"
     assert found.gap == pytest.approx(374.0)
     assert found.gap_fraction == pytest.approx(374 / 475)
@@ -42,11 +42,11 @@ def test_what_another_framework_trained_is_neither_played_nor_resumed(root: Path
     group = record_group(root)
     file = group.path / "group.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "source": {"framework": "sb3"}}))
-    assert report.describe_group(type(group)(group.path)).next == [f"rlclinic diagnose {group.id}"]
+    assert group_facts.describe_group(type(group)(group.path)).next == [f"rlclinic diagnose {group.id}"]
 
 
 def test_more_steps_come_first_while_the_return_still_rises(root: Path) -> None:
-    found = report.describe_group(record_group(root, returns=lambda seed, share: 300 * share))
+    found = group_facts.describe_group(record_group(root, returns=lambda seed, share: 300 * share))
     assert found.next[0] == f"rlclinic train --resume {found.id} --max-env-steps 20480"
 
 
@@ -56,14 +56,14 @@ def test_more_steps_come_first_while_the_return_still_rises(root: Path) -> None:
 )
 def test_the_next_command_fits_the_way_it_ended(root: Path, state: str, first: str) -> None:
     group = record_group(root, state=state, share_done=0.3, reason="the reward is NaN" if state == "failed" else None)
-    assert report.describe_group(group).next[0] == first.format(group=group.id)
+    assert group_facts.describe_group(group).next[0] == first.format(group=group.id)
 
 
 def test_commands_find_runs_in_another_folder_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group = record_group(Path("elsewhere"))
-    assert report.describe_group(group).next[0].endswith(" --runs-dir elsewhere")
+    assert group_facts.describe_group(group).next[0].endswith(" --runs-dir elsewhere")
     monkeypatch.setenv("RLCLINIC_RUNS", "elsewhere")
-    assert "--runs-dir" not in report.describe_group(group).next[0]
+    assert "--runs-dir" not in group_facts.describe_group(group).next[0]
 
 
 def test_the_files_are_written_and_say_the_same(root: Path) -> None:
@@ -82,14 +82,14 @@ def test_the_files_are_written_and_say_the_same(root: Path) -> None:
 
 def test_the_html_needs_nothing_beside_it(root: Path) -> None:
     group = record_group(root)
-    page = pages.html(report.describe_group(group))
+    page = pages.html(group_facts.describe_group(group))
     # Namespaces and the environment's documentation are names, not things to load.
     assert re.findall(r"(?:src|href)=|@import|url\(", page) == []
 
 
 def test_text_from_a_run_cannot_become_markup(root: Path) -> None:
     group = record_group(root, state="failed", reason="<script>alert(1)</script> | broke")
-    found = report.describe_group(group)
+    found = group_facts.describe_group(group)
     assert "<script>" not in pages.html(found)
     assert r"\| broke" in pages.markdown(found)
 

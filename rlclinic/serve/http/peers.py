@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.comparable import Outcome
+from rlclinic.ops.ranking import Outcome
 from rlclinic.ops.search import outcomes
 from rlclinic.runs.index import Index
 

@@ -9,12 +9,12 @@ from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops import browse, catalog, curves, diagnose, prescribe, search, series
 from rlclinic.ops.browse import GroupDetail, LogPage, RunDetail
-from rlclinic.ops.comparable import Outcome
 from rlclinic.ops.curves import Axis, Curves
 from rlclinic.ops.diagnosed import DiagnosisReport
 from rlclinic.ops.live import get_training_status
 from rlclinic.ops.outcomes import ConfigView, StatusReport
 from rlclinic.ops.prescribe import Prescriptions
+from rlclinic.ops.ranking import Outcome
 from rlclinic.ops.results import CheckpointList
 from rlclinic.ops.runs import list_checkpoints
 from rlclinic.ops.search import Facets, GroupPage, RunPage

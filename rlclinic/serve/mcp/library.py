@@ -58,14 +58,14 @@ class _Documents:
 
     def report(self, run_id: str) -> str:
         """The report of a group, or of the group that a run belongs to, as Markdown."""
-        from rlclinic.ops import pages, report
+        from rlclinic.ops import group_facts, pages
         from rlclinic.ops.diagnose import examine_group
 
         group = self._group(run_id)
         found = examine_group(group)
         if found is None:
             raise ResourceNotFoundError(f"{group.id} has no run that could be reported on")
-        return pages.markdown(report.describe_group(group), found)
+        return pages.markdown(group_facts.describe_group(group), found)
 
     def diagnosis(self, run_id: str) -> str:
         """The whole diagnosis of a run or group, with every finding and its evidence."""

@@ -43,7 +43,7 @@ def test_a_diagnosis_is_made_again_when_a_better_group_has_come(
 
 
 def test_peers_are_what_looking_through_the_store_finds(client: TestClient, sick: Group, root: Path) -> None:
-    from rlclinic.ops import comparable
+    from rlclinic.ops import comparable, ranking
 
     record_group(root, returns=flat)
     record_group(root, returns=rising)
@@ -51,7 +51,7 @@ def test_peers_are_what_looking_through_the_store_finds(client: TestClient, sick
     here.watch.look()
     peers = PeerTable(here.index)._read("CartPole-v1", "ppo")
     by_index = comparable.best_of(Group(sick.path), peers.outcomes)
-    by_folders = comparable.best_of(Group(sick.path), [comparable.outcome(group) for group in comparable.candidates(Group(sick.path))])
+    by_folders = comparable.best_of(Group(sick.path), [ranking.outcome(group) for group in comparable.candidates(Group(sick.path))])
     assert by_index is not None
     assert by_folders is not None
     assert (by_index.group.id, by_index.rank) == (by_folders.group.id, by_folders.rank)
