@@ -329,7 +329,7 @@ def world() -> Iterator[World]:
     """A store of recorded runs as the current folder."""
     stored, recorded = importlib.import_module("tests.diagnosis.stored"), importlib.import_module("tests.diagnosis.recorded")
     recipes, small = importlib.import_module("tests.diagnosis.recipes"), importlib.import_module("tests.ops.recorded")
-    budgets, page = importlib.import_module("rlclinic.ops.budgets"), importlib.import_module("docs.questions_page")
+    budgets, page = importlib.import_module("rlclinic.ops.jobs.budget"), importlib.import_module("docs.questions_page")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         groups = {name: stored.write_group(name) for name in (*FAULTS, *HEALTHY)}
         groups["going"] = small.record_group(Path("runs"), seeds=(0, 1), state="running", share_done=0.6)
@@ -368,8 +368,8 @@ async def _asked(known: World, questions: Sequence[Question]) -> list[Asked]:
 
 def diagnosis_sizes(most: int | None = None) -> list[int]:
     """Characters of a concise diagnosis of every recorded group."""
-    from rlclinic.ops.diagnose import diagnose
-    from rlclinic.serve.mcp.diagnosis_text import concise
+    from rlclinic.ops.diagnose.diagnose import diagnose
+    from rlclinic.serve.mcp.text.diagnosis import concise
 
     stored, recorded = importlib.import_module("tests.diagnosis.stored"), importlib.import_module("tests.diagnosis.recorded")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):

@@ -115,13 +115,13 @@ def measure_alone(contest: Contest) -> dict[str, Any]:
     """The engine's iterations, one after the other, with nothing around them."""
     import torch
 
-    from rlclinic.training import cohort as cohorts
+    from rlclinic.training import members
     from rlclinic.training.loops.on_policy import Scene
 
     with tempfile.TemporaryDirectory() as folder:
         session = cohort_of(contest, contest.steps, Path(folder))
         cohort, clock = session.cohort, dict.fromkeys(("env", "act", "learn"), 0.0)
-        hp = cohorts.hyperparameters(cohort.members, 0, cohort.plan.policy, cohort.device)
+        hp = members.hyperparameters(cohort.members, 0, cohort.plan.policy, cohort.device)
         learner = cohort.learner
         for iteration in range(3 + ALONE):
             if iteration == 3:  # compiled and captured by then

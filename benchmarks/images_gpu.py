@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks import provenance
 from benchmarks.gpu import origin
 from rlclinic.config import load
-from rlclinic.ops.machine import usable_cores
+from rlclinic.ops.train.machine import usable_cores
 from rlclinic.training import profiling
 
 GAME: Final = "ALE/Pong-v5:ppo"

@@ -19,10 +19,11 @@ import torch
 
 from benchmarks import provenance
 from rlclinic.config import files
-from rlclinic.training import assembly, cohort, envs, replay_assembly
-from rlclinic.training.captured_replay import CapturedReplay
+from rlclinic.training import assembly, envs, replay_assembly
+from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
+from rlclinic.training.members import replay_numbers
 
 BARS = {1: (1_500, 3_000), 256: (60_000, 200_000)}
 VARIANT = "Pendulum-v1:sac_zoo"
@@ -41,14 +42,14 @@ def measure(members: int, device: torch.device, seconds: float, precision: str, 
     engine, env_steps = CapturedReplay(compiles=True, tf32=precision == "tf32"), 0
     everyone = torch.ones(members, 1, dtype=torch.bool, device=device)
     walk = off_policy.Walk(plan, env, seed, 0, {"env": 0.0, "act": 0.0})
-    hp = cohort.replay_numbers([each] * members, 0, plan.memory.action_size, device)
+    hp = replay_numbers([each] * members, 0, plan.memory.action_size, device)
     for _ in range(plan.turns):  # the random steps before learning starts
         learner = walk.collect(learner, position, memory, hp)
     env_steps = walk.env_steps
 
     def iterate() -> None:
         nonlocal learner, env_steps
-        hp = cohort.replay_numbers([each] * members, env_steps, plan.memory.action_size, device)
+        hp = replay_numbers([each] * members, env_steps, plan.memory.action_size, device)
         learner, taken = engine.turns(plan, learner, env, position, memory, hp, everyone, seed, env_steps)
         env_steps += config.rollout_size
         assert bool(torch.isfinite(taken.readings["q"][-1]).all())  # waits for the GPU, as training does at every iteration

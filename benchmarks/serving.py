@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import provenance
-from rlclinic.ops import search
+from rlclinic.ops.runs import search
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 

@@ -1,7 +1,7 @@
 """Where worker processes (or ALE's threads) step environments faster than the training process: whole iterations, pair by pair.
 
 Each row is the median over pairs of training speed with `env.workers` = cores over that with 0: one seed, one thread, no evaluation.
-`rlclinic train` sets env.workers by what comes out here (rlclinic/ops/cores.py). Needs idle cores.
+`rlclinic train` sets env.workers by what comes out here (rlclinic/ops/train/plan.py). Needs idle cores.
 """
 
 import statistics
@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks import provenance
 from rlclinic.config import load
-from rlclinic.ops.cores import best_workers
-from rlclinic.ops.machine import usable_cores
+from rlclinic.ops.train.machine import usable_cores
+from rlclinic.ops.train.plan import best_workers
 from rlclinic.training import profiling
 
 TASKS = {

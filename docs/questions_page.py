@@ -189,7 +189,7 @@ def answer(command: str) -> tuple[int, str]:
     """What a command prints in the current folder, and its exit code."""
     from typer.testing import CliRunner
 
-    from rlclinic.serve.cli import app
+    from rlclinic.serve.cli.app import app
 
     os.environ["COLUMNS"] = "120"
     result = CliRunner().invoke(app, shlex.split(command)[1:])

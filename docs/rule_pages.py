@@ -1,4 +1,4 @@
-"""The pages of docs/rules, and rlclinic/ops/rule_examples.json, which they and `rlclinic rules ID` share.
+"""The pages of docs/rules, and rlclinic/ops/diagnose/rule_examples.json, which they and `rlclinic rules ID` share.
 
 Thresholds are read from the checks themselves; examples are what each rule says of its own bad case in tests/diagnosis.
 """
@@ -10,9 +10,9 @@ import json
 import textwrap
 from typing import Any
 
-from rlclinic.diagnosis import engine, rule
+from rlclinic.diagnosis import engine, registry
 from rlclinic.diagnosis.case import Case
-from rlclinic.ops import rules
+from rlclinic.ops.diagnose import rules
 
 INTRODUCTION = """# Rules
 
@@ -36,11 +36,11 @@ ignore = ["THR", "BUD103"]
 def examples() -> str:
     """rule_examples.json."""
     bad: dict[str, Any] = importlib.import_module("tests.diagnosis.bad_cases").BAD
-    found = {each.id: {"thresholds": thresholds(each), **_example(each, bad)} for each in rule.rules()}
+    found = {each.id: {"thresholds": thresholds(each), **_example(each, bad)} for each in registry.rules()}
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
-def _example(each: rule.Rule, bad: dict[str, Any]) -> dict[str, Any]:
+def _example(each: registry.Rule, bad: dict[str, Any]) -> dict[str, Any]:
     said = engine.examine(each, [Case(history) for history in bad[each.id]()]).findings if each.id in bad else []
     if not said:
         return {}
@@ -50,7 +50,7 @@ def _example(each: rule.Rule, bad: dict[str, Any]) -> dict[str, Any]:
     return {"example": {"text": clearest.text, "evidence": evidence, "remedies": remedies}}
 
 
-def thresholds(each: rule.Rule) -> list[str]:
+def thresholds(each: registry.Rule) -> list[str]:
     """Every `grade(value, weak, strong)` of a check, in words."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(each.check)))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "grade" and len(node.args) == 3]

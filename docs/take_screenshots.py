@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.error import URLError
 
-from rlclinic.ops.diagnose import examine_group
-from rlclinic.ops.panels import CALM
+from rlclinic.ops.diagnose.diagnose import examine_group
+from rlclinic.report.evidence import CALM
 from rlclinic.runs import studies, trials
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store

@@ -1,5 +1,5 @@
 """`python -m rlclinic`: the same as the `rlclinic` command."""
 
-from rlclinic.serve.cli import main
+from rlclinic.serve.cli.app import main
 
 main()

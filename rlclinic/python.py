@@ -12,11 +12,11 @@ from rlclinic.runs.store import Store
 
 if TYPE_CHECKING:
     from rlclinic.config import Config
-    from rlclinic.diagnosis.contract import EnvLint
     from rlclinic.diagnosis.findings import Diagnosis
-    from rlclinic.ops.comparing import Comparison
-    from rlclinic.ops.prescribe import Prescriptions
-    from rlclinic.treatment.trial_models import Trial
+    from rlclinic.diagnosis.lint.env import EnvLint
+    from rlclinic.ops.compare.compare import Comparison
+    from rlclinic.ops.diagnose.prescribe import Prescriptions
+    from rlclinic.treatment.trial.models import Trial
 
 Callback = Callable[[dict[str, Any]], bool | None]
 
@@ -54,7 +54,7 @@ def lint_env(env: Any, *, seconds: float = 20.0, select: Sequence[str] | None = 
     env: an id or `file.py:Class` (looked at in a process of its own), a gymnasium.Env class, a function that returns a new one each
     time, or an instance (then nothing can be said about how copies behave side by side).
     """
-    from rlclinic.ops import lint
+    from rlclinic.ops.diagnose import lint
 
     if isinstance(env, str):
         return lint.lint_env(env, seconds=seconds, select=select, ignore=ignore).lint
@@ -76,21 +76,21 @@ def diagnose(target: "str | Path | Group | Run" = "@last", *, threshold: float |
 
     threshold and budget: where the log does not say what counts as solved, or how many env steps were planned.
     """
-    from rlclinic.ops.diagnose import diagnose
+    from rlclinic.ops.diagnose.diagnose import diagnose
 
     return diagnose(_selector(target), _root(target), threshold=threshold, budget=budget, write=False).diagnosis
 
 
 def prescribe(target: "str | Path | Group | Run" = "@last") -> "Prescriptions":
     """What to change: at most three patches of one or two settings, computed from the run's own numbers."""
-    from rlclinic.ops.prescribe import prescribe
+    from rlclinic.ops.diagnose.prescribe import prescribe
 
     return prescribe(_selector(target), _root(target))
 
 
 def compare(*targets: "str | Path | Group | Run") -> "Comparison":
     """Groups, runs, foreign folders, YAML files or variants side by side; the first is what the others are compared with."""
-    from rlclinic.ops.comparing import compare
+    from rlclinic.ops.compare.compare import compare
 
     return compare([_selector(target) for target in targets], _root(targets[0]) if targets else Path("runs"))
 
@@ -98,13 +98,13 @@ def compare(*targets: "str | Path | Group | Run") -> "Comparison":
 def trial(target: "str | Path | Group" = "@last", *, rx: Sequence[int] = (1,), **options: Any) -> "Trial":
     """Try prescriptions of a group against its own config on fresh seeds, in processes of their own; blocks until the verdict.
 
-    options are the fields of rlclinic.ops.trial.TrialRequest: outcome, per_look, looks, alpha, margin, seed0, max_env_steps, ...
+    options are the fields of rlclinic.ops.treat.trial.TrialRequest: outcome, per_look, looks, alpha, margin, seed0, max_env_steps, ...
     """
-    from rlclinic.ops import trial as operation
+    from rlclinic.ops.treat import trial
 
     root = _root(target)
-    preview = operation.plan_trial(operation.TrialRequest(targets=[_selector(target)], rx=list(rx), runs_dir=root, **options))
-    return operation.run_trial(preview, root).trial
+    preview = trial.plan_trial(trial.TrialRequest(targets=[_selector(target)], rx=list(rx), runs_dir=root, **options))
+    return trial.run_trial(preview, root).trial
 
 
 def _selector(target: "str | Path | Group | Run") -> str:

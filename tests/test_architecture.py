@@ -93,7 +93,7 @@ def cli(*arguments: str) -> str:
     return f"""
 import sys
 sys.argv = ["rlclinic", *{arguments!r}]
-from rlclinic.serve.cli import main
+from rlclinic.serve.cli.app import main
 try:
     status = main()
 except SystemExit as leaving:

@@ -107,7 +107,7 @@ def documented(word: str) -> list[str]:
 def test_a_documented_command_exists_with_its_options(line: str) -> None:
     import typer.main
 
-    from rlclinic.serve.cli import app
+    from rlclinic.serve.cli.app import app
 
     command: Any = typer.main.get_command(app)
     words = shlex.split(line)[1:]

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlclinic.training import assembly, baseline, envs
+from rlclinic.training import assembly, envs
 from rlclinic.training.envs.base import ActionSpec, Step
+from rlclinic.training.sentinels import random_policy
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ def planted(faults: Sequence[EnvFault]) -> Iterator[None]:
         for member, fault in zip(cohort.members, faults, strict=True):
             if fault not in known:
                 measured[0] = fault
-                known[fault] = baseline.measure(cohort.config, native=True, factory=factory)
+                known[fault] = random_policy.measure(cohort.config, native=True, factory=factory)
             member.baseline = known[fault]
         measured[0] = faults[0]
 

@@ -1,7 +1,7 @@
 """Forecasts of runs in training: are the probabilities right, how early is a doomed run flagged, how often is a good one stopped?
 
 python -m benchmarks.diagnosis.forecast          measure, on environments, severities and seeds that were not fitted on
-python -m benchmarks.diagnosis.forecast --fit    fit again first, and write rlclinic/diagnosis/forecast.json
+python -m benchmarks.diagnosis.forecast --fit    fit again first, and write rlclinic/diagnosis/forecast/forecast.json
 
 Beside it stands the constant-rate baseline: a straight line from the start through now, scored by a logistic curve that was
 fitted on the same runs; it calls a run doomed by the same rule (lying low, below a level set on the same fit runs). Two medians say
@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks import provenance
 from benchmarks.diagnosis import forecast_fit, packing
 from benchmarks.diagnosis.forecast_fit import Looks, Vector, probabilities
-from rlclinic.diagnosis.forecast import SETTLED, Model
-from rlclinic.diagnosis.forecast_features import FEATURES, POLICY
+from rlclinic.diagnosis.forecast.features import FEATURES, POLICY
+from rlclinic.diagnosis.forecast.model import SETTLED, Model
 from rlclinic.runs.history import History
 
 COMMAND = "python -m benchmarks.diagnosis.forecast"
@@ -162,7 +162,7 @@ def table(name: str, found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fit", action="store_true", help="fit again and write rlclinic/diagnosis/forecast.json")
+    parser.add_argument("--fit", action="store_true", help="fit again and write rlclinic/diagnosis/forecast/forecast.json")
     parser.add_argument("--runs", type=Path, help="a folder of runs to fit on instead of the corpus; nothing is measured")
     asked = parser.parse_args()
     target = Path(str(files("rlclinic.diagnosis") / "forecast.json"))

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.forecast import CALIBRATION, SHARED, THERE, Model, calibrators, is_doomed, lies_low, logit
-from rlclinic.diagnosis.forecast_features import FEATURES, POLICY, features, prefix
+from rlclinic.diagnosis.forecast.features import FEATURES, POLICY, features, prefix
+from rlclinic.diagnosis.forecast.model import CALIBRATION, SHARED, THERE, Model, calibrators, is_doomed, lies_low, logit
 from rlclinic.runs.history import History
 
 Vector = NDArray[np.float64]
@@ -249,7 +249,7 @@ def record(model: Model, data: Looks, environments: Sequence[str]) -> dict[str, 
         return {"intercept": float(f"{weights[0]:.5g}"), "level": named(weights[1 : 1 + count]), "with_used": named(weights[1 + count :])}
 
     return {
-        "about": "Logistic model of rlclinic.diagnosis.forecast; written by python -m benchmarks.diagnosis.forecast --fit",
+        "about": "Logistic model of rlclinic.diagnosis.forecast.model; written by python -m benchmarks.diagnosis.forecast --fit",
         "fitted_on": {"runs": len(set(data.run)), "looks": len(data), "environments": list(environments)},
         "mean": {name: float(f"{value:.5g}") for name, value in zip(FEATURES, model.mean, strict=True)},
         "scale": {name: float(f"{value:.5g}") for name, value in zip(FEATURES, model.scale, strict=True)},

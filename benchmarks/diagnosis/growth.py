@@ -1,4 +1,4 @@
-"""Growth charts of healthy runs: `python -m benchmarks.diagnosis.growth` writes rlclinic/diagnosis/growth.json.
+"""Growth charts of healthy runs: `python -m benchmarks.diagnosis.growth` writes rlclinic/diagnosis/forecast/growth.json.
 
 Healthy are runs of the corpus in which nothing was planted and which reached their threshold. They are used to say where a
 run lies among others, never to find causes.
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.diagnosis import packing
-from rlclinic.config import files as environments
-from rlclinic.diagnosis import growth
+from rlclinic.config.files import available
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.forecast import growth
 from rlclinic.runs.history import History
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -38,7 +38,7 @@ def folder_runs(folder: Path) -> Iterable[History]:
 
 def charts(runs: Iterable[History]) -> dict[str, Any]:
     """By environment and algorithm, for environments that have a shipped variant."""
-    known = {each.env for each in environments.available() if each.shipped}
+    known = {each.env for each in available() if each.shipped}
     found: dict[tuple[str, str], list[History]] = {}
     for run in runs:
         # Made with other kwargs, an environment is another one than the name says.

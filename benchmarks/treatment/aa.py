@@ -16,8 +16,8 @@ from benchmarks import provenance
 from rlclinic.config import load
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment import arms, trial
-from rlclinic.treatment.trial_models import Trial
+from rlclinic.treatment.trial import arms, trial
+from rlclinic.treatment.trial.models import Trial
 
 SETTINGS = ("run.max_env_steps=4096", "run.eval_every_env_steps=512", "run.eval_episodes=10", "spec.threshold=120")
 

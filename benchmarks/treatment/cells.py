@@ -34,10 +34,10 @@ from benchmarks.diagnosis.tasks import TASKS
 from rlclinic.config import Config, files, from_record, to_record
 from rlclinic.config.schedule import Schedule
 from rlclinic.diagnosis import engine
-from rlclinic.diagnosis.settings import choices
+from rlclinic.diagnosis.lint.config import choices
 from rlclinic.errors import ConfigError
-from rlclinic.treatment.prescribe import prescribe
-from rlclinic.treatment.prescription import Prescription, apply, changed
+from rlclinic.treatment.prescription.prescribe import prescribe
+from rlclinic.treatment.prescription.prescription import Prescription, apply, changed
 
 COUNT: Final = 60
 UNDONE: Final = frozenset(fault.cause for fault in faults.SETTINGS) - {"threshold-out-of-reach"} | {

@@ -23,8 +23,8 @@ from benchmarks.diagnosis.measure import wilson
 from benchmarks.treatment import cells
 from rlclinic import stats
 from rlclinic.runs.history import History
-from rlclinic.treatment import effects
-from rlclinic.treatment.effects import Effects
+from rlclinic.treatment.prescription import recorded_effects
+from rlclinic.treatment.prescription.recorded_effects import Effects
 
 RETURN: Final = "val/roll/ep_rew_mean"
 RESTORED, LATER = 0.9, 1.2
@@ -236,7 +236,7 @@ def report(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], by_cell: 
             print(line(each))
     shares = figures(found) | (said_so(cells.incurable()) if keep else {})
     rows = recorded({what: value for what, value in shares.items() if value["n"]})
-    rows += forecast_rows(forecasts(plan, runs, effects.load(None))) if keep else []
+    rows += forecast_rows(forecasts(plan, runs, recorded_effects.load(None))) if keep else []
     for row in rows:
         between = " [{:.1f}, {:.1f}]".format(*row["interval"]) if "interval" in row else ""
         print(f"{row['what']:80} {row['value']:.1f} {row['unit']}{between}, n = {row['n']}")

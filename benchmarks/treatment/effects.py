@@ -1,4 +1,4 @@
-"""The starting table of learned effects, rlclinic/treatment/effects.json: what was measured of each change, one outcome per trial.
+"""The starting table of learned effects (recorded_effects.json): what was measured of each change, one outcome per trial.
 
     python -m benchmarks.treatment.effects [RUNS_DIR ...]
 
@@ -18,27 +18,27 @@ from benchmarks.diagnosis.cells import Cell
 from benchmarks.treatment import cells, cured, cures
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment import effects
+from rlclinic.treatment.prescription import recorded_effects
 
-OUT = Path(__file__).resolve().parents[2] / "rlclinic" / "treatment" / "effects.json"
+OUT = Path(__file__).resolve().parents[2] / "rlclinic" / "treatment" / "prescription" / "recorded_effects.json"
 ENOUGH = 30
 """Outcomes from which on the width of intervals is taken from them."""
 PLAN, RUNS = cures.FOLDER / "development_plan.json.gz", cures.FOLDER / "development_runs.jsonl.gz"
 
 
-def gathered(folders: Sequence[Path], more: Sequence[effects.Outcome] = ()) -> list[effects.Outcome]:
+def gathered(folders: Sequence[Path], more: Sequence[recorded_effects.Outcome] = ()) -> list[recorded_effects.Outcome]:
     """Outcomes of all finished trials, each once, in a fixed order."""
     everything = [*more, *(each for folder in folders for each in of_store(folder))]
     found = {(each.trial, each.cause, str(sorted(each.changes.items()))): each for each in everything}
     return [found[key] for key in sorted(found)]
 
 
-def of_store(folder: Path) -> list[effects.Outcome]:
+def of_store(folder: Path) -> list[recorded_effects.Outcome]:
     """Outcomes of one folder of runs."""
-    return [outcome for trial in trials.trials(Store(folder)) for outcome in effects.of_trial(trial)]
+    return [outcome for trial in trials.trials(Store(folder)) for outcome in recorded_effects.of_trial(trial)]
 
 
-def of_cells(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[effects.Outcome]:
+def of_cells(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[recorded_effects.Outcome]:
     """Outcomes of the cells of a plan: each prescription that was trained, against the recorded sick runs."""
     by_arm: dict[str, list[Mapping[str, Any]]] = {}
     for row in runs:
@@ -61,16 +61,16 @@ def of_cells(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list
 
 def _outcome(
     trial: str, rx: Mapping[str, Any], treated: Sequence[Mapping[str, Any]], control: Sequence[Mapping[str, Any]], cell: Cell
-) -> effects.Outcome | None:
+) -> recorded_effects.Outcome | None:
     threshold = cell.config.spec.threshold
     share = cured.closed(treated, control, threshold) if threshold is not None else None
     if share is None:
         return None
     value, low, high = (None if end is None else float(f"{end:.4g}") for end in (share.value, share.low, share.high))
-    return effects.Outcome(
+    return recorded_effects.Outcome(
         trial=f"corpus {trial}",
         cause=rx["cause"],
-        changes=effects.directions(cell.config, rx["changes"]),
+        changes=recorded_effects.directions(cell.config, rx["changes"]),
         env_id=cell.config.env.id,
         algo=cell.config.algo.name,
         measure="return",
@@ -82,7 +82,7 @@ def _outcome(
     )
 
 
-def calibrated(outcomes: Sequence[effects.Outcome]) -> dict[str, float]:
+def calibrated(outcomes: Sequence[recorded_effects.Outcome]) -> dict[str, float]:
     """By measure: the deviations to each side that hold four of five outcomes, each forecast from all cells but its own."""
     found = {}
     for measure in ("steps", "return"):
@@ -93,17 +93,17 @@ def calibrated(outcomes: Sequence[effects.Outcome]) -> dict[str, float]:
     return found
 
 
-def _apart(each: effects.Outcome, others: Sequence[effects.Outcome]) -> float | None:
+def _apart(each: recorded_effects.Outcome, others: Sequence[recorded_effects.Outcome]) -> float | None:
     """How many deviations an outcome lies from its forecast; None without one."""
     alike = [other for other in others if other.changes == each.changes and other.measure == each.measure]
     own = [other for other in alike if other.cause == each.cause] or alike
     if not own:
         return None
-    mean, deviation, _ = effects.Effects(others).predict(own, each.measure)
-    return abs(effects.scaled(each) - mean) / deviation
+    mean, deviation, _ = recorded_effects.Effects(others).predict(own, each.measure)
+    return abs(recorded_effects.scaled(each) - mean) / deviation
 
 
-def _cell(each: effects.Outcome) -> str:
+def _cell(each: recorded_effects.Outcome) -> str:
     return each.trial.rpartition(" ")[0] or each.trial
 
 
@@ -114,7 +114,7 @@ def main() -> None:
     args = parser.parse_args()
     found = gathered(args.folders, of_cells(cures.read_plan(PLAN), cures.read_lines(RUNS)))
     about = "What recorded trials of a change showed. Made by: python -m benchmarks.treatment.effects"
-    effects.write(args.out, found, about, calibrated(found))
+    recorded_effects.write(args.out, found, about, calibrated(found))
     print(f"{len(found)} outcomes of {len({each.trial for each in found})} trials: {args.out}")
 
 

@@ -31,14 +31,16 @@ from benchmarks import provenance
 from rlclinic.config import Config, describe, from_record, to_record
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError
+from rlclinic.launch import batch
+from rlclinic.launch.batch import Interrupted, Study
 from rlclinic.runs import trials
 from rlclinic.runs.history import History
 from rlclinic.runs.store import Store
-from rlclinic.treatment import optimize, optimize_candidates, optimize_search, study
-from rlclinic.treatment.effects import Effects
-from rlclinic.treatment.optimize import Request, prepared
-from rlclinic.treatment.optimize_models import Entry, Ledger
-from rlclinic.treatment.study import Interrupted, Study
+from rlclinic.treatment.optimize import blind_search, candidates
+from rlclinic.treatment.optimize import search as optimize
+from rlclinic.treatment.optimize.ledger import Entry, Ledger
+from rlclinic.treatment.optimize.search import Request, prepared
+from rlclinic.treatment.prescription.recorded_effects import Effects
 
 STARTS = Path(__file__).with_name("bad_starts.json")
 CELLS = Path(__file__).with_name("optimize_cells.json")
@@ -127,7 +129,7 @@ def reached(folder: Path, config: Config, seeds: Sequence[int]) -> int:
     work = Study(store, "sensitivity", "check", cores=1)
     (folder / "@sensitivity" / "check").mkdir(parents=True)
     ready = prepared(config, config.run.max_env_steps, "steps")
-    group = study.train(work, {"check": ready}, seeds)["check"]
+    group = batch.train(work, {"check": ready}, seeds)["check"]
     count = sum(run.status.threshold_reached_at is not None for run in group.runs)
     shutil.rmtree(folder, ignore_errors=True)
     return count
@@ -145,31 +147,31 @@ def blind(use_optuna: bool) -> Iterator[None]:
         told = [(entry.params, entry.score) for entry in ledger.tried if entry.params and entry.score is not None]
         seed = ledger.rounds[0].seeds[0]
         points = (
-            optimize_search.tpe_points(start, told, count, seed)
+            blind_search.tpe_points(start, told, count, seed)
             if use_optuna
             else [uniform(start, seed + 1_000 * (len(told) + place)) for place in range(count)]
         )
         entries = []
         for place, at in enumerate(points):
-            made = optimize_candidates.changed_or_none(start, optimize_search.settings(start, at))
+            made = candidates.changed_or_none(start, blind_search.settings(start, at))
             if made is not None:
                 name = f"search{len(told) + place}"
                 entries.append(Entry(name=name, source="search", why="", changes=(), config=to_record(made), params=at))
         return entries, ""
 
-    before = (optimize_candidates.candidates, optimize.SCREENED, optimize.MOST_SCREENED)
-    optimize_candidates.candidates = proposals
+    before = (candidates.candidates, optimize.SCREENED, optimize.MOST_SCREENED)
+    candidates.candidates = proposals
     optimize.SCREENED = optimize.MOST_SCREENED = AT_A_TIME  # type: ignore[misc]
     try:
         yield
     finally:
-        optimize_candidates.candidates, optimize.SCREENED, optimize.MOST_SCREENED = before  # type: ignore[misc]
+        candidates.candidates, optimize.SCREENED, optimize.MOST_SCREENED = before  # type: ignore[misc]
 
 
 def uniform(config: Config, seed: int) -> dict[str, float]:
     """A point of the cube by the dice."""
     dice = random.Random(seed)
-    return {name: dice.random() for name in optimize_search.space(config)}
+    return {name: dice.random() for name in blind_search.space(config)}
 
 
 def search(start: dict[str, Any], method: str, repetition: int, folder: Path, most: int = BUDGET) -> dict[str, Any]:
@@ -319,7 +321,7 @@ def main() -> None:
         return
     results: list[dict[str, Any]] = json.loads(args.cells.read_text()) if args.cells.exists() else []
     if args.what == "run":
-        methods = [name for name in args.methods if name != "tpe" or optimize_search.has_optuna()]
+        methods = [name for name in args.methods if name != "tpe" or blind_search.has_optuna()]
         count = len(json.loads(STARTS.read_text())["starts"])
         starts = args.starts if args.starts is not None else range(1 if args.quick else count)
         todo = tasks(starts, 1 if args.quick else args.repetitions, methods, results)

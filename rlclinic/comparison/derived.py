@@ -8,7 +8,7 @@ from rlclinic.comparison.directions import numeric
 from rlclinic.comparison.models import Derived
 from rlclinic.comparison.sides import Side
 from rlclinic.config.schedule import value_at
-from rlclinic.runs.history import real
+from rlclinic.runs.coerce import real
 
 _MEANINGS: Final = {
     "rollout": "transitions between two updates: n_envs x n_steps",

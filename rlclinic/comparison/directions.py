@@ -7,7 +7,7 @@ from typing import Any
 from rlclinic.comparison.impacts import Direction
 from rlclinic.config.schedule import Schedule
 from rlclinic.errors import RlclinicError
-from rlclinic.runs.history import real
+from rlclinic.runs.coerce import real
 
 Numeric = float | Schedule
 

@@ -8,7 +8,8 @@ import numpy as np
 from rlclinic import metrics, stats
 from rlclinic.comparison.models import LossShares, PhaseRow
 from rlclinic.comparison.sides import Side
-from rlclinic.runs.history import History, real
+from rlclinic.runs.coerce import real
+from rlclinic.runs.history import History
 
 Thirds = tuple[float | None, float | None, float | None]
 NOTHING: Final[Thirds] = (None, None, None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rlclinic.comparison.models import SideFacts
 from rlclinic.errors import ConfigError, RlclinicError
-from rlclinic.runs import history
+from rlclinic.runs import coerce, history
 from rlclinic.runs.history import History
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ class Side:
 
     @property
     def env(self) -> str | None:
-        return self._first("env_id") or history.text(self.settings.get("env.id"))
+        return self._first("env_id") or coerce.text(self.settings.get("env.id"))
 
     @property
     def algo(self) -> str | None:
-        return self._first("algo") or history.text(self.settings.get("algo.name"))
+        return self._first("algo") or coerce.text(self.settings.get("algo.name"))
 
     @property
     def source(self) -> str | None:
@@ -51,11 +51,11 @@ class Side:
     @property
     def threshold(self) -> float | None:
         known = self._first("threshold")
-        return history.real(self.settings.get("spec.threshold")) if known is None else float(known)
+        return coerce.real(self.settings.get("spec.threshold")) if known is None else float(known)
 
     @property
     def budget(self) -> int | None:
-        return self._first("max_env_steps") or history.whole(self.settings.get("run.max_env_steps"))
+        return self._first("max_env_steps") or coerce.whole(self.settings.get("run.max_env_steps"))
 
     def _first(self, name: str) -> Any:
         return next((value for each in self.histories if (value := getattr(each, name)) is not None), None)

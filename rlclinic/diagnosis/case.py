@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.schedule import Schedule, value_at
-from rlclinic.diagnosis import names, signals
-from rlclinic.diagnosis.signals import Signal
+from rlclinic.diagnosis import columns
+from rlclinic.diagnosis.signals import detect
+from rlclinic.diagnosis.signals.detect import Signal
 from rlclinic.runs.history import History
 
 _EMPTY: Final = np.empty(0)
@@ -77,12 +78,12 @@ class Case:
         if name not in self._signals:
             found = self.history.series.get(name)
             self._signals[name] = (
-                Signal(_EMPTY, _EMPTY, _EMPTY, _EMPTY, name) if found is None else signals.resample(found.steps, found.values, name)
+                Signal(_EMPTY, _EMPTY, _EMPTY, _EMPTY, name) if found is None else detect.resample(found.steps, found.values, name)
             )
         return self._signals[name]
 
     def sentinel(self, name: str) -> Signal:
-        return self.signal(names.sentinel(name))
+        return self.signal(columns.sentinel(name))
 
     def has(self, name: str) -> bool:
         found = self.history.series.get(name)
@@ -124,7 +125,7 @@ class Case:
 
     def number(self, name: str) -> float | None:
         """A number of the algorithm ("learning_rate"): the median of what was applied, else the setting's first value."""
-        logged = self.signal(names.applied(name))
+        logged = self.signal(columns.applied(name))
         if len(logged):
             return logged.median
         return self.real(f"algo.{name}")
@@ -195,9 +196,9 @@ class Case:
         """Env step of the first evaluation (or smoothed training return, without any) at or above the threshold."""
         if self.threshold is None:
             return None
-        judged = self.history.series.get(names.EVAL_RETURN)
+        judged = self.history.series.get(columns.EVAL_RETURN)
         if judged is None or not len(judged.values):
-            judged = self.history.series.get(names.RETURN)
+            judged = self.history.series.get(columns.RETURN)
         if judged is None:
             return None
         passed = np.flatnonzero(judged.values >= self.threshold)
@@ -206,47 +207,47 @@ class Case:
     @cached_property
     def returns(self) -> Signal:
         """Evaluation returns where there are at least three, else training returns."""
-        judged = self.signal(names.EVAL_RETURN)
-        return judged if len(judged) >= 3 else self.signal(names.RETURN)
+        judged = self.signal(columns.EVAL_RETURN)
+        return judged if len(judged) >= 3 else self.signal(columns.RETURN)
 
     @property
     def ended_at(self) -> float:
         """The return that it ended with, by its last evaluation if it has any; NaN without a return."""
-        judged = self.signal(names.EVAL_RETURN)
+        judged = self.signal(columns.EVAL_RETURN)
         return float(judged.last if len(judged) else self.returns.last)
 
     @cached_property
     def progress(self) -> Progress | None:
         """None if no return was logged."""
-        judged, trained = self.returns, self.signal(names.RETURN)
+        judged, trained = self.returns, self.signal(columns.RETURN)
         if not len(judged):
             return None
         head = trained if len(trained) >= 3 else judged
         start = float(np.median(head.values[: max(1, min(5, len(head) // 8))]))
-        smooth = signals.smoothed(judged.values, max(3, len(judged) // 12) if len(judged) >= 6 else 1)
+        smooth = detect.smoothed(judged.values, max(3, len(judged) // 12) if len(judged) >= 6 else 1)
         top = int(np.argmax(smooth))
         last = float(np.median(judged.values[-max(1, min(5, len(judged) // 5)) :]))
         way = None if self.threshold is None else self.threshold - start
         return Progress(
-            source="evaluation" if judged.name == names.EVAL_RETURN else "training",
+            source="evaluation" if judged.name == columns.EVAL_RETURN else "training",
             start=start,
             best=float(judged.values.max()),
             best_at=float(judged.steps[int(np.argmax(judged.values))]),
             last=last,
             gain=float(smooth[top]) - start,
-            noise=max(signals.noise(judged.values), signals.noise(trained.values) if len(trained) else 0.0),
+            noise=max(detect.noise(judged.values), detect.noise(trained.values) if len(trained) else 0.0),
             share=None if not way or way <= 0 else (last - start) / way,
         )
 
     @cached_property
     def improved(self) -> bool:
         """Whether training returns rose by more than chance, and by more than a twentieth of the way to the threshold."""
-        trained = self.signal(names.RETURN) if len(self.signal(names.RETURN)) >= signals.SHORTEST else self.returns
+        trained = self.signal(columns.RETURN) if len(self.signal(columns.RETURN)) >= detect.SHORTEST else self.returns
         if len(trained) < 4 or self.progress is None:
             return False
-        smooth = signals.smoothed(trained.values, max(3, len(trained) // 12))
+        smooth = detect.smoothed(trained.values, max(3, len(trained) // 12))
         gain = float(smooth.max() - self.progress.start)
-        least = max(2 * signals.noise(trained.values), 0.0 if self.threshold is None else 0.05 * abs(self.threshold - self.progress.start))
+        least = max(2 * detect.noise(trained.values), 0.0 if self.threshold is None else 0.05 * abs(self.threshold - self.progress.start))
         return gain > least and (gain > 0.1 * abs(self.progress.start) or self.threshold is not None)
 
     @cached_property
@@ -268,19 +269,19 @@ class Case:
                 return "lost"
         if self.is_early:
             return "early"
-        trained = self.signal(names.RETURN) if len(self.signal(names.RETURN)) >= signals.SHORTEST else self.returns
-        if signals.collapse(trained, 0.5) is not None and self.improved:
+        trained = self.signal(columns.RETURN) if len(self.signal(columns.RETURN)) >= detect.SHORTEST else self.returns
+        if detect.collapse(trained, 0.5) is not None and self.improved:
             return "collapsed"
         if not self.improved:
             return "stuck"
-        late = signals.trend(trained.share(0.5))
-        grew = late.rising and late.rise > 0.1 * max(progress.gain, signals.spread(trained.values))
+        late = detect.trend(trained.share(0.5))
+        grew = late.rising and late.rise > 0.1 * max(progress.gain, detect.spread(trained.values))
         return "learning" if grew else "plateau"
 
     @property
     def is_early(self) -> bool:
         """Too little was trained to judge: its first part while it still runs, or hardly any rows."""
-        rows = len(self.signal(names.RETURN)) or len(self.returns)
+        rows = len(self.signal(columns.RETURN)) or len(self.returns)
         running = self.history.state == "running" and self.budget is not None and self.trained < self.first_part * self.budget
         return running or rows < 4
 
@@ -290,7 +291,7 @@ class Case:
 
         With a replay it is longer: first it is filled, then actions become less and less random, and only then returns can rise.
         """
-        if self.algo not in names.OFF_POLICY:
+        if self.algo not in columns.OFF_POLICY:
             return EARLY
         filled = (self.real("algo.learning_starts") or 0.0) / max(self.budget or 1, 1)
         return float(np.clip(max(filled, self.real("algo.exploration_fraction") or 0.0) + EARLY, 2 * EARLY, 3 * EARLY))
@@ -310,9 +311,9 @@ class Case:
         """Whether it still runs, rises, and at that rate gets to its threshold within its budget."""
         if not self.unfinished or self.standing != "learning" or self.threshold is None or self.progress is None:
             return False
-        trained = self.signal(names.RETURN) if len(self.signal(names.RETURN)) >= signals.SHORTEST else self.returns
+        trained = self.signal(columns.RETURN) if len(self.signal(columns.RETURN)) >= detect.SHORTEST else self.returns
         left = (self.budget or 0) - self.trained
-        return trained.share(0.8).median + signals.trend(trained.share(0.5)).slope * left >= self.threshold
+        return trained.share(0.8).median + detect.trend(trained.share(0.5)).slope * left >= self.threshold
 
     @property
     def sick(self) -> bool:

@@ -8,23 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlclinic import stats
-from rlclinic.diagnosis import causes as ranking
-from rlclinic.diagnosis import exclusions, names, paste, rule, signals, story
+from rlclinic.diagnosis import columns, exclusions, logging_snippets, registry, timeline
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.findings import (
-    Cause,
-    Checks,
-    Curve,
-    Diagnosis,
-    Facts,
-    Finding,
-    GroupFinding,
-    Remedy,
-    Severity,
-    Unassessable,
-    Watch,
-)
-from rlclinic.diagnosis.rule import Rule
+from rlclinic.diagnosis.causes import UNKNOWN, rank, table
+from rlclinic.diagnosis.findings import Cause, Checks, Curve, Diagnosis, Facts, Finding, GroupFinding, Remedy, Severity, Unassessable, Watch
+from rlclinic.diagnosis.registry import Rule
+from rlclinic.diagnosis.signals import detect
 from rlclinic.errors import UsageError
 from rlclinic.runs.history import History
 
@@ -58,7 +47,7 @@ def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = Non
         raise UsageError("there is no run to diagnose.\n  See what there is: rlclinic runs list")
     # A log may hold anything, 1e300 included: sums that overflow are infinite, and no rule trusts those.
     with np.errstate(all="ignore"):
-        return _diagnose([Case(history) for history in histories], rule.selected(select, ignore))
+        return _diagnose([Case(history) for history in histories], registry.selected(select, ignore))
 
 
 def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
@@ -158,16 +147,16 @@ def _capped(each: Rule, severity: Severity, strength: float, sick: float, *, unj
 
 
 def _causes(findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cause]:
-    ranked = story.told(ranking.rank(findings, len(cases)), ranking.table(), findings, cases)
+    ranked = timeline.told(rank(findings, len(cases)), table(), findings, cases)
     # A threshold that was passed by chance is not passed: with noise like that nothing is known to be well.
     by_chance = any(finding.rule == NOISY and finding.strength >= SURE for finding in findings)
     # While runs go on, what no check explains may simply need more time.
-    waiting = ranked[0].id == ranking.UNKNOWN and all(case.unfinished for case in cases if case.sick)
+    waiting = ranked[0].id == UNKNOWN and all(case.unfinished for case in cases if case.sick)
     if (_troubled(cases) or by_chance) and not waiting:
         return [_weighed(cause, cases) for cause in ranked]
     # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
     told = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
-    broken = [cause for cause in told if cause.id != ranking.UNKNOWN and _certain(cause, findings)]
+    broken = [cause for cause in told if cause.id != UNKNOWN and _certain(cause, findings)]
     if not broken and _unjudged(cases) and told and told[0].probability >= CLEAR:
         return _doubted(told[0], _calm(cases))
     return [*broken, _calm(cases), *(cause for cause in told if cause not in broken)]
@@ -182,13 +171,13 @@ def _doubted(cause: Cause, calm: Cause) -> list[Cause]:
 def _certain(cause: Cause, findings: Sequence[GroupFinding]) -> bool:
     """Whether it rests on an invariant that cannot break in a sound run, however well that run does."""
     clear = {finding.rule for finding in findings if finding.strength >= 0.5}
-    return any(id in clear and rule.find(id).certain for id in cause.rules)
+    return any(id in clear and registry.find(id).certain for id in cause.rules)
 
 
 def _weighed(cause: Cause, cases: Sequence[Case]) -> Cause:
     """What most likely keeps most runs of a group from learning is serious, however mild each finding is by itself."""
     decisive = cause.probability >= SURE and 2 * sum(case.sick for case in cases) >= len(cases) and 2 * cause.agree >= len(cases)
-    return cause.model_copy(update={"severity": Severity.HIGH}) if decisive and cause.id != ranking.UNKNOWN else cause
+    return cause.model_copy(update={"severity": Severity.HIGH}) if decisive and cause.id != UNKNOWN else cause
 
 
 def _troubled(cases: Sequence[Case]) -> bool:
@@ -223,7 +212,7 @@ def _remedies(likely: Sequence[Cause]) -> tuple[Remedy, ...]:
 
 def _watch(causes: Sequence[Cause], cases: Sequence[Case]) -> tuple[Watch, ...]:
     """What should look otherwise next time, of what is logged at all: a learner with a replay has no KL."""
-    rows = ranking.table()
+    rows = table()
     wanted = [Watch(**dict(entry)) for cause in causes[:2] if cause.id in rows for entry in rows[cause.id].watch]
     return tuple({entry.series: entry for entry in wanted if any(case.has(entry.series) for case in cases)}.values())
 
@@ -237,7 +226,10 @@ def _unassessable(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[Un
         return []
     return [
         Unassessable(
-            rule=each.rule.id, name=each.rule.name, missing=tuple(each.missing), paste=paste.lines(each.missing, cases[0].history.source)
+            rule=each.rule.id,
+            name=each.rule.name,
+            missing=tuple(each.missing),
+            paste=logging_snippets.lines(each.missing, cases[0].history.source),
         )
         for each in outcomes
         if each.missing
@@ -299,14 +291,14 @@ def _facts(cases: Sequence[Case]) -> Facts:
 
 def _best(cases: Sequence[Case]) -> tuple[float | None, float | None]:
     """The highest return of any run and its env step, by evaluations where a run has any."""
-    judged = [evaluated if len(evaluated := case.signal(names.EVAL_RETURN)) else case.returns for case in cases]
+    judged = [evaluated if len(evaluated := case.signal(columns.EVAL_RETURN)) else case.returns for case in cases]
     tops = [(float(each.values.max()), float(each.steps[int(np.argmax(each.values))])) for each in judged if len(each)]
     return max(tops, key=lambda top: (top[0], -top[1])) if tops else (None, None)
 
 
 def _curve(cases: Sequence[Case]) -> Curve:
     """The interquartile mean over runs, and their range, on a common grid."""
-    drawn = [signals.thin(case.returns, CURVE_POINTS) for case in cases if len(case.returns)]
+    drawn = [detect.thin(case.returns, CURVE_POINTS) for case in cases if len(case.returns)]
     if not drawn:
         return Curve(label="return", steps=(), values=(), low=(), high=())
     start, end = max(float(each.steps[0]) for each in drawn), max(float(each.steps[-1]) for each in drawn)

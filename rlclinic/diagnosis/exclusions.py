@@ -5,11 +5,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, names, signals
+from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import sentinel
 from rlclinic.diagnosis.findings import RuledOut
-from rlclinic.diagnosis.names import sentinel
-from rlclinic.diagnosis.rule import percent, say
+from rlclinic.diagnosis.registry import percent, say
+from rlclinic.diagnosis.signals import detect, measures
 
 
 class Exclusion(NamedTuple):
@@ -45,9 +46,9 @@ def _unlucky(cases: Sequence[Case]) -> str | None:
 
 
 def _steps(cases: Sequence[Case]) -> str | None:
-    late = [case.signal(names.RETURN).share(0.5) for case in cases if case.has(names.RETURN)]
+    late = [case.signal(columns.RETURN).share(0.5) for case in cases if case.has(columns.RETURN)]
     # A handful of rows has no trend: that it was not seen to rise says nothing.
-    slopes = [signals.trend(each) for each in late if len(each) >= signals.SHORTEST]
+    slopes = [detect.trend(each) for each in late if len(each) >= detect.SHORTEST]
     return "the return does not rise any more" if slopes and not any(slope.rising for slope in slopes) else None
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from rlclinic.launch import deaths
-from rlclinic.runs import ending
+from rlclinic.runs import launcher_status
 
 TRAINING: Final = "rlclinic.training"
 SUPERVISOR: Final = "rlclinic.launch"
@@ -40,7 +40,7 @@ class Cohort:
     @property
     def log(self) -> Path:
         """What the process prints: beside the first run."""
-        return ending.launch_log(self.runs[0])
+        return launcher_status.launch_log(self.runs[0])
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Launch:
     def _start(self, cohort: Cohort) -> None:
         command = [sys.executable, "-m", "rlclinic.launch.child", str(os.getpid()), self.module, *map(str, cohort.runs)]
         cohort.oom_kills = deaths.oom_kills()
-        with ending.open_log(cohort.log) as log:
+        with launcher_status.open_log(cohort.log) as log:
             cohort.log_start = log.tell()
             cohort.process = _spawn([*command, *(["--resume"] if self.resume else [])], log, self.threads)
         self.running.append(cohort)
@@ -125,17 +125,17 @@ class Launch:
         if self.stopping and cohort.returncode == -signal.SIGTERM:
             # It was still importing: nothing was there yet to catch the signal, and nothing to save.
             aborted = aborted or "stopped before it began to train"
-        printed = ending.read_log(cohort.log, cohort.log_start)
+        printed = launcher_status.read_log(cohort.log, cohort.log_start)
         out_of_memory = deaths.oom_kills() > cohort.oom_kills
         reason = aborted or deaths.explain(cohort.returncode, printed, out_of_memory=out_of_memory)
         for run in cohort.runs:
-            ending.close(run, "stopped" if aborted else "failed", reason, "" if aborted else printed)
-        ending.drop_empty(cohort.log)
+            launcher_status.close(run, "stopped" if aborted else "failed", reason, "" if aborted else printed)
+        launcher_status.drop_empty(cohort.log)
 
     def _drop_waiting(self) -> None:
         for cohort in self.waiting:
             for run in cohort.runs:
-                ending.close(run, "stopped", "stopped before it started")
+                launcher_status.close(run, "stopped", "stopped before it started")
         self.ended += self.waiting
         self.waiting = []
 
@@ -157,7 +157,7 @@ def start(
     """
     folders = [[Path(run).resolve() for run in cohort] for cohort in cohorts if cohort]
     for run in (run for cohort in folders for run in cohort):
-        ending.queue(run)
+        launcher_status.queue(run)
     launch = Launch([Cohort(runs) for runs in folders], parallel or available_cores(), resume, threads, module)
     if detach:
         _detach(launch)
@@ -183,7 +183,7 @@ def _detach(launch: Launch) -> None:
     }
     if not launch.waiting:
         return
-    with ending.open_log(launch.waiting[0].log) as log:
+    with launcher_status.open_log(launch.waiting[0].log) as log:
         process = subprocess.Popen(
             [sys.executable, "-m", SUPERVISOR, json.dumps(order)],
             stdin=subprocess.DEVNULL,

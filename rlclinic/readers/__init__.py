@@ -15,10 +15,9 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 
 from rlclinic.errors import NotFound, RlclinicError, UsageError
-from rlclinic.readers import beside, console, gymnasium_solver, lines, own, plain, sb3, scattered, tensorboard, thresholds, zoo
-from rlclinic.readers import options as given
+from rlclinic.readers import console, csv_jsonl, file_per_metric, gymnasium_solver, lines, own, sb3, sidecar, tensorboard, thresholds, zoo
 from rlclinic.readers.guesses import Mapping
-from rlclinic.readers.options import Options
+from rlclinic.readers.options import Options, make
 from rlclinic.readers.storing import import_run, import_runs
 from rlclinic.runs.history import History
 
@@ -45,8 +44,8 @@ FORMATS: Final = (
     Format("gymnasium-solver run folders", gymnasium_solver.matches, gymnasium_solver.read),
     Format("Stable-Baselines3 and rl-zoo3 folders", sb3.matches, sb3.read),
     Format("TensorBoard folders (CleanRL and others)", tensorboard.matches, tensorboard.read),
-    Format("a file for each metric (TorchRL, d3rlpy, MLflow)", scattered.matches, scattered.read),
-    Format("CSV and JSON lines", plain.matches, plain.read),
+    Format("a file for each metric (TorchRL, d3rlpy, MLflow)", file_per_metric.matches, file_per_metric.read),
+    Format("CSV and JSON lines", csv_jsonl.matches, csv_jsonl.read),
     Format("console output", console.matches, console.read),
 )
 """Asked in this order; the last two for files only."""
@@ -66,7 +65,7 @@ def read(
     mapping: METRIC=COLUMN texts (see rlclinic.readers.guesses.parse), or a Mapping.
     Raises NotFound if there is nothing, and UsageError if what is there cannot be read as a log.
     """
-    options = given.make(threshold, budget, mapping)
+    options = make(threshold, budget, mapping)
     try:
         # A log may hold any number: what overflows is set aside as broken.
         with np.errstate(all="ignore"):
@@ -76,7 +75,7 @@ def read(
     except (OSError, RecursionError, MemoryError) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else "nested or large beyond reason"
         raise UsageError(f"{path} cannot be read: {what}.\n  Nothing can be said about it.\n  Give another folder or file") from error
-    return [thresholds.complete(options.complete(beside.complete(history))) for history in _unique(found)]
+    return [thresholds.complete(options.complete(sidecar.complete(history))) for history in _unique(found)]
 
 
 def _read_path(path: Path, options: Options) -> list[History]:
@@ -127,8 +126,8 @@ def _read_files(path: Path, options: Options) -> list[History]:
     names = sorted(entry for entry in path.iterdir() if entry.is_file())[:_MAX_FILES]
     # RLlib writes the same rows twice; in the CSV, columns that come later are lost.
     twice = "progress.csv" if path / "result.json" in names else ""
-    tables = [file for file in names if plain.matches(file) and file.name not in (twice, *beside.FILES)]
-    found = list(_readable(tables, plain.read, options))
+    tables = [file for file in names if csv_jsonl.matches(file) and file.name not in (twice, *sidecar.FILES)]
+    found = list(_readable(tables, csv_jsonl.read, options))
     return found or list(_readable([file for file in names if file.suffix in _TEXTS and console.matches(file)], console.read, options))
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from rlclinic.readers import hyperparameters
 from rlclinic.readers.recording import Recording
 from rlclinic.runs import history
-from rlclinic.runs.history import History, Series, real, text, whole
+from rlclinic.runs.coerce import real, text, whole
+from rlclinic.runs.history import History, Series
 
 _LOGGED: Final = (
     "learning_rate",

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, guesses, hyperparameters, lines, plain, rows, tags
+from rlclinic.readers import assembling, csv_jsonl, guesses, hyperparameters, lines, metric_aliases, rows
+from rlclinic.readers.metric_aliases import Framework
 from rlclinic.readers.options import Options
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.rows import Block, Count
-from rlclinic.readers.tags import Framework
 from rlclinic.runs.history import LOG_TAIL_LINES, History
 
 _LINE_CHARS: Final = 2_000
@@ -88,11 +88,11 @@ def read_text(file: BinaryIO, options: Options, path: Path | None = None) -> His
         return _history(found, options, name, path)
     file.seek(0)
     if _is_table(file):
-        return plain.read_table(file, options, path=path)
+        return csv_jsonl.read_table(file, options, path=path)
     count = Count()
     blocks = _pairs(file, count)
     try:
-        history = plain.read_blocks(blocks, count, options, path=path, name=name)
+        history = csv_jsonl.read_blocks(blocks, count, options, path=path, name=name)
     except UsageError:
         raise _nothing(path, found) from None
     state, reason = assembling.ending(found.log, None, None, {})
@@ -114,7 +114,7 @@ def _nothing(path: Path | None, found: Printed) -> UsageError:
 
 def _history(found: Printed, options: Options, name: str, path: Path | None) -> History:
     names = found.recording.names
-    framework = found.framework or tags.SB3
+    framework = found.framework or metric_aliases.SB3
     algo = hyperparameters.agreed(assembling.algorithm(found.settings.get("algo.name")), names)
     if algo is None:
         found.settings.pop("algo.name", None)
@@ -122,9 +122,9 @@ def _history(found: Printed, options: Options, name: str, path: Path | None) -> 
         found.settings["algo.name"] = algo
     guesses.check(options.mapping, names)
     series = found.recording.series(options.table(framework.table(algo)), found.settings)
-    if framework is tags.SB3:
+    if framework is metric_aliases.SB3:
         assembling.rollout(found.recording, found.settings, algo)
-    notes = ["from console output: numbers have three digits"] if framework is tags.SB3 else ["from console output"]
+    notes = ["from console output: numbers have three digits"] if framework is metric_aliases.SB3 else ["from console output"]
     if found.early_stops:
         notes.append(f"target_kl ended an iteration's updates early {found.early_stops} times")
     if not series:
@@ -136,7 +136,7 @@ class _Tables:
     """A parser that is fed line by line, and keeps only the row that it is in."""
 
     def __init__(self, options: Options) -> None:
-        self.found = Printed(Recording(tags.EPISODIC | options.episodic))
+        self.found = Printed(Recording(metric_aliases.EPISODIC | options.episodic))
         self._row: dict[str, float] = {}
         self._section = ""
         self._step = np.nan
@@ -183,7 +183,7 @@ class _Tables:
         if self._row:
             self._step = next((self._row[name] for name in _STEPS if name in self._row), self._step)
             if self.found.framework is None:
-                self.found.framework = tags.SB3 if any("/" in name for name in self._row) else tags.BASELINES
+                self.found.framework = metric_aliases.SB3 if any("/" in name for name in self._row) else metric_aliases.BASELINES
             self._put(self._row)
         self._row, self._section = {}, ""
 
@@ -207,9 +207,9 @@ class _Tables:
         elif match := _LENGTH.search(line):
             self._put({"val/roll/ep_len_mean": float(match[1])})
         elif match := _CLEANRL.search(line):
-            self._step, self.found.framework = float(match[1]), tags.CLEANRL
+            self._step, self.found.framework = float(match[1]), metric_aliases.CLEANRL
             self._put({"charts/episodic_return": float(match[2])})
-        elif (match := _SPS.match(line)) and self.found.framework is tags.CLEANRL:
+        elif (match := _SPS.match(line)) and self.found.framework is metric_aliases.CLEANRL:
             self._put({"charts/SPS": float(match[1])})
         elif line.startswith("Early stopping at step "):
             self.found.early_stops += 1
@@ -241,7 +241,7 @@ def text_lines(file: BinaryIO) -> Iterator[str]:
 def _completed(name: str) -> str:
     """A key that SB3 cut off to fit the table, if only one tag begins so."""
     start = name.removesuffix("...")
-    fitting = {tag.tag for tag in [*tags.SB3.tags, *tags.OWN] if tag.tag.startswith(start)}
+    fitting = {tag.tag for tag in [*metric_aliases.SB3.tags, *metric_aliases.OWN] if tag.tag.startswith(start)}
     return fitting.pop() if len(fitting) == 1 else name
 
 

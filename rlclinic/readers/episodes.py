@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from rlclinic.readers import lines, rows
-from rlclinic.readers.points import Column, Points
+from rlclinic.readers.metric_aliases import Tag
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.rows import Count
-from rlclinic.readers.tags import Tag
-from rlclinic.runs.history import real, text
+from rlclinic.readers.thinning import Column, Points
+from rlclinic.runs.coerce import real, text
 
 MONITOR: Final = "monitor.csv"
 EVALUATIONS: Final = "evaluations.npz"

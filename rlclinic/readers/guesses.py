@@ -11,7 +11,7 @@ from typing import Final
 
 from rlclinic import metrics
 from rlclinic.errors import UsageError, nearest
-from rlclinic.readers.tags import Tag
+from rlclinic.readers.metric_aliases import Tag
 
 _EVALUATION: Final = frozenset({"eval", "evaluation", "evaluator", "test", "testing", "val", "validation"})
 

@@ -14,14 +14,15 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, lines, rows, tags
+from rlclinic.readers import assembling, lines, metric_aliases, rows
 from rlclinic.readers.hyperparameters import aliases, schedule_from_side_keys
 from rlclinic.readers.options import Options
-from rlclinic.readers.points import Column
 from rlclinic.readers.recording import Recording
 from rlclinic.readers.rows import Block
+from rlclinic.readers.thinning import Column
 from rlclinic.runs import disk
-from rlclinic.runs.history import History, Series, make_series, real, text, whole
+from rlclinic.runs.coerce import real, text, whole
+from rlclinic.runs.history import History, Series, make_series
 
 METRICS, LOG, CONFIGS = "metrics.csv", "run.log", ("config.json", "configs/config.json")
 _ENV_STEPS: Final = "train/cnt/total_env_steps"
@@ -36,7 +37,7 @@ _ALGO: Final = frozenset(
 )
 
 # Newest names first; those of its documents are ours.
-TAGS: Final = tags.parse("""
+TAGS: Final = metric_aliases.parse("""
     train/roll/ep_rew_mean | train/roll/ep_rew/mean
     train/roll/ep_rew_mean | train/ep_rew/mean
     train/roll/ep_rew_mean | train/ep_rew_mean
@@ -92,7 +93,7 @@ TAGS: Final = tags.parse("""
     time/fps | train/roll/fps
     time/fps | train/fps
 """)  # fmt: skip
-VALIDATION: Final = tags.parse("""
+VALIDATION: Final = metric_aliases.parse("""
     val/roll/ep_rew_mean | val/roll/ep_rew/mean
     val/roll/ep_rew_mean | val/roll/ep_rew_mean
     val/roll/ep_rew_mean | val/ep_rew/mean
@@ -219,7 +220,9 @@ def _read_run(folder: Path, options: Options) -> History | None:
         notes.append(f"{count.skipped:,} lines of {METRICS} that are no rows were left out")
     if not in_env_steps:
         _set_axis(train, config, notes)
-    series = train.series(options.table([*TAGS, *(tag for tag in tags.OWN if not tag.canonical.startswith("val/"))]), known, rounded=True)
+    series = train.series(
+        options.table([*TAGS, *(tag for tag in metric_aliases.OWN if not tag.canonical.startswith("val/"))]), known, rounded=True
+    )
     series |= _validation(train, validation)
     if not series:
         return None

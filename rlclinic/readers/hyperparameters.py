@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from rlclinic.runs.history import real, whole
+from rlclinic.runs.coerce import real, whole
 
 Settings = dict[str, Any]
 

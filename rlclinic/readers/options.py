@@ -8,7 +8,7 @@ from typing import Any
 from rlclinic.errors import UsageError
 from rlclinic.readers import guesses
 from rlclinic.readers.guesses import Mapping
-from rlclinic.readers.tags import Tag
+from rlclinic.readers.metric_aliases import Tag
 from rlclinic.runs.history import History
 
 

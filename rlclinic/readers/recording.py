@@ -7,9 +7,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rlclinic.readers.points import Axis, Column, Episodes, Points, restarts
-from rlclinic.readers.tags import EPISODE_SERIES, Tag, matching
-from rlclinic.runs.history import Series, make_series, whole
+from rlclinic.readers.metric_aliases import EPISODE_SERIES, Tag, matching
+from rlclinic.readers.thinning import Axis, Column, Episodes, Points, restarts
+from rlclinic.runs.coerce import whole
+from rlclinic.runs.history import Series, make_series
 
 _EPISODE_MEANS: Final = ("train/roll/", "val/roll/")
 _LEARNING: Final = ("train/loss/", "train/metrics/grad_norm")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rlclinic.readers import lines
 from rlclinic.readers.hyperparameters import Settings
-from rlclinic.runs.history import real, whole
+from rlclinic.runs.coerce import real, whole
 
 FILE: Final = "result.json"
 """Rows with everything that was reported, and the config in each."""

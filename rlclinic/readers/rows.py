@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from rlclinic.errors import UsageError
 from rlclinic.readers import lines
-from rlclinic.runs import table
+from rlclinic.runs.metrics_file import table
 
 MAX_COLUMNS: Final = 4_096
 ARRAY_BYTES: Final = 64 << 20

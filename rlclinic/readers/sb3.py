@@ -7,12 +7,25 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, console, episodes, hyperparameters, lines, rows, tags, tensorboard, testimony, tree, zoo
+from rlclinic.readers import (
+    assembling,
+    console,
+    episodes,
+    hyperparameters,
+    lines,
+    metric_aliases,
+    rows,
+    sb3_tree,
+    tensorboard,
+    testimony,
+    zoo,
+)
+from rlclinic.readers.csv_jsonl import table_blocks
 from rlclinic.readers.options import Options
-from rlclinic.readers.plain import table_blocks
 from rlclinic.readers.recording import Recording
-from rlclinic.readers.tree import Files
-from rlclinic.runs.history import History, Series, whole
+from rlclinic.readers.sb3_tree import Files
+from rlclinic.runs.coerce import whole
+from rlclinic.runs.history import History, Series
 
 STEPS: Final = "time/total_timesteps"
 _TAIL_BYTES: Final = 65_536
@@ -24,7 +37,7 @@ def matches(path: Path) -> bool:
     """A folder or a file of SB3's, other than event files alone (they are read as any TensorBoard folder)."""
     if path.is_file():
         return _is_ours(path)
-    return any(_is_ours(file) for files in tree.runs(path) for file in [*files.progress, *files.monitors, *files.evaluations])
+    return any(_is_ours(file) for files in sb3_tree.runs(path) for file in [*files.progress, *files.monitors, *files.evaluations])
 
 
 def _is_ours(path: Path) -> bool:
@@ -38,13 +51,13 @@ def read(path: Path, options: Options) -> list[History]:
     """A history for every run in a tree; for a file, of the run that it belongs to."""
     if path.is_file():
         folder = path.parent
-        found = [files for files in tree.runs(folder) if files.holds(path)] or [_alone(path)]
+        found = [files for files in sb3_tree.runs(folder) if files.holds(path)] or [_alone(path)]
     else:
         folder = path
-        found = tree.runs(path)
+        found = sb3_tree.runs(path)
         if not found and (path / zoo.CONFIG).is_file():
-            found = tree.runs(path.parent)
-    found = [tree.with_siblings(found[0])] if len(found) == 1 else found
+            found = sb3_tree.runs(path.parent)
+    found = [sb3_tree.with_siblings(found[0])] if len(found) == 1 else found
     histories = [history for files in found if (history := _read_run(files, options, folder)) is not None]
     if not histories:
         raise UsageError(
@@ -62,7 +75,7 @@ def _alone(path: Path) -> Files:
 def _read_run(files: Files, options: Options, folder: Path) -> History | None:
     notes: list[str] = []
     if not files.progress and not files.events:
-        files.events.extend(tree.events_elsewhere(files, notes))
+        files.events.extend(sb3_tree.events_elsewhere(files, notes))
     settings = _settings(files, notes)
     told = testimony.read(files.testimonies[-1], notes) if files.testimonies else testimony.Testimony()
     settings |= told.settings
@@ -76,9 +89,9 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
         settings.get("algo.name"), files.root.name, files.root.parent.name, *(path.parent.name for path in files.events)
     )
     algo = hyperparameters.agreed(algo, names)
-    series = main.series(options.table(tags.SB3.table(algo)), settings)
+    series = main.series(options.table(metric_aliases.SB3.table(algo)), settings)
     if events is not None:
-        series = {**events.series(options.table(tags.SB3.table(algo)), settings), **series}
+        series = {**events.series(options.table(metric_aliases.SB3.table(algo)), settings), **series}
     series = _with_evaluations(files, series, main, notes)
     if found.n_envs:
         found.recording.align(main)

@@ -14,9 +14,9 @@ from rlclinic import metrics
 from rlclinic.errors import UsageError
 from rlclinic.runs import disk
 from rlclinic.runs.history import History, Series
+from rlclinic.runs.metrics_file.table import STEPS
 from rlclinic.runs.record import LOG, Run
 from rlclinic.runs.store import Store
-from rlclinic.runs.table import STEPS
 from rlclinic.runs.writer import RunWriter
 
 EVAL_RETURN: Final = "val/roll/ep_rew_mean"

@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import RlclinicError, UsageError
-from rlclinic.readers import assembling, beside, guesses, hyperparameters, plain, rllib, tags, testimony, tfevents
+from rlclinic.readers import assembling, csv_jsonl, guesses, hyperparameters, metric_aliases, rllib, sidecar, testimony, tfevents
+from rlclinic.readers.metric_aliases import Framework, Tag
 from rlclinic.readers.options import Options
 from rlclinic.readers.recording import Recording
-from rlclinic.readers.tags import Framework, Tag
-from rlclinic.runs.history import History, real
+from rlclinic.runs.coerce import real
+from rlclinic.runs.history import History
 
 MAX_TAGS: Final = 4_096
 MAX_DEPTH: Final = 6
@@ -59,7 +60,7 @@ def _trial(folder: Path, options: Options) -> History | None:
     if not (folder / rllib.FILE).is_file():
         return None
     try:
-        return plain.read(folder / rllib.FILE, options)[0]
+        return csv_jsonl.read(folder / rllib.FILE, options)[0]
     except RlclinicError:
         return None
 
@@ -81,7 +82,7 @@ def folders(path: Path) -> dict[Path, list[Path]]:
 
 def collect(files: Iterable[Path], episodic: Iterable[str] = ()) -> Events:
     """Every scalar of some event files, one after the other, as one log."""
-    events = Events(Recording(tags.EPISODIC | frozenset(episodic)))
+    events = Events(Recording(metric_aliases.EPISODIC | frozenset(episodic)))
     buffers: dict[str, tuple[list[int], list[int], list[float]]] = {}
     order = 0
     for file in files:
@@ -121,7 +122,7 @@ def read_run(folder: Path, files: list[Path], options: Options, *, required: boo
     """The history in the event files of one folder."""
     events = collect(files, options.episodic)
     names = events.recording.names
-    framework = tags.recognize(names)
+    framework = metric_aliases.recognize(names)
     settings, notes = settings_of(events, folder, framework)
     if (folder / testimony.FILE).is_file():
         settings |= testimony.read(folder / testimony.FILE, notes).settings
@@ -146,13 +147,13 @@ def read_run(folder: Path, files: list[Path], options: Options, *, required: boo
 
 
 def _guessed(names: list[str]) -> list[Tag]:
-    return [*(Tag(tag.canonical, tag.tag) for tag in guesses.guess(names).tags), *tags.OWN]
+    return [*(Tag(tag.canonical, tag.tag) for tag in guesses.guess(names).tags), *metric_aliases.OWN]
 
 
 def settings_of(events: Events, folder: Path, framework: Framework | None) -> tuple[dict[str, Any], list[str]]:
     """Hyperparameters from the text or the plugin that holds them, and from CleanRL's folder name."""
     table = next((found for name in _TEXTS if (found := hyperparameters.written(events.texts.get(name, "")))), {})
-    settings, notes = {**beside.translated(table), **hyperparameters.cleanrl(table)}, []
+    settings, notes = {**sidecar.translated(table), **hyperparameters.cleanrl(table)}, []
     if events.hyperparameters:
         settings = {**hyperparameters.usual(events.hyperparameters), **settings}
         notes.append("settings from TensorBoard's hyperparameters")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.runs.history import whole
+from rlclinic.runs.coerce import whole
 
 FILE: Final = "sentinels.json"
 _FORMAT: Final = "rlclinic-sentinels"

@@ -11,7 +11,7 @@ import yaml
 
 from rlclinic.readers import hyperparameters
 from rlclinic.readers.hyperparameters import Settings
-from rlclinic.runs.history import whole
+from rlclinic.runs.coerce import whole
 
 CONFIG, ARGUMENTS = "config.yml", "args.yml"
 MAX_YAML_BYTES: Final = 1 << 16

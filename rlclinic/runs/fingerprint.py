@@ -5,11 +5,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from rlclinic.runs import notes, status
+from rlclinic.runs import notes, status_file
 from rlclinic.runs.record import CHECKPOINTS, CONFIG, INTERVENTIONS, LOG, METRICS, Group, Run
-from rlclinic.runs.status import Status
+from rlclinic.runs.status_file import Status
 
-_FILES: Final = frozenset({METRICS, status.NAME, CONFIG, LOG, INTERVENTIONS, notes.NAME, CHECKPOINTS})
+_FILES: Final = frozenset({METRICS, status_file.NAME, CONFIG, LOG, INTERVENTIONS, notes.NAME, CHECKPOINTS})
 
 
 def of(owner: Run | Group) -> str:
@@ -26,8 +26,8 @@ def of_run(run: Run) -> str:
             marks = {entry.name: _stamp(entry.stat()) for entry in entries if entry.name in _FILES}
     except OSError:
         return f"{run.id}/-"
-    running = _running(run.path, marks.get(status.NAME, ""))
-    gone = "gone" if running is not None and not status.alive(running) else ""
+    running = _running(run.path, marks.get(status_file.NAME, ""))
+    gone = "gone" if running is not None and not status_file.alive(running) else ""
     return "/".join((run.id, *(f"{name}.{marks[name]}" for name in sorted(marks)), gone))
 
 
@@ -38,5 +38,5 @@ def _stamp(found: os.stat_result) -> str:
 @lru_cache(maxsize=20_000)
 def _running(folder: Path, mark: str) -> Status | None:
     """The status of a run that says that it is running, read once for each change of its file."""
-    found = status.raw(folder)
+    found = status_file.raw(folder)
     return found if found.state == "running" else None

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from rlclinic import metrics
 from rlclinic.errors import RlclinicError
-from rlclinic.runs import record, table
-from rlclinic.runs.fields import real as real
-from rlclinic.runs.fields import text as text
-from rlclinic.runs.fields import whole as whole
+from rlclinic.runs import record
+from rlclinic.runs.coerce import real, text, whole
+from rlclinic.runs.metrics_file import table
 from rlclinic.runs.record import Run
 
 Column = NDArray[np.float64]

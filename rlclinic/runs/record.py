@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rlclinic.errors import NotFound, RunError
-from rlclinic.runs import control, disk, fields, tail
-from rlclinic.runs import status as status_file
-from rlclinic.runs.status import Status
+from rlclinic.runs import coerce, control, disk, status_file
+from rlclinic.runs.metrics_file import tail
+from rlclinic.runs.status_file import Status
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from rlclinic.config import Config
+    from rlclinic.runs.metrics_file.table import Table
     from rlclinic.runs.summary import GroupSummary
-    from rlclinic.runs.table import Table
 
 SCHEMA_VERSION: Final = 1
 CONFIG: Final = "config.json"
@@ -111,33 +111,33 @@ class Run:
 
     @property
     def seed(self) -> int:
-        return fields.whole(self.record.get("seed")) or 0
+        return coerce.whole(self.record.get("seed")) or 0
 
     @property
     def env_id(self) -> str:
-        return fields.text(fields.within(self.record, "env", "id")) or "?"
+        return coerce.text(coerce.within(self.record, "env", "id")) or "?"
 
     @property
     def algo(self) -> str:
-        return fields.text(fields.within(self.record, "algo", "name")) or "?"
+        return coerce.text(coerce.within(self.record, "algo", "name")) or "?"
 
     @property
     def name(self) -> str:
         """The config's name: "CartPole-v1:ppo"."""
-        return fields.text(self.record.get("name")) or "?"
+        return coerce.text(self.record.get("name")) or "?"
 
     @property
     def threshold(self) -> float | None:
-        return fields.real(fields.within(self.record, "spec", "threshold"))
+        return coerce.real(coerce.within(self.record, "spec", "threshold"))
 
     @property
     def created(self) -> float:
         """Unix seconds."""
-        return fields.real(self.record.get("created")) or 0.0
+        return coerce.real(self.record.get("created")) or 0.0
 
     @property
     def group_id(self) -> str | None:
-        return fields.text(self.record.get("group"))
+        return coerce.text(self.record.get("group"))
 
     @property
     def group(self) -> "Group | None":
@@ -148,7 +148,7 @@ class Run:
     @property
     def parent(self) -> str | None:
         """RUN@STEP that it was forked, extended or initialized from."""
-        return fields.text(self.record.get("parent"))
+        return coerce.text(self.record.get("parent"))
 
     # ── what it did ──
 
@@ -160,7 +160,7 @@ class Run:
     @property
     def metrics(self) -> "Table":
         """metrics.csv as it stands now."""
-        from rlclinic.runs import table
+        from rlclinic.runs.metrics_file import table
 
         return table.read(self.path / METRICS)
 
@@ -253,7 +253,7 @@ class Group:
     def runs(self) -> list[Run]:
         """Its members in order of creation, those that were removed left out."""
         root = self.path.parent.parent
-        members = [member for member in self.record.get("members") or [] if fields.text(member)]
+        members = [member for member in self.record.get("members") or [] if coerce.text(member)]
         return [Run(root / member) for member in members if (root / member / CONFIG).exists()]
 
     @cached_property
@@ -268,33 +268,33 @@ class Group:
     @property
     def name(self) -> str:
         """The config's name: "CartPole-v1:ppo"."""
-        return fields.text(self.record.get("name")) or "?"
+        return coerce.text(self.record.get("name")) or "?"
 
     @property
     def label(self) -> str | None:
         """What the user called it, if anything."""
-        return fields.text(self.record.get("label"))
+        return coerce.text(self.record.get("label"))
 
     @property
     def env_id(self) -> str:
-        return fields.text(fields.within(self.record, "env", "id")) or "?"
+        return coerce.text(coerce.within(self.record, "env", "id")) or "?"
 
     @property
     def algo(self) -> str:
-        return fields.text(fields.within(self.record, "algo", "name")) or "?"
+        return coerce.text(coerce.within(self.record, "algo", "name")) or "?"
 
     @property
     def threshold(self) -> float | None:
-        return fields.real(fields.within(self.record, "spec", "threshold"))
+        return coerce.real(coerce.within(self.record, "spec", "threshold"))
 
     @property
     def created(self) -> float:
         """Unix seconds."""
-        return fields.real(self.record.get("created")) or 0.0
+        return coerce.real(self.record.get("created")) or 0.0
 
     @property
     def parent(self) -> str | None:
-        return fields.text(self.record.get("parent"))
+        return coerce.text(self.record.get("parent"))
 
     @property
     def live(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from rlclinic.errors import NotFound, UsageError, nearest
-from rlclinic.runs import disk, selector, status
+from rlclinic.runs import disk, selector, status_file
 from rlclinic.runs.lock import Lock
 from rlclinic.runs.record import CONFIG, GROUP, GROUPS, META, SCHEMA_VERSION, Checkpoint, Group, Run
 
@@ -218,7 +218,7 @@ class Store:
     def _create_run(self, folder: Path, record: dict[str, Any]) -> None:
         with disk.guarded(folder):
             folder.mkdir()
-        status.write(folder, status.Status(heartbeat=time.time(), max_env_steps=record.get("run", {}).get("max_env_steps")))
+        status_file.write(folder, status_file.Status(heartbeat=time.time(), max_env_steps=record.get("run", {}).get("max_env_steps")))
         disk.write_json(folder / CONFIG, record)
 
     def _reserve(self) -> str:
@@ -329,7 +329,7 @@ def _best_first(items: list[Item]) -> list[Item]:
     scored = []
     for place, item in enumerate(items):
         members = item.runs if isinstance(item, Group) else [item]
-        values = [value for run in members if (value := status.raw(run.path).best_eval) is not None]
+        values = [value for run in members if (value := status_file.raw(run.path).best_eval) is not None]
         if values and item.env_id == items[-1].env_id:
             scored.append((statistics.median(values), place, item))
     scored.sort(key=lambda entry: entry[:2], reverse=True)
@@ -359,13 +359,13 @@ def _raise_none(what: str, root: Path) -> list[Run]:
 
 
 def _records(configs: "Sequence[Config]", extra: dict[str, Any]) -> list[dict[str, Any]]:
-    from rlclinic.config import records as config_records
+    from rlclinic.config.records import to_record
 
     if not configs:
         raise UsageError("a group needs at least one config")
     if unknown := sorted(extra.keys() - META):
         raise UsageError(f"extra={unknown}: config.json has room for {', '.join(sorted(META))}")
-    records = [config_records.to_record(config) for config in configs]
+    records = [to_record(config) for config in configs]
     seeds = [record["seed"] for record in records]
     if len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise UsageError(f"seeds {seeds}: each run of a group needs a seed of its own, 0 or more; statistics would count one run twice")

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rlclinic import stats
-from rlclinic.runs import fields
+from rlclinic.runs import coerce
+from rlclinic.runs.metrics_file.table import Column, Table
 from rlclinic.runs.record import EVAL_RETURN
-from rlclinic.runs.table import Column, Table
 
 if TYPE_CHECKING:
     from rlclinic.runs.record import Group, Run
@@ -130,7 +130,7 @@ def summarize(group: "Group") -> GroupSummary:
     gap = judged - score.value if judged is not None and score is not None else None
     verdict = _verdict(seeds, threshold, source)
     best = max(seeds, key=lambda seed: (-np.inf if seed.best is None else seed.best, -(seed.best_at or 0)), default=None)
-    budget = fields.whole(fields.within(group.record, "run", "max_env_steps"))
+    budget = coerce.whole(coerce.within(group.record, "run", "max_env_steps"))
     return GroupSummary(
         id=group.id,
         verdict=verdict,

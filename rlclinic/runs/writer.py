@@ -16,8 +16,7 @@ from typing import Any, Final
 from pydantic_core import PydanticSerializationError, to_json
 
 from rlclinic.errors import CheckpointCorrupt, RunError, nearest
-from rlclinic.runs import control, disk, record
-from rlclinic.runs import status as status_file
+from rlclinic.runs import control, disk, record, status_file
 from rlclinic.runs.lock import HOST, Lock, started
 
 FLUSH_SECONDS: Final = 1.0

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from rlclinic.errors import RlclinicError, RunError
-from rlclinic.runs import ending
+from rlclinic.runs import launcher_status
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, memory, trainer
+from rlclinic.training import assembly, trainer
+from rlclinic.training.engines import gpu_memory
 from rlclinic.training.trainer import Session
 
 
@@ -44,7 +45,7 @@ def train_runs(
     while waiting:
         together = waiting.pop(0)
         try:
-            with memory.enough_for(len(together)):
+            with gpu_memory.enough_for(len(together)):
                 cohort = assembly.assemble(together, factory)
         except RunError as error:
             fine, refused = False, [*refused, error]
@@ -61,7 +62,7 @@ def train_runs(
         if session.stop_requested:
             break
     for run, _ in (each for together in waiting for each in together):
-        ending.close(run.path, "stopped", "asked to stop before its turn came")
+        launcher_status.close(run.path, "stopped", "asked to stop before its turn came")
     if refused:
         raise refused[0]
     return fine
@@ -69,7 +70,7 @@ def train_runs(
 
 def _train(session: Session) -> None:
     try:
-        with memory.enough_for(len(session.cohort.members)):
+        with gpu_memory.enough_for(len(session.cohort.members)):
             trainer.train(session)
     except BaseException as error:
         trainer.give_up(session, error)

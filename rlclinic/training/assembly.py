@@ -17,19 +17,21 @@ from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
-from rlclinic.training import baseline, choosing, envs, optim, replay_assembly, replay_files, rows, snapshot
-from rlclinic.training import checkpoint as checkpoints
+from rlclinic.training import envs, optim, replay_assembly, rows
 from rlclinic.training.algos import ALGORITHMS
-from rlclinic.training.captured_replay import CapturedReplay
-from rlclinic.training.checkpoint import Checkpoint
-from rlclinic.training.cohort import Member, active_mask
+from rlclinic.training.checkpoints import files, replay_files, snapshot
+from rlclinic.training.checkpoints.files import Checkpoint
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
-from rlclinic.training.engine import Eager, Engine
+from rlclinic.training.engines import select
+from rlclinic.training.engines.captured_replay import CapturedReplay
+from rlclinic.training.engines.eager import Eager, Engine
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Learner, Plan, Position
 from rlclinic.training.maths import normalize
+from rlclinic.training.members import Member, active_mask
 from rlclinic.training.nets import fitting, mlp
+from rlclinic.training.sentinels import random_policy
 
 Factory = Callable[..., Any]
 
@@ -117,7 +119,7 @@ class Start(NamedTuple):
 
 def load(run: Run, *, resume: bool) -> Start:
     """Find the checkpoint that a run starts from. A resume of a run that has none starts it again as it started then."""
-    if resume and checkpoints.steps(run.path):
+    if resume and files.steps(run.path):
         found, passed = snapshot.of_run(run.path, None)
         return Start(found, "resume", passed)
     messages = ["killed before its first checkpoint: it starts again"] if resume else []
@@ -140,7 +142,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         env = envs.make(config.env, seeds, config.env.n_envs, device=str(device), factory=factory)
         undo.callback(env.close)
         plan = plan_for(config, env)
-        choice = choosing.choose(config, plan, env, len(members), device, choosing.recorded(members[0].run, starts[0].how))
+        choice = select.choose(config, plan, env, len(members), device, select.recorded(members[0].run, starts[0].how))
         plan = replace(plan, engine=choice.kind)
         if len(members) > rows.LARGE:
             for member in members:
@@ -173,16 +175,16 @@ def _give_memory(cohort: Cohort, plan: off_policy.Plan) -> None:
     """A replay, and the engine that has one inside its graph."""
     cohort.memory = replay_assembly.memory_for(plan, len(cohort.members), cohort.device)
     if plan.engine == "captured":
-        compiles = choosing.compiles_replay(cohort.config, plan, len(cohort.members))
+        compiles = select.compiles_replay(cohort.config, plan, len(cohort.members))
         cohort.engine = CapturedReplay(compiles=compiles, tf32=cohort.config.run.precision == "tf32")
 
 
-def _say_what_was_chosen(cohort: Cohort, choice: choosing.Choice) -> None:
+def _say_what_was_chosen(cohort: Cohort, choice: select.Choice) -> None:
     """What follows from the image or from the machine: the log says which network and which engine it is, and why."""
     plan = cohort.plan
     chosen = [fitting.described(plan.policy) if isinstance(plan, Plan) else None]
     chosen.append(f"engine: {choice.kind} on {cohort.device} ({choice.why})")
-    if choice.kind == "compiled" and not choosing.is_ready(plan, len(cohort.members)):
+    if choice.kind == "compiled" and not select.is_ready(plan, len(cohort.members)):
         chosen.append("compiling for this shape of run: about a minute, once")
     _say(cohort, *(words for words in chosen if words is not None))
 
@@ -201,7 +203,7 @@ def _compare_with_random(cohort: Cohort, factory: Factory | None) -> None:
         member.baseline = dict(member.run.record.get("random_policy") or {})
     if all("random_policy" in member.run.record for member in cohort.members):
         return
-    found = baseline.measure(cohort.config, native=cohort.env.exact, factory=factory)
+    found = random_policy.measure(cohort.config, native=cohort.env.exact, factory=factory)
     for member in cohort.members:
         member.baseline = member.baseline or found
 
@@ -272,7 +274,7 @@ def _member(run: Run, start: Start) -> Member:
         return member
     member.best_eval, member.eval_mean, member.reached_at = (found.state[name] for name in ("best_eval", "eval_mean", "reached_at"))
     if how == "resume":
-        checkpoints.mend(run.path, found)
+        files.mend(run.path, found)
         member.replay(found.env_steps - 1)
     # After the replay, which forgets what a changed number had become by then.
     member.adapted = dict(found.state["adapted"])

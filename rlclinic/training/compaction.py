@@ -7,10 +7,12 @@ it pays is decided by settings and env steps alone, so that a run repeats itself
 
 from typing import Final
 
-from rlclinic.training import assembly, choosing, envs, replay_assembly, replay_files, snapshot
+from rlclinic.training import assembly, envs, replay_assembly
 from rlclinic.training.assembly import Cohort
-from rlclinic.training.captured_replay import CapturedReplay
+from rlclinic.training.checkpoints import replay_files, snapshot
 from rlclinic.training.data.episodes import Episodes
+from rlclinic.training.engines import select
+from rlclinic.training.engines.captured_replay import CapturedReplay
 
 GPU_SPEED: Final = 1e7
 """Env steps per second, summed over members, of captured iterations of small networks: what a member's share of the time is worth."""
@@ -37,10 +39,10 @@ def pays(cohort: Cohort, live: int) -> bool:
         return True
     left = config.run.max_env_steps - cohort.env_steps
     if cohort.device.type == "cuda":
-        return left * (len(cohort.members) - live) / GPU_SPEED > choosing.COMPILE_SECONDS
+        return left * (len(cohort.members) - live) / GPU_SPEED > select.COMPILE_SECONDS
     rest = config.model_copy(update={"run": config.run.model_copy(update={"max_env_steps": left})})
-    now, then = (choosing.eager_seconds(rest, plan, members) for members in (len(cohort.members), live))
-    return (now - then) * (1 - choosing.SAVED) > choosing.COMPILE_SECONDS
+    now, then = (select.eager_seconds(rest, plan, members) for members in (len(cohort.members), live))
+    return (now - then) * (1 - select.SAVED) > select.COMPILE_SECONDS
 
 
 def _move(cohort: Cohort, live: list[int]) -> None:

@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlclinic.training import captured_evaluation, fingerprints
+from rlclinic.training.engines import captured_evaluation
 from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.nets import mlp
+from rlclinic.training.sentinels import fingerprints
 
 Floats = NDArray[np.float64]
 Actor = Callable[[Tensor, Tensor | None, Any], Tensor]

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.assembly import Cohort
-from rlclinic.training.data.rollout import Batch, Rollout
-from rlclinic.training.loops import off_policy as replay
+from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Lived
 from rlclinic.training.loops.on_policy import Learner
 from rlclinic.training.optim import OptimizerState
@@ -32,8 +32,8 @@ def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollou
 
 
 def keep_finite_replay(
-    cohort: Cohort, before: replay.Learner, after: replay.Learner, lived: Lived, readings: dict[str, Tensor]
-) -> replay.Learner:
+    cohort: Cohort, before: off_policy.Learner, after: off_policy.Learner, lived: Lived, readings: dict[str, Tensor]
+) -> off_policy.Learner:
     """As `keep_finite`, for an iteration of an algorithm with a replay."""
     # The largest by size is not finite where any is, and found ten times as fast as all are asked.
     largest = [flat.abs().amax(1) for flat in (*after.nets.values(), *after.targets.values())]

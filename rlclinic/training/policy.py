@@ -15,7 +15,8 @@ from torch import Tensor
 from rlclinic.config import Config
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, checkpoint, envs, evaluation, snapshot
+from rlclinic.training import assembly, envs, evaluation
+from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.envs import atari, making, native, spaces
 from rlclinic.training.evaluation import Evaluation
 
@@ -25,7 +26,7 @@ class Policy:
 
     def __init__(self, config: Config, path: Path, factory: Callable[..., Any] | None = None) -> None:
         self.config, self.path = config, path
-        saved = checkpoint.read(path)
+        saved = files.read(path)
         self.env_steps = saved.env_steps
         # A factory of vector environments may know only the size that it was trained with.
         env = envs.make(config.env, [config.seed], 1 if factory is None else config.env.n_envs, factory=factory)

@@ -14,7 +14,8 @@ import torch
 
 from rlclinic.config import Config
 from rlclinic.runs.store import Store
-from rlclinic.training import assembly, memory, rows, trainer
+from rlclinic.training import assembly, rows, trainer
+from rlclinic.training.engines import gpu_memory
 from rlclinic.training.stopwatch import Stopwatch, put_around
 from rlclinic.training.trainer import Session
 
@@ -55,7 +56,7 @@ def measure(config: Config, members: int, seconds: float, *, apart: bool = False
         torch.cuda.reset_peak_memory_stats()
     with (
         TemporaryDirectory(prefix="rlclinic-profile-") as folder,
-        memory.enough_for(members),
+        gpu_memory.enough_for(members),
         _session(config, members, Path(folder)) as session,
     ):
         _warm_up(session, seconds)

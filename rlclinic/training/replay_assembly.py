@@ -9,7 +9,7 @@ from rlclinic.config import Config
 from rlclinic.errors import ConfigError
 from rlclinic.training import optim
 from rlclinic.training.algos import ALGORITHMS
-from rlclinic.training.data import replay as replays
+from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.loops.off_policy import AVERAGE, Learner, Plan
 from rlclinic.training.maths import normalize
@@ -35,7 +35,7 @@ def plan_for(config: Config, env: Any) -> Plan:
         optimizers["log_alpha"] = optim.Optimizer(
             algo.optimizer, algo.adam_eps, 0.0, algo.momentum, algo.rms_decay, Layout({"log_alpha": (1,)})
         )
-    shape = replays.Shape(
+    shape = replay.Shape(
         rows=config.replay_rows,
         n_envs=config.env.n_envs,
         obs_shape=tuple(env.obs_shape),
@@ -157,7 +157,7 @@ def memory_for(plan: Plan, members: int, device: torch.device) -> Replay:
             "  Training would stop, or be stopped by the system, when it is full.\n"
             f"  Try: --set algo.buffer_size={max(fitting // 1000 * 1000, 1)}{saving}"
         )
-    return replays.start(plan.memory, members, device)
+    return replay.start(plan.memory, members, device)
 
 
 def _free(device: torch.device) -> int | None:

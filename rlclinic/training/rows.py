@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, numbers
-from rlclinic.training import replay_sentinels, sentinels
+from rlclinic.training.sentinels import off_policy_sentinels, on_policy_sentinels
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
 ROLL: Final = ("ep_rew_mean", "ep_rew_std", "ep_rew_best", "ep_len_mean", "success_rate")
@@ -51,7 +51,7 @@ def columns(config: Config) -> list[str]:
         "time/fps",
         *(f"time/{phase}" for phase in PHASES),
         *(f"train/hp/{name}" for name in numbers(config.algo)),
-        *sentinels.COLUMNS,
+        *on_policy_sentinels.COLUMNS,
     ]
 
 
@@ -77,7 +77,7 @@ def _replay_columns(config: Config) -> list[str]:
         *(f"time/{phase}" for phase in PHASES),
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(f"train/hp/{name}" for name in applied),
-        *replay_sentinels.columns(discrete),
+        *off_policy_sentinels.columns(discrete),
     ]
 
 

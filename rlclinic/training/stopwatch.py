@@ -8,13 +8,12 @@ from typing import Any, Final
 
 import torch
 
-from rlclinic.training import gradients, optim, trainer
-from rlclinic.training.data import prioritized
-from rlclinic.training.data import replay as replays
-from rlclinic.training.data import rollout as rollouts
+from rlclinic.training import optim, trainer
+from rlclinic.training.data import prioritized, replay, rollouts
 from rlclinic.training.data.episodes import Episodes
-from rlclinic.training.loops import off_policy, off_policy_turn, on_policy, on_policy_turn
-from rlclinic.training.nets import passes, q_nets, wide, written
+from rlclinic.training.fast import actor_critic_backward, gradients, replay_passes, wide
+from rlclinic.training.loops import off_policy, off_policy_iteration, on_policy, on_policy_iteration
+from rlclinic.training.nets import q_nets
 
 PHASES: Final = {
     "env": "stepping environments",
@@ -35,8 +34,8 @@ SEAMS: Final = (
     (on_policy, "assess", "estimate"),
     (on_policy, "renormalize", "estimate"),
     (gradients, "gradient", "forward"),
-    (written, "forward", "forward"),
-    (written, "backward", "backward"),
+    (actor_critic_backward, "forward", "forward"),
+    (actor_critic_backward, "backward", "backward"),
     (torch.autograd, "grad", "backward"),
     (optim, "step", "optimizer"),
     (optim, "adam_in_place", "optimizer"),
@@ -48,15 +47,15 @@ SEAMS: Final = (
     (off_policy, "renormalize", "estimate"),
     (off_policy, "descend", "optimizer"),
     (off_policy, "follow", "optimizer"),
-    (replays, "add", "gather"),
-    (replays, "gather", "gather"),
-    (replays, "by_priority", "gather"),
+    (replay, "add", "gather"),
+    (replay, "gather", "gather"),
+    (replay, "by_priority", "gather"),
     (prioritized, "put", "gather"),
-    (passes.Rounds, "by_weights", "backward"),
+    (replay_passes.Rounds, "by_weights", "backward"),
     (wide.WideRounds, "by_weights", "backward"),
-    (on_policy_turn, "look", "sentinels"),
-    (off_policy_turn, "look", "sentinels"),
-    (off_policy_turn, "summarized", "logging"),
+    (on_policy_iteration, "look", "sentinels"),
+    (off_policy_iteration, "look", "sentinels"),
+    (off_policy_iteration, "summarized", "logging"),
     (Episodes, "add", "logging"),
     (trainer, "put_down", "logging"),
     (trainer, "write_rows", "logging"),

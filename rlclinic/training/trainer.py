@@ -11,15 +11,16 @@ from typing import Any, Final
 
 import torch
 
-from rlclinic.training import checkpoint as checkpoints
-from rlclinic.training import compaction, drafts, evaluation, failures, fingerprints, rows, sentinels, snapshot
+from rlclinic.training import compaction, evaluation, failures, pending_row, rows
 from rlclinic.training.assembly import Cohort, provenance
-from rlclinic.training.cohort import Member
-from rlclinic.training.drafts import Draft, Left
+from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.evaluation import Evaluation
-from rlclinic.training.loops import off_policy_turn, on_policy_turn
+from rlclinic.training.loops import off_policy_iteration, on_policy_iteration
+from rlclinic.training.members import Member
+from rlclinic.training.pending_row import Draft, Left
+from rlclinic.training.sentinels import fingerprints, on_policy_sentinels
 
-TURNS: Final[Mapping[str, ModuleType]] = {"on_policy": on_policy_turn, "off_policy": off_policy_turn}
+TURNS: Final[Mapping[str, ModuleType]] = {"on_policy": on_policy_iteration, "off_policy": off_policy_iteration}
 """Who does an iteration, by the algorithm's kind of loop."""
 EVALUATION_STREAM = 0x5EED
 """Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
@@ -67,7 +68,7 @@ def train(session: Session) -> None:
     row_every = math.ceil(rows.spacing(config, len(cohort.members), cohort.plan.engine) / config.rollout_size)
     if cohort.env_steps:
         # A kill after the last checkpoint and before the last words leaves a run that has nothing more to do.
-        leave(session, cohort.env_steps >= config.run.max_env_steps, saved=bool(checkpoints.steps(cohort.members[0].path)))
+        leave(session, cohort.env_steps >= config.run.max_env_steps, saved=bool(files.steps(cohort.members[0].path)))
     while any(member.active for member in cohort.members):
         if not session.waiting:
             # Only between rows: a checkpoint in the middle of one would lose the readings that wait for it.
@@ -97,7 +98,7 @@ def train(session: Session) -> None:
 def put_down(session: Session, found: dict[str, torch.Tensor]) -> None:
     """Draft the row that is due."""
     at = session.cohort
-    session.draft = drafts.make(at.env_steps, at.iteration, session.numbers, session.waiting, found, session.clock, session.left)
+    session.draft = pending_row.make(at.env_steps, at.iteration, session.numbers, session.waiting, found, session.clock, session.left)
     session.waiting, session.clock, session.left = [], dict.fromkeys(rows.PHASES, 0.0), None
 
 
@@ -143,7 +144,7 @@ def fingerprint(session: Session) -> dict[str, torch.Tensor]:
     cohort, started = session.cohort, time.perf_counter()
     found = fingerprints.of_state(cohort.learner, cohort.seed.view(-1, 1), cohort.iteration, cohort.env)
     session.clock["sentinels"] += time.perf_counter() - started
-    return {sentinels.PREFIX + name: number for name, number in found.items()}
+    return {on_policy_sentinels.PREFIX + name: number for name, number in found.items()}
 
 
 def evaluate(session: Session) -> Evaluation | None:
@@ -211,7 +212,7 @@ def contents(cohort: Cohort, drafted: Draft, evaluated: Evaluation | None, clock
     cells: rows.Columns = {name: [value] * len(members) for name, value in constant.items()}
     cells |= one_by_one or cohort.episodes.columns()
     cells |= summaries(cohort, drafted) | drafted.looked_at()
-    cells |= {sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
+    cells |= {on_policy_sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
     cells |= {f"train/hp/{name}": each for name, each in rows.by_column(drafted.numbers).items()}
     return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))
 
@@ -280,7 +281,7 @@ def save_member(session: Session, index: int, whole: snapshot.Whole) -> None:
         counters = {"env_steps": cohort.env_steps, "iteration": cohort.iteration, "metrics_offset": offset}
         memory = cohort.memory if cohort.config.run.save_replay else None
         taken = snapshot.take(whole, cohort.episodes, member, index, counters, memory)
-        checkpoints.write(member.path, taken, best=best, sync=not cohort.is_large)
+        files.write(member.path, taken, best=best, sync=not cohort.is_large)
 
 
 def leave(session: Session, final: bool, *, saved: bool) -> None:

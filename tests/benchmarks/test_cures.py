@@ -10,8 +10,8 @@ from benchmarks.treatment import effects as effects_table
 from benchmarks.treatment.cells import Arm
 from rlclinic.config import Config, set_values
 from rlclinic.config.schedule import Schedule
-from rlclinic.treatment import effects
-from rlclinic.treatment.prescription import Prescription
+from rlclinic.treatment.prescription import recorded_effects
+from rlclinic.treatment.prescription.prescription import Prescription
 
 SEEDS = 10
 
@@ -148,8 +148,8 @@ def test_the_share_of_the_gap_is_measured_from_the_sick_return_to_the_threshold(
 
 def test_the_shipped_table_is_what_the_development_cells_show() -> None:
     found = effects_table.gathered([], effects_table.of_cells(cures.read_plan(effects_table.PLAN), cures.read_lines(effects_table.RUNS)))
-    assert found == effects.shipped()
-    assert effects_table.calibrated(found) == effects.widths()
+    assert found == recorded_effects.shipped()
+    assert effects_table.calibrated(found) == recorded_effects.widths()
 
 
 def test_every_cell_of_the_sixty_was_trained(plan: dict[str, Any]) -> None:

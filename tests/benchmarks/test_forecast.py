@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.diagnosis import forecast, forecast_fit, growth
 from benchmarks.diagnosis.forecast_fit import Looks
-from rlclinic.diagnosis.forecast import SHARED, THERE, Model
-from rlclinic.diagnosis.forecast_features import FEATURES
+from rlclinic.diagnosis.forecast.features import FEATURES
+from rlclinic.diagnosis.forecast.model import SHARED, THERE, Model
 from tests.diagnosis import recorded
 
 COVERED = FEATURES.index("covered")

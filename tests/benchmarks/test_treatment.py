@@ -10,8 +10,8 @@ from benchmarks.treatment import optimize as searches
 from rlclinic.config import from_record, to_record
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment import optimize, optimize_candidates
-from tests.treatment.test_effects import record
+from rlclinic.treatment.optimize import candidates, search
+from tests.treatment.prescription.test_recorded_effects import record
 
 
 @pytest.mark.parametrize("env_id", list(searches.TASKS))
@@ -23,12 +23,12 @@ def test_bad_starts_are_the_same_every_time_and_valid(env_id):
 
 
 def test_the_blind_methods_replace_the_proposals_and_put_them_back():
-    before = optimize_candidates.candidates
+    before = candidates.candidates
     with searches.blind(False):
-        assert optimize_candidates.candidates is not before
-        assert optimize.SCREENED == searches.AT_A_TIME
-    assert optimize_candidates.candidates is before
-    assert optimize.SCREENED == 4
+        assert candidates.candidates is not before
+        assert search.SCREENED == searches.AT_A_TIME
+    assert candidates.candidates is before
+    assert search.SCREENED == 4
 
 
 def cell(start: int, method: str, steps: int | None) -> dict[str, Any]:

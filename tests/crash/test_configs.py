@@ -32,7 +32,7 @@ def test_a_wrong_file_is_refused_before_anything_is_made(what: str, tmp_path: Pa
     (tmp_path / "wrong.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     variant = ":ppo" if what == "another variant" else ""
     done = subprocess.run(
-        [sys.executable, "-m", "rlclinic.serve.cli", "train", f"wrong.yaml{variant}"],
+        [sys.executable, "-m", "rlclinic.serve.cli.app", "train", f"wrong.yaml{variant}"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from rlclinic.diagnosis import causes, rule
+from rlclinic.diagnosis import causes, registry
 from rlclinic.diagnosis.causes import Weights
 from rlclinic.diagnosis.findings import Evidence, GroupFinding, Remedy, Severity
 
-RULES = {each.id for each in rule.rules()}
+RULES = {each.id for each in registry.rules()}
 
 
 def finding(id: str, strength: float = 1.0, onset: float | None = None, runs: int = 4, **more: object) -> GroupFinding:
@@ -110,7 +110,7 @@ def test_every_rule_in_the_table_exists_and_keys_speak() -> None:
 
 def test_every_serious_rule_speaks_for_a_cause() -> None:
     used = {id for row in causes.table().values() for id, weight in row.speaks.items() if weight > 0}
-    silent = {each.id for each in rule.rules() if each.severity is not Severity.LOW} - used
+    silent = {each.id for each in registry.rules() if each.severity is not Severity.LOW} - used
     # Consequences and remarks: they explain nothing by themselves.
     assert silent <= {"EVA802", "ENV605", "CFG106"}
 

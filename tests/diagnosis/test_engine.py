@@ -13,7 +13,7 @@ from rlclinic import metrics
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Diagnosis, Severity
-from rlclinic.diagnosis.forecast_features import prefix
+from rlclinic.diagnosis.forecast.features import prefix
 from rlclinic.errors import UsageError
 from rlclinic.runs.history import History, make_series
 from tests.diagnosis import recorded

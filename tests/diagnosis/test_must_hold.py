@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from rlclinic.runs.record import Group
-from rlclinic.serve.cli import app
+from rlclinic.serve.cli.app import app
 from tests.diagnosis.stored import write_group
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +50,7 @@ def diagnose(*arguments: str, stdin: bytes | None = None) -> Result:
 def in_a_process(folder: Path, target: str, hashed: str, package: Path = ROOT) -> bytes:
     """What a process of its own writes into diagnosis.json."""
     environment = {**os.environ, "PYTHONPATH": str(package), "PYTHONHASHSEED": hashed}
-    code = "from rlclinic.serve.cli import main; import sys; sys.argv = ['rlclinic', 'diagnose', sys.argv[1]]; main()"
+    code = "from rlclinic.serve.cli.app import main; import sys; sys.argv = ['rlclinic', 'diagnose', sys.argv[1]]; main()"
     outcome = subprocess.run([sys.executable, "-c", code, target], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
     return (folder / "runs" / "@groups" / target / "diagnosis.json").read_bytes()
@@ -205,7 +205,7 @@ def test_a_million_rows_are_read_to_the_end() -> None:
 
 def test_no_part_of_a_diagnosis_imports_torch_scipy_pyplot_or_gymnasium(folder: Path, healthy: Group) -> None:
     code = (
-        "import sys, json\nfrom rlclinic.serve.cli import app\n"
+        "import sys, json\nfrom rlclinic.serve.cli.app import app\n"
         "for words in (['diagnose'], ['rules', 'POL101'], ['history', 'CartPole-v1'], ['diagnose', '--json']):\n"
         "    try:\n        app(words)\n    except SystemExit as end:\n        assert not end.code\n"
         "heavy = ('torch', 'scipy', 'matplotlib', 'gymnasium', 'tensorboard', 'pandas', 'stable_baselines3')\n"

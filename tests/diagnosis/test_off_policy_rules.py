@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from rlclinic.diagnosis import engine, off_policy, rule
+from rlclinic.diagnosis import engine, registry
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.signals import off_policy
 from rlclinic.runs.history import History
 from tests.diagnosis.builders import made, q_learner, series, setting, soft_actor
 
@@ -14,7 +15,7 @@ S = "train/sentinel/"
 
 def strength(id: str, run: History) -> float:
     """How clearly a rule speaks about one run; 0: it is silent."""
-    return max((finding.strength for finding in engine.examine(rule.find(id), [Case(run)]).findings), default=0.0)
+    return max((finding.strength for finding in engine.examine(registry.find(id), [Case(run)]).findings), default=0.0)
 
 
 def first_cause(run: History) -> str:

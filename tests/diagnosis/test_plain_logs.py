@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlclinic.diagnosis import engine, rule
+from rlclinic.diagnosis import engine, registry
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding
 from rlclinic.runs.history import History
@@ -25,7 +25,7 @@ def plain(history: History) -> History:
 
 
 def said(id: str, history: History) -> list[Finding]:
-    return engine.examine(rule.find(id), [Case(history)]).findings
+    return engine.examine(registry.find(id), [Case(history)]).findings
 
 
 def stepped(share: np.ndarray) -> Any:
@@ -111,7 +111,7 @@ def test_a_total_of_one_minibatch_is_not_held_against_means_over_all_of_them() -
 def test_runs_with_the_same_name_and_other_columns_are_judged_each_by_its_own() -> None:
     full, bare = unsolved(), plain(unsolved())
     same = [replace(bare, id="0", source="rlclinic"), replace(full, id="0")]
-    assert engine.examine(rule.find("POL110"), [Case(history) for history in same]).judged == 1
+    assert engine.examine(registry.find("POL110"), [Case(history) for history in same]).judged == 1
     engine.diagnose(same)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rlclinic.config import files, set_values
-from rlclinic.diagnosis import engine, rule
+from rlclinic.diagnosis import engine, registry
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.errors import NotFound
@@ -15,7 +15,7 @@ from tests.diagnosis import recorded
 from tests.diagnosis.bad_cases import BAD
 from tests.diagnosis.builders import continuous, healthy, q_learner, series, setting, soft_actor, unsolved
 
-RULES = {each.id: each for each in rule.rules()}
+RULES = {each.id: each for each in registry.rules()}
 HEALTHY = [name for name in recorded.names() if recorded.load(name)[0]["cause"] == "healthy"]
 
 
@@ -83,16 +83,16 @@ def test_a_rule_is_documented(id: str) -> None:
 
 
 def test_rules_are_found_by_id_and_by_name_and_the_nearest_is_offered() -> None:
-    assert rule.find("pol101") is rule.find("policy-step-too-large") is RULES["POL101"]
+    assert registry.find("pol101") is registry.find("policy-step-too-large") is RULES["POL101"]
     with pytest.raises(NotFound, match="policy-step-too-large"):
-        rule.find("policy-step-to-large")
+        registry.find("policy-step-to-large")
 
 
 def test_selecting_and_ignoring_take_beginnings_of_ids() -> None:
-    assert {each.family for each in rule.selected(["POL"])} == {"policy"}
-    assert "POL101" not in {each.id for each in rule.selected(["POL"], ["POL101"])}
+    assert {each.family for each in registry.selected(["POL"])} == {"policy"}
+    assert "POL101" not in {each.id for each in registry.selected(["POL"], ["POL101"])}
     with pytest.raises(NotFound, match="no rule begins with 'XYZ'"):
-        rule.selected(["XYZ"])
+        registry.selected(["XYZ"])
 
 
 def test_a_rule_without_documentation_or_with_a_taken_id_is_refused() -> None:
@@ -101,12 +101,12 @@ def test_a_rule_without_documentation_or_with_a_taken_id_is_refused() -> None:
         return []
 
     with pytest.raises(ValueError, match="Why it hurts"):
-        rule.rule("ZZZ999", severity=Severity.LOW)(check)
+        registry.rule("ZZZ999", severity=Severity.LOW)(check)
     check.__doc__ = "A fault.\n\n## Why it hurts\nx\n\n## When it is fine\ny"
     with pytest.raises(ValueError, match="the id is taken"):
-        rule.rule("POL101", severity=Severity.LOW)(check)
+        registry.rule("POL101", severity=Severity.LOW)(check)
     with pytest.raises(ValueError, match="no reference 'nobody1999'"):
-        rule.rule("ZZZ999", severity=Severity.LOW, cites=["nobody1999"])(check)
+        registry.rule("ZZZ999", severity=Severity.LOW, cites=["nobody1999"])(check)
 
 
 def test_what_an_input_is_missing_is_named() -> None:
@@ -131,14 +131,14 @@ def test_what_an_input_is_missing_is_named() -> None:
     ],
 )
 def test_numbers_are_said_shortly(value: float, text: str) -> None:
-    assert rule.say(value) == text
+    assert registry.say(value) == text
 
 
 @pytest.mark.parametrize(
     ("value", "weak", "strong", "wanted"), [(0, 1, 3, 0), (2, 1, 3, 0.5), (9, 1, 3, 1), (0.1, 0.5, 0.3, 1), (0.4, 0.5, 0.3, 0.5)]
 )
 def test_a_grade_goes_from_weak_to_strong_in_either_direction(value: float, weak: float, strong: float, wanted: float) -> None:
-    assert rule.grade(value, weak, strong) == pytest.approx(wanted)
+    assert registry.grade(value, weak, strong) == pytest.approx(wanted)
 
 
 def test_flags_that_never_change_are_states_that_are_never_visited() -> None:

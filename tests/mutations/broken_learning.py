@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlclinic.training.data.rollout import Batch, Rollout, rows
+from rlclinic.training.data.rollouts import Batch, Rollout, rows
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Plan
 from rlclinic.training.maths import normalize

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlclinic.training.sentinels import Seen
+from rlclinic.training.sentinels.on_policy_sentinels import Seen
 
 # ── rows that do not count ──
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import optim, rng
-from rlclinic.training.data import rollout as rollouts
+from rlclinic.training.data import rollouts
 from rlclinic.training.maths import distributions, losses, normalize, returns
 from rlclinic.training.nets.layout import Layout
 

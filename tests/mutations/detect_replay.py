@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlclinic.training import invariants
 from rlclinic.training.algos import dqn, sac
-from rlclinic.training.data import replay as replays
+from rlclinic.training.data import replay
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration, losses, squashed
 from rlclinic.training.nets import q_nets
+from rlclinic.training.sentinels import invariants
 from tests.mutations.replays import Learner
 
 
@@ -63,7 +63,7 @@ def a_time_limit_has_a_future_and_a_terminal_state_none() -> None:
 def rare_rows_weigh_more() -> None:
     """(p_min / p) ** beta, from the tree's own leaves."""
     at = Learner("dqn-prioritized", turns=150)
-    index, weight = replays.by_priority(at.memory, at.seed, 7, 32, torch.full((2, 1), 0.5))
+    index, weight = replay.by_priority(at.memory, at.seed, 7, 32, torch.full((2, 1), 0.5))
     tree = at.memory.tree
     assert tree is not None
     held = tree.nodes.gather(1, index + tree.leaves)

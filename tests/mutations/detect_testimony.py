@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import EnvConfig
-from rlclinic.training import baseline, envs, fingerprints, sentinels
+from rlclinic.training import envs
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.loops import on_policy
-from rlclinic.training.sentinels import Seen
+from rlclinic.training.sentinels import fingerprints, on_policy_sentinels, random_policy
+from rlclinic.training.sentinels.on_policy_sentinels import Seen
 from tests.mutations.tiny import CPU, Cohort, config, folders
 from tests.training.tasks import Signs
 
@@ -42,7 +43,7 @@ def _measured(cohort: Cohort, poison: float) -> dict[str, Tensor]:
     after, readings, closing = on_policy.learn(cohort.plan, cohort.learner, whole, hp, None, cohort.seed, 0)
     elapsed = Episodes(2, 2).add(rollout)
     seen = Seen(cohort.learner, after, rollout, whole, raw, readings, closing, elapsed)
-    return readings | sentinels.every_row(cohort.plan, seen, cohort.env)
+    return readings | on_policy_sentinels.every_row(cohort.plan, seen, cohort.env)
 
 
 def fingerprints_are_of_the_bytes() -> None:
@@ -62,7 +63,7 @@ def fingerprints_are_of_the_bytes() -> None:
 def random_actions_are_uniform() -> None:
     """Two actions, each of them half of the time."""
     env = envs.make(EnvConfig(id="CartPole-v1"), [0], 50, evaluation=True)
-    taken = torch.cat([baseline.uniform(env, None, t, CPU) for t in range(40)], 1).float()
+    taken = torch.cat([random_policy.uniform(env, None, t, CPU) for t in range(40)], 1).float()
     assert abs(float(taken.mean()) - 0.5) < 0.05, f"the random policy takes action 1 in {float(taken.mean()):.0%} of steps"
 
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, EnvConfig
-from rlclinic.training import cohort as cohorts
-from rlclinic.training import envs, evaluation, gradients
+from rlclinic.training import envs, evaluation, members
 from rlclinic.training.data.episodes import Episodes
-from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.fast import gradients
 from rlclinic.training.loops import on_policy
 from rlclinic.training.maths import distributions, normalize
 from rlclinic.training.nets import mlp
@@ -217,7 +217,7 @@ def numbers_follow_their_schedules() -> None:
     linear = {"start": 1e-3, "end": 0.0, "schedule": "linear"}
     made = [config(algo={"learning_rate": linear, "value_lr": 5e-2}), config(algo={"learning_rate": 1e-4, "vf_coef": 1.0})]
     cohort = Cohort(made)
-    hp = cohorts.hyperparameters(cohort.members, made[0].run.max_env_steps // 2, cohort.plan.policy, CPU)
+    hp = members.hyperparameters(cohort.members, made[0].run.max_env_steps // 2, cohort.plan.policy, CPU)
     near(hp.learning_rate, [[5e-4], [1e-4]], "learning rates halfway")
     near(hp.vf_coef, [[0.5], [1.0]], "value coefficients")
     rates = cohort.plan.policy.layout.views(hp.step_size)

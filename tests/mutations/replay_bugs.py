@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from tests.mutations import broken_replay as broken
+from tests.mutations import broken_replay
 from tests.mutations.bugs import Bug, Seam
 
 GATHER = Seam("data.replay", "gather")
@@ -19,62 +19,81 @@ class Planted(NamedTuple):
 
 PLANTED: Final = (
     Planted(
-        Bug("replay-mask-inverted", "Only terminal states are bootstrapped from.", GATHER, broken.mask_inverted),
+        Bug("replay-mask-inverted", "Only terminal states are bootstrapped from.", GATHER, broken_replay.mask_inverted),
         "dqn",
         ("episode-ends-ignored",),
     ),
     Planted(
-        Bug("replay-mask-missing", "Values are bootstrapped through terminal states.", GATHER, broken.no_mask),
+        Bug("replay-mask-missing", "Values are bootstrapped through terminal states.", GATHER, broken_replay.no_mask),
         "dqn",
         ("episode-ends-ignored",),
     ),
     Planted(
-        Bug("replay-limit-terminal", "A time limit counts as a terminal state.", GATHER, broken.limit_is_the_end),
+        Bug("replay-limit-terminal", "A time limit counts as a terminal state.", GATHER, broken_replay.limit_is_the_end),
         "sac",
         ("time-limit-as-terminal",),
     ),
-    Planted(Bug("replay-no-discount", "Targets are not discounted.", GATHER, broken.discount_missing), "dqn", ("returns-wrong",)),
+    Planted(Bug("replay-no-discount", "Targets are not discounted.", GATHER, broken_replay.discount_missing), "dqn", ("returns-wrong",)),
     Planted(
-        Bug("replay-reset-stored", "The next observation of an end is the reset's.", Seam("data.replay", "add"), broken.reset_stored),
+        Bug(
+            "replay-reset-stored", "The next observation of an end is the reset's.", Seam("data.replay", "add"), broken_replay.reset_stored
+        ),
         "dqn",
         ("final-observation-overwritten",),
     ),
     Planted(
-        Bug("n-step-across-episodes", "n-step sums run into the next episode.", Seam("maths.returns", "n_step"), broken.ends_not_looked_at),
+        Bug(
+            "n-step-across-episodes",
+            "n-step sums run into the next episode.",
+            Seam("maths.returns", "n_step"),
+            broken_replay.ends_not_looked_at,
+        ),
         "dqn-steps",
         ("returns-wrong", "episode-ends-ignored"),
     ),
     Planted(
-        Bug("weights-missing", "Prioritized rows all weigh the same.", Seam("data.replay", "by_priority"), broken.weights_missing),
+        Bug("weights-missing", "Prioritized rows all weigh the same.", Seam("data.replay", "by_priority"), broken_replay.weights_missing),
         "dqn-prioritized",
         ("importance-weights-missing",),
     ),
     Planted(
-        Bug("target-never-follows", "The target network is never updated.", FOLLOW, broken.never_follows), "dqn", ("target-update-wrong",)
-    ),
-    Planted(
-        Bug("target-every-step", "The Q-network is copied at every step.", Seam("algos.dqn", "after_steps"), broken.copied_at_every_step),
+        Bug("target-never-follows", "The target network is never updated.", FOLLOW, broken_replay.never_follows),
         "dqn",
         ("target-update-wrong",),
     ),
-    Planted(Bug("target-tau-ignored", "tau is always 1.", FOLLOW, broken.follows_at_once), "sac", ("target-update-wrong",)),
     Planted(
-        Bug("double-target-chooses", "The target network chooses and judges.", Seam("algos.dqn", "targets"), broken.target_network_chooses),
+        Bug(
+            "target-every-step",
+            "The Q-network is copied at every step.",
+            Seam("algos.dqn", "after_steps"),
+            broken_replay.copied_at_every_step,
+        ),
+        "dqn",
+        ("target-update-wrong",),
+    ),
+    Planted(Bug("target-tau-ignored", "tau is always 1.", FOLLOW, broken_replay.follows_at_once), "sac", ("target-update-wrong",)),
+    Planted(
+        Bug(
+            "double-target-chooses",
+            "The target network chooses and judges.",
+            Seam("algos.dqn", "targets"),
+            broken_replay.target_network_chooses,
+        ),
         "dqn",
         ("returns-wrong",),
     ),
     Planted(
-        Bug("critic-largest", "The most daring critic counts.", Seam("algos.td3", "judged"), broken.largest_critic),
+        Bug("critic-largest", "The most daring critic counts.", Seam("algos.td3", "judged"), broken_replay.largest_critic),
         "sac",
         ("returns-wrong",),
     ),
     Planted(
-        Bug("soft-target-hard", "SAC's target leaves the entropy out.", Seam("algos.sac", "targets"), broken.entropy_left_out),
+        Bug("soft-target-hard", "SAC's target leaves the entropy out.", Seam("algos.sac", "targets"), broken_replay.entropy_left_out),
         "sac",
         ("returns-wrong",),
     ),
     Planted(
-        Bug("action-not-scaled", "Actions reach the env as -1 to 1.", Seam("loops.off_policy", "to_env"), broken.not_scaled),
+        Bug("action-not-scaled", "Actions reach the env as -1 to 1.", Seam("loops.off_policy", "to_env"), broken_replay.not_scaled),
         "sac",
         ("action-bounds",),
     ),
@@ -83,7 +102,7 @@ PLANTED: Final = (
             "epsilon-inverted",
             "Greedy with probability epsilon.",
             Seam("maths.exploration", "epsilon_greedy"),
-            broken.explores_when_it_should_not,
+            broken_replay.explores_when_it_should_not,
         ),
         "dqn",
         ("schedule-not-followed",),
@@ -93,13 +112,13 @@ PLANTED: Final = (
             "temperature-sign",
             "The temperature's loss is negated.",
             Seam("algos.sac", "improve_temperature"),
-            broken.temperature_upside_down,
+            broken_replay.temperature_upside_down,
         ),
         "sac",
         ("temperature-sign",),
     ),
     Planted(
-        Bug("q-slope-sign", "The Huber loss is climbed.", Seam("maths.losses", "huber_slope"), broken.slope_negated),
+        Bug("q-slope-sign", "The Huber loss is climbed.", Seam("maths.losses", "huber_slope"), broken_replay.slope_negated),
         "dqn",
         ("values-run-away", "learning-rate-too-high", "not-finite"),
     ),

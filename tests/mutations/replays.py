@@ -11,9 +11,8 @@ from rlclinic.config import Config
 from rlclinic.runs import history
 from rlclinic.runs.history import History
 from rlclinic.runs.store import Store
-from rlclinic.training import cohort as cohorts
-from rlclinic.training import envs, replay_assembly
-from rlclinic.training.data import replay as replays
+from rlclinic.training import envs, members, replay_assembly
+from rlclinic.training.data import replay
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
 
@@ -65,7 +64,7 @@ class Learner:
             self.iterate()
 
     def numbers(self) -> SimpleNamespace:
-        return cohorts.replay_numbers(self.members, self.env_steps, self.plan.memory.action_size, CPU)
+        return members.replay_numbers(self.members, self.env_steps, self.plan.memory.action_size, CPU)
 
     def iterate(self) -> None:
         """What training does in an iteration, without its books."""
@@ -84,8 +83,8 @@ class Learner:
         """A field of everything that is stored, [M, rows, width]."""
         return self.memory.table[:, : self.memory.size, self.memory.cells[name]]
 
-    def drawn(self, index: torch.Tensor) -> replays.Batch:
-        return replays.gather(self.memory, index, self.plan.config.n_step, self.numbers().gamma)
+    def drawn(self, index: torch.Tensor) -> replay.Batch:
+        return replay.gather(self.memory, index, self.plan.config.n_step, self.numbers().gamma)
 
 
 def short_run(name: str, seeds: int = 2, steps: int = 3000) -> list[History]:

@@ -12,9 +12,8 @@ from torch import Tensor
 from rlclinic.config import Config
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
-from rlclinic.training import assembly, envs
-from rlclinic.training import cohort as cohorts
-from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training import assembly, envs, members
+from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Position
 
@@ -48,7 +47,7 @@ class Cohort:
         self.iteration = 0
 
     def numbers(self) -> SimpleNamespace:
-        return cohorts.hyperparameters(self.members, 0, self.plan.policy, CPU)
+        return members.hyperparameters(self.members, 0, self.plan.policy, CPU)
 
     def collect(self) -> Rollout:
         clock = {"env": 0.0}

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlclinic.readers import episodes, points
+from rlclinic.readers import episodes, thinning
 from rlclinic.readers.episodes import EVALUATION_TAGS, MONITOR_TAGS
 
 
@@ -30,7 +30,7 @@ def test_monitors_of_several_envs_are_joined_on_the_runs_steps(tmp_path: Path) -
 
 
 def test_monitors_agree_with_what_sb3_logged_itself_where_the_mean_goes_back_as_far(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(points, "FEWEST", points.WINDOW)
+    monkeypatch.setattr(thinning, "FEWEST", thinning.WINDOW)
     found = episodes.monitors(sorted((samples / "sb3_ppo" / "monitor").iterdir()))
     last = found.recording.series(MONITOR_TAGS, {})["train/roll/ep_rew_mean"].last
     logged = (samples / "sb3_ppo" / "progress.csv").read_text().splitlines()

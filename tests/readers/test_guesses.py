@@ -3,7 +3,7 @@ import pytest
 from rlclinic.errors import UsageError
 from rlclinic.readers import guesses
 from rlclinic.readers.guesses import Mapping, guess, parse
-from rlclinic.readers.tags import Tag
+from rlclinic.readers.metric_aliases import Tag
 
 
 @pytest.mark.parametrize(

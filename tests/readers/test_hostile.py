@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rlclinic import readers
 from rlclinic.errors import RlclinicError
-from rlclinic.readers import lines, points
+from rlclinic.readers import lines, thinning
 from rlclinic.runs.history import STATES, History, of_run
 from rlclinic.runs.store import Store
 
@@ -227,7 +227,7 @@ def test_a_million_rows_are_thinned_and_the_ends_are_kept(tmp_path: Path) -> Non
         for part in range(10):
             file.write(rows.replace("\n", f"{part}\n", 1) if part else rows)
     (found,) = answer(path)
-    assert len(found["train/roll/ep_rew_mean"]) <= 2 * points.LIMIT
+    assert len(found["train/roll/ep_rew_mean"]) <= 2 * thinning.LIMIT
     # The step count began again nine times, and each time one evaluation was logged: rare values are never thinned.
     assert len(found.segments) == 9
     assert found["val/roll/ep_rew_mean"].values.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -236,7 +236,7 @@ def test_a_million_rows_are_thinned_and_the_ends_are_kept(tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "console"])
 def test_memory_does_not_follow_the_length_of_a_log(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr(points, "LIMIT", 128)
+    monkeypatch.setattr(thinning, "LIMIT", 128)
     row = {
         "csv": "{step},1.25,0.5,0.01,3\n",
         "jsonl": '{{"step": {step}, "mean_reward": 1.25, "kl": 0.01}}\n',

@@ -3,7 +3,7 @@ import pytest
 from rlclinic.errors import UsageError
 from rlclinic.readers import options
 from rlclinic.readers.guesses import Mapping
-from rlclinic.readers.tags import Tag
+from rlclinic.readers.metric_aliases import Tag
 from rlclinic.runs.history import History
 
 

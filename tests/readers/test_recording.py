@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from rlclinic.readers.metric_aliases import Tag
 from rlclinic.readers.recording import Recording
-from rlclinic.readers.tags import Tag
 
 RETURN = Tag("train/roll/ep_rew_mean", "ret")
 ENTROPY = Tag("train/metrics/entropy", "ent", factor=-1.0, estimator="k1")

@@ -7,7 +7,7 @@ import pytest
 
 from rlclinic.config import Config
 from rlclinic.errors import NotFound
-from rlclinic.runs import history, status
+from rlclinic.runs import history, status_file
 from rlclinic.runs.history import make_series, of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -111,7 +111,9 @@ def test_resumes_and_changes_of_numbers_are_segments(run: Run) -> None:
 
 
 def test_a_run_whose_process_is_gone_failed(run: Run) -> None:
-    status.write(run.path, status.Status(state="running", env_steps=4_000, pid=2**22 + 1, host=status.lock.HOST, heartbeat=1.0))
+    status_file.write(
+        run.path, status_file.Status(state="running", env_steps=4_000, pid=2**22 + 1, host=status_file.lock.HOST, heartbeat=1.0)
+    )
     found = of_run(run)
     assert found.state == "failed"
     assert found.reason is not None

@@ -11,7 +11,7 @@ import pytest
 
 from rlclinic.config import Config
 from rlclinic.errors import DiskFailed, NotFound, RunBusy, UsageError
-from rlclinic.runs import disk, selector, status
+from rlclinic.runs import disk, selector, status_file
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
@@ -291,7 +291,7 @@ def test_a_checkpoint_is_not_removed_by_itself(store: Store, three: list[Group])
 
 def test_a_crashed_run_counts_as_ended(store: Store, three: list[Group]) -> None:
     run = three[0].runs[0]
-    status.write(run.path, replace(status.raw(run.path), state="running", pid=2**22 + 1))
+    status_file.write(run.path, replace(status_file.raw(run.path), state="running", pid=2**22 + 1))
     assert Run(run.path).status.state == "crashed"
     with pytest.raises(NotFound, match="nothing is running"):
         store.select("@running")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rlclinic.config import Config
 from rlclinic.errors import CheckpointCorrupt, DiskFailed, RunBusy, RunError
-from rlclinic.runs import control, status, writer
+from rlclinic.runs import control, status_file, writer
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
@@ -355,4 +355,4 @@ def test_a_status_that_nobody_reported_is_not_invented(run: Run) -> None:
     before = json.loads((run.path / "status.json").read_text())
     RunWriter(run.path, COLUMNS).close()
     assert json.loads((run.path / "status.json").read_text()) == before
-    assert status.read(run.path).state == "queued"
+    assert status_file.read(run.path).state == "queued"

@@ -8,7 +8,7 @@ import torch
 
 from rlclinic import metrics
 from rlclinic.sentinels import readings
-from rlclinic.training import sentinels as own
+from rlclinic.training.sentinels import on_policy_sentinels
 
 RANDOM = np.random.default_rng(0)
 STEPS, ENVS = 40, 3
@@ -36,9 +36,9 @@ def test_correlation_effective_samples_and_explained_variance_are_the_trainers_o
     advantages, change = table().reshape(-1), 0.3 * table().reshape(-1)
     x, y = torch.as_tensor(advantages).unsqueeze(0), torch.as_tensor(change).unsqueeze(0)
     found = readings.change(advantages, change)
-    assert found["adv_logp_corr"] == pytest.approx(float(own.correlation(x, y)), rel=1e-4)
-    assert found["ess"] == pytest.approx(float(own.effective_sample_size(y)), rel=1e-5)
-    assert readings.explained_variance(change, advantages) == pytest.approx(float(own.explained_variance(y, x)), rel=1e-2)
+    assert found["adv_logp_corr"] == pytest.approx(float(on_policy_sentinels.correlation(x, y)), rel=1e-4)
+    assert found["ess"] == pytest.approx(float(on_policy_sentinels.effective_sample_size(y)), rel=1e-5)
+    assert readings.explained_variance(change, advantages) == pytest.approx(float(on_policy_sentinels.explained_variance(y, x)), rel=1e-2)
 
 
 def test_a_target_that_does_not_vary_has_no_explained_variance() -> None:

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from rlclinic import metrics
 from rlclinic.errors import UsageError
-from rlclinic.ops import journal
-from rlclinic.ops.rules import explain_rule
-from rlclinic.ops.table import OPERATIONS
-from rlclinic.serve.agents import installing, roles
-from rlclinic.serve.cli import app
+from rlclinic.ops.diagnose.rules import explain_rule
+from rlclinic.ops.jobs import audit
+from rlclinic.ops.operations import OPERATIONS
+from rlclinic.serve.agents import install, roles
+from rlclinic.serve.cli.app import app
 from tests.ops.recorded import record_group
 
 TOOLS = {operation.mcp for operation in OPERATIONS if operation.mcp}
@@ -76,7 +76,7 @@ def test_a_changed_rule_changes_the_roles(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_agent_files_and_skills_are_installed_for_a_client(tmp_path: Path) -> None:
-    done = installing.install("claude", tmp_path, server_name="gymnasium-solver")
+    done = install.install("claude", tmp_path, server_name="gymnasium-solver")
     assert {file.action for file in done.files} == {"new"}
     agent = (tmp_path / ".claude/agents/rl-run-debugger.md").read_text()
     found = head(agent)
@@ -85,14 +85,14 @@ def test_agent_files_and_skills_are_installed_for_a_client(tmp_path: Path) -> No
     skill = (tmp_path / ".claude/skills/rl-run-debugger/SKILL.md").read_text()
     assert head(skill)["name"] == "rl-run-debugger"
     assert json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["gymnasium-solver"] == {"command": "rlclinic", "args": ["mcp"]}
-    again = installing.install("claude", tmp_path, server_name="gymnasium-solver")
+    again = install.install("claude", tmp_path, server_name="gymnasium-solver")
     assert {file.action for file in again.files} == {"same"}
 
 
-@pytest.mark.parametrize("client", installing.CLIENTS)
+@pytest.mark.parametrize("client", install.CLIENTS)
 def test_every_client_gets_its_skills(client: str, tmp_path: Path) -> None:
-    installing.install(client, tmp_path)
-    assert len(list((tmp_path / installing.CLIENTS[client]).glob("*/SKILL.md"))) == len(roles.ROLES)
+    install.install(client, tmp_path)
+    assert len(list((tmp_path / install.CLIENTS[client]).glob("*/SKILL.md"))) == len(roles.ROLES)
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,28 +108,28 @@ def test_what_somebody_else_wrote_is_left_alone(tmp_path: Path) -> None:
     mine.parent.mkdir(parents=True)
     mine.write_text("my own trainer")
     with pytest.raises(UsageError, match="was not written by rlclinic"):
-        installing.install("claude", tmp_path)
+        install.install("claude", tmp_path)
     assert mine.read_text() == "my own trainer"
     assert not (tmp_path / ".mcp.json").exists()
-    installing.install("claude", tmp_path, force=True)
+    install.install("claude", tmp_path, force=True)
     assert mine.read_text() != "my own trainer"
 
 
 def test_other_servers_in_the_settings_stay(tmp_path: Path) -> None:
     settings = tmp_path / ".mcp.json"
     settings.write_text(json.dumps({"mcpServers": {"wandb": {"command": "uvx"}}, "other": 1}))
-    installing.install("claude", tmp_path)
+    install.install("claude", tmp_path)
     found = json.loads(settings.read_text())
     assert set(found["mcpServers"]) == {"wandb", "rlclinic"}
     assert found["other"] == 1
     with pytest.raises(UsageError, match="another server called 'wandb'"):
-        installing.install("claude", tmp_path, server_name="wandb")
+        install.install("claude", tmp_path, server_name="wandb")
 
 
 def test_arguments_that_the_owner_gave_the_server_are_kept(tmp_path: Path) -> None:
     mine = {"command": "rlclinic", "args": ["mcp", "--budget-env-steps", "5M"]}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"rlclinic": mine}}))
-    installing.install("claude", tmp_path)
+    install.install("claude", tmp_path)
     assert json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]["rlclinic"] == mine
 
 
@@ -154,5 +154,5 @@ def test_what_people_type_is_in_the_audit_log_too(tmp_path: Path, monkeypatch: p
     for words in (["adjust", group.id, "--set", "algo.ent_coef=0.01"], ["stop", group.id]):
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, result.output
-    lines = journal.audit_log(Path("runs")).lines
+    lines = audit.audit_log(Path("runs")).lines
     assert [(line.face, line.action, line.target) for line in lines] == [("cli", "stop", group.id), ("cli", "adjust", group.id)]

@@ -13,9 +13,9 @@ import typer
 from pydantic import BaseModel
 
 from rlclinic import ops
-from rlclinic.ops.table import FACES, ONLY, OPERATIONS, Face, Operation
+from rlclinic.ops.operations import FACES, ONLY, OPERATIONS, Face, Operation
 from rlclinic.runs.store import Store
-from rlclinic.serve.cli import app as command_line
+from rlclinic.serve.cli.app import app as command_line
 
 API = "/api/v1"
 
@@ -67,8 +67,8 @@ def test_every_face_has_what_the_table_says_and_nothing_else(there: dict[Face, s
     for face in FACES:
         expected = named(face) | set(ONLY[face])
         missing, surplus = expected - there[face], there[face] - expected
-        assert not missing, f"{face} lacks {sorted(missing)}: add it there, or say in rlclinic/ops/table.py why not"
-        assert not surplus, f"{face} has {sorted(surplus)}, which rlclinic/ops/table.py does not name"
+        assert not missing, f"{face} lacks {sorted(missing)}: add it there, or say in rlclinic/ops/operations.py why not"
+        assert not surplus, f"{face} has {sorted(surplus)}, which rlclinic/ops/operations.py does not name"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.function)

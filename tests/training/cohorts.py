@@ -12,10 +12,11 @@ import torch
 from rlclinic.config import Config
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
-from rlclinic.training import assembly, cohort, envs
+from rlclinic.training import assembly, envs
+from rlclinic.training import members as cohort
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.cohort import Member
 from rlclinic.training.loops import on_policy
+from rlclinic.training.members import Member
 from tests.training import tasks
 
 ALGOS: dict[str, dict[str, Any]] = {

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from rlclinic.config import Config
-from rlclinic.training import assembly, cohort, envs, replay_assembly
+from rlclinic.training import assembly, envs, replay_assembly
+from rlclinic.training import members as cohort
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Batch, Replay
 from rlclinic.training.loops import off_policy

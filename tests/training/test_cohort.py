@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlclinic.config import Config, Schedule, numbers
-from rlclinic.training import cohort
+from rlclinic.training import members as cohort
 from tests.training.cohorts import ALGOS, make_config, member, workshop
 
 BUDGET = {"max_env_steps": 1_000}

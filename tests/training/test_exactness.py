@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlclinic.training import optim, rng, sentinels
+from rlclinic.training import optim, rng
 from rlclinic.training.maths import losses, normalize, returns
 from rlclinic.training.maths.distributions import Bernoulli, Categorical, Gaussian, MultiCategorical
 from rlclinic.training.nets import layout as layouts
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Layout
+from rlclinic.training.sentinels import on_policy_sentinels
 
 MEMBERS = 40
 PLACES = [slice(0, 1), slice(7, 8), slice(39, 40), slice(3, 6), slice(8, 31), slice(5, 38)]
@@ -168,7 +169,11 @@ def test_losses() -> None:
 
 def test_statistics_of_sentinels() -> None:
     def everything(x: Tensor, y: Tensor) -> Any:
-        return sentinels.correlation(x, y), sentinels.explained_variance(x, y), sentinels.effective_sample_size(x)
+        return (
+            on_policy_sentinels.correlation(x, y),
+            on_policy_sentinels.explained_variance(x, y),
+            on_policy_sentinels.effective_sample_size(x),
+        )
 
     assert_alone_as_together(everything, *several(2, 11))
 

@@ -13,7 +13,7 @@ import pytest
 
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
-from rlclinic.training import __main__ as command
+from rlclinic.training import __main__
 from rlclinic.training.__main__ import train_runs
 from tests.training.cohorts import assert_same_run, make_config
 
@@ -33,19 +33,19 @@ def made(folder: Path, **changes: Any) -> Run:
 
 @pytest.mark.usefixtures("handlers")
 def test_a_run_that_finishes_gives_zero_and_one_that_fails_one(tmp_path: Path) -> None:
-    assert command.main([str(made(tmp_path).path)]) == 0
+    assert __main__.main([str(made(tmp_path).path)]) == 0
     ruined = made(tmp_path, algo={"optimizer": "sgd", "learning_rate": 1e30, "max_grad_norm": 1e30})
-    assert command.main([str(ruined.path)]) == 1
+    assert __main__.main([str(ruined.path)]) == 1
     assert ruined.status.state == "failed"
 
 
 @pytest.mark.usefixtures("handlers")
 def test_an_error_is_told_on_stderr_with_its_own_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([str(tmp_path / "nothing")]) == 3
+    assert __main__.main([str(tmp_path / "nothing")]) == 3
     assert "config.json" in capsys.readouterr().err
     finished = made(tmp_path)
-    assert command.main([str(finished.path)]) == 0
-    assert command.main([str(finished.path)]) == 1
+    assert __main__.main([str(finished.path)]) == 0
+    assert __main__.main([str(finished.path)]) == 1
     assert "--resume" in capsys.readouterr().err
 
 

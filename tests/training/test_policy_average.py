@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from rlclinic.runs.record import Run
-from rlclinic.training import captured_replay, checkpoint, envs, evaluation
+from rlclinic.training import envs, evaluation
+from rlclinic.training.checkpoints import files
+from rlclinic.training.engines import captured_replay
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import AVERAGE
 from tests.training.cohorts import TASKS, make_config, table, task_of, train
@@ -25,7 +27,7 @@ def averaging(kind: str, over: int = OVER) -> dict[str, dict[str, Any]]:
 
 def weights(run: Run) -> dict[str, torch.Tensor]:
     """What the last checkpoint keeps of the policy."""
-    return checkpoint.read(run.checkpoint("@last").path).policy
+    return files.read(run.checkpoint("@last").path).policy
 
 
 def moved(at: Bench, to: float, updates: int) -> None:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import numbers
-from rlclinic.training import rows, sentinels
+from rlclinic.training import rows
+from rlclinic.training.sentinels import on_policy_sentinels
 from tests.training.cohorts import ALGOS, make_config
 
 NAMES = ("policy", "value", "entropy", "total", "kl", "clip_fraction", "grad_clipped")
@@ -34,7 +35,7 @@ def test_columns_are_fixed_by_the_config_and_no_name_comes_twice(algo: str) -> N
     assert len(set(columns)) == len(columns)
     assert columns[:4] == ["time", "total_timesteps", "epoch", "total_episodes"]
     assert {f"train/hp/{name}" for name in numbers(config.algo)} <= set(columns)
-    assert set(sentinels.COLUMNS) <= set(columns)
+    assert set(on_policy_sentinels.COLUMNS) <= set(columns)
 
 
 def test_losses_are_means_over_the_gradient_steps() -> None:

@@ -1,1 +1,1 @@
-"""The checks, one module per family of symptoms. `rlclinic.diagnosis.rule.rules()` lists them."""
+"""The checks, one module per family of symptoms. `rlclinic.diagnosis.registry.rules()` lists them."""

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, off_policy, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import ENTROPY, EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import ENTROPY, EVAL_RETURN, RETURN, sentinel
-from rlclinic.diagnosis.off_policy import ACTORS, ALPHA, OFF_POLICY, SOFT
-from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures, off_policy
+from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, SOFT
 
 REACH, AT_BOUND = sentinel("action_reach"), sentinel("action_at_bound")
 TINY_REWARD: Final = 0.01
@@ -134,7 +134,7 @@ def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(ALPHA, text, *case.span, alpha=alpha.median),), remedies=(fix,))
 
 
-def _falls(alpha: signals.Signal) -> bool:
+def _falls(alpha: detect.Signal) -> bool:
     """Whether a temperature falls to the end: by a tenth or more over the second half, and lowest at last."""
     late = alpha.share(0.5)
     return len(late) >= 4 and late.last < 0.9 * late.first and late.last <= 1.05 * late.bottom
@@ -188,7 +188,7 @@ def choices_have_no_effect(case: Case) -> Iterator[Finding]:
     levels = [returns.share(0.4).median] + ([judged.median] if len(judged) else [])
     drift = max(abs(level - mean) / scale for level in levels)
     strength = min(fits, grade(-drift, -0.8, -0.4))
-    if not strength > 0 or signals.spread(returns.values) <= 1e-6 * max(abs(returns.median), 1.0):
+    if not strength > 0 or detect.spread(returns.values) <= 1e-6 * max(abs(returns.median), 1.0):
         return
     text = f"the return stays at {say(levels[0])}, where a random policy is ({say(mean)} ± {say(deviation)}), and the critic agrees"
     fix = advice("follow one action from the policy to the simulator; does a scripted policy do better than a random one?", "> 30 %")

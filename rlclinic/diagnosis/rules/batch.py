@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from rlclinic.diagnosis import measures
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import measures
 
 SHAPE = ("config:env.n_envs", "config:algo.n_steps")
 USUAL_ROLLOUT = 4096

@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, off_policy, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EVAL_RETURN, RETURN
-from rlclinic.diagnosis.rule import advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures, off_policy
 
 _UNTOLD: Final = "see what it printed last: it still runs, was stopped, or broke down; then let it run to its budget"
 
@@ -31,8 +31,8 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     if case.unfinished:
         return  # it has not ended: whether the rest is enough is for the forecast
     late = returns.share(0.5)
-    slope = signals.trend(late)
-    top = float(signals.smoothed(returns.values, 3).max())
+    slope = detect.trend(late)
+    top = float(detect.smoothed(returns.values, 3).max())
     way, gap, gain = case.threshold - progress.start, case.threshold - late.share(0.6).median, top - progress.start
     # At its best at the end, and a good part of all that was gained came lately.
     falling = late.share(0.8).median < progress.start + 0.7 * gain
@@ -40,7 +40,7 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     if way <= 0 or gain <= 0 or gap <= 0 or not slope.rising or falling or elsewhere or measures.step_size(case) < 0.03:
         return
     more = gap / max(slope.slope * case.trained, 1e-12)
-    near, lately = grade(-more, -3.0, -1.0), min(grade(slope.rise / gain, 0.15, 0.4), grade(gain, 0.0, 6 * signals.noise(returns.values)))
+    near, lately = grade(-more, -3.0, -1.0), min(grade(slope.rise / gain, 0.15, 0.4), grade(gain, 0.0, 6 * detect.noise(returns.values)))
     strength = max(near, 0.8 * lately) * grade(slope.rise / way, 0.01, 0.04)
     if strength <= 0:
         return

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import ACTION_STD, ENTROPY, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import ACTION_STD, ENTROPY, RETURN, sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures
 
 RELATIVE = sentinel("entropy_relative")
 STD_MIN, STD_MAX = sentinel("action_std_min"), sentinel("action_std_max")
@@ -50,7 +50,7 @@ def exploration_ends_before_anything_is_learned(case: Case) -> Iterator[Finding]
         return
     relative = measures.relative_entropy(case)
     if len(relative):
-        low = np.flatnonzero(signals.smoothed(relative.values, 3) < 0.08)
+        low = np.flatnonzero(detect.smoothed(relative.values, 3) < 0.08)
         what = "entropy fell below 8 % of its maximum"
     else:
         relative = case.signal(STD_MIN) if case.has(STD_MIN) else case.signal(ACTION_STD)
@@ -165,7 +165,7 @@ def action_noise_grows(case: Case) -> Iterator[Finding]:
     if strength <= 0 or not case.sick:
         return
     text = f"the actions' deviation grew from {say(deviation.first)} to {say(deviation.share(0.8).median)}"
-    onset = signals.onset(deviation)
+    onset = detect.onset(deviation)
     coefficient = case.number("ent_coef") or 0.0
     fixes = (change(case, "algo.ent_coef", coefficient / 10, "less pay for noise", "> 30 %"),) if coefficient > 0 else ()
     yield Finding(

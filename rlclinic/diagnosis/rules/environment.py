@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EVAL_RETURN, RETURN, sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.signals import detect, measures
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
@@ -230,7 +230,7 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     ## When it is fine
     A curriculum, if the return recovers.
     """
-    fell = signals.cliff(case.signal(RETURN)) or signals.cliff(case.signal(EVAL_RETURN))
+    fell = detect.cliff(case.signal(RETURN)) or detect.cliff(case.signal(EVAL_RETURN))
     if fell is None or not case.sick:
         return
     span = case.span[1] - case.span[0]
@@ -282,7 +282,7 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     size, found, correlation = measures.step_size(case), measures.explained(case).share(0.4), case.learning(sentinel("adv_logp_corr"))
     returns = case.signal(RETURN)
     level, chance = returns.share(0.5).median, measures.random_return(case)
-    start, scale = (case.progress.start, max(0.35 * abs(case.progress.start), signals.noise(returns.values))) if chance is None else chance
+    start, scale = (case.progress.start, max(0.35 * abs(case.progress.start), detect.noise(returns.values))) if chance is None else chance
     # A policy whose choices count is somewhere else after so many steps, better or worse.
     width = max(scale, 0.02 * abs(start), 1e-9)
     drift = abs(level - start) / width

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EPISODES, LENGTH, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EPISODES, LENGTH, RETURN, sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
@@ -78,7 +78,7 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     if total < 4 or not case.sick or not len(returns) or not len(length):
         return
     share = float(np.sum(cut.values)) / total
-    flat = grade(-signals.spread(returns.values) / max(abs(returns.median), 1e-9), -0.08, -0.02)
+    flat = grade(-detect.spread(returns.values) / max(abs(returns.median), 1e-9), -0.08, -0.02)
     # A limit that the config sets below the task's own is the first suspect; else it may be exploration that fails.
     limit, usual = case.count("env.max_episode_steps"), case.count("spec.max_episode_steps")
     strength = min(flat, grade(share, 0.9, 0.98)) * (1.0 if limit and (not usual or limit < usual) else 0.6)
@@ -190,7 +190,7 @@ def threshold_met_because_episodes_are_cut_short(case: Case) -> Iterator[Finding
     if case.solved_at is None or not limit or (usual and limit >= usual) or len(returns) < 4:
         return
     total = float(np.sum(cut.values) + (np.sum(ended.values) if len(ended) else 0.0))
-    same = signals.spread(returns.values) <= 1e-6 * max(abs(returns.median), 1.0)
+    same = detect.spread(returns.values) <= 1e-6 * max(abs(returns.median), 1.0)
     if not same or total < 4 or float(np.sum(cut.values)) < 0.98 * total:
         return
     text = f"every episode is cut after {limit} steps with a return of {say(returns.median)}, from the first to the last"

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
-from rlclinic.diagnosis.rule import advice, change, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import advice, change, evidence, grade, rule, say
+from rlclinic.diagnosis.signals import detect, measures
 
 
 @rule("EVA801", severity=Severity.HIGH, needs=[EVAL_RETURN, RETURN], cites=["raffin2021sb3"])
@@ -27,7 +27,7 @@ def evaluation_far_below_training(case: Case) -> Iterator[Finding]:
         return
     trained, judged = case.signal(RETURN).share(0.5), case.signal(EVAL_RETURN).share(0.5)
     gap = trained.median - judged.median
-    strength = min(grade(measures.evaluation_gap(case), 0.3, 0.8), grade(gap, 0.0, 3 * max(signals.noise(judged.values), 1e-9)))
+    strength = min(grade(measures.evaluation_gap(case), 0.3, 0.8), grade(gap, 0.0, 3 * max(detect.noise(judged.values), 1e-9)))
     # Evaluation that was once as good as training measures the same thing: what came later is another matter.
     reached = case.signal(EVAL_RETURN).top >= case.progress.start + 0.8 * (case.signal(RETURN).top - case.progress.start)
     strength *= 0.3 if reached else 1.0

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from rlclinic.diagnosis import measures
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EXPLAINED_VARIANCE, KL, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, KL, RETURN, sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, advice, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, advice, evidence, grade, rule, say
+from rlclinic.diagnosis.signals import measures
 
 _TELL = advice("log the sentinels, which tell them apart: rlclinic.sentinels (docs/sentinels.md)")
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rlclinic.diagnosis import off_policy
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
-from rlclinic.diagnosis.rule import ON_POLICY, advice, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.registry import ON_POLICY, advice, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.signals import off_policy
 
 LOSSES = (POLICY_LOSS, VALUE_LOSS, ENTROPY_LOSS, TOTAL_LOSS)
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import GRAD_ACTOR, GRAD_MAX, GRAD_NORM, GRAD_P50, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import GRAD_ACTOR, GRAD_MAX, GRAD_NORM, GRAD_P50, sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures
 
 RATIO_MIN = sentinel("update_ratio_min")
 WEIGHTS = sentinel("weight_norm")
@@ -60,7 +60,7 @@ def gradient_spikes_before_the_fall(case: Case) -> Iterator[Finding]:
         return
     if case.algo == "q_learning":  # a table moves by a share of its error, which a rare reward makes large: nothing can explode
         return
-    before = [spike for spike in signals.spikes(case.signal(GRAD_MAX), 12.0) if spike.step <= fell * 1.1]
+    before = [spike for spike in detect.spikes(case.signal(GRAD_MAX), 12.0) if spike.step <= fell * 1.1]
     if not before:
         return
     worst = max(before, key=lambda spike: spike.times)
@@ -124,7 +124,7 @@ def hidden_units_are_dead(case: Case) -> Iterator[Finding]:
             strength=strength,
             text=text,
             evidence=(evidence(dormant.name, text, *case.span, late=late),),
-            onset=signals.onset(dormant),
+            onset=detect.onset(dormant),
             remedies=(fix,),
         )
 
@@ -153,7 +153,7 @@ def hidden_units_are_saturated(case: Case) -> Iterator[Finding]:
             strength=strength,
             text=text,
             evidence=(evidence(saturated.name, text, *case.span, median=late, first=first),),
-            onset=signals.onset(saturated),
+            onset=detect.onset(saturated),
         )
 
 
@@ -173,7 +173,7 @@ def weights_blow_up(case: Case) -> Iterator[Finding]:
     if strength <= 0 or not case.sick or case.algo == "q_learning":  # a table holds values, and counts of visits
         return
     text = f"the weights' norm grew {say(times)} x, from {say(weights.first)} to {say(weights.last)}"
-    yield Finding(strength=strength, text=text, evidence=(evidence(WEIGHTS, text, *case.span, times=times),), onset=signals.onset(weights))
+    yield Finding(strength=strength, text=text, evidence=(evidence(WEIGHTS, text, *case.span, times=times),), onset=detect.onset(weights))
 
 
 @rule(

@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case, first_value
+from rlclinic.diagnosis.columns import KL, RETURN, applied, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import KL, RETURN, applied, sentinel
-from rlclinic.diagnosis.off_policy import OFF_POLICY
-from rlclinic.diagnosis.rule import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures
+from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 
 UNTOLD: Final = ("cleanrl", "rllib", "tensorboard", "csv", "console")
 """Logs whose settings are numbers, with or without a schedule on top."""
@@ -211,11 +211,11 @@ def late_swings_at_a_constant_rate(case: Case) -> Iterator[Finding]:
     rate = case.setting("algo.learning_rate")
     if isinstance(rate, Mapping) or not case.sick:
         return
-    judged = case.returns if len(case.returns.share(0.4)) >= signals.SHORTEST else case.signal(RETURN)
+    judged = case.returns if len(case.returns.share(0.4)) >= detect.SHORTEST else case.signal(RETURN)
     late = judged.share(0.4)
-    swing = signals.oscillation(late)
+    swing = detect.oscillation(late)
     size = measures.step_size(case)
-    if swing < 1.5 or len(late) < signals.SHORTEST or not size > 0.5:
+    if swing < 1.5 or len(late) < detect.SHORTEST or not size > 0.5:
         return
     text = f"the return swings between {say(late.bottom)} and {say(late.top)} to the end; learning_rate is constant"
     found = evidence(judged.name, text, float(late.steps[0]), float(late.steps[-1]), low=late.bottom, high=late.top)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from rlclinic.diagnosis import measures
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EVAL_RETURN, RETURN, sentinel
-from rlclinic.diagnosis.rule import advice, change, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import advice, change, evidence, grade, rule, say
+from rlclinic.diagnosis.signals import measures
 
 RATIO = sentinel("ratio_first_dev")
 

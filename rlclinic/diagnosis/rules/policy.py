@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import CLIP_FRACTION, KL, sentinel
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
-from rlclinic.diagnosis.names import CLIP_FRACTION, KL, sentinel
-from rlclinic.diagnosis.rule import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures
 
 KL_EXACT = sentinel("kl_exact")
 RATIO = sentinel("ratio_first_dev")
@@ -49,7 +49,7 @@ def policy_step_too_large(case: Case) -> Iterator[Finding]:
 def _when(case: Case, level: float) -> float | None:
     """The first env step after which KL stays above a level most of the time; None if from the start."""
     measured = measures.kl(case)
-    smooth = signals.smoothed(measured.values, 5)
+    smooth = detect.smoothed(measured.values, 5)
     above = [float(step) for step, value in zip(measured.steps, smooth, strict=True) if value > level]
     return None if not above or above[0] <= case.span[0] + 0.05 * (case.span[1] - case.span[0]) else above[0]
 

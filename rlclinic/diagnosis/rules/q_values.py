@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from rlclinic.diagnosis import off_policy, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import RETURN, sentinel
-from rlclinic.diagnosis.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
-from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, off_policy
+from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
 
 RATE: Final = "config:algo.learning_rate"
 EXACT: Final = -5.0
@@ -56,7 +56,7 @@ def q_values_beyond_any_return(case: Case) -> Iterator[Finding]:
         "check that terminal states have no future in the target; then a slower target, two critics (or double), a lower rate", "> 30 %"
     )
     found = evidence(Q_TOP, text, *case.span, times=times, bound=bound.median)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(case.signal(Q_TOP)), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(case.signal(Q_TOP)), remedies=(fix,))
 
 
 @rule("QVL102", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[Q_BIAS, Q_MEAN], cites=["hasselt2016double", "fujimoto2018td3"])
@@ -246,7 +246,7 @@ def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
     rate = case.number("learning_rate")
     fixes = () if rate is None else (change(case, "algo.learning_rate", float(f"{rate / 10:.1g}"), "smaller steps", "> 30 %"),)
     found = evidence(loss.name, text, *case.span, decades=grown)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(loss), remedies=fixes)
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(loss), remedies=fixes)
 
 
 # ── reward scale ──

@@ -5,12 +5,13 @@ from typing import Final
 
 import numpy as np
 
-from rlclinic.diagnosis import names, off_policy
+from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
-from rlclinic.diagnosis.names import EVAL_RETURN, RETURN, sentinel
-from rlclinic.diagnosis.off_policy import ACTORS, OFF_POLICY, Q_LEARNERS
-from rlclinic.diagnosis.rule import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import off_policy
+from rlclinic.diagnosis.signals.off_policy import ACTORS, OFF_POLICY, Q_LEARNERS
 
 DISTANCE: Final = off_policy.DISTANCE
 TAU: Final = ("config:algo.tau", "config:algo.target_update_interval")
@@ -115,7 +116,7 @@ def replay_forgets_too_soon(case: Case) -> Iterator[Finding]:
     size, budget = case.real("algo.buffer_size"), float(case.budget or 0)
     if not size or not case.sick:
         return
-    length = case.signal(names.LENGTH)
+    length = case.signal(columns.LENGTH)
     episodes = size / max(length.median, 1.0) if len(length) else 0.0
     strength = min(grade(-decades(size), -decades(6000.0), -decades(1500.0)), grade(-size / budget, -0.25, -0.1))
     if strength <= 0:

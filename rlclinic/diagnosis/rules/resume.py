@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import RETURN, sentinel
-from rlclinic.diagnosis.rule import advice, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import advice, evidence, grade, rule, say
+from rlclinic.diagnosis.signals import detect, measures
 
 STEPS = sentinel("optimizer_steps")
 
@@ -75,7 +75,7 @@ def jump_at_a_resume(case: Case) -> Iterator[Finding]:
         if len(before) < 2 or len(after) < 2:
             continue
         drop = before.median - after.median
-        size = max(signals.spread(returns.values), 1e-9)
+        size = max(detect.spread(returns.values), 1e-9)
         moved = kl.between(at, at + 0.03 * span).top / max(kl.between(at - 0.2 * span, at - 1e-9).median, 1e-9) if len(kl) else 0.0
         strength = max(grade(drop / size, 0.25, 0.5), min(grade(moved, 5.0, 20.0), grade(drop / size, 0.05, 0.2)))
         if strength > 0:

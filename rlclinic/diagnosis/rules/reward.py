@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
-from rlclinic.diagnosis.off_policy import OFF_POLICY, Q_LEARNERS
-from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures
+from rlclinic.diagnosis.signals.off_policy import OFF_POLICY, Q_LEARNERS
 
 TARGETS = sentinel("return_abs_p95")
 ANY = (*ON_POLICY, *OFF_POLICY)
@@ -32,8 +32,8 @@ def all_returns_are_equal(case: Case) -> Iterator[Finding]:
     deviation, returns = case.signal(RETURN_STD), case.signal(RETURN)
     if not case.sick or len(returns) < 4:
         return
-    varied = deviation.share(0.3).median if len(deviation) else signals.spread(returns.values)
-    if varied > 1e-6 * max(abs(returns.median), 1.0) or signals.spread(returns.values) > 1e-6 * max(abs(returns.median), 1.0):
+    varied = deviation.share(0.3).median if len(deviation) else detect.spread(returns.values)
+    if varied > 1e-6 * max(abs(returns.median), 1.0) or detect.spread(returns.values) > 1e-6 * max(abs(returns.median), 1.0):
         return
     text = f"every episode returns {say(returns.median)}"
     fix = advice("check that the reward can be reached at all: longer episodes, shaping, a curriculum, more exploration", "> 30 %")
@@ -108,7 +108,7 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     late = returns.share(0.5)
     text = f"the return fell from {say(progress.start)} (random) to {say(late.median)}"
     found = evidence(RETURN, text, *case.span, start=progress.start, late=late.median)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=signals.onset(returns))
+    yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(returns))
 
 
 @rule("REW505", severity=Severity.MEDIUM, algos=ANY, needs=[sentinel("reward_nonzero")], cites=["schulman2016nuts"])
@@ -194,7 +194,7 @@ def settles_for_doing_nothing(case: Case) -> Iterator[Finding]:
         strength=strength,
         text=text,
         evidence=(evidence(RETURN, text, *case.span, late=late),),
-        onset=signals.onset(returns),
+        onset=detect.onset(returns),
         remedies=fixes,
     )
 

@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from rlclinic.diagnosis import off_policy
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.rule import change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import off_policy
 
 TABLES: Final = ("q_learning",)
 RATE: Final = "config:algo.learning_rate"

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import FPS
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import FPS
-from rlclinic.diagnosis.rule import change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect
 
 PHASES = ("env", "act", "learn", "sentinels", "eval", "write")
 
@@ -49,7 +49,7 @@ def training_slows_down(case: Case) -> Iterator[Finding]:
     Episodes that become longer or harder to simulate.
     """
     speed = case.signal(FPS)
-    change_of_pace = signals.change_point(speed)
+    change_of_pace = detect.change_point(speed)
     if len(speed) < 20 or change_of_pace is None:
         return
     ratio = speed.share(0.8).median / max(speed.share(0.0, 0.3).median, 1e-9)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlclinic.diagnosis import measures, signals
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.columns import EXPLAINED_VARIANCE, GRAD_CRITIC, LENGTH, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.names import EXPLAINED_VARIANCE, GRAD_CRITIC, LENGTH, VALUE_LOSS, sentinel
-from rlclinic.diagnosis.off_policy import OFF_POLICY
-from rlclinic.diagnosis.rule import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.signals import detect, measures
+from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 
 TARGETS = sentinel("return_abs_p95")
 GAMMA = "config:algo.gamma"
@@ -177,7 +177,7 @@ def critic_runs_away(case: Case) -> Iterator[Finding]:
         strength=strength,
         text=text,
         evidence=(evidence(VALUE_LOSS, text, *case.span, **numbers),),
-        onset=signals.onset(loss),
+        onset=detect.onset(loss),
         remedies=(fix,),
     )
 

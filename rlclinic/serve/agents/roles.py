@@ -11,7 +11,7 @@ import yaml
 
 from rlclinic import metrics
 from rlclinic.config import ALGORITHMS
-from rlclinic.ops.rules import RulePage, explain_rule, list_rules
+from rlclinic.ops.diagnose.rules import RulePage, explain_rule, list_rules
 
 FOLDER: Final = "texts"
 MOST_RULES: Final = 4

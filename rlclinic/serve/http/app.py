@@ -9,19 +9,21 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from rlclinic.runs.index import Index
+from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
-from rlclinic.serve.http import agents, catalog, events, files, preparing, problems, reading, schema, session, writing
-from rlclinic.serve.http.answers import Answers
+from rlclinic.serve.http import mcp_mount, prefetch, problems, schema
+from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
-from rlclinic.serve.http.guard import Guard
 from rlclinic.serve.http.peers import PeerTable
+from rlclinic.serve.http.routes import catalog, files, reading, sse, writing
+from rlclinic.serve.http.security import session
+from rlclinic.serve.http.security.guard import Guard
+from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.settings import Settings
-from rlclinic.serve.http.tokens import Tokens
-from rlclinic.serve.http.watching import Watch
-from rlclinic.serve.web import routes as web
+from rlclinic.serve.http.watch_store import Watch
+from rlclinic.serve.web import routes
 
-ROUTERS = (session.router, events.router, reading.router, catalog.router, files.router, writing.router)
+ROUTERS = (session.router, sse.router, reading.router, catalog.router, files.router, writing.router)
 
 
 def create_app(store: Store, settings: Settings | None = None) -> FastAPI:
@@ -34,7 +36,7 @@ def create_app(store: Store, settings: Settings | None = None) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(work) for work in (here.watch.run(), *([preparing.run(here)] if chosen.prepare else []))]
+        tasks = [asyncio.create_task(work) for work in (here.watch.run(), *([prefetch.run(here)] if chosen.prepare else []))]
         try:
             async with talking:
                 yield
@@ -47,8 +49,8 @@ def create_app(store: Store, settings: Settings | None = None) -> FastAPI:
 
     app = bare_app(lifespan=lifespan, middleware=[Middleware(Guard, settings=chosen, tokens=tokens)])
     app.state.context = here
-    web.mount(app)
-    talking = agents.mount(app, store, chosen)
+    routes.mount(app)
+    talking = mcp_mount.mount(app, store, chosen)
     return app
 
 

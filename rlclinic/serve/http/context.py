@@ -9,17 +9,17 @@ from typing import Annotated, Any, Final, cast
 from fastapi import Depends, Request, Response
 from pydantic import BaseModel
 
-from rlclinic.ops.journal import Caller
+from rlclinic.ops.jobs.audit import Caller
 from rlclinic.runs import fingerprint, selector
-from rlclinic.runs.index import Index
+from rlclinic.runs.database.index import Index
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import inside
-from rlclinic.serve.http import answers
+from rlclinic.serve.http import cache
 from rlclinic.serve.http.peers import PeerTable
+from rlclinic.serve.http.security.tokens import Principal, Tokens
 from rlclinic.serve.http.settings import Settings
-from rlclinic.serve.http.tokens import Principal, Tokens
-from rlclinic.serve.http.watching import Watch
+from rlclinic.serve.http.watch_store import Watch
 
 SELECTOR: Final = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
 """An id, a unique beginning, or @last, @last~1, @best, @running. No path is one."""
@@ -33,7 +33,7 @@ class Context:
     settings: Settings
     index: Index
     tokens: Tokens
-    answers: answers.Answers
+    answers: cache.Answers
     watch: Watch
     peers: PeerTable
     examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
@@ -109,10 +109,10 @@ async def cached(
     """The answer about a run or group, made anew only if a file of it has changed."""
     mark = fingerprint.of(owner)
     found = await here.answers.get((*key, owner.id), mark, lambda: dumped(make()), keep=keep, heavy=heavy)
-    return answers.respond(request, found)
+    return cache.respond(request, found)
 
 
 def tagged(request: Request, result: BaseModel) -> Response:
     """A result that was just made, with its ETag."""
     body = dumped(result)
-    return answers.respond(request, answers.Answer(body, "", answers.etag(body)))
+    return cache.respond(request, cache.Answer(body, "", cache.etag(body)))

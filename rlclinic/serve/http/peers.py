@@ -6,9 +6,9 @@ from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.ranking import Outcome
-from rlclinic.ops.search import outcomes
-from rlclinic.runs.index import Index
+from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.ops.runs.search import outcomes
+from rlclinic.runs.database.index import Index
 
 SECONDS: Final = 5.0
 """For so long an answer stands: what other groups did changes slowly, and asking costs more than most answers."""

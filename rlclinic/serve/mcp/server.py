@@ -8,14 +8,14 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from rlclinic.errors import nearest
-from rlclinic.ops.table import OPERATIONS, Operation
+from rlclinic.ops.operations import OPERATIONS, Operation
 from rlclinic.runs.store import Store
-from rlclinic.serve.mcp import library
-from rlclinic.serve.mcp.acting import Acting
-from rlclinic.serve.mcp.advising import Advising
-from rlclinic.serve.mcp.answers import confined, told
-from rlclinic.serve.mcp.reading import Reading
+from rlclinic.serve.mcp import resources
+from rlclinic.serve.mcp.replies import confined, told
 from rlclinic.serve.mcp.settings import Settings
+from rlclinic.serve.mcp.tools.acting import Acting
+from rlclinic.serve.mcp.tools.advising import Advising
+from rlclinic.serve.mcp.tools.reading import Reading
 
 INSTRUCTIONS: Final = (
     "rlclinic trains RL agents, says why a run does not learn, and proves fixes on fresh seeds. "
@@ -54,7 +54,7 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):
             tool = next(getattr(desk, operation.mcp) for desk in desks if hasattr(desk, operation.mcp))
             server.add_tool(told(tool if chosen.local else confined(tool, store)), name=operation.mcp, annotations=_annotations(operation))
-    library.register(server, store, local=chosen.local)
+    resources.register(server, store, local=chosen.local)
     return server
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.errors import UsageError
-from rlclinic.ops.journal import Caller
+from rlclinic.ops.jobs.audit import Caller
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import names_file
-from rlclinic.serve.http.requests import safe
+from rlclinic.serve.http.security.requests import safe
 
 AGENT: Final = Caller(face="mcp", name="agent", budgeted=True)
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from torch import Tensor
 
 from rlclinic.config import A2CConfig
-from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import PPOConfig
-from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params

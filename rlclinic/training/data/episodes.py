@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlclinic.training.data.rollout import Rollout
+from rlclinic.training.data.rollouts import Rollout
 from rlclinic.training.maths import normalize
 
 WINDOW: Final = 100

@@ -16,17 +16,16 @@ from torch import Tensor
 
 from rlclinic.config import EnvConfig
 from rlclinic.training import optim
-from rlclinic.training.data import prioritized
-from rlclinic.training.data import replay as replays
+from rlclinic.training.data import prioritized, replay
 from rlclinic.training.data.replay import Batch, Replay
 from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.fast.replay_passes import Rounds
+from rlclinic.training.fast.wide import WideRounds
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths import exploration, normalize
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets.layout import Params
-from rlclinic.training.nets.passes import Rounds
 from rlclinic.training.nets.q_nets import Net
-from rlclinic.training.nets.wide import WideRounds
 from rlclinic.training.optim import Optimizer, OptimizerState
 
 LARGEST_GATHER = 1 << 19
@@ -48,7 +47,7 @@ class Plan:
     action: ActionSpec
     nets: Mapping[str, Net]
     optimizers: Mapping[str, Optimizer]
-    memory: replays.Shape
+    memory: replay.Shape
     turns: int
     updates_per_turn: int
     engine: str = "eager"
@@ -179,7 +178,7 @@ class Walk:
             self.env_steps += plan.memory.n_envs
             self._at += 1
         self._lived.append(lived_of(plan, taken))
-        replays.add(memory, learned_from(plan, self._lived[-1]))
+        replay.add(memory, learned_from(plan, self._lived[-1]))
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
         return learner
 
@@ -234,7 +233,7 @@ class Draws:
     def __init__(self, plan: Plan, seed: Tensor, first: int, updates: int) -> None:
         self.first, size = first, plan.batch_rows
         self._everything = not plan.config.batch_size
-        self._bits = None if plan.memory.prioritized else replays.random_bits(seed, first, updates, size).unflatten(1, (updates, size))
+        self._bits = None if plan.memory.prioritized else replay.random_bits(seed, first, updates, size).unflatten(1, (updates, size))
         self._noise = plan.algo.update_noise(plan, seed, first, updates)
 
     def rows(self, memory: Replay, first: int, updates: int) -> Tensor:
@@ -285,7 +284,7 @@ def learn(
 
 def gathered(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: SimpleNamespace) -> Batch:
     """The batches of a turn in one, with what their targets say where those stand still until the turn is over."""
-    whole = shown(plan, learner, replays.gather(memory, index, plan.config.n_step, hp.gamma))
+    whole = shown(plan, learner, replay.gather(memory, index, plan.config.n_step, hp.gamma))
     return plan.algo.foresee(plan, learner, whole) if plan.updates_per_turn > 1 and hasattr(plan.algo, "foresee") else whole
 
 
@@ -293,8 +292,8 @@ def _drawn(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, se
     """One batch: these rows, or some by priority, with their importance weights."""
     weight = None
     if rows is None:
-        rows, weight = replays.by_priority(memory, seed, learner.updates, plan.config.batch_size, hp.priority_beta)
-    return shown(plan, learner, replays.gather(memory, rows, plan.config.n_step, hp.gamma, weight))
+        rows, weight = replay.by_priority(memory, seed, learner.updates, plan.config.batch_size, hp.priority_beta)
+    return shown(plan, learner, replay.gather(memory, rows, plan.config.n_step, hp.gamma, weight))
 
 
 def shown(plan: Plan, learner: Learner, batch: Batch) -> Batch:

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import EnvConfig, OnPolicyConfig
-from rlclinic.training import gradients, optim
-from rlclinic.training.data import rollout as rollouts
-from rlclinic.training.data.rollout import Batch, Rollout
+from rlclinic.training import optim
+from rlclinic.training.data import rollouts
+from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.fast import fused, gradients
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.maths.normalize import Moments
-from rlclinic.training.nets import fused, mlp
+from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
 from rlclinic.training.optim import Optimizer, OptimizerState
 

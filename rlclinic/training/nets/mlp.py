@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from rlclinic.config import NetConfig
 from rlclinic.training.envs.base import Picture
+from rlclinic.training.fast import actor_critic_backward
 from rlclinic.training.maths import distributions
-from rlclinic.training.nets import conv, written
-from rlclinic.training.nets import layout as layouts
+from rlclinic.training.nets import conv, layout
 from rlclinic.training.nets.layout import Layout
 
 LANES: Final = 32
@@ -78,7 +78,7 @@ class ActorCritic:
 
     def written_out(self, obs: Tensor) -> bool:
         """Plain tanh or relu layers on a CPU, of sizes whose bits do not depend on the cohort (see `LANES` and `layout.linear`)."""
-        if not written.covers(self) or obs.is_cuda or self.obs_size == 1:
+        if not actor_critic_backward.covers(self) or obs.is_cuda or self.obs_size == 1:
             return False
         sizes = [width for trunk in self.trunks.values() for width in self.widths(trunk) or (1,)]
         lanes = 1 if self.net.activation == "relu" else LANES  # a maximum has no formula that could differ
@@ -152,7 +152,7 @@ def initialize(policy: ActorCritic, seed: int) -> Tensor:
             gain = {"policy": net.policy_gain, "value": net.value_gain}.get(name.split(".")[0], net.hidden_gain)
             # Heads lie as [n_out, n_in], filters as [n_out, n_in, kernel, kernel].
             turned = name in ("policy.weight", "value.weight") or len(shape) == 4
-            matrix = layouts.orthogonal((math.prod(shape[1:]), shape[0]) if turned else shape, gain, generator)
+            matrix = layout.orthogonal((math.prod(shape[1:]), shape[0]) if turned else shape, gain, generator)
             params[name] = (matrix if matrix.shape == shape else matrix.T).reshape(shape)
         else:
             params[name] = torch.ones(shape) if part == "scale" else torch.zeros(shape)
@@ -175,7 +175,7 @@ def dense(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Te
     """Activations after every fully connected layer of a trunk, [M, B, width] each."""
     activation, x, layers = ACTIVATIONS[policy.net.activation], obs, []
     for index in range(len(policy.widths(trunk))):
-        x = layouts.linear(params, f"{trunk}.{index}", x)
+        x = layout.linear(params, f"{trunk}.{index}", x)
         if policy.net.layer_norm:
             # Per row over the layer's units (arXiv:1607.06450); scale and shift are per member.
             x = functional.layer_norm(x, x.shape[-1:]) * params[f"{trunk}.{index}.scale"] + params[f"{trunk}.{index}.shift"]
@@ -187,7 +187,7 @@ def dense(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Te
 def features(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Tensor) -> Tensor:
     """The last hidden layer of a trunk, [M, B, width]: all that a head needs."""
     if not torch.is_grad_enabled() and policy.net.activation == "tanh" and policy.written_out(obs):
-        return written.tanh_layers(params, trunk, len(policy.widths(trunk)), obs)[-1]
+        return actor_critic_backward.tanh_layers(params, trunk, len(policy.widths(trunk)), obs)[-1]
     if policy.encoder is not None:
         obs = conv.features(policy.encoder, params, trunk, obs)
     return (dense(policy, params, trunk, obs) or [obs])[-1]
@@ -203,13 +203,13 @@ def finish(policy: ActorCritic, head: Tensor, log_std: Tensor | None, action_mas
 
 def actor(policy: ActorCritic, params: Mapping[str, Tensor], obs: Tensor, action_mask: Tensor | None = None) -> Tensor:
     """Distribution parameters [M, B, K] of the actions at obs [M, B, D]."""
-    head = layouts.narrow(params, "policy", features(policy, params, policy.actor_trunk, obs))
+    head = layout.narrow(params, "policy", features(policy, params, policy.actor_trunk, obs))
     return finish(policy, head, params["log_std"] if policy.has_log_std else None, action_mask)
 
 
 def critic(policy: ActorCritic, params: Mapping[str, Tensor], obs: Tensor) -> Tensor:
     """State values [M, B] at obs [M, B, D]."""
-    return layouts.scalar(params, "value", features(policy, params, policy.critic_trunk, obs))
+    return layout.scalar(params, "value", features(policy, params, policy.critic_trunk, obs))
 
 
 def actor_critic(
@@ -219,5 +219,5 @@ def actor_critic(
     if not policy.net.shared:
         return actor(policy, params, obs, action_mask), critic(policy, params, obs)
     last = features(policy, params, "trunk", obs)
-    head = layouts.narrow(params, "policy", last)
-    return finish(policy, head, params["log_std"] if policy.has_log_std else None, action_mask), layouts.scalar(params, "value", last)
+    head = layout.narrow(params, "policy", last)
+    return finish(policy, head, params["log_std"] if policy.has_log_std else None, action_mask), layout.scalar(params, "value", last)

@@ -15,11 +15,11 @@ from torch.nn import functional
 
 from rlclinic.config import NetConfig
 from rlclinic.training.envs.base import Picture
-from rlclinic.training.nets import conv, mlp, wide
-from rlclinic.training.nets import layout as layouts
+from rlclinic.training.fast import wide
+from rlclinic.training.fast.replay_passes import Rounds, Space
+from rlclinic.training.fast.wide import WideRounds
+from rlclinic.training.nets import conv, layout, mlp
 from rlclinic.training.nets.layout import Layout, Params
-from rlclinic.training.nets.passes import Rounds, Space
-from rlclinic.training.nets.wide import WideRounds
 
 WRITTEN: Final = ("relu", "tanh")
 """Activations whose backward pass is written out below."""
@@ -141,7 +141,7 @@ def layers(net: Net, params: Mapping[str, Tensor], x: Tensor) -> list[Tensor]:
         found = conv.layers(net.encoder, params, TRUNK, x)
         x = found[-1]
     for index in range(len(net.hidden)):
-        x = layouts.linear(params, f"{TRUNK}.{index}", x)
+        x = layout.linear(params, f"{TRUNK}.{index}", x)
         if net.net.layer_norm:
             x = functional.layer_norm(x, x.shape[-1:]) * params[f"{TRUNK}.{index}.scale"] + params[f"{TRUNK}.{index}.shift"]
         x = activation(x)
@@ -155,7 +155,7 @@ def outputs(net: Net, params: Params, x: Tensor) -> Tensor:
         if x.is_cuda or x.shape[1] < FEW_ROWS:
             return forward(net, params, x).out
         return net.space(params.flat, x).forward(x)
-    return layouts.narrow(params, HEAD, layers(net, params, net.shown(x))[-1])
+    return layout.narrow(params, HEAD, layers(net, params, net.shown(x))[-1])
 
 
 def again(net: Net, params: Params) -> Callable[[Tensor], Tensor]:
@@ -211,7 +211,7 @@ def forward(net: Net, params: Params, x: Tensor) -> Pass:
         x = _layer(params[f"{TRUNK}.{index}.weight"], params[f"{TRUNK}.{index}.bias"], x)
         x = x.relu_() if net.net.activation == "relu" else mlp.tanh(x)
         kept.append(x)
-    return Pass(layouts.narrow(params, HEAD, x), params, kept)
+    return Pass(layout.narrow(params, HEAD, x), params, kept)
 
 
 def _layer(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:

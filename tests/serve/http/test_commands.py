@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rlclinic.serve.cli import app
-from rlclinic.serve.http import launching
+from rlclinic.serve.cli.app import app
+from rlclinic.serve.http import start
 from rlclinic.serve.http.settings import Settings
 from tests.ops.recorded import record_group
 
@@ -57,15 +57,15 @@ def test_a_port_that_is_taken_is_said_so(root: Path) -> None:
 def test_flags_reach_the_workers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[str, dict[str, object]]] = []
     monkeypatch.setattr("uvicorn.run", lambda app, **options: started.append((app, options)))
-    monkeypatch.setenv(launching.ENVIRONMENT, "")
+    monkeypatch.setenv(start.ENVIRONMENT, "")
     code, _, _ = rlclinic("serve", "--port", "0", "--read-only", "--allow-host", "box", "--workers", "3", "--no-mcp", "--no-prepare")
     assert code == 0
     (name, options), *_ = started
     assert (options["workers"], options["host"], options["proxy_headers"]) == (3, "127.0.0.1", False)
-    made = launching.from_environment()
+    made = start.from_environment()
     settings: Settings = made.state.context.settings
     assert (settings.read_only, settings.allow_hosts, settings.mcp, settings.prepare) == (True, ("box",), False, False)
-    assert name == "rlclinic.serve.http.launching:from_environment"
+    assert name == "rlclinic.serve.http.start:from_environment"
 
 
 def test_the_index_is_rebuilt_and_looked_at(root: Path) -> None:

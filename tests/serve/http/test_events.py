@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.runs.follow import Follower
+from rlclinic.runs.metrics_file.follow import Follower
 from rlclinic.runs.record import Group
 from tests.ops.recorded import COLUMNS, flat, record_group
 from tests.serve.http.processes import Server

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from rlclinic.runs.record import Group
-from rlclinic.serve.http import files
+from rlclinic.serve.http.routes import files
 
 API = "/api/v1"
 

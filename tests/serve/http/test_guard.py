@@ -7,12 +7,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from rlclinic.errors import NotFound, UsageError
-from rlclinic.ops.journal import audit_log
+from rlclinic.ops.jobs.audit import audit_log
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
-from rlclinic.serve.http import settings as settings_module
+from rlclinic.serve.http import settings
+from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.settings import Settings
-from rlclinic.serve.http.tokens import Tokens
 from tests.serve.http.conftest import Serve
 
 API = "/api/v1"
@@ -58,13 +58,13 @@ def bearer(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "gpu-box"])
 def test_an_address_that_others_reach_is_refused_without_a_token(host: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="rlclinic serve token add"):
-        settings_module.check(Settings(host=host), tokens=0)
-    settings_module.check(Settings(host=host), tokens=1)
+        settings.check(Settings(host=host), tokens=0)
+    settings.check(Settings(host=host), tokens=1)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_this_machines_own_address_needs_none(host: str) -> None:
-    settings_module.check(Settings(host=host), tokens=0)
+    settings.check(Settings(host=host), tokens=0)
     assert not Settings(host=host).guarded
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.ops import job_models, search
-from rlclinic.ops.machine import usable_cores
+from rlclinic.ops.jobs import models
+from rlclinic.ops.runs import search
+from rlclinic.ops.train.machine import usable_cores
 from rlclinic.runs.store import Store
 from tests.ops.recorded import record_group
 from tests.serve.http.processes import Server, wait_for
@@ -95,7 +96,7 @@ def test_what_waits_its_turn_outlives_the_server_and_begins_when_the_cores_are_f
         assert f"waits for training {first['refers']}" in second["reason"]
         server.kill()
     store = Store(root)
-    wait_for(lambda: all(not job.live for job in job_models.everything(store)), 240)
-    done = {job.id: job for job in job_models.everything(store)}
+    wait_for(lambda: all(not job.live for job in models.everything(store)), 240)
+    done = {job.id: job for job in models.everything(store)}
     assert [done[each["id"]].state for each in (first, second)] == ["finished", "finished"]
     assert done[second["id"]].started >= done[first["id"]].ended

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
-from rlclinic import ops
-from rlclinic.ops import diagnose
-from rlclinic.runs.index import Index
+from rlclinic.ops.diagnose import diagnose
+from rlclinic.ops.diagnose.write_reports import get_group_report
+from rlclinic.runs.database.index import Index
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
-from rlclinic.serve.http import answers
+from rlclinic.serve.http import cache
 from tests.ops.recorded import record_group, rising
 from tests.serve.http.conftest import Serve
 
@@ -93,7 +93,7 @@ def test_only_rows_after_a_step_are_sent_when_asked_for(client: TestClient, sick
 
 def test_a_groups_report_and_diagnosis_are_those_of_the_operations(client: TestClient, sick: Group, root: Path) -> None:
     report = client.get(f"{API}/groups/{sick.id}").json()["report"]
-    assert report == json.loads(ops.get_group_report(sick.id, root).model_dump_json())
+    assert report == json.loads(get_group_report(sick.id, root).model_dump_json())
     found = client.get(f"{API}/groups/{sick.id}/diagnosis").json()
     examined = diagnose.examine_group(Group(sick.path))
     assert examined is not None
@@ -114,7 +114,7 @@ def test_an_unchanged_answer_is_not_sent_twice_and_a_changed_one_is(client: Test
 def test_a_diagnosis_that_took_long_is_kept_over_a_restart_of_the_server(
     sick: Group, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "LONG_SECONDS", 0.0)
     first = serve().get(f"{API}/groups/{sick.id}/diagnosis")
     monkeypatch.setattr(diagnose, "examine", lambda *_: pytest.fail("it was made again"))
     assert serve().get(f"{API}/groups/{sick.id}/diagnosis").content == first.content
@@ -197,7 +197,7 @@ def test_an_answer_that_cannot_be_kept_is_given_all_the_same(client: TestClient,
     def full(*_: object) -> None:
         raise OperationalError("insert", {}, Exception("disk is full"))
 
-    monkeypatch.setattr(answers, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "LONG_SECONDS", 0.0)
     monkeypatch.setattr(Index, "keep", full)
     monkeypatch.setattr(Index, "answer", full)
     assert client.get(f"{API}/groups/{sick.id}/diagnosis").status_code == 200

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
-from rlclinic.ops import jobs
-from rlclinic.ops.job_models import save
+from rlclinic.ops.jobs import start
+from rlclinic.ops.jobs.models import save
 from rlclinic.runs.store import Store
-from rlclinic.serve.http import app as app_module
+from rlclinic.serve.http.app import bare_app, create_app
 from rlclinic.serve.http.settings import Settings
 from tests.ops.recorded import add_checkpoint, flat, record_group
 
@@ -29,9 +29,9 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for number in range(4):
         group = record_group(root, returns=flat, state="running" if number == 1 else "finished")
         add_checkpoint(group.runs[0].path, 10_240, best=True)
-    app = app_module.create_app(Store(root), Settings(mcp=False, allow_hosts=("testserver",)))
+    app = create_app(Store(root), Settings(mcp=False, allow_hosts=("testserver",)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(jobs, "_spawned", save)
+        patched.setattr(start, "_spawned", save)
         patched.chdir(root.parent)
         yield schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
 
@@ -77,7 +77,7 @@ def test_no_request_out_of_many_is_answered_with_a_server_error(api: Any, mode: 
 
 
 def test_the_description_names_every_route_and_its_problems() -> None:
-    described = app_module.bare_app().openapi()
+    described = bare_app().openapi()
     assert described["components"]["schemas"]["Problem"]["properties"].keys() >= {"title", "status", "detail", "advice"}
     for path, operations in described["paths"].items():
         assert path.startswith("/api/v1/")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from rlclinic.ops import jobs
-from rlclinic.ops.job_models import Job, save
-from rlclinic.ops.journal import audit_log
+from rlclinic.ops.jobs import start
+from rlclinic.ops.jobs.audit import audit_log
+from rlclinic.ops.jobs.models import Job, save
 from rlclinic.runs import control, lock
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
@@ -29,7 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
         found.append(job)
         return save(store, job.model_copy(update={"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST}))
 
-    monkeypatch.setattr(jobs, "_spawned", spawned)
+    monkeypatch.setattr(start, "_spawned", spawned)
     return found
 
 
@@ -95,10 +95,10 @@ def test_what_waits_its_turn_is_listed_as_queued(client: TestClient, sick: Group
 
 
 def test_an_environment_is_looked_at_by_its_id_only(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlclinic.ops import examining
+    from rlclinic.ops.diagnose import examine_env
 
     asked: list[str] = []
-    monkeypatch.setattr(examining, "facts_of", lambda env, *_: asked.append(env) or {"name": env, "phase": "starting", "skipped": {}})
+    monkeypatch.setattr(examine_env, "facts_of", lambda env, *_: asked.append(env) or {"name": env, "phase": "starting", "skipped": {}})
     for env in ("antigravity:Flying-v0", "mine.py:Env", "../x", "probe:1", "NoSuch-v9"):
         answer = client.post(f"{API}/environments/examine", json={"env": env})
         assert answer.status_code in (400, 404), (env, answer.text)

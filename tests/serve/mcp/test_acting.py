@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.ops import acting, budgets, job_models, jobs, journal, working
+from rlclinic.ops.jobs import audit, audited, budget, models, start, worker
 from rlclinic.runs.store import Store
+from tests.ops.jobs.test_start import Processes, learns
 from tests.ops.recorded import record_group
-from tests.ops.test_jobs import Processes, learns
 from tests.serve.mcp.stores import call
 from tests.treatment.pretended_training import pretend
 
@@ -19,16 +19,16 @@ def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processes:
     monkeypatch.chdir(tmp_path)
     pretend(monkeypatch, learns)
     made = Processes()
-    monkeypatch.setattr(jobs.subprocess, "Popen", made)
-    budgets.set_budget(Path("runs"), env_steps=1_000_000, wall_seconds=3600)
+    monkeypatch.setattr(start.subprocess, "Popen", made)
+    budget.set_budget(Path("runs"), env_steps=1_000_000, wall_seconds=3600)
     return made
 
 
 def finish(job_id: str) -> None:
     """What the process of a job does."""
-    job = job_models.load(Store("runs"), job_id)
+    job = models.load(Store("runs"), job_id)
     assert job is not None
-    working.do(Store("runs"), job)
+    worker.do(Store("runs"), job)
 
 
 def test_a_start_answers_with_ids_cost_and_what_to_call() -> None:
@@ -94,7 +94,7 @@ def test_a_trial_with_the_agents_own_patch_is_adopted() -> None:
     assert not kept.error, kept.text
     assert Path("config/environments/CartPole-v1.yaml").exists()
     assert call("validate_config", config_id="CartPole-v1:mine").data["valid"]
-    assert journal.get_ledger(Path("runs")).entries[1].hypothesis == "the step is too large"
+    assert audit.get_ledger(Path("runs")).entries[1].hypothesis == "the step is too large"
     assert "kept as CartPole-v1:mine" in call("morning_report").text
     twice = call("adopt", trial_id=trial.data["trial_id"], as_variant="CartPole-v1:mine")
     assert twice.error
@@ -119,7 +119,7 @@ def test_a_number_is_adjusted_and_a_run_is_stopped_by_name() -> None:
     assert changed.data["changes"] == {"algo.ent_coef": 0.01}
     stopped = call("stop_training", run_id=group.id)
     assert stopped.data["success"]
-    assert [line.action for line in journal.audit_log(Path("runs")).lines[:2]] == ["stop", "adjust"]
+    assert [line.action for line in audit.audit_log(Path("runs")).lines[:2]] == ["stop", "adjust"]
     refused = call("adjust_run", run_id=group.id, changes={"net.hidden": "[8]"})
     assert "only numbers of the algorithm" in refused.text
 
@@ -134,13 +134,13 @@ def test_waiting_returns_at_once_when_a_run_has_failed() -> None:
 
 
 def test_an_evaluation_is_made_elsewhere_and_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlclinic.ops.outcomes import EvaluationResult
+    from rlclinic.report.models import EvaluationResult
 
     scored = EvaluationResult(
         run="g-s0", checkpoint="g-s0@9", step=9, env="CartPole-v1", episodes=20, deterministic=True, return_mean=480.0, return_std=3.0,
         return_min=470.0, return_max=500.0, length_mean=480.0, success_rate=None, threshold=475.0, returns=[480.0] * 20,
     )  # fmt: skip
-    monkeypatch.setattr(acting, "evaluate_checkpoint", lambda *_, **__: scored)
+    monkeypatch.setattr(audited, "evaluate_checkpoint", lambda *_, **__: scored)
     assert "return 480 ± 3, 20 episodes" in call("evaluate_checkpoint", run_id="g-s0").text
     assert "threshold 475 REACHED" in call("evaluate_checkpoint", run_id="g-s0").text
 
@@ -152,7 +152,7 @@ def test_a_log_is_imported_and_diagnosed_by_its_new_id() -> None:
     made = call("import_run", path="logs/pong", name="pong", threshold=18.0)
     assert not made.error, made.text
     assert "learning rate too low" in call("diagnose_run", run_id="pong").text
-    assert journal.audit_log(Path("runs")).lines[0].action == "import"
+    assert audit.audit_log(Path("runs")).lines[0].action == "import"
 
 
 def test_which_numbers_matter_is_asked_priced_and_answered() -> None:
@@ -160,7 +160,7 @@ def test_which_numbers_matter_is_asked_priced_and_answered() -> None:
     priced = call("start_sensitivity", **asked, dry_run=True)
     assert priced.data["runs"] == 10
     assert "varies: algo.learning_rate" in priced.text
-    assert not journal.get_ledger(Path("runs")).entries
+    assert not audit.get_ledger(Path("runs")).entries
     started = call("start_sensitivity", **asked, hypothesis="the rate decides")
     assert started.data["study_id"] == started.data["run_id"]
     assert "running" in call("get_sensitivity").text
@@ -173,7 +173,7 @@ def test_which_numbers_matter_is_asked_priced_and_answered() -> None:
 
 
 def test_a_start_that_must_wait_says_for_whom_and_that_it_begins_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs.machine, "usable_cores", lambda: 2)
+    monkeypatch.setattr(start.machine, "usable_cores", lambda: 2)
     first = call("start_training", **SICK)
     second = call("start_training", **{**SICK, "seeds": 1})
     assert second.data["state"] == "queued"

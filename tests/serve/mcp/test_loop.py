@@ -13,7 +13,7 @@ import pytest
 import yaml
 from mcp import Client, StdioServerParameters
 
-from rlclinic.ops import job_models
+from rlclinic.ops.jobs import models
 from rlclinic.runs import lock
 from rlclinic.runs.store import Store
 from tests.serve.mcp.stores import Answer, ask, ran
@@ -75,7 +75,7 @@ async def night(talk: Talk, client: Client, sick: str) -> str:
     """A new server knows nothing but the store: the same start is found, not made again."""
     again = await talk.ask(client, "start_trial", **trial_of(sick))
     assert again.data["repeated"]
-    assert again.data["state"] in job_models.LIVE
+    assert again.data["state"] in models.LIVE
     trial = str(again.data["trial_id"])
     await talk.waited(client, trial)
     assert (await talk.ask(client, "get_trial", trial_id=trial)).data["verdict"] == "adopt"
@@ -91,7 +91,7 @@ def trial_of(sick: str) -> dict[str, Any]:
 def test_from_a_cold_start_to_an_adopted_config_although_the_server_is_killed(tmp_path: Path) -> None:
     talk, store = Talk(tmp_path), Store(tmp_path / "runs")
     sick = talk(evening, kill=True)
-    job = job_models.everything(store)[-1]
+    job = models.everything(store)[-1]
     assert job.live
     assert job.pid is not None
     time.sleep(1)

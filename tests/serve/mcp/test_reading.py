@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlclinic.ops.metric_rows import get_metric_rows
+from rlclinic.ops.runs.metric_rows import get_metric_rows
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
-from rlclinic.serve.mcp.answers import finite, spoken
+from rlclinic.serve.mcp.replies import finite, spoken
 from rlclinic.serve.mcp.settings import Settings
 from tests.ops.recorded import record_group
 from tests.serve.mcp.stores import call, read, size

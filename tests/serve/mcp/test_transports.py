@@ -18,12 +18,12 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from typer.testing import CliRunner
 
-from rlclinic.ops import budgets, jobs, journal
+from rlclinic.ops.jobs import audit, budget, start
 from rlclinic.runs.store import Store
-from rlclinic.serve.cli import app
+from rlclinic.serve.cli.app import app
 from rlclinic.serve.http.app import create_app
+from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.settings import Settings
-from rlclinic.serve.http.tokens import Tokens
 from rlclinic.serve.mcp import server
 from rlclinic.serve.mcp.settings import Settings as AgentSettings
 from tests.serve.mcp.stores import ask, call, ran, read
@@ -60,7 +60,7 @@ def test_the_command_sets_the_budget_and_says_what_the_server_may_do(tmp_path: P
     assert result.exit_code == 0, result.output
     root, settings = served[0]
     assert (settings.read_only, settings.allowed_paths) == (True, (tmp_path,))
-    found = budgets.get_budget(root)
+    found = budget.get_budget(root)
     assert (found.env_steps, found.wall_seconds) == (2_000_000, 5_400.0)
 
 
@@ -118,8 +118,8 @@ def test_over_http_a_token_is_needed_and_reading_is_the_default() -> None:
 def test_where_the_operator_allows_it_a_write_token_starts_and_a_read_token_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = Tokens(Settings().tokens_path(Path("runs")))
     writer, reader = tokens.add("night-shift", "write").token, tokens.add("visitor", "read").token
-    budgets.set_budget(Path("runs"), env_steps=2_000_000)
-    monkeypatch.setattr(jobs, "_spawned", lambda store, job: job)
+    budget.set_budget(Path("runs"), env_steps=2_000_000)
+    monkeypatch.setattr(start, "_spawned", lambda store, job: job)
     asked = {"config_id": "CartPole-v1:ppo_zoo", "max_env_steps": 2_000, "idempotency_key": "k"}
     with served(Path("runs"), mcp_write=True) as url:
         started = over_http(url, writer, lambda client: ask(client, "start_training", **asked))
@@ -127,7 +127,7 @@ def test_where_the_operator_allows_it_a_write_token_starts_and_a_read_token_does
         refused = over_http(url, reader, lambda client: ask(client, "start_training", **asked))
     assert refused.error
     assert "may read only" in refused.text
-    line = journal.audit_log(Path("runs")).lines[0]
+    line = audit.audit_log(Path("runs")).lines[0]
     assert (line.action, line.face, line.name) == ("start", "mcp", "token:night-shift")
 
 

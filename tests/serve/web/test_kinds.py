@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rlclinic.ops import acting
+from rlclinic.ops.jobs import audited
 from tests.diagnosis import stored
 from tests.ops.recorded import record_group
 from tests.serve.web.conftest import serving
@@ -29,7 +29,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kinds]:
     ids["one row"] = record_group(root, share_done=0.1).id
     ids["not evaluated"] = record_group(root, evaluate=False).id
     ids["stopped"] = record_group(root, state="stopped", reason="asked to stop", share_done=0.5).id
-    acting.import_run(str(SAMPLE), root, name="foreign")
+    audited.import_run(str(SAMPLE), root, name="foreign")
     ids["foreign"] = "foreign"
     with serving(root) as url:
         yield Kinds(url, ids)

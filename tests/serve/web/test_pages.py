@@ -200,8 +200,8 @@ def test_what_is_not_there_is_said_in_the_servers_words(page: Any, site: Site) -
 
 
 def test_a_server_that_asks_for_a_token_shows_the_way_in(page: Any, tmp_path: Any) -> None:
+    from rlclinic.serve.http.security.tokens import Tokens
     from rlclinic.serve.http.settings import Settings
-    from rlclinic.serve.http.tokens import Tokens
 
     root = tmp_path / "runs"
     token = Tokens(Settings().tokens_path(root)).add("me", "write").token

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from docs import questions_page
-from rlclinic.ops import acting
-from rlclinic.ops.diagnose import diagnose
-from rlclinic.ops.guides import list_guides
-from rlclinic.ops.lint import lint
-from rlclinic.ops.live import get_training_status
+from rlclinic.ops.diagnose.diagnose import diagnose
+from rlclinic.ops.diagnose.guides import list_guides
+from rlclinic.ops.diagnose.lint import lint
+from rlclinic.ops.jobs import audited
+from rlclinic.ops.status.status import get_training_status
 from tests.serve.web.conftest import serving
 
 RUNS = Path("runs")
@@ -20,7 +20,7 @@ RUNS = Path("runs")
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with questions_page.store() as folder:
-        acting.import_run("logs/ppo/PongNoFrameskip-v4_1", RUNS, name="pong", threshold=18.0, budget=10_000_000)
+        audited.import_run("logs/ppo/PongNoFrameskip-v4_1", RUNS, name="pong", threshold=18.0, budget=10_000_000)
         with serving(folder / RUNS) as url:
             yield url
 

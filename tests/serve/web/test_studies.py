@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from rlclinic.config import files, to_record
-from rlclinic.ops import jobs
-from rlclinic.ops.job_models import Job, save
-from rlclinic.ops.journal import Caller
-from rlclinic.runs import jobs as job_files
+from rlclinic.ops.jobs import start
+from rlclinic.ops.jobs.audit import Caller
+from rlclinic.ops.jobs.models import Job, save
 from rlclinic.runs import lock, studies
+from rlclinic.runs.jobs import folder
 from rlclinic.runs.store import Store
-from rlclinic.treatment.optimize_models import Best, Entry, Ledger, Round
-from rlclinic.treatment.sensitivity import Arm, Row, Sensitivity
+from rlclinic.treatment.optimize.ledger import Best, Entry, Ledger, Round
+from rlclinic.treatment.sensitivity.study import Arm, Row, Sensitivity
 from tests.ops.recorded import record_group
 from tests.serve.web.conftest import serving
 
@@ -107,7 +107,7 @@ def test_a_sensitivity_study_is_priced_started_and_waits_its_turn_on_the_page(pa
         here = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST}
         return save(store, job.model_copy(update={"state": "queued", "reason": "waits for training g7k2", **here}))
 
-    monkeypatch.setattr(jobs, "_spawned", queued)
+    monkeypatch.setattr(start, "_spawned", queued)
     page.goto(f"{url}/studies")
     page.click("button:has-text('Sensitivity…')")
     page.fill("dialog input >> nth=0", "CartPole-v1:ppo_zoo")
@@ -138,7 +138,7 @@ def test_a_study_can_be_stopped_or_taken_up_again(page: Any, tmp_path: Path, sta
         "refers": "sabc",
         "created": 1.0,
     }
-    job_files.folder(store, "jabc").mkdir(parents=True)
+    folder(store, "jabc").mkdir(parents=True)
     save(store, Job(**about, state=state, reason=None, **here))
     with serving(root) as url:
         page.goto(f"{url}/sensitivity/sabc")

@@ -11,7 +11,8 @@ import torch
 
 from rlclinic.config import Config
 from rlclinic.errors import ConfigError
-from rlclinic.training import cohort, envs, replay_assembly
+from rlclinic.training import envs, replay_assembly
+from rlclinic.training import members as cohort
 from rlclinic.training.algos import q_learning
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.nets.q_nets import HEAD

@@ -9,8 +9,8 @@ import torch
 from rlclinic.config import Config
 from rlclinic.runs.record import Run
 from rlclinic.training.__main__ import train_runs
+from rlclinic.training.fast import wide
 from rlclinic.training.loops import off_policy
-from rlclinic.training.nets import wide
 from tests.training.cohorts import REPLAY, Interrupted, assert_same_run, interrupt_at, make_config, table, train
 from tests.training.replays import Bench, bench
 

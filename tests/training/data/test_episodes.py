@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlclinic.training.data.episodes import WINDOW, Episodes
-from rlclinic.training.data.rollout import Rollout
+from rlclinic.training.data.rollouts import Rollout
 
 MEMBERS, STEPS, ENVS = 2, 40, 3
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rlclinic.training.data import rollout as rollouts
-from rlclinic.training.data.rollout import Batch
+from rlclinic.training.data import rollouts
+from rlclinic.training.data.rollouts import Batch
 
 SEEDS = torch.tensor([3, 4, 5]).view(-1, 1, 1)
 

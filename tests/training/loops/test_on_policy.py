@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlclinic.training.data import rollout as rollouts
-from rlclinic.training.loops import on_policy, on_policy_turn
+from rlclinic.training.data import rollouts
+from rlclinic.training.loops import on_policy, on_policy_iteration
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.nets import mlp
 from tests.training import tasks
@@ -204,8 +204,8 @@ def test_target_kl_stops_each_member_by_its_own_bound_and_takes_no_further_step(
     assert last is not None
     assert torch.equal(closing.advantage[:1], last.advantage)
     assert torch.equal(closing.log_ratio[:1], last.log_ratio)
-    assert on_policy_turn.last_tried(readings, "kl").tolist() == [readings["kl"][stopped, 0].item(), readings["kl"][-1, 1].item()]
-    assert torch.equal(on_policy_turn.last_tried(own, "kl"), on_policy_turn.last_tried(readings, "kl")[:1])
+    assert on_policy_iteration.last_tried(readings, "kl").tolist() == [readings["kl"][stopped, 0].item(), readings["kl"][-1, 1].item()]
+    assert torch.equal(on_policy_iteration.last_tried(own, "kl"), on_policy_iteration.last_tried(readings, "kl")[:1])
 
 
 def test_a_frozen_member_keeps_weights_and_moments() -> None:

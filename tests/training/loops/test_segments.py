@@ -9,8 +9,8 @@ import torch
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.data import rollout as rollouts
-from rlclinic.training.data.rollout import Batch
+from rlclinic.training.data import rollouts
+from rlclinic.training.data.rollouts import Batch
 from rlclinic.training.loops import on_policy
 from tests.training.cohorts import TASKS, Interrupted, assert_same_run, interrupt_at, make_config, table, train, workshop
 

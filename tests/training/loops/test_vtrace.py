@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.data import rollout as rollouts
+from rlclinic.training.data import rollouts
 from rlclinic.training.loops import on_policy
 from tests.training.cohorts import TASKS, Workshop, make_config, train, workshop
 

@@ -1,0 +1,1 @@
+"""What the checkpoints of a run say."""

@@ -1,0 +1,1 @@
+"""What can be found before anything is trained: in settings, environments and scripts."""

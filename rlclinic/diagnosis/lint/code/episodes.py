@@ -1,0 +1,368 @@
+"""The loop between agent and environment: ends of episodes, resets, observations, and environments written in the script."""
+
+import ast
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.script import Function, Script, Spot, position
+
+SB3_VECTORS = frozenset(
+    {
+        "make_vec_env", "make_atari_env", "DummyVecEnv", "SubprocVecEnv", "VecNormalize", "VecFrameStack", "VecMonitor",
+        "VecTransposeImage",
+        "VecVideoRecorder", "get_env", "VecCheckNan", "load", "create_envs",
+    }
+)  # fmt: skip
+VECTORS = SB3_VECTORS | {"make_vec", "SyncVectorEnv", "AsyncVectorEnv", "make_gym", "make_gymnasium", "RecordEpisodeStatistics"}
+LEGACY_UNPACKED = 4
+TRANSITION = 4
+"""Parts of a stored transition, at least."""
+
+
+def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
+    combined = [
+        node for node in script.all(ast.Assign) if _joins_both_ends(script, node.value) and words.COMBINED(words.own_name(node.targets[0]))
+    ]
+    stores = any(_joins_both_ends(script, node) for node in script.all(ast.BoolOp))
+    if not (combined or stores) or script.words & {
+        "final_observation",
+        "final_obs",
+        "terminal_observation",
+        "TimeLimit.truncated",
+        "_final_observation",
+    }:
+        return
+    for node in script.all(ast.BinOp, ast.UnaryOp):
+        name = _complement(node)
+        if name and words.COMBINED(name) and not words.TERMINATED(name) and _cuts_a_bootstrap(script, node):
+            text = f"`{name}` is true at a time limit too (line {position(combined[0])[0]}), and here it takes the future's value away"
+            yield Spot(node, text)
+            return
+    yield from _stored_for_a_mask(script, {words.own_name(node.targets[0]) for node in combined})
+
+
+def _stored_for_a_mask(script: Script, combined: set[str]) -> Iterator[Spot]:
+    """Both ends as one, stored with a transition whose future another function masks by what it reads back."""
+    masks = [node for node in script.all(ast.BinOp, ast.UnaryOp) if words.END(_complement(node)) and _cuts_a_bootstrap(script, node)]
+    if not masks:
+        return
+    for call in script.calls("append", "add", "store", "push", "remember", "insert", "put"):
+        given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+        apart = any(words.TERMINATED(words.own_name(each)) or words.TRUNCATED(words.own_name(each)) for each in given)
+        if len(given) < TRANSITION or apart or not any(words.OBSERVATION(words.own_name(each)) for each in given):
+            continue
+        for each in given:
+            inner = each.args[0] if isinstance(each, ast.Call) and each.args else each
+            if _joins_both_ends(script, inner) or (words.own_name(inner) in combined and isinstance(inner, ast.Name)):
+                line = position(masks[0])[0]
+                text = f"`{ast.unparse(inner)}` is true at a time limit too, and line {line} takes the future's value away there"
+                yield Spot(call, text, "store `terminated` alone; end the episode at either")
+                return
+
+
+def _joins_both_ends(script: Script, node: ast.AST) -> bool:
+    joined = (
+        (isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or))
+        or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.Add))
+        or script.last(node) in ("logical_or", "maximum", "bitwise_or", "any")
+    )
+    if not joined and isinstance(node, ast.Call) and node.args:
+        return any(_joins_both_ends(script, each) for each in node.args)
+    return joined and words.mentions(node, words.TERMINATED) and words.mentions(node, words.TRUNCATED)
+
+
+def _complement(node: ast.BinOp | ast.UnaryOp) -> str:
+    """x of 1 - x, ~x and not x."""
+    if isinstance(node, ast.UnaryOp):
+        return words.own_name(node.operand) if isinstance(node.op, ast.Invert | ast.Not) else ""
+    one = isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant) and node.left.value == 1
+    inner = node.right
+    while isinstance(inner, ast.Call) and (inner.args or isinstance(inner.func, ast.Attribute)):
+        inner = inner.func.value if isinstance(inner.func, ast.Attribute) else inner.args[0]
+    return words.own_name(inner) if one else ""
+
+
+def _cuts_a_bootstrap(script: Script, node: ast.AST) -> bool:
+    statement = script.statement(node)
+    if words.mentions(statement, words.GAMMA):
+        return True
+    target = words.own_name(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+    return "non" in target.lower() or "mask" in target.lower() or "not_" in target.lower()
+
+
+def old_step_signature(script: Script) -> Iterator[Spot]:
+    if not script.uses("gymnasium"):
+        return
+    for node in script.all(ast.Assign):
+        target = node.targets[0]
+        if script.last(node.value) != "step" or not isinstance(target, ast.Tuple) or len(target.elts) != LEGACY_UNPACKED:
+            continue
+        if _is_env_call(script, node.value) and is_gymnasium(script, node.value):
+            yield Spot(node, "step() returns five values: obs, reward, terminated, truncated, info")
+
+
+def gym_in_place_of_gymnasium(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Import, ast.ImportFrom):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        fallback = any(isinstance(each, ast.Try | ast.ExceptHandler | ast.FunctionDef) for each in script.ancestors(node))
+        if any(name.partition(".")[0] == "gym" for name in names) and not fallback:
+            yield Spot(node, "the package gym gets no fixes any more; gymnasium continues it")
+            return
+
+
+def reset_returns_two_values(script: Script) -> Iterator[Spot]:
+    if not script.uses("gymnasium"):
+        return
+    for node in script.all(ast.Assign):
+        target = node.targets[0]
+        if script.last(node.value) != "reset" or not isinstance(target, ast.Name) or not _is_env_call(script, node.value):
+            continue
+        if not is_gymnasium(script, node.value) or _is_taken_apart(script, target.id, node):
+            continue
+        if not any(words.own_name(call.func.value) == words.own_name(node.value.func.value) for call in _env_steps(script)):  # type: ignore[attr-defined]
+            continue
+        yield Spot(node, f"`{target.id}` is the pair (obs, info), not the observation", f"{target.id}, info = …reset()")
+
+
+def _is_taken_apart(script: Script, name: str, at: ast.AST) -> bool:
+    scope = script.scope(at)
+    for each in ast.walk(scope):
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Tuple) and script.dotted(each.value) == name:
+            return True
+        if (
+            isinstance(each, ast.Subscript)
+            and script.dotted(each.value) == name
+            and isinstance(each.slice, ast.Constant)
+            and each.slice.value == 0
+        ):
+            return True
+        if script.called(each) == "isinstance" and isinstance(each, ast.Call) and script.dotted(each.args[0]) == name:
+            return True
+    return False
+
+
+def no_reset_after_end(script: Script) -> Iterator[Spot]:
+    for call in _env_steps(script):
+        loops = script.loops(call)
+        owner = script.owner(call)
+        if not loops or not _is_single_env(script, call) or script.calls("reset", within=loops[-1]):
+            continue
+        if _leaves_at_the_end(script, loops[0]) or any(
+            script.calls("reset", within=each) for each in _called_functions(script, loops[-1], owner)
+        ):
+            continue
+        yield Spot(call, f"`{owner}` is stepped on and on, and nothing in the loop resets it or leaves at the end of an episode")
+
+
+def _called_functions(script: Script, node: ast.AST, env: str) -> list[Function]:
+    """Functions of the script that the loop calls, and that can reach the environment."""
+    calls = [each for each in script.inside(node, ast.Call) if script.last(each) not in ("step", "reset")]
+    reaching = [each for each in calls if script.owner(each) == "self" or env in [script.dotted(given) for given in each.args]]
+    return [function for function in script.functions if function.name in {script.last(each) for each in reaching}]
+
+
+def _leaves_at_the_end(script: Script, loop: ast.AST) -> bool:
+    if isinstance(loop, ast.While) and not isinstance(loop.test, ast.Constant):
+        return True
+    return any(isinstance(each, ast.Break | ast.Return) for each in ast.walk(loop))
+
+
+def observation_not_updated(script: Script) -> Iterator[Spot]:
+    for call in _env_steps(script):
+        statement = script.statement(call)
+        loops = script.loops(call)
+        if not loops or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
+            continue
+        new = words.own_name(statement.targets[0].elts[0])
+        for old in _reset_into(script, script.owner(call), loops[0]) - {new}:
+            if _is_read(loops[0], old) and not _is_carried(script, loops[0], old, new):
+                yield Spot(
+                    statement,
+                    f"`{old}` is never set to `{new}`: the agent acts on the first observation of the episode for ever",
+                    f"{old} = {new}",
+                )
+
+
+def _reset_into(script: Script, owner: str, loop: ast.AST) -> set[str]:
+    """Names that hold the first observation when the loop begins."""
+    found = set()
+    for node in ast.walk(script.scope(loop)):
+        if position(node) >= position(loop):
+            continue
+        if isinstance(node, ast.Assign) and script.last(node.value) == "reset" and script.owner(node.value) == owner:  # type: ignore[arg-type]
+            target = node.targets[0].elts[0] if isinstance(node.targets[0], ast.Tuple) else node.targets[0]
+            found.add(words.own_name(target))
+    return found - {""}
+
+
+def _is_read(node: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load) for each in ast.walk(node))
+
+
+def _is_carried(script: Script, loop: ast.AST, old: str, new: str) -> bool:
+    """Whether the loop sets `old` by anything but a reset."""
+    for each in ast.walk(loop):
+        if isinstance(each, ast.Call) and script.owner(each) == old and script.last(each) in ("copy_", "fill_", "append", "update"):
+            return True
+        targets = each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.AugAssign | ast.AnnAssign) else []
+        names = {words.own_name(part) for target in targets for part in ([*target.elts] if isinstance(target, ast.Tuple) else [target])}
+        if old in names and script.last(getattr(each, "value", each)) != "reset":
+            return True
+    return False
+
+
+# ── environments that the script defines ──
+
+
+def env_classes(script: Script) -> Iterator[ast.ClassDef]:
+    """Classes that extend gymnasium.Env."""
+    for each in script.classes:
+        if any(script.dotted(base) in ("gymnasium.Env", "gymnasium.core.Env", "gym.Env") for base in each.bases) and script.uses(
+            "gymnasium"
+        ):
+            yield each
+
+
+def method(owner: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """A method by name."""
+    return next((each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == name), None)
+
+
+def own_returns(script: Script, function: Function) -> list[ast.Return]:
+    """The return statements of a function, those of functions inside it left out."""
+    return [each for each in ast.walk(function) if isinstance(each, ast.Return) and script.scope(each) is function]
+
+
+def env_step_returns_too_few(script: Script) -> Iterator[Spot]:
+    for owner in env_classes(script):
+        step = method(owner, "step")
+        for each in own_returns(script, step) if step else []:
+            if isinstance(each.value, ast.Tuple) and len(each.value.elts) == LEGACY_UNPACKED:
+                yield Spot(each, f"{owner.name}.step returns four values; a Gymnasium environment returns five")
+
+
+def env_reset_returns_only_obs(script: Script) -> Iterator[Spot]:
+    plain = ("array", "zeros", "ones", "asarray", "float32", "copy", "astype")
+    for owner in env_classes(script):
+        reset = method(owner, "reset")
+        for each in own_returns(script, reset) if reset else []:
+            value = each.value or each
+            named = any(word in words.own_name(value).lower() for word in ("obs", "state"))
+            single = isinstance(value, ast.Name | ast.Attribute) and not isinstance(script.resolve(value), ast.Tuple | ast.Call)
+            if (named and single) or script.last(value) in plain:
+                yield Spot(each, f"{owner.name}.reset returns the observation alone; Gymnasium expects (obs, info)")
+
+
+def env_reset_ignores_seed(script: Script) -> Iterator[Spot]:
+    for owner in env_classes(script):
+        reset = method(owner, "reset")
+        if reset is None:
+            continue
+        names = {each.arg for each in [*reset.args.args, *reset.args.kwonlyargs]}
+        if "seed" not in names and reset.args.kwarg is None:
+            yield Spot(reset, f"{owner.name}.reset takes no seed", "def reset(self, *, seed=None, options=None):")
+        elif not _resets_its_base(script, reset) and not _uses_seed(reset):
+            yield Spot(reset, f"{owner.name}.reset takes a seed and does nothing with it", "super().reset(seed=seed)")
+
+
+def _resets_its_base(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether super().reset(…) is called."""
+    calls = script.calls("reset", within=function)
+    return any(isinstance(each.func, ast.Attribute) and script.called(each.func.value) == "super" for each in calls)
+
+
+def _uses_seed(function: ast.FunctionDef) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == "seed" and isinstance(each.ctx, ast.Load) for each in ast.walk(function))
+
+
+def step_limit_reported_as_terminated(script: Script) -> Iterator[Spot]:
+    for owner in env_classes(script):
+        step = method(owner, "step")
+        for each in own_returns(script, step) if step else []:
+            if not isinstance(each.value, ast.Tuple) or len(each.value.elts) != 5:
+                continue
+            terminated, truncated = each.value.elts[2], each.value.elts[3]
+            if _never(script, truncated) and _is_clock(script, terminated):
+                yield Spot(each, f"{owner.name} reports its step limit as `terminated`; `truncated` is always False")
+
+
+def _is_clock(script: Script, node: ast.AST) -> bool:
+    value = script.resolve(node)
+    parts = value.values if isinstance(value, ast.BoolOp) else [value]
+    for part in (script.resolve(each) for each in parts):
+        if isinstance(part, ast.Call) and script.called(part) == "bool" and part.args:
+            part = part.args[0]
+        if isinstance(part, ast.Compare) and len(part.ops) == 1:
+            left, right = words.own_name(part.left).lower(), words.own_name(part.comparators[0]).lower()
+            counted = any(word in left for word in ("step", "time", "tick", "elapsed", "frame")) and "timestep_cost" not in left
+            if counted and (right.startswith(("max", "horizon", "limit")) or "limit" in right or "max" in right or "length" in right):
+                return True
+    return False
+
+
+def episode_never_ends(script: Script) -> Iterator[Spot]:
+    limited = any("max_episode_steps" in {key.arg for key in call.keywords} for call in script.calls("register", "make", "EnvSpec"))
+    if limited or script.calls("TimeLimit"):
+        return
+    for owner in env_classes(script):
+        step = method(owner, "step")
+        found = (
+            [each.value for each in own_returns(script, step) if isinstance(each.value, ast.Tuple) and len(each.value.elts) == 5]
+            if step
+            else []
+        )
+        if found and all(_never(script, each.elts[2]) and _never(script, each.elts[3]) for each in found if isinstance(each, ast.Tuple)):
+            yield Spot(step or owner, f"{owner.name}.step never ends an episode, and nothing sets a time limit")
+
+
+def _never(script: Script, node: ast.AST) -> bool:
+    value = script.resolve(node)
+    return isinstance(value, ast.Constant) and value.value is False
+
+
+# ── which calls are an environment's ──
+
+
+def _env_steps(script: Script) -> list[ast.Call]:
+    return [call for call in script.calls("step") if _is_env_call(script, call) and call.args]
+
+
+def _is_env_call(script: Script, call: ast.AST) -> bool:
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    name = words.own_name(call.func.value)
+    return words.ENVIRONMENT(name) and name != "self"
+
+
+def is_gymnasium(script: Script, call: ast.AST) -> bool:
+    """Whether a method is called on an environment that Gymnasium made, as far as the script shows: not on a vector of another library."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or is_sb3_vector(script, call) or script.uses("gym"):
+        return False
+    made = [each.whole for each in script.anywhere(script.owner(call), call) if each.value is not None]
+    if made:
+        return all(isinstance(each, ast.Call) and script.last(each) not in SB3_VECTORS for each in made)
+    return any(script.called(each).startswith("gymnasium.make") for each in script.calls("make"))
+
+
+def _made_by(script: Script, call: ast.Call) -> str:
+    """The function that made the object of a method call, wrappers peeled off from outside; "" if the script does not show it."""
+    value = script.resolve(call.func.value) if isinstance(call.func, ast.Attribute) else call
+    return script.last(value)
+
+
+def is_sb3_vector(script: Script, call: ast.AST) -> bool:
+    """Whether a method is called on one of Stable-Baselines3's vector environments, which keep the old signatures."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    name = words.own_name(call.func.value)
+    made = _made_by(script, call)
+    return script.is_sb3 and (words.VECTOR(name) or made in SB3_VECTORS or made not in ("make", "") or (made == "" and name != "env"))
+
+
+def _is_single_env(script: Script, call: ast.Call) -> bool:
+    """Made by gymnasium.make here, so that it does not reset itself."""
+    name = words.own_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    if words.VECTOR(name) or script.is_sb3:
+        return False
+    makers = {"make", *(each.name for each in env_classes(script))}
+    return any(script.last(each.whole) in makers for each in script.anywhere(script.owner(call), call) if each.whole is not None)

@@ -1,0 +1,210 @@
+"""Evaluation: the same normalizer, the same wrappers, another environment, the intended actions."""
+
+import ast
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
+
+ALGORITHMS = frozenset(
+    {"PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC", "QRDQN", "TRPO", "RecurrentPPO", "MaskablePPO", "ARS", "CrossQ", "HER"}
+)
+SEEN = frozenset(
+    {
+        "VecFrameStack", "FrameStackObservation", "FrameStack", "ResizeObservation", "GrayscaleObservation", "GrayScaleObservation",
+        "RescaleAction", "ClipAction", "AtariWrapper", "AtariPreprocessing", "FlattenObservation", "TimeAwareObservation",
+        "TransformObservation", "RescaleObservation", "MaxAndSkipObservation", "DtypeObservation", "NormalizeObservation",
+        "FilterObservation", "DelayObservation", "StickyAction", "VecNormalize",
+    }
+)  # fmt: skip
+"""Wrappers that change what the agent sees or does."""
+
+
+def models(script: Script) -> dict[str, ast.Call]:
+    """Stable-Baselines3 agents: the names they are kept under, and the call that makes them."""
+    found = {}
+    for node in script.all(ast.Assign):
+        if isinstance(node.value, ast.Call) and script.last(node.value) in ALGORITHMS and script.is_sb3:
+            found[script.dotted(node.targets[0])] = node.value
+    return found
+
+
+def chain(script: Script, node: ast.AST | None, depth: int = 8) -> list[ast.Call]:
+    """The calls that an environment was made by, from the outermost wrapper to gymnasium.make."""
+    found: list[ast.Call] = []
+    value = node
+    while value is not None and depth > 0:
+        depth -= 1
+        value = script.resolve(value)
+        if not isinstance(value, ast.Call):
+            break
+        found.append(value)
+        value = _inside(script, value)
+    return found
+
+
+def _inside(script: Script, call: ast.Call) -> ast.AST | None:
+    if script.last(call) == "load" and len(call.args) > 1:
+        return call.args[1]
+    given = argument(call, 0, "env") or keyword(call, "venv") or argument(call, 0, "env_id")
+    if isinstance(given, ast.List) and given.elts:
+        given = given.elts[0]
+    if isinstance(given, ast.Lambda):
+        given = given.body
+    if isinstance(given, ast.ListComp):
+        given = given.elt.body if isinstance(given.elt, ast.Lambda) else given.elt
+    return given
+
+
+def _training_env(script: Script) -> ast.AST | None:
+    found = [argument(call, 1, "env") for call in models(script).values()]
+    return next((each for each in found if each is not None), None)
+
+
+def _evaluated(script: Script) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Where environments are used for evaluation."""
+    for call in script.calls("evaluate_policy"):
+        given = argument(call, 1, "env")
+        if given is not None:
+            yield call, given
+    for call in script.calls("EvalCallback", "MaskableEvalCallback"):
+        given = argument(call, 0, "eval_env")
+        if given is not None:
+            yield call, given
+
+
+def _is_normalized(script: Script, node: ast.AST | None) -> bool:
+    made = chain(script, node)
+    return any(script.last(call) == "VecNormalize" or script.called(call).endswith("VecNormalize.load") for call in made)
+
+
+def evaluation_without_normalizer(script: Script) -> Iterator[Spot]:
+    training = _training_env(script)
+    if training is None or not _is_normalized(script, training):
+        return
+    for call, env in _evaluated(script):
+        made = chain(script, env)
+        if (
+            made
+            and not _is_normalized(script, env)
+            and script.last(made[0]) != "get_env"
+            and script.last(made[-1]) in ("make", "make_vec_env", "make_atari_env")
+        ):
+            yield Spot(call, f"the agent was trained on normalized observations; `{ast.unparse(env)}` shows it raw ones")
+
+
+def normalizer_not_saved(script: Script) -> Iterator[Spot]:
+    saved = [call for call in script.calls("save") if script.owner(call) in models(script)]
+    made = [node for node in script.all(ast.Assign) if script.last(node.value) == "VecNormalize"]
+    if not saved or not made or "save_vecnormalize" in script.words:
+        return
+    kept = {script.dotted(node.targets[0]) for node in made}
+    others = [call for call in script.calls("save") if script.owner(call) in kept or "normalize" in ast.unparse(call).lower()]
+    if not others:
+        yield Spot(
+            saved[0], "the agent is saved without the statistics that its observations were normalized with", "env.save('vecnormalize.pkl')"
+        )
+
+
+def normalizer_learns_in_evaluation(script: Script) -> Iterator[Spot]:
+    if not script.is_sb3:
+        return
+    stopped = {
+        script.dotted(node.value) for node in script.all(ast.Attribute) if node.attr == "training" and isinstance(node.ctx, ast.Store)
+    }
+    training = words.own_name(_training_env(script) or script.tree)
+    for _, env in _evaluated(script):
+        made = next((call for call in chain(script, env) if script.last(call) == "VecNormalize"), None)
+        if made is not None and keyword(made, "training") is None and words.own_name(env) != training and script.dotted(env) not in stopped:
+            text = "its statistics go on changing while the agent is evaluated, and rewards are reported normalized"
+            yield Spot(made, text, "VecNormalize(…, training=False, norm_reward=False)")
+    used = {words.own_name(env) for _, env in _evaluated(script)}
+    if not script.calls("learn") or used:
+        for name, value, where in script.named:
+            if script.called(value).endswith("VecNormalize.load") and name not in stopped and (name in used or not script.calls("learn")):
+                yield Spot(
+                    where,
+                    "after loading, statistics go on changing and rewards are normalized",
+                    f"{name}.training = False; {name}.norm_reward = False",
+                )
+
+
+def evaluation_on_training_env(script: Script) -> Iterator[Spot]:
+    training = _training_env(script)
+    name = words.own_name(training) if training is not None else ""
+    if not name:
+        return
+    for call, env in _evaluated(script):
+        if words.own_name(env) == name and isinstance(env, ast.Name) and not _is_remade(script, env, training):
+            periodic = script.last(call) != "evaluate_policy"
+            text = f"`{name}` is trained on, too: " + (
+                "evaluation resets it in the middle of a rollout" if periodic else "wrappers and statistics of training count"
+            )
+            yield Spot(call, text, strength=1.0 if periodic else 0.4)
+
+
+def _is_remade(script: Script, env: ast.Name, training: ast.AST | None) -> bool:
+    made = script.assignments(env.id, env)
+    return training is not None and any(each.line > position(training) for each in made)
+
+
+def evaluation_env_wrapped_otherwise(script: Script) -> Iterator[Spot]:
+    training = _training_env(script)
+    own = {
+        each.name
+        for each in script.classes
+        if any("Wrapper" in script.dotted(base) for base in each.bases) and not any("Reward" in script.dotted(base) for base in each.bases)
+    }
+    trained = [script.last(call) for call in chain(script, training)]
+    if training is None or not trained or trained[-1] not in ("make", "make_vec_env", "make_atari_env"):
+        return
+    seen = {name for name in trained if name in SEEN | own} - {"VecNormalize"}
+    for call, env in _evaluated(script):
+        made = [script.last(each) for each in chain(script, env)]
+        missing = sorted(seen - set(made))
+        if made and missing and made[-1] in ("make", "make_vec_env") and words.own_name(env) != words.own_name(training):
+            yield Spot(call, f"`{ast.unparse(env)}` lacks {', '.join(missing)}, which the agent was trained with")
+
+
+def fresh_statistics_in_evaluation(script: Script) -> Iterator[Spot]:
+    if script.words & {"obs_rms", "set_obs_rms", "load_state_dict_rms"}:
+        return
+    made = [node for node in script.all(ast.Assign) if script.last(node.value) == "NormalizeObservation"]
+    training = [node for node in made if not words.EVALUATION(words.own_name(node.targets[0]))]
+    for node in made:
+        if words.EVALUATION(words.own_name(node.targets[0])) and training:
+            yield Spot(
+                node,
+                f"`{words.own_name(node.targets[0])}` starts with statistics of its own: the agent sees other numbers than in training",
+                "eval_env.obs_rms = env.obs_rms, and update_running_mean = False",
+            )
+
+
+def sampled_actions_in_evaluation(script: Script) -> Iterator[Spot]:
+    if not script.is_sb3:
+        return
+    for call in script.calls("predict"):
+        owner = script.owner(call).rpartition(".")[2]
+        if keyword(call, "deterministic") is None and len(call.args) < 4 and ("model" in owner or "agent" in owner):
+            yield Spot(
+                call,
+                "predict() samples unless told otherwise: this is the exploring policy, not the learned one",
+                "model.predict(obs, deterministic=True)",
+            )
+            return
+
+
+def loaded_model_is_dropped(script: Script) -> Iterator[Spot]:
+    if not script.is_sb3:
+        return
+    for node in script.all(ast.Expr):
+        call = node.value
+        if not isinstance(call, ast.Call) or script.last(call) != "load":
+            continue
+        owner = script.owner(call)
+        if owner in models(script) or owner.rpartition(".")[2] in ALGORITHMS:
+            yield Spot(
+                node,
+                f"load() returns the loaded agent and leaves `{owner}` as it is",
+                f"model = {script.last(models(script).get(owner, call)) or 'PPO'}.load(…)",
+            )

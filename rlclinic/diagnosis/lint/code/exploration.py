@@ -1,0 +1,119 @@
+"""Exploration of Q-learners: whether actions are ever drawn at random, when, and for how long."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.script import Script, Spot
+
+LARGE_EPSILON = 0.3
+_FLOOR = re.compile(r"end|min|final|low")
+DRAWS = ("random", "rand", "uniform", "random_sample")
+
+
+def epsilon_never_decays(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Compare):
+        drawn = any(script.last(each) in ("random", "rand", "uniform", "random_sample") for each in ast.walk(node))
+        names = [
+            each
+            for each in (node.left, *node.comparators)
+            if isinstance(each, ast.Name | ast.Attribute) and words.EPSILON(words.own_name(each))
+        ]
+        if not drawn or not names:
+            continue
+        name = words.own_name(names[0])
+        if any(words.EPSILON(each.arg) for each in script.all(ast.arg)):
+            name = _passed(script, node, name)
+        made = [each for each in script.all(ast.Assign, ast.AugAssign, ast.AnnAssign) if name in _set(each)]
+        whole = [each for other, each, _ in script.named if other.rpartition(".")[2] == name]
+        value = script.constant(whole[0]) if len(made) == 1 and len(whole) == 1 else None
+        if value is not None and value >= LARGE_EPSILON:
+            yield Spot(made[0], f"`{name}` stays at {value:g}: that share of all actions is random to the end")
+
+
+def _passed(script: Script, node: ast.AST, name: str) -> str:
+    """What the caller calls a function's own epsilon, where one caller gives one name; "" otherwise."""
+    function = script.scope(node)
+    if not isinstance(function, ast.FunctionDef):
+        return ""
+    parameters = [each.arg for each in function.args.args if each.arg != "self"]
+    given = {
+        value.id
+        for call in script.calls(function.name)
+        for parameter, value in zip(parameters, call.args, strict=False)
+        if parameter == name and isinstance(value, ast.Name)
+    }
+    # A caller that decides by another name, or by the method's own state, is not followed.
+    return given.pop() if len(given) == 1 and all(call.args for call in script.calls(function.name)) else ""
+
+
+def epsilon_cut_at_once(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        name, call = words.own_name(node.targets[0]), node.value
+        if not words.EPSILON(name) or script.called(call) not in ("min", "numpy.minimum") or not isinstance(call, ast.Call):
+            continue
+        falling = any(isinstance(each, ast.BinOp) and name in set(words.identifiers(each)) for each in call.args)
+        others = [each for each in call.args if not isinstance(each, ast.BinOp)]
+        floor = any(_FLOOR.search(words.own_name(each).lower()) or (script.constant(each) or 1.0) < LARGE_EPSILON for each in others)
+        if falling and floor:
+            yield Spot(node, f"the smaller of the two is taken: `{name}` is at its floor after one step", f"{name} = max(…)")
+
+
+def _set(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> set[str]:
+    """Names that a statement sets."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return {words.own_name(part) for part in parts}
+
+
+def no_exploration(script: Script) -> Iterator[Spot]:
+    learner = script.calls("backward") and not script.calls("log_prob", "Categorical", "Normal", "rsample")
+    acts = [step for step in script.calls("step") if step.args and words.ENVIRONMENT(script.owner(step).rpartition(".")[2])]
+    if not learner or script.is_sb3 or not acts:
+        return
+    for call in script.calls("argmax"):
+        function, target = script.scope(call), script.statement(call)
+        action = words.own_name(target.targets[0]) if isinstance(target, ast.Assign) else ""
+        if words.EVALUATION(getattr(function, "name", "")) or not (action.startswith("act") or isinstance(target, ast.Return)):
+            continue
+        callers = [script.scope(site) for site in script.calls(function.name)] if isinstance(function, ast.FunctionDef) else []
+        if not any(_draws(script, each) for each in (function, *callers)):
+            yield Spot(call, "every action is the greedy one: nothing around it draws a random one")
+            return
+
+
+def _draws(script: Script, node: ast.AST) -> bool:
+    """Whether chance has a say: a draw, a share of random actions, noise."""
+    named = words.mentions(node, words.CHANCE)
+    drawn = script.calls(
+        "random", "rand", "uniform", "choice", "multinomial", "normal", "randn", "randint", "bernoulli", "randn_like", within=node
+    )
+    return named or bool(drawn) or any("action_space" in script.owner(each) for each in script.calls("sample", within=node))
+
+
+def exploration_inverted(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.If, ast.IfExp):
+        test = node.test
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+            continue
+        drawn_left = any(script.last(each) in DRAWS for each in ast.walk(test.left))
+        share = test.comparators[0] if drawn_left else test.left
+        drawn_right = any(script.last(each) in DRAWS for each in ast.walk(test.comparators[0]))
+        if drawn_left == drawn_right or not words.EPSILON(words.own_name(share) or script.last(share)):
+            continue
+        below = isinstance(test.ops[0], ast.Lt | ast.LtE) == drawn_left
+        first, second = _acts_at_random(script, node.body), _acts_at_random(script, node.orelse)
+        if first != second and first != below:
+            yield Spot(node, f"random actions are taken with probability 1 - `{ast.unparse(share)}`: exploration grows as it should fall")
+
+
+def _acts_at_random(script: Script, part: ast.AST | list[ast.stmt]) -> bool:
+    """Whether a branch draws an action instead of asking for the best one."""
+    nodes = part if isinstance(part, list) else [part]
+    calls = [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call)]
+    if any(script.last(each) in ("argmax", "max") for each in calls):
+        return False
+    return any(
+        script.last(each) in ("randint", "randrange", "choice", "integers") or "action_space" in script.owner(each) for each in calls
+    )

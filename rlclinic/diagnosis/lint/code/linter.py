@@ -1,0 +1,128 @@
+"""Puts every check to every script and sorts what they find."""
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Final
+
+from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
+from rlclinic.diagnosis.lint import checks
+from rlclinic.diagnosis.lint.checks import Check
+from rlclinic.diagnosis.lint.code import sources
+from rlclinic.diagnosis.lint.code.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.errors import UsageError
+
+Examine = Callable[[Script], Iterator[Spot]]
+LONGEST_WAIVED: Final = 8
+"""Lines of a statement on which the mark is looked for; a whole loop or class is not waived by one inside it."""
+_WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")
+
+
+class Skipped(Part):
+    """A file that could not be checked, and why."""
+
+    file: str
+    why: str
+
+
+class CodeLint(Part):
+    """What the scripts show."""
+
+    target: str
+    files: int
+    lines: int
+    checks: int
+    findings: tuple[Finding, ...]
+    """The severe first, then by place."""
+    skipped: tuple[Skipped, ...] = ()
+
+
+def lint_code(target: str, *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> CodeLint:
+    """Check a script, a notebook, or all of them below a folder.
+
+    A single file that is no Python raises UsageError with the line; in a folder it is listed as skipped.
+    """
+    asked = checks.selected("COD", select, ignore)
+    found, skipped, lines = [], [], 0
+    read = sources.read(target)
+    for source in read:
+        try:
+            script = parse(source)
+        except UsageError as reason:
+            if len(read) == 1:
+                raise
+            skipped.append(Skipped(file=source.name, why=str(reason).splitlines()[0]))
+            continue
+        lines += source.text.count("\n")
+        found += [finding for each in asked for finding in examine(each, script)]
+    ordered = sorted(found, key=lambda finding: (-finding.severity.rank, finding.run, finding.evidence[0].numbers["line"], finding.rule))
+    return CodeLint(
+        target=target, files=len(read) - len(skipped), lines=lines, checks=len(asked), findings=tuple(ordered), skipped=tuple(skipped)
+    )
+
+
+def parse(source: Source) -> Script:
+    """The script; UsageError says where it stops being Python."""
+    try:
+        with warnings.catch_warnings():
+            # A stray backslash in somebody's docstring is not what is asked about.
+            warnings.simplefilter("ignore")
+            return Script(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as reason:
+        line = getattr(reason, "lineno", None)
+        where = source.place(line) if line else source.name
+        text = (getattr(reason, "text", None) or "").strip()[:100]
+        raise UsageError(
+            f"{where} is not Python that can be read: {getattr(reason, 'msg', reason) or type(reason).__name__}"
+            + (f": {text}" if text else "")
+            + "\n  Its code cannot be checked.\n  Try: python -m py_compile on it, and mend that line first"
+        ) from reason
+
+
+def examine(check: Check, script: Script) -> list[Finding]:
+    """What one check says about one script, each place once."""
+    function = examiner(check)
+    seen: set[tuple[int, int]] = set()
+    found = []
+    for spot in function(script):
+        if position(spot.node) not in seen and not _is_waived(check, script, spot):
+            seen.add(position(spot.node))
+            found.append(_finding(check, script, spot))
+    return found
+
+
+def _is_waived(check: Check, script: Script, spot: Spot) -> bool:
+    """Whether the author says `# rlclinic: ignore`, for all checks or for the ids that follow, on a line of the statement."""
+    first, last = position(spot.node)[0], getattr(spot.node, "end_lineno", None) or position(spot.node)[0]
+    last = min(last, first + LONGEST_WAIVED)
+    for text in script.lines[first - 1 : last]:
+        found = _WAIVED.search(text)
+        if found and (not found[1] or check.id in re.split(r"[,\s]+", found[1].strip())):
+            return True
+    return False
+
+
+def examiner(check: Check) -> Examine:
+    """The function that makes a check: it has the check's name, in the module of its family."""
+    module = import_module(f"rlclinic.diagnosis.lint.code.{check.family.removeprefix('code: ')}")
+    found: Examine = getattr(module, check.name.replace("-", "_"))
+    return found
+
+
+def _finding(check: Check, script: Script, spot: Spot) -> Finding:
+    line, column = position(spot.node)
+    severity = check.severity if spot.strength >= 0.5 else Severity.LOW
+    place = script.source.place(line)
+    evidence = Evidence(series=f"code:{place}", text=script.line(spot.node), numbers={"line": float(line), "column": float(column + 1)})
+    return Finding(
+        rule=check.id,
+        name=check.name,
+        severity=severity,
+        strength=spot.strength,
+        text=spot.text,
+        evidence=(evidence,),
+        remedies=(Remedy(text=spot.fix or check.fix),),
+        run=script.source.name,
+    )

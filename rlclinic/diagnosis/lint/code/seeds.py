@@ -1,0 +1,68 @@
+"""Seeds: whether a run can be repeated, and whether every episode is another one."""
+
+import ast
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.episodes import is_gymnasium
+from rlclinic.diagnosis.lint.code.script import Script, Spot, keyword
+
+
+def env_seed_is_gone(script: Script) -> Iterator[Spot]:
+    if not script.uses("gymnasium"):
+        return
+    for call in script.calls("seed"):
+        name = words.own_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if words.ENVIRONMENT(name) and not words.VECTOR(name) and is_gymnasium(script, call):
+            yield Spot(call, "Gymnasium's environments have no seed(): this raises AttributeError", f"{name}.reset(seed=…)")
+
+
+def nothing_is_seeded(script: Script) -> Iterator[Spot]:
+    # A library's learner gets its seed from whoever uses it: a script runs by itself, or makes or steps an environment.
+    stepped = any(words.ENVIRONMENT(script.owner(call).rpartition(".")[2]) for call in script.calls("step", "reset"))
+    runs = stepped or "__main__" in script.words or script.calls("make", "make_vec")
+    learned = [call for call in script.calls("backward") if runs or script.scope(call) is script.tree]
+    trains = learned or (script.calls("learn") if script.is_sb3 else [])
+    seeded = any("seed" in word.lower() for word in script.words) or script.calls("manual_seed", "set_random_seed")
+    if trains and not seeded:
+        yield Spot(trains[0], "no seed is set anywhere: the run cannot be repeated, and luck cannot be told from progress")
+
+
+def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
+    learns = bool(script.calls("backward"))
+    for call in script.calls("reset"):
+        seed = keyword(call, "seed")
+        loops = script.loops(call)
+        name = words.own_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if seed is None or not loops or not learns or not words.ENVIRONMENT(name) or words.EVALUATION(name):
+            continue
+        if any(
+            isinstance(each, ast.If) and any(isinstance(part, ast.Eq | ast.Is) for part in ast.walk(each.test))
+            for each in script.ancestors(call)
+        ):
+            continue  # if episode == 0, if obs is None: once
+        if words.EVALUATION(getattr(script.scope(call), "name", "")) or (isinstance(seed, ast.Constant) and seed.value is None):
+            continue
+        if not isinstance(seed, ast.Constant | ast.Name | ast.Attribute) or words.own_name(seed) in _changing(loops):
+            continue
+        yield Spot(
+            call,
+            f"every episode starts from the same state: `{name}` is seeded with {ast.unparse(seed)} at each reset",
+            f"seed once, then {name}.reset()",
+        )
+
+
+def _changing(loops: list[ast.For | ast.While | ast.AsyncFor]) -> set[str]:
+    """Names that the loops change: their variables, and what is assigned inside."""
+    found = set()
+    for loop in loops:
+        for each in ast.walk(loop):
+            targets = (
+                each.targets
+                if isinstance(each, ast.Assign)
+                else [each.target]
+                if isinstance(each, ast.AugAssign | ast.For | ast.AnnAssign)
+                else []
+            )
+            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return found

@@ -1,0 +1,83 @@
+"""What goes into a buffer: the observation that was acted on, not the one that came of it."""
+
+import ast
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.policy import STORES
+from rlclinic.diagnosis.lint.code.script import Script, Spot, position
+
+
+def stored_after_it_was_overwritten(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        old, new = words.own_name(node.targets[0]), words.own_name(node.value)
+        if not isinstance(node.targets[0], ast.Name) or not isinstance(node.value, ast.Name) or not _is_seen(old) or not _is_next(new):
+            continue
+        for call in _stores_after(script, node):
+            if {old, new} <= _names(call):
+                yield Spot(
+                    call,
+                    f"`{old}` was set to `{new}` on line {position(node)[0]}: both stored observations are the same",
+                    f"store first, then {old} = {new}",
+                )
+
+
+def stored_observation_is_the_next_one(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        call, target = node.value, node.targets[0]
+        stepping = (
+            isinstance(call, ast.Call)
+            and script.last(call) == "step"
+            and call.args
+            and words.ENVIRONMENT(script.owner(call).rpartition(".")[2])
+        )
+        if not stepping or not isinstance(target, ast.Tuple) or not isinstance(target.elts[0], ast.Name) or not isinstance(call, ast.Call):
+            continue
+        seen, action = target.elts[0].id, next((each for each in words.identifiers(call.args[0]) if words.ACTION(each)), "")
+        if not action or not _is_asked_before(script, node, seen):
+            continue
+        for store in _stores_after(script, node):
+            names = _names(store)
+            if {seen, action} <= names and not any(_is_seen(name) for name in names - {seen, action}):
+                text = f"`{seen}` is already the observation after `{action}` (line {position(node)[0]}): the pair that is stored never met"
+                yield Spot(store, text, f"keep the observation before the step: next_{seen}, … = env.step(…)")
+
+
+def stored_observation_twice(script: Script) -> Iterator[Spot]:
+    for call in script.calls(*STORES):
+        given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+        seen = [each.id for each in given if isinstance(each, ast.Name) and _is_seen(each.id)]
+        twice = next((name for name in seen if seen.count(name) > 1), "")
+        if twice and len(given) > 3 and any(words.RETURN(words.own_name(each)) for each in given):
+            yield Spot(call, f"`{twice}` is stored as the observation before the action and as the one after it")
+
+
+def _stores_after(script: Script, statement: ast.stmt) -> list[ast.Call]:
+    """Calls that store something, later in the same run of statements."""
+    holder = script.parents[statement]
+    block = next((each for field in ("body", "orelse") if isinstance(each := getattr(holder, field, None), list) and statement in each), [])
+    after = block[block.index(statement) + 1 :] if statement in block else []
+    calls = [call for later in after for call in script.calls(*STORES, within=later)]
+    reset = [call for later in after for call in script.calls("reset", within=later)]
+    return [call for call in calls if not any(position(each) < position(call) for each in reset)]
+
+
+def _names(call: ast.Call) -> set[str]:
+    return {each for given in [*call.args, *(key.value for key in call.keywords)] for each in words.identifiers(given)}
+
+
+def _is_seen(name: str) -> bool:
+    return words.OBSERVATION(name)
+
+
+def _is_next(name: str) -> bool:
+    return words.OBSERVATION(name) and any(part in name.lower() for part in ("next", "new", "_")) and name.lower() != "_"
+
+
+def _is_asked_before(script: Script, step: ast.stmt, seen: str) -> bool:
+    """Whether the agent acted on that name before the step, in the same loop."""
+    loops = script.loops(step)
+    if not loops:
+        return False
+    calls = [call for call in script.inside(loops[0], ast.Call) if position(call) < position(step)]
+    return any(seen in {each for given in call.args for each in words.identifiers(given)} for call in calls)

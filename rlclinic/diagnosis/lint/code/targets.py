@@ -1,0 +1,357 @@
+"""Values and returns: masks, discounting, target networks, replay, exploration of Q-learners."""
+
+import ast
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import nets, words
+from rlclinic.diagnosis.lint.code.script import Script, Spot, position
+from rlclinic.diagnosis.lint.code.signs import factors, terms
+
+LEAST_DISCOUNT = 0.8
+
+
+def end_not_masked(script: Script) -> Iterator[Spot]:
+    if _is_masked_by_name(script):
+        return
+    for node in script.all(ast.Assign):
+        product = _discounted_future(script, node.value)
+        if product is None or words.mentions(node.value, words.MASK) or _is_masked_around(script, node, product):
+            continue
+        yield Spot(node, "the value of what comes after a terminal state is added, which has no future", "* (1 - terminated)")
+
+
+def _is_masked_by_name(script: Script) -> bool:
+    """Whether something that says "not an end" takes part in arithmetic or picks rows."""
+    for node in script.all(ast.Name, ast.Attribute):
+        name = words.own_name(node).lower()
+        used = isinstance(node.ctx, ast.Load) and isinstance(script.parents[node], ast.BinOp | ast.Subscript | ast.Tuple)
+        if used and any(part in name for part in ("non_final", "nonfinal", "not_done")):
+            return True
+    return False
+
+
+def _discounted_future(script: Script, value: ast.AST) -> ast.AST | None:
+    """The term gamma * (next value) of reward + gamma * (next value)."""
+    found = [term for _, term in terms(value)]
+    if len(found) < 2 or not any(words.RETURN(words.own_name(term)) for term in found):
+        return None
+    for term in found:
+        held = list(factors(term))
+        if len(held) < 2 or not any(words.GAMMA(words.own_name(each)) for each in held):
+            continue
+        future = next((each for each in held if not words.GAMMA(words.own_name(each))), None)
+        if future is None:
+            continue
+        name = words.own_name(future).lower()
+        if ("next" in name or "max" in name or "target" in name) and ("q" in name or "v" in name or "val" in name):
+            return term
+        if isinstance(future, ast.Call | ast.Subscript) and any(nets.is_network_call(script, each) for each in ast.walk(future)):
+            return term
+    return None
+
+
+def _is_masked_around(script: Script, node: ast.Assign, product: ast.AST) -> bool:
+    """The future's value may have been masked before, or the whole stands in a branch on the end."""
+    if any(isinstance(each, ast.If) and words.mentions(each.test, words.MASK) for each in script.ancestors(node)):
+        return True
+    for each in ast.walk(script.scope(node)):
+        target = each.targets[0] if isinstance(each, ast.Assign) else each.target if isinstance(each, ast.AugAssign) else None
+        if target is None or each is node or position(each) > position(node):
+            continue
+        arithmetic = any(
+            isinstance(part, ast.BinOp | ast.UnaryOp | ast.Compare) or script.last(part) in ("where", "logical_not", "masked_fill")
+            for part in ast.walk(each)
+        )
+        if arithmetic and words.mentions(each, words.MASK) and words.own_name(target) in set(words.identifiers(product)):
+            return True
+    return False
+
+
+def mask_inverted(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.BinOp):
+        outer = script.parents.get(node)
+        if not isinstance(node.op, ast.Mult) or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mult)):
+            continue
+        held = list(factors(node))
+        if len(held) < 3 or not any(words.GAMMA(words.own_name(each)) for each in held):
+            continue
+        for each in held:
+            bare = _bare(each)
+            if words.END(words.own_name(bare)) and not words.TRUNCATED(words.own_name(bare)) and not _is_flipped(script, bare):
+                yield Spot(
+                    node,
+                    f"the future counts only where `{words.own_name(bare)}` is true, which is where there is none",
+                    f"* (1 - {ast.unparse(each)})",
+                )
+
+
+def _bare(node: ast.AST) -> ast.AST:
+    while (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("float", "to", "unsqueeze", "view", "squeeze", "astype", "flatten")
+    ):
+        node = node.func.value
+    return node
+
+
+def _is_flipped(script: Script, node: ast.AST) -> bool:
+    value = script.resolve(node)
+    parts = list(ast.walk(value)) if value is not node else []
+    return any(isinstance(each, ast.Sub | ast.Not | ast.Invert) for each in parts)
+
+
+def trace_not_cut(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        name = words.own_name(node.targets[-1]) if isinstance(node.targets[-1], ast.Name | ast.Attribute) else ""
+        if not name or not script.loops(node):
+            continue
+        for _, term in terms(node.value):
+            held = list(factors(term))
+            names = [words.own_name(each) for each in held]
+            recursion = name in names and any(map(words.GAMMA, names)) and any(map(words.LAMBDA, names))
+            if recursion and not words.mentions(term, words.MASK) and _ends_are_known(script, node):
+                yield Spot(
+                    node, "the advantage of the next episode leaks into this one: the recursion is not cut at an end", "* (1 - done)"
+                )
+
+
+def _ends_are_known(script: Script, node: ast.AST) -> bool:
+    """Whether the function handles ends at all; a trace over one single episode needs no cut."""
+    return words.mentions(script.scope(node) if script.scope(node) is not script.tree else script.loops(node)[-1], words.MASK)
+
+
+def returns_accumulated_forwards(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        name = words.own_name(node.targets[-1]) if isinstance(node.targets[-1], ast.Name) else ""
+        loop = next((each for each in script.loops(node) if isinstance(each, ast.For)), None)
+        if not name or loop is None or not (_is_recursion(node.value, name) or _is_trace(node.value, name)):
+            continue
+        walked = loop.iter.args if isinstance(loop.iter, ast.Call) and script.called(loop.iter) == "zip" else [loop.iter]
+        forwards = [each for each in walked if isinstance(each, ast.Name | ast.Attribute) and words.RETURN(words.own_name(each))]
+        if forwards:
+            text = "returns are summed from the first reward on: each one holds the past, not the future"
+            yield Spot(loop, text, f"for … in reversed({ast.unparse(forwards[0])}):")
+
+        elif _counts_up(script, loop) and any(_is_at(each, loop.target) for each in ast.walk(node.value)):
+            text = "the recursion runs from the first step on: each return or advantage holds the past, not the future"
+            yield Spot(loop, text, f"for … in reversed({ast.unparse(loop.iter)}):")
+
+
+def _counts_up(script: Script, loop: ast.For) -> bool:
+    """for t in range(n)."""
+    args = loop.iter.args if isinstance(loop.iter, ast.Call) and script.called(loop.iter) == "range" else []
+    return 0 < len(args) < 3 and isinstance(loop.target, ast.Name)
+
+
+def _is_at(node: ast.AST, counter: ast.AST) -> bool:
+    """rewards[t], or what was made of it."""
+    here = isinstance(node, ast.Subscript) and words.own_name(node.slice) == words.own_name(counter)
+    return (here and words.RETURN(words.own_name(node))) or words.ADVANTAGE(words.own_name(node))
+
+
+def _is_recursion(value: ast.AST, name: str) -> bool:
+    for _, term in terms(value):
+        held = list(factors(term))
+        names = [words.own_name(each) for each in held]
+        written = any(isinstance(each, ast.Constant) and isinstance(each.value, float) and 0.5 < each.value < 1 for each in held)
+        if len(names) == 2 and name in names and (written or any(map(words.GAMMA, names))):
+            return len(list(terms(value))) >= 2
+    return False
+
+
+def _is_trace(value: ast.AST, name: str) -> bool:
+    """delta + gamma * lambda * (…) * name."""
+    for _, term in terms(value):
+        names = [words.own_name(each) for each in factors(term)]
+        if name in names and any(map(words.GAMMA, names)) and any(map(words.LAMBDA, names)):
+            return len(list(terms(value))) >= 2
+    return False
+
+
+def returns_left_reversed(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        name = words.own_name(node.targets[0]) if isinstance(node.targets[0], ast.Name) else ""
+        loop = next((each for each in script.loops(node) if isinstance(each, ast.For)), None)
+        if not name or loop is None or not _is_recursion(node.value, name) or not _runs_backwards(script, loop):
+            continue
+        for call in script.calls("append", within=loop):
+            if not call.args or words.own_name(call.args[0]) != name:
+                continue
+            kept = script.owner(call)
+            scope = script.scope(loop)
+            turned = [
+                each for each in script.calls("reverse", "reversed", "flip", "flipud", within=scope) if position(each) > position(call)
+            ]
+            sliced = [
+                each
+                for each in ast.walk(scope)
+                if isinstance(each, ast.Slice) and isinstance(each.step, ast.UnaryOp) and position(each) > position(call)
+            ]
+            if not turned and not sliced and words.mentions(script.tree, words.LOG_PROB):
+                yield Spot(
+                    call,
+                    f"`{kept}` is filled from the last step to the first, and never turned round",
+                    f"{kept}.insert(0, {name}), or {kept}.reverse() after the loop",
+                )
+
+
+def _runs_backwards(script: Script, loop: ast.For) -> bool:
+    sliced = any(isinstance(each, ast.Slice) and isinstance(each.step, ast.UnaryOp) for each in ast.walk(loop.iter))
+    return sliced or bool(script.calls("reversed", within=loop.iter))
+
+
+def returns_lack_the_value(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.Assign):
+        value = node.value
+        if not words.RETURN(words.own_name(node.targets[0])) or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Sub):
+            continue
+        if words.ADVANTAGE(words.own_name(value.left)) and words.VALUE(words.own_name(value.right)):
+            yield Spot(node, "an advantage is a return less the value: the value must be added back", "returns = advantages + values")
+
+
+# ── target networks ──
+
+
+def target_network_never_updated(script: Script) -> Iterator[Spot]:
+    if not script.calls("backward"):
+        return
+    for node in script.all(ast.Assign):
+        name = script.dotted(node.targets[0])
+        if not name or not words.TARGET(name.rpartition(".")[2]) or not _makes_a_copy(script, node.value):
+            continue
+        if not _is_used(script, name) or _is_updated(script, name, node):
+            continue
+        yield Spot(node, f"`{name}` is never updated: values are learned towards those of the first network for ever")
+
+
+def _makes_a_copy(script: Script, value: ast.AST) -> bool:
+    while isinstance(value, ast.Call) and script.last(value) in ("to", "eval", "requires_grad_") and isinstance(value.func, ast.Attribute):
+        value = value.func.value
+    return script.last(value) == "deepcopy" or script.last(value) in nets.module_classes(script) or script.last(value) == "Sequential"
+
+
+def _is_used(script: Script, name: str) -> bool:
+    return any(
+        script.dotted(call.func) == name or (script.owner(call) == name and script.last(call) in ("forward", "get_value", "act"))
+        for call in script.all(ast.Call)
+    )
+
+
+def _is_updated(script: Script, name: str, made: ast.AST) -> bool:
+    if any(script.owner(call) == name for call in script.calls("parameters", "state_dict", "named_parameters", "buffers")):
+        return True
+    for call in script.all(ast.Call):
+        if script.owner(call) == name and script.last(call).startswith(("load_state", "soft", "hard", "update", "copy", "sync")):
+            if script.last(call) != "load_state_dict" or script.loops(call) or script.scope(call) is not script.scope(made):
+                return True
+        elif name in [script.dotted(each) for each in call.args] and _may_update(script, call, name):
+            return True
+    return False
+
+
+def _may_update(script: Script, call: ast.Call, name: str) -> bool:
+    """Given to a function of another library, or to one here that touches the parameters of what it is given."""
+    function = next((each for each in script.functions if each.name == script.last(call)), None)
+    if function is None:
+        return script.last(call) != "deepcopy"
+    parameters = [each.arg for each in function.args.args if each.arg != "self"]
+    place = [script.dotted(each) for each in call.args].index(name)
+    known = parameters[place] if place < len(parameters) else ""
+    touched = script.calls("parameters", "state_dict", "load_state_dict", "named_parameters", within=function)
+    handed = [
+        each for each in script.inside(function, ast.Call) for given in each.args if script.dotted(given) == known and each is not call
+    ]
+    return not known or any(script.owner(each) == known for each in touched) or bool(handed)
+
+
+def target_shares_weights(script: Script) -> Iterator[Spot]:
+    known = nets.modules(script)
+    for whole, value, node in script.named:
+        name = whole.rpartition(".")[2]
+        if not (words.TARGET(name) or name.endswith("_t")) or not isinstance(value, ast.Name | ast.Attribute):
+            continue
+        source = script.dotted(value)
+        if source in known and not words.TARGET(words.own_name(value)):
+            yield Spot(node, f"`{name}` is `{source}` itself, not a copy: it moves with every step", f"copy.deepcopy({source})")
+
+
+def discount_out_of_range(script: Script) -> Iterator[Spot]:
+    found = [(name, value, where) for name, value, where in script.named if words.GAMMA(name.rpartition(".")[2])]
+    given = [(each.arg, each.value, each.value) for each in script.all(ast.keyword) if each.arg == "gamma"]
+    defaults = [
+        (argument.arg, value, value)
+        for function in script.functions
+        for argument, value in zip(reversed(function.args.args), reversed(function.args.defaults), strict=False)
+        if words.GAMMA(argument.arg)
+    ]
+    passed = [
+        (argument.arg, value, value)
+        for function in script.functions
+        for call in script.calls(function.name)
+        for argument, value in zip([each for each in function.args.args if each.arg != "self"], call.args, strict=False)
+        if words.GAMMA(argument.arg) and (script.constant(value) or 0.0) > 1
+    ]
+    for name, value, where in [*found, *given, *defaults, *passed]:
+        number = script.constant(value) if isinstance(value, ast.Constant | ast.UnaryOp | ast.BinOp) else None
+        if number is not None and (number > 1 or number < LEAST_DISCOUNT) and "lr" not in name:
+            ahead = "returns grow without bound" if number > 1 else f"it looks {1 / (1 - number):.2g} steps ahead"
+            yield Spot(where, f"`{name}` is {number:g}: {ahead}", strength=1.0 if number > 1 else 0.4)
+
+
+# ── replay ──
+
+
+def replay_sampled_too_early(script: Script) -> Iterator[Spot]:
+    for call in script.calls("sample"):
+        drawn = words.own_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if drawn == "random" and len(call.args) == 2:
+            drawn = words.own_name(call.args[0])
+        if not words.BUFFER(drawn) or not (call.args or call.keywords) or not _is_filled_here(script, drawn):
+            continue
+        if any(word in ast.unparse(call).lower() for word in ("idx", "index", "indices")):
+            continue  # rows that were chosen before: a rollout, not a replay
+        if getattr(script.scope(call), "name", "").startswith("sample"):
+            continue
+        if not _is_guarded(script, call):
+            yield Spot(call, f"`{drawn}` is sampled from the first step on, when it holds almost nothing", "if step > learning_starts:")
+
+
+def _is_guarded(script: Script, node: ast.AST, depth: int = 3) -> bool:
+    """Under a condition, after an early return, in a loop that begins with a filled buffer; or only called where that holds."""
+    for each in script.ancestors(node):
+        if isinstance(each, ast.If) and "__name__" not in set(words.identifiers(each.test)):
+            return True
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            leaving = [
+                part
+                for part in ast.walk(each)
+                if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Return | ast.Raise | ast.Continue)
+            ]
+            if any(position(part) < position(node) for part in leaving):
+                return True
+            if script.loops(node) and _stores(script, script.loops(node)[-1]):
+                return _is_filled_before(script, script.loops(node)[-1])
+            sites = [site for site in script.calls(each.name) if not words.BUFFER(script.owner(site).rpartition(".")[2])]
+            return depth > 0 and (not sites or all(_is_guarded(script, site, depth - 1) for site in sites))
+    loops = script.loops(node)
+    skipping = (
+        [each for each in ast.walk(loops[-1]) if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Continue)] if loops else []
+    )
+    return not loops or any(position(each) < position(node) for each in skipping) or _is_filled_before(script, loops[-1])
+
+
+def _stores(script: Script, loop: ast.AST) -> bool:
+    """Whether a loop takes steps and stores them: it is the training loop, not one over epochs."""
+    return bool(script.calls("append", "add", "push", "store", "remember", "put", "step", within=loop))
+
+
+def _is_filled_here(script: Script, buffer: str) -> bool:
+    stores = script.calls("append", "add", "push", "store", "remember", "put")
+    return any(words.own_name(call.func.value) == buffer for call in stores if isinstance(call.func, ast.Attribute))
+
+
+def _is_filled_before(script: Script, loop: ast.AST) -> bool:
+    """Another loop above this one fills the buffer."""
+    stores = [call for call in script.calls("append", "add", "push", "store") if position(call) < position(loop) and script.loops(call)]
+    return any(words.BUFFER(script.owner(call).rpartition(".")[2]) for call in stores)

@@ -1,0 +1,390 @@
+"""Gradient steps: clearing, ordering, which parameters an optimizer holds, schedules, modes of the network."""
+
+import ast
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import nets, words
+from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
+
+BLOCKS = ("body", "orelse", "finalbody")
+LEAST_RATE, MOST_RATE = 1e-7, 0.05
+
+
+def gradients_never_cleared(script: Script) -> Iterator[Spot]:
+    cleared = {script.owner(call) for call in script.calls("zero_grad")}
+    by_hand = any(
+        isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Store) for node in script.all(ast.Attribute)
+    )
+    if not script.calls("backward") or by_hand or "zero_" in script.words:
+        return
+    known = nets.optimizers(script)
+    for name in known:
+        steps = _steps(script, name)
+        alike = name in cleared or ("." in name and name.rpartition(".")[2] in {each.rpartition(".")[2] for each in cleared})
+        if steps and not alike and not cleared - set(known):
+            yield Spot(
+                steps[0], f"`{name}` steps on gradients that are never cleared: each one is the sum of all before it", f"{name}.zero_grad()"
+            )
+
+
+def _steps(script: Script, optimizer: str) -> list[ast.Call]:
+    handed = [call for call in script.calls("step") if call.args and script.dotted(call.args[0]) == optimizer]
+    # agent.optimizer made here may be self.optimizer there.
+    alike = [
+        call for call in script.calls("step") if "." in optimizer and script.owner(call).rpartition(".")[2] == optimizer.rpartition(".")[2]
+    ]
+    return [call for call in script.calls("step") if script.owner(call) == optimizer] + handed + alike
+
+
+def gradients_cleared_outside_the_loop(script: Script) -> Iterator[Spot]:
+    for name in nets.optimizers(script):
+        for step in (call for call in script.calls("step") if script.owner(call) == name and script.loops(call)):
+            cleared = [call for call in script.calls("zero_grad") if script.scope(call) is script.scope(step)]
+            outer = script.loops(step)[-1]
+            if cleared and not script.calls("zero_grad", within=outer) and script.calls("backward", within=outer):
+                yield Spot(
+                    cleared[0], f"gradients are cleared once, and `{name}` steps again and again (line {position(step)[0]}): they pile up"
+                )
+
+
+def learning_rate_out_of_range(script: Script) -> Iterator[Spot]:
+    made = [
+        (call, keyword(call, "lr") or argument(call, 1, "lr"))
+        for call in nets.optimizers(script).values()
+        if script.last(call).startswith(("Adam", "RMS", "NAdam", "RAdam"))
+    ]
+    if script.is_sb3:
+        made += [(call, keyword(call, "learning_rate")) for call in script.calls("PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC")]
+    for call, given in made:
+        rate = script.constant(given)
+        if rate is not None and not LEAST_RATE <= rate <= MOST_RATE:
+            far = "the policy jumps with every step" if rate > MOST_RATE else "nothing will move"
+            yield Spot(call, f"a learning rate of {rate:g}: {far}")
+
+
+def gradients_cleared_before_step(script: Script) -> Iterator[Spot]:
+    for block in _blocks(script):
+        last = ""
+        for statement in block:
+            for call in _own_calls(script, statement):
+                name = script.last(call)
+                if name == "backward":
+                    last = "backward"
+                elif name == "zero_grad" and last == "backward":
+                    last = "cleared:" + script.owner(call)
+                elif name == "step" and last in (f"cleared:{script.owner(call)}",):
+                    yield Spot(call, f"`{script.owner(call)}` steps right after its gradients were cleared: the step does nothing")
+                    last = ""
+                elif name == "step" and words.OPTIMIZER(script.owner(call).rpartition(".")[2]):
+                    last = ""
+
+
+def step_before_backward(script: Script) -> Iterator[Spot]:
+    for block in _blocks(script):
+        told = [call for statement in block for call in _own_calls(script, statement) if _is_event(script, call)]
+        names = [script.last(call) for call in told]
+        for place in range(len(told) - 2):
+            fresh = place == 0 or names[place - 1] == "step"
+            same = script.owner(told[place]) == script.owner(told[place + 1])
+            if fresh and same and names[place : place + 3] == ["zero_grad", "step", "backward"]:
+                yield Spot(told[place + 1], "the step is taken before backward(), on gradients that were just cleared")
+
+
+def _is_event(script: Script, call: ast.Call) -> bool:
+    name = script.last(call)
+    return name in ("zero_grad", "backward") or (name == "step" and words.OPTIMIZER(script.owner(call).rpartition(".")[2]))
+
+
+def _blocks(script: Script) -> list[list[ast.stmt]]:
+    """Runs of statements in which something is stepped or clipped."""
+    return script.once("blocks", lambda: list(_all_blocks(script)))
+
+
+def _all_blocks(script: Script) -> Iterator[list[ast.stmt]]:
+    holders = {script.parents[script.statement(call)] for call in script.calls("step", "clip_grad_norm_", "clip_grad_value_")}
+    for node in sorted(holders, key=position):
+        for field in BLOCKS:
+            block = getattr(node, field, None)
+            if isinstance(block, list) and len(block) > 1 and isinstance(block[0], ast.stmt):
+                yield block
+
+
+def _own_calls(script: Script, statement: ast.stmt) -> list[ast.Call]:
+    """Calls of a plain statement; those inside a loop, a branch or a with belong to another block."""
+    if isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign):
+        return sorted(
+            (node for node in ast.walk(statement) if isinstance(node, ast.Call)),
+            key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0),
+        )
+    return []
+
+
+def optimizer_never_steps(script: Script) -> Iterator[Spot]:
+    if not script.calls("backward"):
+        return
+    for name, call in nets.optimizers(script).items():
+        if not _steps(script, name) and not _is_passed_on(script, name, call):
+            yield Spot(call, f"gradients are computed, and `{name}` never steps", f"{name}.step() after backward()")
+
+
+def _is_passed_on(script: Script, name: str, made: ast.Call) -> bool:
+    """Given to something that may step it: another library, or a function here whose parameter is stepped."""
+    for node in script.all(ast.Return, ast.Tuple, ast.List, ast.Dict):
+        if name in {script.dotted(each) for each in ast.iter_child_nodes(node)}:
+            return True
+    for call in script.all(ast.Call):
+        given = [script.dotted(each) for each in [*call.args, *(key.value for key in call.keywords)]]
+        scheduling = "lr_scheduler" in script.called(call) or script.last(call).endswith(("LR", "Scheduler"))
+        if call is made or name not in given or scheduling:
+            continue
+        function = next((each for each in script.functions if each.name == script.last(call)), None)
+        if function is None:
+            return True
+        parameters = [each.arg for each in function.args.args if each.arg != "self"]
+        place = given.index(name)
+        known = parameters[place] if place < len(parameters) else ""
+        if not known or any(script.owner(step) == known for step in script.calls("step", within=function)):
+            return True
+    return False
+
+
+def optimizer_of_replaced_network(script: Script) -> Iterator[Spot]:
+    for name, call in nets.optimizers(script).items():
+        for net in sorted((nets.held_by(script, call) or set()) & set(nets.modules(script))):
+            later = [each for each in script.assignments(net, call) if each.line > position(call) and _is_new(each.whole, net)]
+            rebuilt = [where for other, _, where in script.named if other == name and later and position(where) > later[-1].line]
+            if later and not rebuilt and script.scope(later[-1].statement) is script.scope(call):
+                text = f"`{name}` (line {position(call)[0]}) holds the parameters of the `{net}` that is replaced here"
+                yield Spot(later[-1].statement, f"{text}: the new one never learns")
+
+
+def _is_new(value: ast.AST | None, net: str) -> bool:
+    """Made from scratch, not a wrapper around itself."""
+    return isinstance(value, ast.Call) and net.rpartition(".")[2] not in set(words.identifiers(value))
+
+
+def optimizer_misses_parameters(script: Script) -> Iterator[Spot]:
+    known = nets.optimizers(script)
+    if not known or not script.calls("backward"):
+        return
+    held = [nets.held_by(script, call) for call in known.values()]
+    if any(each is None for each in held):
+        return
+    covered = {name for each in held for name in each or ()}
+    homes = {_home(script, call) for call in known.values()}
+    for name, node in {**nets.modules(script), **_loose_parameters(script)}.items():
+        elsewhere = _home(script, node) not in homes or not _same_owner(name, covered)
+        if name in covered or _is_spare(name) or elsewhere:
+            continue
+        if _is_asked(script, name) and not _is_loaded_only(script, name) and not _is_part(script, name):
+            yield Spot(node, f"no optimizer holds the parameters of `{name}`: it stays as it was made")
+    yield from _missing_parts(script, {script.owner(call) for made in known.values() for call in script.calls("parameters", within=made)})
+
+
+def network_part_without_optimizer(script: Script) -> Iterator[Spot]:
+    """A network whose own __init__ gives optimizers its parts, one by one, and leaves one out."""
+    for owner in (each for each in script.classes if each.name in nets.module_classes(script)):
+        inside = set(ast.walk(owner))
+        made = [call for call in nets.optimizers(script).values() if call in inside]
+        held = {script.owner(call) for each in made for call in script.calls("parameters", "named_parameters", within=each)}
+        if not held or "self" in held or any(nets.held_by(script, each) is None for each in made):
+            continue
+        for node in (each for each in ast.walk(owner) if isinstance(each, ast.Assign)):
+            name = script.dotted(node.targets[0])
+            if (
+                name.startswith("self.")
+                and script.last(node.value) in ("Sequential", "Linear")
+                and name not in held
+                and not _is_spare(name)
+            ):
+                yield Spot(node, f"the optimizers of {owner.name} hold other parts, and not `{name}`: it stays as it was made")
+
+
+def _missing_parts(script: Script, held: set[str]) -> Iterator[Spot]:
+    """Networks inside a network of which an optimizer got other parts, one by one."""
+    for name, node in nets.modules(script).items():
+        parts = {each.rpartition(".")[2] for each in held if each.rpartition(".")[0] == name}
+        value = node.value if isinstance(node, ast.Assign) else node
+        owner = next((each for each in script.classes if each.name == script.last(value)), None)
+        if not parts or name in held or owner is None or _is_spare(name):
+            continue
+        for each in ast.walk(owner):
+            attribute = script.dotted(each.targets[0]) if isinstance(each, ast.Assign) else ""
+            made = isinstance(each, ast.Assign) and script.last(each.value) in ("Sequential", "Linear", "Parameter")
+            if made and attribute.startswith("self.") and attribute.removeprefix("self.") not in parts and not _is_spare(attribute):
+                yield Spot(node, f"no optimizer holds `{name}.{attribute.removeprefix('self.')}`: it stays as it was made")
+
+
+def _is_spare(name: str) -> bool:
+    word = name.rpartition(".")[2].lower()
+    kept = ("target", "targ", "old", "best", "ema", "frozen", "eval", "teacher", "expert", "prior", "random", "fixed", "init")
+    return any(part in word for part in kept)
+
+
+def _home(script: Script, node: ast.AST) -> ast.AST:
+    """The class that a statement is in, else its function or the module: only what lives together is compared."""
+    return next((each for each in script.ancestors(node) if isinstance(each, ast.ClassDef)), script.scope(node))
+
+
+def _loose_parameters(script: Script) -> dict[str, ast.AST]:
+    kinds = nets.module_classes(script)
+    inside = {node for each in script.classes if each.name in kinds for node in ast.walk(each)}
+    return {
+        script.dotted(node.targets[0]): node
+        for node in script.all(ast.Assign)
+        if node not in inside and script.last(node.value) == "Parameter" and script.dotted(node.targets[0])
+    }
+
+
+def _is_asked(script: Script, name: str) -> bool:
+    """Whether a network is called, or a parameter used."""
+    quiet = ("load_state_dict", "state_dict", "parameters", "to", "eval")
+    if any(
+        script.dotted(call.func) == name or script.owner(call) == name for call in script.all(ast.Call) if script.last(call) not in quiet
+    ):
+        return True
+    used = [node for node in script.all(ast.Name, ast.Attribute) if isinstance(node.ctx, ast.Load) and script.dotted(node) == name]
+    return any(isinstance(script.parents[node], ast.BinOp | ast.Call | ast.Attribute) for node in used)
+
+
+def _same_owner(name: str, covered: set[str]) -> bool:
+    """Compared only with what is kept in the same place: attributes with attributes, variables with variables."""
+    return any(("." in name) == ("." in each) for each in covered if each)
+
+
+def _is_loaded_only(script: Script, name: str) -> bool:
+    return any(script.owner(call) == name for call in script.calls("load_state_dict", "requires_grad_"))
+
+
+def _is_part(script: Script, name: str) -> bool:
+    """Given to another network or to an agent, which may hold its parameters; or known under another name, too."""
+    if any(script.dotted(node.value) == name for node in script.all(ast.Assign, ast.Return) if node.value is not None):
+        return True
+    return any(
+        script.dotted(given) == name
+        for call in script.all(ast.Call)
+        if script.last(call)[:1].isupper()
+        for given in [*call.args, *(key.value for key in call.keywords)]
+    )
+
+
+def clipping_after_the_step(script: Script) -> Iterator[Spot]:
+    for block in _blocks(script):
+        done = ""
+        for place, statement in enumerate(block):
+            for call in _own_calls(script, statement):
+                name = script.last(call)
+                if name in ("clip_grad_norm_", "clip_grad_value_"):
+                    if done == "step":
+                        yield Spot(call, "gradients are clipped after the step that used them")
+                    elif not done and any(script.calls("backward", within=later) for later in block[place + 1 :]):
+                        yield Spot(call, "gradients are clipped before backward() computes them")
+                elif name == "step" and words.OPTIMIZER(script.owner(call).rpartition(".")[2]):
+                    done = "step"
+            done = "backward" if script.calls("backward", within=statement) else done
+
+
+def schedule_of_another_length(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.BinOp):
+        if not isinstance(node.op, ast.Div) or not _is_one_minus(script, node) or not isinstance(node.right, ast.Name | ast.Attribute):
+            continue
+        for loop in script.loops(node):
+            if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.target.id not in _names(node.left):
+                continue
+            if not isinstance(loop.iter, ast.Call) or script.called(loop.iter) != "range" or not loop.iter.args:
+                continue
+            bound = loop.iter.args[1] if len(loop.iter.args) > 1 else loop.iter.args[0]
+            if _lengths_differ(script, node.right, bound, loop.target.id):
+                yield Spot(node, f"the schedule falls over `{words.own_name(node.right)}`, the loop runs over `{ast.unparse(bound)}`")
+
+
+def _lengths_differ(script: Script, total: ast.expr, bound: ast.expr, counter: str) -> bool:
+    """By their numbers where the script shows both, else by their names: updates are not steps."""
+    whole, length = script.constant(total), script.constant(bound)
+    if whole is not None and length is not None:
+        return not 0.5 <= whole / max(length, 1) <= 2
+    name = words.own_name(total).lower()
+    counted = any(word in each.lower() for each in (counter, *_names(bound)) for word in ("update", "iter", "rollout"))
+    return (
+        whole is None and counted and name not in {each.lower() for each in _names(bound)} and ("timestep" in name or "total_steps" in name)
+    )
+
+
+def _is_one_minus(script: Script, node: ast.AST) -> bool:
+    parent = script.parents.get(node)
+    return (
+        isinstance(parent, ast.BinOp)
+        and isinstance(parent.op, ast.Sub)
+        and isinstance(parent.left, ast.Constant)
+        and parent.left.value == 1
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return set(words.identifiers(node))
+
+
+def scheduler_of_another_length(script: Script) -> Iterator[Spot]:
+    lengths = {
+        "CosineAnnealingLR": (1, "T_max"),
+        "LinearLR": (3, "total_iters"),
+        "PolynomialLR": (1, "total_iters"),
+        "OneCycleLR": (2, "total_steps"),
+    }
+    for kind, (place, name) in lengths.items():
+        for call in script.calls(kind):
+            total = script.constant(argument(call, place, name))
+            statement = script.statement(call)
+            kept = script.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+            for step in [each for each in script.calls("step") if script.owner(each) == kept and kept]:
+                runs = _repetitions(script, step)
+                if total and runs and not 0.5 <= total / runs <= 2:
+                    yield Spot(call, f"{kind} falls over {total:g} steps, and is stepped {runs:g} times")
+
+
+def _repetitions(script: Script, node: ast.AST) -> float | None:
+    total = 1.0
+    for loop in script.loops(node):
+        if not isinstance(loop, ast.For) or script.called(loop.iter) != "range" or not isinstance(loop.iter, ast.Call):
+            return None
+        bounds = [script.constant(each) for each in loop.iter.args]
+        if any(each is None for each in bounds) or len(bounds) > 2:
+            return None
+        total *= (bounds[-1] or 0) - ((bounds[0] or 0) if len(bounds) == 2 else 0)
+    return total if script.loops(node) else None
+
+
+# ── modes ──
+
+
+def noise_layers_never_switched(script: Script) -> Iterator[Spot]:
+    noisy = next(nets.noisy_layers(script), None)
+    if noisy is None or not script.calls("backward"):
+        return
+    if not script.calls("eval"):
+        yield Spot(noisy, f"{script.last(noisy)} stays on while acting and evaluating: eval() is never called")
+    elif not [call for call in script.calls("train") if script.owner(call) not in ("", "self") or not call.args]:
+        yield Spot(script.calls("eval")[0], f"eval() is called and train() never again: {script.last(noisy)} is off while learning")
+
+
+def rollout_with_gradient(script: Script) -> Iterator[Spot]:
+    if not words.mentions(script.tree, words.RATIO):
+        return
+    for node in script.all(ast.Assign):
+        target = node.targets[0]
+        if not isinstance(target, ast.Subscript) or not words.LOG_PROB(words.own_name(target)) or not isinstance(node.value, ast.Name):
+            continue
+        found = script.latest(node.value.id, node)
+        loops = script.loops(node)
+        scope = script.scope(node)
+        unseen = isinstance(scope, ast.FunctionDef) and not script.calls(scope.name)
+        if found is None or not isinstance(found.value, ast.Call) or not loops or unseen or script.is_without_gradient(found.statement):
+            continue
+        steps = [
+            call for call in script.calls("step", within=loops[0]) if call.args and words.ENVIRONMENT(script.owner(call).rpartition(".")[2])
+        ]
+        if steps and script.last(found.value) not in ("detach", "item", "numpy") and keyword(found.value, "grad") is None:
+            yield Spot(
+                found.statement,
+                f"`{node.value.id}` is kept with its graph: memory grows with the rollout, and the old policy gets a gradient",
+            )

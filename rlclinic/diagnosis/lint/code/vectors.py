@@ -1,0 +1,182 @@
+"""Vector environments and Stable-Baselines3's settings, as far as numbers in the script decide them."""
+
+import ast
+from collections.abc import Iterator
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.evaluation import chain, models
+from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
+
+VECTORS = frozenset({"DummyVecEnv", "SubprocVecEnv", "SyncVectorEnv", "AsyncVectorEnv"})
+DEFAULTS = {"PPO": (2048, 64), "A2C": (5, None), "RecurrentPPO": (128, 128), "MaskablePPO": (2048, 64)}
+FEW_ROLLOUTS = 5
+
+
+UNHEARD = {
+    "ent_coef": (0.0, 0.3, "the entropy bonus outweighs any advantage, and the policy stays random"),
+    "clip_range": (0.02, 0.9, "one update moves the policy hardly at all, or without a bound"),
+    "gae_lambda": (0.5, 1.0, "advantages are little more than the critic's own errors"),
+    "n_epochs": (1, 60, "the policy is fitted to one rollout until it knows nothing else"),
+    "vf_coef": (1e-3, 10.0, "the critic learns nothing, or drowns the policy in a shared network"),
+    "max_grad_norm": (0.01, 1e9, "every update is cut to almost nothing"),
+}
+"""Least and greatest values that tuned settings of PPO and A2C stay far inside of, and what happens beyond."""
+
+
+def setting_far_outside(script: Script) -> Iterator[Spot]:
+    for call in models(script).values():
+        if script.last(call) not in DEFAULTS:
+            continue
+        for name, (least, greatest, why) in UNHEARD.items():
+            number = _number(script, call, name, None)
+            if number is not None and not least <= number <= greatest:
+                yield Spot(call, f"{name} is {number:g}: {why}")
+
+
+def _number(script: Script, call: ast.Call, name: str, default: float | None) -> float | None:
+    given = keyword(call, name)
+    return default if given is None else script.constant(given)
+
+
+def n_envs(script: Script, node: ast.AST | None) -> float | None:
+    """How many copies an environment has; 1 for a plain one, None if the script does not show it."""
+    for call in chain(script, node):
+        if script.last(call) in ("make_vec_env", "make_atari_env"):
+            given = argument(call, 1, "n_envs")
+            return 1.0 if given is None else script.constant(given)
+        if script.last(call) in VECTORS:
+            return _copies(script, _made_of(script, call))
+        if script.last(call) == "make":
+            return 1.0
+    return 1.0 if isinstance(node, ast.Constant) else None
+
+
+def _copies(script: Script, made_of: ast.AST | None) -> float | None:
+    if isinstance(made_of, ast.List):
+        return float(len(made_of.elts))
+    if isinstance(made_of, ast.ListComp) and isinstance(made_of.generators[0].iter, ast.Call):
+        counted = made_of.generators[0].iter
+        return script.constant(counted.args[-1]) if script.called(counted) == "range" and counted.args else None
+    return None
+
+
+def _made_of(script: Script, call: ast.Call) -> ast.AST | None:
+    """The list of functions that a vector environment is built from."""
+    given = argument(call, 0, "env_fns")
+    return script.resolve(given) if given is not None else None
+
+
+def batch_does_not_divide_rollout(script: Script) -> Iterator[Spot]:
+    for call in models(script).values():
+        if script.last(call) not in ("PPO", "RecurrentPPO", "MaskablePPO"):
+            continue
+        steps, batch = DEFAULTS[script.last(call)]
+        n_steps, rows, envs = (
+            _number(script, call, "n_steps", steps),
+            _number(script, call, "batch_size", batch),
+            n_envs(script, argument(call, 1, "env")),
+        )
+        if not n_steps or not rows or not envs or rows < 1:
+            continue
+        rest = (n_steps * envs) % rows
+        if rest:
+            text = (
+                f"{n_steps:g} steps x {envs:g} envs = {n_steps * envs:g} transitions, in minibatches of {rows:g}: the last one has {rest:g}"
+            )
+            yield Spot(call, text + (", whose deviation is NaN" if rest == 1 else ""))
+
+
+def few_rollouts(script: Script) -> Iterator[Spot]:
+    for name, call in models(script).items():
+        if script.last(call) not in DEFAULTS:
+            continue
+        n_steps, envs = _number(script, call, "n_steps", DEFAULTS[script.last(call)][0]), n_envs(script, argument(call, 1, "env"))
+        for learn in (each for each in script.calls("learn") if script.owner(each) == name):
+            total = script.constant(argument(learn, 0, "total_timesteps"))
+            if total and n_steps and envs and total < FEW_ROLLOUTS * n_steps * envs and not script.loops(learn):
+                yield Spot(
+                    learn,
+                    f"{total:g} steps are {max(total / (n_steps * envs), 1):.0f} rollouts of {n_steps * envs:g}: hardly any update",
+                    "more steps, or a smaller n_steps",
+                )
+
+
+def learn_in_a_loop(script: Script) -> Iterator[Spot]:
+    for call in script.calls("learn"):
+        if script.is_sb3 and script.loops(call) and keyword(call, "reset_num_timesteps") is None and not _is_made_in(script, call):
+            yield Spot(call, "each call starts counting at 0 again: schedules restart, logs overlap", "learn(…, reset_num_timesteps=False)")
+
+
+def _is_made_in(script: Script, call: ast.Call) -> bool:
+    """A new agent in every round of the loop."""
+    inside = {node for loop in script.loops(call)[:1] for node in ast.walk(loop)}
+    return any(each.statement in inside for each in script.assignments(script.owner(call), call))
+
+
+def one_environment_in_many(script: Script) -> Iterator[Spot]:
+    for call in script.calls(*VECTORS):
+        given = _made_of(script, call)
+        repeated = given
+        many = False
+        if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Mult):
+            repeated = given.left if isinstance(given.left, ast.List) else given.right
+            many = (script.constant(given.right if repeated is given.left else given.left) or 2) > 1
+        if isinstance(given, ast.ListComp):
+            repeated, many = ast.List(elts=[given.elt]), True
+        if isinstance(given, ast.List) and len(given.elts) > 1:
+            many = len({ast.dump(each) for each in given.elts}) < len(given.elts)
+        first = repeated.elts[0] if isinstance(repeated, ast.List) and repeated.elts else None
+        if (
+            many
+            and isinstance(first, ast.Lambda)
+            and isinstance(first.body, ast.Name)
+            and first.body.id not in {each.arg for each in first.args.args}
+        ):
+            yield Spot(
+                call,
+                f"all copies are the one object `{first.body.id}`: they step each other's episodes",
+                "[lambda: gym.make(…) for _ in range(n)]",
+            )
+
+
+def closure_over_loop_variable(script: Script) -> Iterator[Spot]:
+    for node in script.all(ast.ListComp):
+        if not isinstance(node.elt, ast.Lambda):
+            continue
+        looped = {each.id for generator in node.generators for each in ast.walk(generator.target) if isinstance(each, ast.Name)}
+        own = {each.arg for each in [*node.elt.args.args, *node.elt.args.kwonlyargs]}
+        used = {each.id for each in ast.walk(node.elt.body) if isinstance(each, ast.Name)}
+        late = sorted((looped & used) - own - {"_"})
+        if late:
+            yield Spot(
+                node, f"every lambda sees the last value of `{late[0]}`: all copies are made alike", f"lambda {late[0]}={late[0]}: …"
+            )
+
+
+def same_seed_in_every_copy(script: Script) -> Iterator[Spot]:
+    for call in script.calls(*VECTORS):
+        given = _made_of(script, call)
+        if not isinstance(given, ast.ListComp):
+            continue
+        looped = {each.id for generator in given.generators for each in ast.walk(generator.target) if isinstance(each, ast.Name)}
+        used = {each.id for each in ast.walk(given.elt) if isinstance(each, ast.Name)}
+        seeded = words.mentions(given.elt, lambda name: "seed" in name.lower()) or any(
+            key.arg == "seed" for each in ast.walk(given.elt) if isinstance(each, ast.Call) for key in each.keywords
+        )
+        if seeded and not looped & used:
+            yield Spot(given, "every copy gets the same seed: they play the same episodes", "seed + i")
+
+
+def processes_without_guard(script: Script) -> Iterator[Spot]:
+    for call in script.calls("SubprocVecEnv", "AsyncVectorEnv"):
+        guarded = any(isinstance(each, ast.If) and "__name__" in set(words.identifiers(each.test)) for each in script.ancestors(call))
+        if script.scope(call) is script.tree and not guarded and not script.source.cells:
+            yield Spot(call, "worker processes import this script again, and start workers of their own", 'if __name__ == "__main__":')
+
+
+def returns_not_recorded(script: Script) -> Iterator[Spot]:
+    if not models(script) or script.words & {"Monitor", "VecMonitor", "make_vec_env", "make_atari_env"}:
+        return
+    for call in script.calls("DummyVecEnv", "SubprocVecEnv"):
+        yield Spot(call, "without Monitor no return is logged: ep_rew_mean is missing from every log", "lambda: Monitor(gym.make(…))")
+        return

@@ -1,0 +1,94 @@
+"""Turns the facts of an examination into findings and the numbers worth showing."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from rlclinic.diagnosis.engine import lower
+from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
+from rlclinic.diagnosis.lint import checks
+from rlclinic.diagnosis.lint.checks import Check
+from rlclinic.diagnosis.lint.env.seen import Played, Remark, Seen
+
+Judge = Callable[[Seen], Iterator[Remark]]
+SLIGHT = 0.2
+"""Strength below which a finding is only worth knowing."""
+
+
+class EnvLint(Part):
+    """What can be said about an environment."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    checks: int
+    observation: str
+    action: str
+    time_limit: int | None
+    played: tuple[Played, ...]
+    """Returns of random, constant and, where one is known, scripted actions."""
+    rewards: dict[str, float]
+    dimensions: tuple[dict[str, float], ...]
+    """Mean, deviation, lowest and highest of every number of the observation."""
+    summed_up: bool
+    """The observation is large: the four rows are about its mean, deviation, lowest and highest number."""
+    ends: dict[str, int]
+    """How random episodes ended: terminated, truncated."""
+    success: float | None
+    """Share of random episodes with a success flag, where the environment sets one."""
+    step_after_end: str | None
+    steps_per_second: float | None
+    seconds: float
+    skipped: dict[str, str]
+    """Phases that could not be finished, and why."""
+
+
+def judge(facts: Mapping[str, Any], *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> EnvLint:
+    """Findings, the severe first; what was not seen is not judged."""
+    seen = Seen(facts)
+    asked = checks.selected("ENV", select, ignore)
+    found = [_finding(each, remark, str(facts["name"])) for each in asked for remark in remarks(each, seen)]
+    ordered = sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
+    return EnvLint(
+        name=str(facts["name"]),
+        findings=tuple(ordered),
+        checks=len(asked),
+        observation=str(seen.observation.get("text", "unknown")),
+        action=str(seen.action.get("text", "unknown")),
+        time_limit=facts.get("time_limit"),
+        played=tuple(seen.played),
+        rewards=dict(seen.rewards),
+        dimensions=tuple(dict(each) for each in facts.get("dimensions") or []),
+        summed_up=bool(facts.get("summed_up")),
+        ends={kind: int(seen.random.get(kind) or 0) for kind in ("terminated", "truncated")},
+        success=seen.random.get("success"),
+        step_after_end=(facts.get("resets") or {}).get("step_after_end"),
+        steps_per_second=seen.steps_per_second,
+        seconds=float(facts.get("seconds") or facts.get("limit") or 0.0),
+        skipped=dict(facts.get("skipped") or {}),
+    )
+
+
+def remarks(check: Check, seen: Seen) -> Iterator[Remark]:
+    """What a check says: by a function of its name, else what the examination noted under that name."""
+    judging: Judge | None = getattr(import_module(f"rlclinic.diagnosis.lint.env.{check.family}"), check.name.replace("-", "_"), None)
+    if judging is not None:
+        yield from judging(seen)
+    elif (noted := seen.breach(check.name)) is not None:
+        again = f" ({noted['count']} times)" if noted["count"] > 1 else ""
+        yield Remark(noted["text"] + again, numbers={"count": float(noted["count"])})
+
+
+def _finding(check: Check, remark: Remark, name: str) -> Finding:
+    severity = check.severity if remark.strength >= 0.5 else lower(check.severity) if remark.strength >= SLIGHT else Severity.LOW
+    evidence = Evidence(series=f"env:{name}", text=remark.text, numbers=dict(remark.numbers))
+    remedy = Remedy(text=remark.fix or check.fix)
+    return Finding(
+        rule=check.id,
+        name=check.name,
+        severity=severity,
+        strength=remark.strength,
+        text=remark.text,
+        evidence=(evidence,),
+        remedies=(remedy,),
+        run=name,
+    )

@@ -1,0 +1,1 @@
+"""What series did: signals that rules ask for."""

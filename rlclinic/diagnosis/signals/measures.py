@@ -1,0 +1,166 @@
+"""Quantities that several rules share: how far an update moves the policy, whether targets vary, when learning broke."""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from rlclinic.diagnosis import columns
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.registry import grade
+from rlclinic.diagnosis.signals import detect
+from rlclinic.diagnosis.signals.detect import Signal
+
+USUAL_CLIP: Final = 0.2
+TINY_STEP: Final = 0.02
+"""Below this share of a usual step the policy stands still for practical purposes: a hundred updates make one."""
+
+
+def kl(case: Case) -> Signal:
+    """KL per update: the training's own estimate, or the exact one that is logged now and then.
+
+    With one gradient step per rollout the training's own is measured before that step, and is 0 by definition.
+    """
+    own, exact = case.signal(columns.KL), case.sentinel("kl_exact")
+    blind = case.planned_updates == 1 and len(exact) > 0
+    return own if len(own) and not blind else exact
+
+
+def step_scale(case: Case) -> float:
+    """The KL of a usual update.
+
+    PPO: clip² / 2, where a ratio of 1 ± clip is one deviation; 0.02 at 0.2. Algorithms that take one gradient step per rollout
+    move far less each time, the less the shorter their rollouts: 4e-5 for A2C's 40 transitions, 2e-3 for REINFORCE's thousands.
+    """
+    if case.algo in ("a2c", "reinforce"):
+        return 2e-3 * min((case.rollout or 512) / 512, 1.0) ** 1.5
+    usual = min(max(case.real("algo.clip_range") or USUAL_CLIP, 0.1), 0.3)
+    return usual * usual / 2
+
+
+def step_size(case: Case, start: float = 0.05, end: float = 0.5) -> float:
+    """Median KL of an update between two shares of the run, in units of a usual step; NaN if no KL was logged.
+
+    The first half: schedules that end at 0 make late steps small on purpose.
+    """
+    measured = kl(case)
+    if not len(measured):
+        return math.nan
+    first, last = case.span
+    until = min(first + end * (last - first), case.solved_at or math.inf)
+    part = measured.between(first + start * (last - first), until)
+    return (part if len(part) >= 3 else measured).median / step_scale(case)
+
+
+def is_continuous(case: Case) -> bool:
+    """Whether actions are continuous: then the policy has a deviation, and its entropy has no floor."""
+    return case.has(columns.sentinel("action_std_max")) or case.has(columns.ACTION_STD)
+
+
+def relative_entropy(case: Case) -> Signal:
+    """Entropy as a share of the largest possible; empty for continuous actions and where it is unknown.
+
+    Where only the entropy itself was logged, its first value stands for the largest: policies start out random. One that was
+    sure of itself before the first row is still held against a coin's ln 2: no choice has less to choose from.
+    """
+    known, entropy = case.sentinel("entropy_relative"), case.signal(columns.ENTROPY)
+    if is_continuous(case):
+        return known.between(math.inf, -math.inf)
+    if len(known) or not len(entropy) or entropy.values.min() < 0:
+        return known
+    first = float(entropy.share(0.0, 0.1).values.max())
+    most = first if first > 0.5 * math.log(2) else math.log(2)
+    return Signal(entropy.steps, entropy.values / most, entropy.low / most, entropy.high / most, columns.ENTROPY)
+
+
+def in_learning(case: Case, signal: Signal) -> Signal:
+    """The part of a computed signal in which the run had something to learn; see Case.learning."""
+    part = case.while_learning(signal)
+    return part if len(part) >= 3 else signal
+
+
+def targets_vary(case: Case) -> bool:
+    """Whether the critic has something to explain: targets vary by more than a hundredth of their size."""
+    deviation, size = case.learning(columns.sentinel("return_std")), case.learning(columns.sentinel("return_abs_p95"))
+    if not len(deviation):
+        return True
+    return deviation.median > max(0.01 * (size.median if len(size) else 0.0), 1e-6)
+
+
+def explained(case: Case) -> Signal:
+    """Explained variance where it means something: points whose targets hardly vary are left out."""
+    found, deviation = case.learning(columns.EXPLAINED_VARIANCE), case.sentinel("return_std")
+    size = case.sentinel("return_abs_p95")
+    if not len(found) or not len(deviation) or not len(size):
+        return found
+    spread, scale = (np.interp(found.steps, each.steps, each.values) for each in (deviation, size))
+    keep = spread > np.maximum(0.02 * scale, 1e-6)
+    return Signal(found.steps[keep], found.values[keep], found.low[keep], found.high[keep], found.name)
+
+
+def updates_share(case: Case) -> float:
+    """Gradient steps taken per rollout as a share of those planned; NaN if unknown."""
+    taken, planned = case.sentinel("updates"), case.planned_updates
+    return taken.median / planned if len(taken) and planned else math.nan
+
+
+def return_fell_at(case: Case) -> float | None:
+    """Env step of the peak before a lasting fall of the training return; None if it did not fall."""
+    found = detect.collapse(case.signal(columns.RETURN) if case.has(columns.RETURN) else case.returns)
+    return None if found is None else found.peak_at
+
+
+def horizon(gamma: float) -> float:
+    """Steps ahead that still count: 1 / (1 - gamma)."""
+    return math.inf if gamma >= 1 else 1 / (1 - gamma)
+
+
+def target_size(case: Case) -> Signal:
+    """The size of the critic's targets: their 95th percentile, or the root of the first value losses, when values are still near 0."""
+    known, loss = case.learning(columns.sentinel("return_abs_p95")), case.signal(columns.VALUE_LOSS)
+    if len(known) or not len(loss):
+        return known
+    early = loss.share(0.0, 0.15)
+    middle, low, high = (np.sqrt(np.maximum(each, 0.0)) for each in (early.values, early.low, early.high))
+    return Signal(early.steps, middle, low, high, columns.VALUE_LOSS)
+
+
+def normalizers_agree(case: Case) -> bool | None:
+    """Whether evaluation used the statistics that training had at that moment; None if no fingerprints were logged."""
+    ours, theirs = (case.history.series.get(columns.sentinel(f"fingerprint_normalizer{end}")) for end in ("", "_eval"))
+    if ours is None or theirs is None:
+        return None
+    known = dict(zip(ours.steps.tolist(), ours.values.tolist(), strict=True))
+    pairs = [(known[step], value) for step, value in zip(theirs.steps.tolist(), theirs.values.tolist(), strict=True) if step in known]
+    return None if not pairs else 2 * sum(mine == other for mine, other in pairs) >= len(pairs)
+
+
+def evaluation_gap(case: Case) -> float:
+    """How much of what training gained is missing in evaluation, in the second half: 0 none of it, 1 all; NaN if unknown."""
+    trained, judged = case.signal(columns.RETURN).share(0.5), case.signal(columns.EVAL_RETURN).share(0.5)
+    if case.progress is None or not len(trained) or not len(judged):
+        return math.nan
+    gain = max(trained.median - case.progress.start, 0.1 * abs(case.progress.start), 1e-9)
+    return (trained.median - judged.median) / gain
+
+
+def random_return(case: Case) -> tuple[float, float] | None:
+    """Mean and deviation over episodes of a random policy's return, measured before training; None if it was not."""
+    mean, deviation = case.sentinel("random_return"), case.sentinel("random_return_std")
+    return (mean.median, deviation.median) if len(mean) and len(deviation) else None
+
+
+def descent(case: Case) -> tuple[float, float]:
+    """(how far, how often) the return of the second half lies below that of the first, random policy; zeros where that says nothing."""
+    returns, progress = case.signal(columns.RETURN), case.progress
+    if progress is None or len(returns) < detect.SHORTEST or (case.threshold is not None and progress.start >= case.threshold):
+        return 0.0, 0.0
+    late = returns.share(0.5)
+    scale = max(abs(progress.start), 2 * detect.noise(returns.values), 1e-9)
+    return (progress.start - late.median) / scale, float((late.values < progress.start).mean())
+
+
+def led_downwards(case: Case) -> float:
+    """How clearly learning led away from what chance gets; see REW504."""
+    far, often = descent(case)
+    return min(grade(far, 0.2, 0.5), grade(often, 0.7, 0.95))

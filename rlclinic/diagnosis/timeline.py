@@ -1,0 +1,60 @@
+"""What happened in which order: for each likely cause, what moved first, what came with it, and what the config has to do with it."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from rlclinic.diagnosis import columns
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.causes import Weights
+from rlclinic.diagnosis.findings import Cause, GroupFinding
+from rlclinic.diagnosis.registry import CONFIG, say
+from rlclinic.diagnosis.signals import detect
+
+
+def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], cases: Sequence[Case]) -> Cause:
+    """The cause with its story."""
+    found = {finding.rule: finding for finding in findings}
+    speaking = [found[rule] for rule in cause.rules]
+    observed = [finding for finding in speaking if not is_config(finding)]
+    config = [finding for finding in speaking if is_config(finding)]
+    brought = [found[rule] for rule in sorted((row.explains if row else frozenset()) & found.keys()) if rule not in cause.rules]
+    # The key finding leads; the rest in the order in which it began, what was there from the start first.
+    rest = sorted([*observed[1:], *brought], key=lambda finding: (finding.onset or 0.0, -finding.strength))
+    return cause.model_copy(
+        update={
+            "moved_first": _first(observed[0], cases) if observed else "",
+            "with_it": " · ".join(finding.text for finding in rest[:3]),
+            "because": " · ".join(finding.text for finding in config[:2]),
+        }
+    )
+
+
+def _first(finding: GroupFinding, cases: Sequence[Case]) -> str:
+    began = "" if finding.onset is None else f", from {say(finding.onset)} env steps on"
+    fell = _return_fell(cases)
+    if fell is None:
+        return finding.text + began
+    later = fell - (finding.onset or 0.0)
+    after = (
+        f"; the return fell {say(later)} steps later"
+        if finding.onset is not None and later > 0
+        else f"; the return fell from {say(fell)} on"
+    )
+    return finding.text + began + after
+
+
+def _return_fell(cases: Sequence[Case]) -> float | None:
+    """The median env step from which the return fell for good, if it did in half of the runs."""
+    falls = [detect.collapse(case.signal(columns.RETURN)) if case.improved else None for case in cases if case.has(columns.RETURN)]
+    known = [fall.peak_at for fall in falls if fall is not None]
+    return statistics.median(known) if 2 * len(known) > len(falls) else None
+
+
+def is_config(finding: GroupFinding) -> bool:
+    """Whether a finding is about the config alone."""
+    return bool(finding.evidence) and all(part.series.startswith(CONFIG) for part in finding.evidence)
+
+
+def told(causes: Sequence[Cause], rows: Mapping[str, Weights], findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cause]:
+    """Every cause with its story."""
+    return [tell(cause, rows.get(cause.id), findings, cases) for cause in causes]

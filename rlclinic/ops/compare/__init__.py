@@ -1,0 +1,1 @@
+"""How runs and configs differ, and whether a candidate got worse."""

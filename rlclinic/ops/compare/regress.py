@@ -1,0 +1,258 @@
+"""The convergence gate: baselines kept as small files, candidates judged against them, trained for the occasion where need be."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from rlclinic.comparison import power, regression
+from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome
+from rlclinic.comparison.sides import Side
+from rlclinic.config.overrides import set_values
+from rlclinic.errors import DiskFailed, NotFound, UsageError
+from rlclinic.ops.runs import targets
+from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, TrainRequest, check_installed
+from rlclinic.ops.train.run import Watch, train
+from rlclinic.report.format import percent, short
+from rlclinic.report.gate import BaselineSaved, Needed, Regression, Rule
+from rlclinic.runs import trials
+from rlclinic.runs.store import Store
+
+Say = Callable[[str], None]
+Confirm = Callable[[str], bool]
+PER_LOOK = 8
+LOOKS = 4
+FEW = 16
+"""A smaller baseline is itself too much of an accident to judge many candidates by."""
+
+
+def save_baseline(target: str, file: Path, runs_dir: Path = Path("runs"), *, threshold: float | None = None) -> BaselineSaved:
+    """Keep the outcomes of a group, a run or a folder as a small JSON file for `regress`."""
+    kept = _of_runs(target, targets.Reading(runs_dir, threshold))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DiskFailed(f"{file} cannot be written: {error.strerror}.\n  The baseline is not kept.\n  Give another file") from error
+    return BaselineSaved(file=str(file), baseline=kept)
+
+
+def regress(
+    baseline: str,
+    candidate: str,
+    runs_dir: Path = Path("runs"),
+    *,
+    outcome: Outcome | None = None,
+    margin: float = 0.10,
+    alpha: float = 0.05,
+    looks: int = LOOKS,
+    per_look: int = PER_LOOK,
+    seed0: int | None = None,
+    changes: Sequence[str] = (),
+    threshold: float | None = None,
+    mapping: Sequence[str] = (),
+    watch: Watch | None = None,
+    say: Say | None = None,
+    confirm: Confirm | None = None,
+) -> Regression:
+    """Judge a candidate against a baseline file, group, run or folder.
+
+    candidate: a group, run or folder, which is looked at once; or a config (variant, YAML file, git:REV:FILE.yaml), which is
+    trained on fresh seeds in batches of `per_look`, with at most `looks` looks, until the matter is decided. outcome: steps, return,
+    success or wall; None: steps where the baseline mostly reaches its threshold, else return. margin: the loss that may pass, as a
+    share (success: in absolute terms). confirm: asked before much is spent; False ends it.
+    """
+    how = targets.Reading(runs_dir, threshold, mapping=mapping)
+    kept = _baseline(baseline, how)
+    if threshold is not None and kept.threshold != threshold:
+        raise UsageError(
+            f"the baseline {baseline} was kept with threshold {kept.threshold}, not {threshold:g}.\n"
+            "  Its steps would be counted to another mark than the candidate's.\n  Leave --threshold out, or save the baseline anew"
+        )
+    judged = outcome or regression.usual_outcome(kept)
+    side = _one(candidate, how)
+    if side.config is None:
+        if changes:
+            raise UsageError(f"--set changes a config that is trained; {candidate} was trained already.\n  Leave --set out")
+        return _once(baseline, kept, candidate, _kept(side, kept.threshold), judged, margin, alpha)
+    rule = regression.gate(kept, judged, margin, alpha, looks, per_look)
+    asked = set_values(side.config, list(changes))
+    if judged in ("steps", "wall") and asked.spec.threshold == kept.threshold:
+        # What comes after the threshold is not judged: stopping there saves most of the time, and changes nothing before it.
+        asked = set_values(asked, ["run.stop_at_threshold=true"])
+    trainee = replace(side, config=asked)
+    _ask(trainee, rule, confirm)
+    return _trained(baseline, kept, candidate, trainee, rule, runs_dir, seed0, watch, say or (lambda text: None))
+
+
+def _ask(side: Side, rule: Gate, confirm: Confirm | None) -> None:
+    total = 0 if side.config is None else rule.looks * rule.per_look * side.config.run.max_env_steps
+    question = f"This trains up to {rule.looks} x {rule.per_look} seeds, {short(total)} env steps in all. Start?"
+    if confirm is not None and total >= ASK_ABOVE_ENV_STEPS and not confirm(question):
+        raise UsageError("nothing was trained, and nothing was judged")
+
+
+def _once(baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: Outcome, margin: float, alpha: float) -> Regression:
+    rule = regression.gate(kept, outcome, margin, alpha, 1, max(len(found.seeds), 1))
+    look = regression.judge(kept, found, rule, 1)
+    return _result(baseline, kept, candidate, found, rule, [look])
+
+
+def _trained(
+    baseline: str,
+    kept: Baseline,
+    candidate: str,
+    side: Side,
+    rule: Gate,
+    runs_dir: Path,
+    seed0: int | None,
+    watch: Watch | None,
+    say: Say,
+) -> Regression:
+    """Train a batch of fresh seeds, look, and go on until it is decided or the looks are used up."""
+    config = side.config
+    assert config is not None
+    check_installed()
+    store = Store(runs_dir)
+    first = trials.fresh_seeds(store, rule.looks * rule.per_look) if seed0 is None else seed0
+    say(f"up to {rule.looks} looks x {rule.per_look} seeds x {config.run.max_env_steps:,} env steps, from seed {first}")
+    seen = power.simulate(kept, rule)
+    if seen:
+        say("can see a loss of " + " · ".join(f"{percent(each.loss)}: {each.alarm:.2f}" for each in seen))
+    groups: list[str] = []
+    looks: list[Look] = []
+    found: Baseline | None = None
+    signal = None
+    for look in range(1, rule.looks + 1):
+        start = first + (look - 1) * rule.per_look
+        batch = [config.model_copy(update={"seed": seed}) for seed in range(start, start + rule.per_look)]
+        request = TrainRequest(ref=side.name, runs_dir=runs_dir, report=False, name=f"regress look {look}")
+        done = train(TrainPlan(request, batch), watch=watch, say=say)
+        groups.append(done.group)
+        signal = done.signal
+        if signal is not None:
+            break
+        found = _joined(found, _of_runs(done.group, targets.Reading(runs_dir, kept.threshold)))
+        looks.append(regression.judge(kept, found, rule, look))
+        say(f"look {look}: {looks[-1].decision}")
+        if looks[-1].decision != "undecided":
+            break
+    return _result(baseline, kept, candidate, found, rule, looks, groups, signal)
+
+
+def _joined(before: Baseline | None, more: Baseline) -> Baseline:
+    if before is None:
+        return more
+    steps = min(before.env_steps, more.env_steps)
+    return before.model_copy(update={"seeds": [*before.seeds, *more.seeds], "env_steps": steps})
+
+
+def _result(
+    baseline: str,
+    kept: Baseline,
+    candidate: str,
+    found: Baseline | None,
+    rule: Gate,
+    looks: list[Look],
+    groups: Sequence[str] = (),
+    signal: str | None = None,
+) -> Regression:
+    decision: Decision = looks[-1].decision if looks else "undecided"
+    needed = power.seeds_needed(kept, rule, looks[-1]) if looks and decision == "undecided" else None
+    return Regression(
+        baseline=baseline,
+        candidate=candidate,
+        env=kept.env,
+        decision=decision,
+        rule=Rule(**rule._asdict()),
+        threshold=kept.threshold,
+        baseline_seeds=len(kept.seeds),
+        candidate_seeds=len(found.seeds) if found is not None else 0,
+        looks=looks,
+        power=power.simulate(kept, rule),
+        needed=None if needed is None else Needed(candidate=needed[0], baseline=needed[1]),
+        groups=list(groups),
+        signal=signal,
+        notes=[] if found is None else _notes(kept, found, rule),
+    )
+
+
+def _notes(kept: Baseline, found: Baseline, rule: Gate) -> list[str]:
+    notes = [f"n = {len(side.seeds)}, not assessable: {name} has one seed" for name, side in _both(kept, found) if len(side.seeds) < 2]
+    if 2 <= len(kept.seeds) < FEW:
+        notes.append(
+            f"a baseline of {len(kept.seeds)} seeds may be a lucky one, and would then alarm about every candidate: keep {FEW} or more"
+        )
+    if kept.fingerprint != found.fingerprint:
+        changed = [key for key in sorted({*kept.settings, *found.settings}) if kept.settings.get(key) != found.settings.get(key)]
+        notes.append(f"the settings are not the baseline's: {', '.join(changed[:6])}" + (" …" if len(changed) > 6 else ""))
+    both = kept.versions.keys() & found.versions.keys()
+    moved = [
+        f"{name} {kept.versions[name]} → {found.versions[name]}" for name in sorted(both) if kept.versions[name] != found.versions[name]
+    ]
+    if moved:
+        notes.append(f"versions that changed since the baseline was kept: {', '.join(moved)}")
+    if kept.measure != found.measure:
+        notes.append(f"the baseline has {kept.measure} returns, the candidate {found.measure} returns: they are not the same thing")
+    if abs(kept.env_steps - found.env_steps) > 0.05 * kept.env_steps:
+        notes.append(f"the baseline was followed for {kept.env_steps:,.0f} env steps, the candidate for {found.env_steps:,.0f}")
+    failed = sum(seed.failed for seed in found.seeds)
+    if failed:
+        notes.append(f"{failed} of the candidate's {len(found.seeds)} runs failed; they count as runs that never get there")
+    if rule.outcome == "wall":
+        notes.append("seconds depend on the machine and its load: keep and judge the baseline on the same one")
+    return notes
+
+
+def _both(kept: Baseline, found: Baseline) -> list[tuple[str, Baseline]]:
+    return [("the baseline", kept), ("the candidate", found)]
+
+
+# ── reading ──
+
+
+def _baseline(target: str, how: targets.Reading) -> Baseline:
+    path = Path(target)
+    if not target.endswith(".json"):
+        return _of_runs(target, how)
+    try:
+        return Baseline.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as missing:
+        raise NotFound(
+            f"no file {path}.\n  There is no baseline to judge by.\n  Make one: rlclinic regress --save-baseline {path} GROUP"
+        ) from missing
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        raise UsageError(
+            f"{path} is no baseline that this version can read.\n  Nothing can be judged by it.\n"
+            f"  Make it anew: rlclinic regress --save-baseline {path} GROUP"
+        ) from error
+
+
+def _one(target: str, how: targets.Reading) -> Side:
+    found = targets.read(target, how)
+    if len(found) > 1:
+        names = ", ".join(side.name for side in found[:4])
+        raise UsageError(f"{target} holds runs of {len(found)} configs, and one is needed here.\n  Give one of them: {names}")
+    return found[0]
+
+
+def _of_runs(target: str, how: targets.Reading) -> Baseline:
+    side = _one(target, how)
+    if side.config is not None:
+        raise UsageError(
+            f"{target} is a config that was not trained: a baseline is made of runs.\n  Train it first: rlclinic train {target} --seeds 16"
+        )
+    return _kept(side, how.threshold)
+
+
+def _kept(side: Side, threshold: float | None) -> Baseline:
+    found = {"python": sys.version.split()[0]}
+    for package in ("rlclinic", "torch", "gymnasium", "numpy"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return regression.baseline_of(side, found, threshold)

@@ -1,0 +1,295 @@
+"""Why a run does not learn: reading what it left behind, examining it, and writing the answer beside our own groups."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlclinic.diagnosis import engine
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.checkpoints import findings
+from rlclinic.diagnosis.findings import Diagnosis
+from rlclinic.errors import RunError, UsageError
+from rlclinic.ops.diagnose import advice, best_group, bug_locations, rule_selection, watch_list
+from rlclinic.ops.diagnose.rule_selection import Chosen
+from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.report import evidence, group
+from rlclinic.report.models import DiagnosisReport, Recommendation, TopFinding
+from rlclinic.runs import disk, history
+from rlclinic.runs.history import History
+from rlclinic.runs.metrics_file.table import Table
+from rlclinic.runs.record import Checkpoint, Group, Run
+from rlclinic.runs.store import Store
+
+FILE = watch_list.FILE
+
+
+# A log may hold anything, 1e308 included: what overflows is infinite, and neither trusted nor drawn.
+@np.errstate(all="ignore")
+def diagnose(
+    target: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    threshold: float | None = None,
+    budget: int | None = None,
+    mapping: Sequence[str] = (),
+    select: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+    write: bool = True,
+    out: Path | None = None,
+) -> DiagnosisReport:
+    """Diagnose a group, a run, another framework's folder or file, or what comes in on stdin ("-").
+
+    Our own groups get diagnosis.json, report.md and report.html, our runs diagnosis.json; other folders are never written to:
+    `out` is a folder for the three files. A folder with runs of several configs gives one diagnosis for each.
+    """
+    _check_out(target, out)
+    chosen = rule_selection.chosen(select, ignore)
+    owner, groups = read(target, runs_dir, threshold, budget, mapping)
+    found = [examine(owner, each, target, chosen) for each in groups or [[]]]
+    # A part of the rules, or another threshold, is a question and not the record.
+    whole = not select and not ignore and threshold is None and budget is None
+    files = _write(owner, found[0]) if owner is not None and write and whole else []
+    if out is not None:
+        for place, (each, histories) in enumerate(zip(found, groups, strict=True), 1):
+            files += _write_out(out if len(found) == 1 else out / str(place), owner, each, histories)
+    return found[0].model_copy(update={"more": tuple(found[1:]), "files": [str(file) for file in files]})
+
+
+@np.errstate(all="ignore")
+def examine(
+    owner: Run | Group | None,
+    histories: Sequence[History],
+    target: str,
+    chosen: Chosen | None = None,
+    others: Sequence[Outcome] | None = None,
+) -> DiagnosisReport:
+    """Diagnose runs that belong together, with all that is said around it. Nothing is written.
+
+    `others` are the groups that it may be compared with, where somebody knows them; otherwise the whole store is looked through.
+    """
+    rules = chosen or rule_selection.chosen()
+    asked = findings.asked(rules.select, rules.ignore)
+    found = engine.diagnose(histories, select=asked.select, ignore=asked.ignore)
+    if owner is not None:
+        found = findings.joined(found, owner.runs if isinstance(owner, Group) else [owner], histories, asked.checks)
+    if isinstance(owner, Group):
+        found = found.model_copy(update={"facts": found.facts.model_copy(update={"id": owner.id})})
+    cases, calm = [Case(each) for each in histories], found.causes[0].id in evidence.CALM
+    advised = advice.recommended(found, histories, owner)
+    return DiagnosisReport(
+        target=target,
+        group=owner.id if isinstance(owner, Group) else None,
+        ended_seconds_ago=_ended(owner),
+        diagnosis=found,
+        standing=evidence.standing(cases),
+        metrics=tuple(evidence.key_metrics(cases)),
+        panels=tuple(evidence.panels(found, cases)),
+        marked=evidence.marked(found, cases),
+        recommendations=tuple(advised),
+        suspects=tuple(bug_locations.suspected(found, _repeat(owner))),
+        watched=watch_list.checked(owner, histories),
+        comparable=best_group.best(owner, histories, others) if isinstance(owner, Group) and not calm else None,
+        switched=rules.switched,
+        next=_next(owner, found, advised, target),
+        files=[],
+    )
+
+
+def examine_group(group: Group) -> DiagnosisReport | None:
+    """The diagnosis of a group of ours, as `train` needs it at its end; None if no run was started."""
+    return examine(group, [history.of_run(run) for run in group.runs], group.id) if group.runs else None
+
+
+def top_finding(found: DiagnosisReport, flag: str = "") -> TopFinding:
+    """The answer in a few words. `flag` is what the command needs to find the group again."""
+    cause = found.diagnosis.causes[0]
+    change = found.recommendations[0] if found.recommendations else None
+    return TopFinding(
+        cause=cause.id,
+        title=cause.title,
+        probability=cause.probability,
+        severity=cause.severity.value,
+        agree=cause.agree,
+        of=cause.of,
+        rule=cause.rules[0] if cause.rules else None,
+        change=None if change is None or cause.id in evidence.CALM else change.change,
+        command=f"rlclinic diagnose {found.target}{flag}",
+    )
+
+
+# ── reading ──
+
+
+class _ReadOnce(Run):
+    """A run whose metrics are read once: the diagnosis and the report's numbers come from the same rows."""
+
+    _table: Table | None = None
+
+    @property
+    def metrics(self) -> Table:
+        if self._table is None:
+            self._table = super().metrics
+        return self._table
+
+    @property
+    def seed(self) -> int:
+        """0 where config.json is damaged: the other seeds can be reported on all the same."""
+        try:
+            return super().seed
+        except RunError:
+            return 0
+
+
+def read(
+    target: str, runs_dir: Path, threshold: float | None, budget: int | None, mapping: Sequence[str]
+) -> tuple[Run | Group | None, list[list[History]]]:
+    """Whose folder it is (None: not ours), and the histories, one list for each config."""
+    owner = _ours(target, runs_dir)
+    if owner is None:
+        # Imported here: reading our own runs must not wait for the formats of others.
+        from rlclinic import readers
+
+        return None, by_config(readers.read(target, threshold=threshold, budget=budget, mapping=list(mapping)))
+    if isinstance(owner, Group):
+        owner.runs = [_ReadOnce(run.path) for run in owner.runs]
+    runs = owner.runs if isinstance(owner, Group) else [owner]
+    more: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
+    more |= {} if budget is None else {"max_env_steps": budget}
+    found = [replace(each, **more) if more else each for each in map(history.of_run, runs)]
+    return owner, [found] if found else []
+
+
+def by_config(found: Sequence[History]) -> list[list[History]]:
+    """Runs that differ in their seed only belong together: what they agree on is no accident."""
+    groups: dict[str, list[History]] = {}
+    for each in found:
+        settings = {key: value for key, value in each.settings.items() if key not in ("seed", "name")}
+        key = json.dumps([each.source, each.env_id, each.algo, settings], sort_keys=True, default=str)
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def _ours(target: str, runs_dir: Path) -> Run | Group | None:
+    """The run or group that the target names; None if it is a path (or stdin) that is not ours."""
+    path = Path(target)
+    if target == "-":
+        return None
+    if (path / "group.json").is_file():
+        return Group(path)
+    if (path / "config.json").is_file() and (path / "status.json").is_file():
+        return Run(path)
+    if path.exists() and not (runs_dir / path.name / "config.json").is_file():
+        return None
+    try:
+        found = Store(runs_dir).resolve(target)
+    except UsageError:
+        if "/" in target:
+            # Neither a selector nor a path: the reader says that it does not exist.
+            return None
+        raise
+    return found.run if isinstance(found, Checkpoint) else found
+
+
+def _ended(owner: Run | Group | None) -> float | None:
+    """Seconds since the last of our own runs wrote its status; None while one is still going."""
+    runs = owner.runs if isinstance(owner, Group) else [owner] if owner is not None else []
+    states = [run.status for run in runs]
+    if not states or any(state.live for state in states) or not all(state.heartbeat for state in states):
+        return None
+    return min(state.silent_seconds for state in states)
+
+
+# ── writing ──
+
+
+def _check_out(target: str, out: Path | None) -> None:
+    """A folder that was given to be read must not be written to."""
+    if out is None or target == "-" or not Path(target).is_dir():
+        return
+    if out.resolve().is_relative_to(Path(target).resolve()):
+        raise UsageError(
+            f"--out {out} lies in {target}, which is only read.\n  The next reading would find its own report there.\n"
+            f"  Give a folder beside it: --out {Path(target).name}-diagnosis"
+        )
+
+
+def _write(owner: Run | Group, found: DiagnosisReport) -> list[Path]:
+    """diagnosis.json; for a group also report.md and report.html, the page first."""
+    record = owner.write_report(FILE, found.diagnosis.model_dump_json(indent=2) + "\n")
+    if isinstance(owner, Run):
+        return [record]
+    said = group.describe_group(owner)
+    picture = "curve.png" if (owner.path / "curve.png").exists() else None
+    page = owner.write_report("report.html", group.html(said, found))
+    return [page, owner.write_report("report.md", group.markdown(said, found, picture)), record]
+
+
+def _write_out(folder: Path, owner: Run | Group | None, found: DiagnosisReport, histories: Sequence[History]) -> list[Path]:
+    """The three files in a folder of the user's choice."""
+    said = group.describe_group(owner) if isinstance(owner, Group) else group.describe_histories(histories, found.diagnosis)
+    with disk.guarded(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        "report.html": group.html(said, found),
+        "report.md": group.markdown(said, found),
+        FILE: found.diagnosis.model_dump_json(indent=2) + "\n",
+    }
+    for name, content in contents.items():
+        disk.write(folder / name, content)
+    return [folder / name for name in contents]
+
+
+# ── what next ──
+
+
+def _next(owner: Run | Group | None, found: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[str]:
+    """Commands that exist and help, the most useful first."""
+    commands: list[str] = []
+    sound = found.causes[0].id in ("healthy", "too-early", "no-return")
+    first = None if sound else next((each for each in advised if each.overrides), None)
+    if owner is not None and is_ours(owner):
+        treated = _treatments(owner.id, first) if first is not None else []
+        commands = [command + group.runs_dir_flag(owner) for command in (*_unfinished(owner.id, found), *treated)]
+    elif first is not None and first.prescribed and found.facts.env and target != "-":
+        # Somebody else's trainer: ours tries the change with translated settings, and says so.
+        name = shlex.quote(target) if owner is None else owner.id + group.runs_dir_flag(owner)
+        limit = f" --threshold {found.facts.threshold:g}" if owner is None and found.facts.threshold is not None else ""
+        commands = [f"rlclinic trial {name} --rx {first.number}{limit}"]
+    rules = found.causes[0].rules
+    return [*commands, *([f"rlclinic rules {rules[0]}"] if rules else [])]
+
+
+def _unfinished(name: str, found: Diagnosis) -> list[str]:
+    """What comes before any cure, where the runs have not come to their end."""
+    if "running" in found.facts.state:
+        return [f"rlclinic status {name}"]
+    return [f"rlclinic train --resume {name}"] if "stopped" in found.facts.state else []
+
+
+def _treatments(name: str, first: Recommendation) -> list[str]:
+    """What proves a change, and what uses it untried. More steps need no new start."""
+    if len(first.overrides) == 1 and first.overrides[0].startswith("run.max_env_steps="):
+        return [f"rlclinic train --resume {name} --max-env-steps {first.overrides[0].partition('=')[2]}"]
+    if first.prescribed:
+        return [f"rlclinic trial {name} --rx {first.number}", f"rlclinic train {name} --rx {first.number}"]
+    return [f"rlclinic train {name} " + " ".join(f"--set '{each}'" for each in first.overrides)]
+
+
+def is_ours(owner: Run | Group) -> bool:
+    """Trained here, with a config that can be trained again."""
+    try:
+        return not owner.record.get("source")
+    except RunError:
+        return False
+
+
+def _repeat(owner: Run | Group | None) -> str | None:
+    """What trains one seed of our own run or group again; None for runs of others."""
+    if owner is None or not is_ours(owner):
+        return None
+    return f"rlclinic train {owner.id} --seeds 1{group.runs_dir_flag(owner)}"

@@ -1,0 +1,90 @@
+"""Runs the examination of an environment where it can do no harm: in a process with a limit, or in a thread that may be left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
+
+GRACE = 3.0
+"""Seconds of the limit that are kept for starting Python, importing and the last step before the end."""
+Facts = dict[str, Any]
+
+
+def facts_of(target: str, kwargs: dict[str, Any], seconds: float) -> Facts:
+    """What was seen of the environment within the time; errors of making it are raised as they are."""
+    inside = max(seconds - GRACE, 0.5 * seconds)
+    command = [sys.executable, "-m", "rlclinic.training.envs.examine.environment", target, str(inside), json.dumps(kwargs)]
+    # A window would wait for somebody to look at it.
+    surroundings = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "MPLBACKEND": "Agg"}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
+    ) as child:
+        try:
+            out, err = child.communicate(timeout=seconds)
+            late = False
+        except subprocess.TimeoutExpired:
+            child.kill()
+            out, err = child.communicate()
+            late = True
+    return _read(out, err, target, seconds, late, child.returncode)
+
+
+def _read(out: str, err: str, target: str, seconds: float, late: bool, status: int) -> Facts:
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    facts: Facts = json.loads(lines[-1]) if lines else {"name": target, "limit": seconds, "phase": "starting", "skipped": {}}
+    if "error" in facts:
+        raise {2: ConfigError, 3: NotFound}.get(facts["exit_code"], UsageError)(facts["error"])
+    if facts["phase"] == "finished":
+        return facts
+    if late:
+        return facts | {
+            "limit": seconds,
+            "blocked_in": facts["phase"],
+            "seconds": seconds,
+            "skipped": {**facts["skipped"], facts["phase"]: "it did not come back"},
+        }
+    if "No module named 'gymnasium'" in err:
+        raise ConfigError('Looking at environments needs gymnasium, which is not installed.\n  Try: pip install "rlclinic[train]"')
+    last = err.strip().splitlines()[-1] if err.strip() else f"exit status {status}"
+    died = {"kind": "raises", "text": f"the process died while {facts['phase']} was looked at: {last[:200]}", "count": 1, "numbers": {}}
+    return facts | {
+        "breaches": [*facts.get("breaches", []), died],
+        "seconds": seconds,
+        "skipped": {**facts["skipped"], facts["phase"]: "the process died"},
+    }
+
+
+def facts_in_process(make: Callable[[], Any], name: str, seconds: float) -> Facts:
+    """The same for an object of this program: in a thread, which is left behind if the environment does not come back."""
+    from rlclinic.training.envs.examine.environment import examine
+
+    latest: Facts = {"name": name, "limit": seconds, "phase": "making", "skipped": {}}
+    raised: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            examine(
+                make, name, max(seconds - GRACE, 0.5 * seconds), lambda facts: latest.update(json.loads(json.dumps(facts, default=float)))
+            )
+        except (RlclinicError, Exception) as reason:  # noqa: BLE001 — whatever the maker raised is told below, in the caller's thread
+            raised.append(reason)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if raised:
+        if isinstance(raised[0], RlclinicError):
+            raise raised[0]
+        raise ConfigError(
+            f"{name} was not made: {type(raised[0]).__name__}: {raised[0]}\n  There is nothing to look at.\n  Try: mend its __init__"
+        ) from raised[0]
+    if thread.is_alive():
+        return latest | {"limit": seconds, "blocked_in": latest["phase"], "seconds": seconds}
+    return latest

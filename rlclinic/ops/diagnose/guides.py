@@ -1,0 +1,100 @@
+"""Questions that people bring, and what answers them here: what to type, what an agent calls, where on the page, and what cannot be
+told. For those that no file can answer: the steps, in order, with where they are known from."""
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import yaml
+from pydantic import Field
+
+from rlclinic.errors import NotFound
+from rlclinic.references import cite
+from rlclinic.report.models import Part, Result
+
+FILE: Final = "guides.yaml"
+_WORD: Final = re.compile(r"[a-z0-9]{3,}")
+# Words that any question may have.
+_EMPTY: Final = frozenset(
+    _WORD.findall("the and for how what with should have use can just our are was not but after does get you too few")
+)
+
+
+class Place(Part):
+    """Where on the dashboard."""
+
+    href: str
+    text: str
+
+
+class Guide(Part):
+    """One question and its answer."""
+
+    name: str
+    question: str
+    answer: str
+    steps: list[str] = Field(default_factory=list)
+    """What to do, in order, where a command alone does not answer it."""
+    type: list[str]
+    """Commands."""
+    call: list[str]
+    """The same for an agent."""
+    page: Place
+    cannot: list[str] = Field(default_factory=list)
+    """What cannot be assessed here, and why."""
+    cites: list[str] = Field(default_factory=list)
+    """Keys of the bibliography."""
+
+
+class GuideList(Result):
+    """Every question."""
+
+    guides: list[Guide]
+
+
+class GuidePage(Result):
+    """One question, with its sources written out."""
+
+    guide: Guide
+    references: list[str]
+
+
+def list_guides() -> GuideList:
+    """The questions that have an answer here."""
+    return GuideList(guides=list(_read()))
+
+
+def get_guide(question: str) -> GuidePage:
+    """The answer to a question: by its name, its number in the list, or words of it. NotFound lists what there is."""
+    found = _named(question) or _alike(question)
+    if found is None:
+        named = "\n".join(f"    {place:>2}  {each.name:<18} {each.question}" for place, each in enumerate(_read(), 1))
+        raise NotFound(f"no guide for {question[:80]!r}.\n  It cannot be told which question is meant. There are:\n{named}")
+    return GuidePage(guide=found, references=[str(cite(key)) for key in found.cites])
+
+
+@cache
+def _read() -> tuple[Guide, ...]:
+    text = files("rlclinic.ops.diagnose").joinpath(FILE).read_text(encoding="utf-8")
+    return tuple(Guide(**entry) for entry in yaml.safe_load(text))
+
+
+def _named(text: str) -> Guide | None:
+    wanted, known = text.strip().lower(), _read()
+    if wanted.isdecimal() and 1 <= int(wanted) <= len(known):
+        return known[int(wanted) - 1]
+    matches = [each for each in known if each.name == wanted] or [each for each in known if wanted and each.name.startswith(wanted)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _alike(text: str) -> Guide | None:
+    """The question that shares most words with a text; None where two share as many, or none does."""
+    wanted = _words(text)
+    scored = sorted(((len(wanted & _words(f"{each.name} {each.question}")), each.name) for each in _read()), reverse=True)
+    (best, name), (second, _) = scored[0], scored[1]
+    return _named(name) if best > second else None
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower().replace("-", " "))) - _EMPTY

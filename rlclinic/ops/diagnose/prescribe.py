@@ -1,0 +1,145 @@
+"""What to change, exactly: the prescriptions of a diagnosed group, run or foreign folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlclinic.config import Config
+from rlclinic.diagnosis import engine
+from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
+from rlclinic.errors import NotFound, UsageError
+from rlclinic.ops.diagnose import diagnose
+from rlclinic.ops.diagnose.advice import config_of
+from rlclinic.report import group
+from rlclinic.report.models import Part, Result
+from rlclinic.runs.history import History
+from rlclinic.runs.record import Group, Run
+from rlclinic.runs.store import Store
+from rlclinic.treatment.prescription import recorded_effects
+from rlclinic.treatment.prescription.prescribe import prescribe as prescribe_for
+from rlclinic.treatment.prescription.prescribe import stand_in
+from rlclinic.treatment.prescription.prescription import Prescription
+from rlclinic.treatment.prescription.recorded_effects import Effects
+from rlclinic.treatment.prescription.translate.frameworks import FRAMEWORKS, spell
+
+
+class Written(Part):
+    """A prescription in every form that it can be typed or pasted in."""
+
+    number: int
+    yaml: str
+    overrides: list[str]
+    foreign: dict[str, str]
+    """By framework: sb3, cleanrl, gymnasium-solver."""
+
+
+class Prescriptions(Result):
+    """What to change in a group, the most promising first."""
+
+    target: str
+    group: str | None
+    """Id of our own group, if it is one."""
+    facts: Facts
+    verdict: str
+    answer: str
+    """The likeliest cause."""
+    probability: float
+    prescriptions: list[Prescription]
+    written: list[Written]
+    trials: int
+    """Recorded trials that forecasts could rest on."""
+    translated: bool
+    """The run is another framework's: settings that it did not log are ours."""
+    why_none: str = ""
+    """Why nothing is prescribed, where nothing is."""
+    next: list[str]
+
+    def find(self, number: int) -> Prescription:
+        """The prescription with this number; NotFound says which there are."""
+        for rx in self.prescriptions:
+            if rx.number == number:
+                return rx
+        there = ", ".join(str(rx.number) for rx in self.prescriptions) or "none"
+        raise NotFound(f"{self.target} has no prescription {number}; there: {there}.\n  See them: rlclinic prescribe {self.target}")
+
+
+def prescribe(
+    target: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    threshold: float | None = None,
+    budget: int | None = None,
+    mapping: Sequence[str] = (),
+    use_recorded: bool = True,
+    framework: str | None = None,
+) -> Prescriptions:
+    """Prescribe for a group, a run, another framework's folder or file, or what comes in on stdin ("-").
+
+    `use_recorded` false leaves out the outcomes that ship with the package; those of the store's own trials always count.
+    `framework` adds that framework's spelling for a run of ours.
+    """
+    if framework is not None and framework not in FRAMEWORKS:
+        raise UsageError(f"--as {framework}: no such framework.\n  There is nothing to translate to.\n  Try: {', '.join(FRAMEWORKS)}")
+    owner, groups = diagnose.read(target, runs_dir, threshold, budget, mapping)
+    if not groups:
+        raise NotFound(f"{target} holds no run to prescribe for.\n  See what there is: rlclinic runs list")
+    return _prescriptions(target, owner, groups[0], recorded_effects.load(Store(runs_dir), recorded=use_recorded), framework)
+
+
+def prescribe_group(selector: str | Group = "@last", runs_dir: Path = Path("runs"), *, use_recorded: bool = True) -> Prescriptions:
+    """The same for a group (or run) of ours, by selector or as an object: for scripts."""
+    target = str(selector.path) if isinstance(selector, Group) else selector
+    root = selector.path.parent.parent if isinstance(selector, Group) else runs_dir
+    return prescribe(target, root, use_recorded=use_recorded)
+
+
+def _prescriptions(
+    target: str, owner: Run | Group | None, histories: Sequence[History], effects: Effects, framework: str | None
+) -> Prescriptions:
+    found = engine.diagnose(histories)
+    config = config_of(owner)
+    given = prescribe_for(found, histories, config, effects)
+    base = config or stand_in(histories)
+    facts = found.facts.model_copy(update={"id": owner.id}) if isinstance(owner, Group) else found.facts
+    wanted = [framework] if framework else [histories[0].source] if histories[0].source in FRAMEWORKS else []
+    return Prescriptions(
+        target=target,
+        group=owner.id if isinstance(owner, Group) else None,
+        facts=facts,
+        verdict=found.verdict,
+        answer=found.answer,
+        probability=found.causes[0].probability,
+        prescriptions=given,
+        written=[_written(rx, base, wanted) for rx in given],
+        trials=len({each.trial for each in effects.outcomes}),
+        translated=config is None,
+        why_none="" if given else _why_none(found.causes[0]),
+        next=_next(owner, given, found),
+    )
+
+
+def _written(rx: Prescription, config: Config | None, frameworks: Sequence[str]) -> Written:
+    spelled = {name: text for name in frameworks if rx.changes and (text := spell(rx.changes, name, config))}
+    return Written(number=rx.number, yaml=rx.yaml, overrides=rx.overrides, foreign=spelled)
+
+
+def _why_none(first: Cause) -> str:
+    return {
+        "healthy": "nothing needs a change, and nothing in its numbers says how to be faster",
+        "no-reference": "it learns; without a threshold nothing says that it should learn more (--threshold)",
+        "too-early": "too little was trained to tell",
+        "no-return": "no return was logged: nothing can be said about learning",
+    }.get(first.id, "no setting is known to help here")
+
+
+def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagnosis) -> list[str]:
+    """Commands that prove, use or search, the most useful first."""
+    name = owner.id if owner is not None else None
+    flag = group.runs_dir_flag(owner) if owner is not None else ""
+    first = next((rx for rx in given if rx.trialable), None)
+    ours = owner is not None and not owner.record.get("source")
+    commands = []
+    if first is not None and ours:
+        commands += [f"rlclinic trial {name} --rx {first.number}{flag}", f"rlclinic train {name} --rx {first.number}{flag}"]
+    if ours and (first is None or found.causes[0].id == "unknown"):
+        commands.append(f"rlclinic optimize {name} --budget 3M{flag}")
+    return commands

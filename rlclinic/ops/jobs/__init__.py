@@ -1,0 +1,1 @@
+"""What outlives whoever starts it: jobs, their queue, budget and audit log."""

@@ -1,0 +1,96 @@
+"""Who did what: an audit line for every start, stop, adjustment and adoption, and a ledger of what was tried and what came of it."""
+
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from rlclinic.report.models import Part, Result
+from rlclinic.runs import jobs
+from rlclinic.runs.store import Store
+
+Face = Literal["cli", "mcp", "http", "page", "python"]
+Action = Literal["start", "stop", "adjust", "adopt", "import", "evaluate", "budget", "remove"]
+
+
+class Caller(Part):
+    """On whose behalf something is done."""
+
+    face: Face = "python"
+    name: str = "user"
+    """A token's name, an account, or "agent"."""
+    budgeted: bool = False
+    """Whether it may only use what a person allowed: agents. People at a terminal or in the browser are not limited."""
+
+
+class AuditLine(Part):
+    """One line of the audit log."""
+
+    time: float
+    action: Action
+    face: str
+    name: str
+    target: str
+    """Run, group, trial, search, job or file."""
+    about: dict[str, Any]
+
+
+class AuditLog(Result):
+    """What was done, newest first."""
+
+    lines: list[AuditLine]
+    total: int
+
+
+class LedgerLine(Part):
+    """Something that was tried: its hypothesis and change when it began, its outcome once it is known."""
+
+    job: str
+    kind: str
+    started: float
+    by: str
+    target: str
+    hypothesis: str
+    change: list[str]
+    outcome: str | None = None
+    """None while it runs."""
+    verdict: str | None = None
+    env_steps: int | None = None
+    ended: float | None = None
+
+
+class Ledger(Result):
+    """What was tried in a store, newest first."""
+
+    entries: list[LedgerLine]
+    total: int
+
+
+def audit(store: Store, by: Caller, action: Action, target: str, **about: Any) -> None:
+    """Write down that somebody did something, before or right after it is done."""
+    line = AuditLine(time=time.time(), action=action, face=by.face, name=by.name, target=target, about=about)
+    jobs.append(store, jobs.AUDIT, line.model_dump(mode="json"))
+
+
+def audit_log(runs_dir: Path = Path("runs"), *, limit: int = 50) -> AuditLog:
+    """The last `limit` lines of the audit log."""
+    found = jobs.lines(Store(runs_dir), jobs.AUDIT)
+    return AuditLog(lines=[AuditLine(**line) for line in reversed(found[-limit:])], total=len(found))
+
+
+def tried(store: Store, entry: LedgerLine) -> None:
+    """Open an entry of the ledger."""
+    jobs.append(store, jobs.LEDGER, entry.model_dump(mode="json", exclude_none=True))
+
+
+def came_out(store: Store, job: str, outcome: str, verdict: str | None, env_steps: int | None) -> None:
+    """Close an entry of the ledger."""
+    jobs.append(store, jobs.LEDGER, {"job": job, "outcome": outcome, "verdict": verdict, "env_steps": env_steps, "ended": time.time()})
+
+
+def get_ledger(runs_dir: Path = Path("runs"), *, limit: int | None = 50) -> Ledger:
+    """What was tried, newest first: a line that opens an entry and the lines that close it are joined."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in jobs.lines(Store(runs_dir), jobs.LEDGER):
+        found.setdefault(str(line.get("job")), {}).update(line)
+    entries = [LedgerLine(**entry) for entry in reversed(found.values()) if "kind" in entry]
+    return Ledger(entries=entries if limit is None else entries[:limit], total=len(entries))

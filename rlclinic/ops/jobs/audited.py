@@ -1,0 +1,167 @@
+"""Changing what runs or what is kept, with a line in the audit log: stop, adjust, adopt, import, evaluate."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+
+from rlclinic.errors import RunError, UsageError
+from rlclinic.ops.jobs import models
+from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, came_out, tried
+from rlclinic.ops.jobs.models import Job, Planned
+from rlclinic.ops.status import status
+from rlclinic.report.models import EvaluationResult, Requested, Result
+from rlclinic.runs import jobs, lock
+from rlclinic.runs.store import Store
+
+# Stopping a run must not wait for what adopting or importing needs.
+if TYPE_CHECKING:
+    from rlclinic.ops.runs.import_runs import ImportResult
+    from rlclinic.ops.treat.adopt import Adopted
+
+EVALUATE_SECONDS: Final = 300.0
+PERSON: Final = Caller()
+
+
+class Stopped(Result):
+    """What was asked to stop."""
+
+    target: str
+    job: str | None
+    """The job whose process was told, if there is one: a trial or search stops as a whole, and can be taken up again."""
+    runs: list[str]
+    skipped: dict[str, str]
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """None: as in other requests to runs."""
+
+
+def stop_training(target: str = "@running", runs_dir: Path = Path("runs"), *, by: Caller = PERSON) -> Stopped:
+    """Ask runs, a group, a trial, a search or a job to write checkpoints and stop."""
+    store = Store(runs_dir)
+    job = models.of(store, target)
+    # A training that waits has no runs to ask yet: its process is told.
+    if job is not None and job.live and (job.kind != "training" or job.state == "queued" or target == job.id):
+        _signal(job)
+        stopped = Stopped(target=target, job=job.id, runs=job.runs, skipped={})
+    else:
+        asked = status.stop(target, runs_dir)
+        stopped = Stopped(target=target, job=None, runs=asked.runs, skipped=asked.skipped)
+    audit(store, by, "stop", target, job=stopped.job, runs=stopped.runs)
+    return stopped
+
+
+def _signal(job: Job) -> None:
+    import os
+    import signal
+
+    if job.host != lock.HOST or job.pid is None:
+        raise UsageError(f"job {job.id} runs on {job.host}.\n  It cannot be reached from here.\n  Stop it there")
+    os.kill(job.pid, signal.SIGTERM)
+
+
+def adjust_run(target: str, changes: Sequence[str], runs_dir: Path = Path("runs"), *, by: Caller = PERSON) -> Requested:
+    """Change numbers of live runs (learning_rate, clip_range, ent_coef, ...); recorded, and replayed by a resume."""
+    asked = status.adjust(target, changes, runs_dir)
+    audit(Store(runs_dir), by, "adjust", target, changes=asked.changes, runs=asked.runs)
+    return asked
+
+
+def adopt_trial(
+    tid: str,
+    ref: str,
+    runs_dir: Path = Path("runs"),
+    *,
+    by: Caller = PERSON,
+    force: bool = False,
+    dry_run: bool = False,
+    folder: Path | None = None,
+) -> "Adopted":
+    """Keep a trial's winner as ENV:VARIANT; agents may not force what was not shown to help."""
+    if force and by.budgeted:
+        raise UsageError(
+            "force keeps a change that was not shown to help.\n  That is for a person to decide.\n  Make a larger trial instead"
+        )
+    from rlclinic.ops.treat import adopt
+
+    store = Store(runs_dir)
+    adopted = adopt.adopt(tid, ref, runs_dir, force=force, dry_run=dry_run, folder=folder or adopt.FOLDER)
+    if adopted.written:
+        audit(store, by, "adopt", adopted.ref, trial=adopted.trial, file=adopted.file, changes=adopted.changes)
+        line = LedgerLine(
+            job=f"adopt-{adopted.trial}-{adopted.ref}",
+            kind="adopt",
+            started=time.time(),
+            by=f"{by.face}:{by.name}",
+            target=adopted.trial,
+            hypothesis="",
+            change=adopted.changes,
+        )
+        tried(store, line)
+        came_out(store, line.job, f"kept as {adopted.ref}", "adopted", 0)
+    return adopted
+
+
+def import_run(
+    path: str,
+    runs_dir: Path = Path("runs"),
+    *,
+    by: Caller = PERSON,
+    name: str | None = None,
+    threshold: float | None = None,
+    budget: int | None = None,
+    mapping: Sequence[str] = (),
+) -> "ImportResult":
+    """Copy runs of other frameworks into the store; their folder is only read."""
+    from rlclinic.ops.runs import import_runs
+
+    found = import_runs.import_path(path, runs_dir, name=name, threshold=threshold, budget=budget, mapping=mapping)
+    audit(Store(runs_dir), by, "import", ", ".join(found.groups), path=path)
+    return found
+
+
+def evaluate_checkpoint(
+    target: str = "@last", runs_dir: Path = Path("runs"), *, by: Caller = PERSON, episodes: int = 20, deterministic: bool = True
+) -> EvaluationResult:
+    """Score a checkpoint in a process of its own: an environment may crash, and whoever asks must not. Its env steps count."""
+    from rlclinic.ops.jobs import budget
+
+    store = Store(runs_dir)
+    budget.check(store, by, Planned(target=target, change=[], max_env_steps=0, runs=1))
+    command = [sys.executable, "-m", "rlclinic", "evaluate", "--episodes", str(episodes), "--json", "--runs-dir", str(runs_dir)]
+    command += [*([] if deterministic else ["--sampled"]), "--", target]
+    began = time.time()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=EVALUATE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise RunError(f"{episodes} episodes took longer than {EVALUATE_SECONDS:g} s.\n  Nothing was scored.\n  Ask for fewer") from None
+    if done.returncode:
+        raise RunError(done.stderr.strip() or f"the evaluation ended with {done.returncode}")
+    result = EvaluationResult.model_validate_json(done.stdout)
+    _charge(store, by, target, result, began)
+    return result
+
+
+def _charge(store: Store, by: Caller, target: str, result: EvaluationResult, began: float) -> None:
+    """Episodes are env steps, too."""
+    used = round(result.length_mean * result.episodes)
+    with jobs.alone(store):
+        job = Job(
+            id=jobs.reserve(store),
+            kind="evaluation",
+            state="finished",
+            by=by,
+            digest="",
+            request={"episodes": result.episodes},
+            target=target,
+            refers=None,
+            created=began,
+            started=began,
+            ended=time.time(),
+            used_env_steps=used,
+        )
+        models.save(store, job)
+    audit(store, by, "evaluate", result.checkpoint, episodes=result.episodes, env_steps=used)

@@ -1,0 +1,139 @@
+"""What agents may use: env steps and hours of work that a person allows once for a store, and that no start exceeds."""
+
+import time
+from pathlib import Path
+from typing import Final
+
+from rlclinic.errors import NotFound, UsageError
+from rlclinic.ops.jobs import models
+from rlclinic.ops.jobs.audit import Caller, audit
+from rlclinic.ops.jobs.models import Job, Planned
+from rlclinic.report.format import count, duration
+from rlclinic.report.models import Result
+from rlclinic.runs import jobs, status_file, studies, trials
+from rlclinic.runs.store import Store
+
+ALLOW: Final = "A person allows more: rlclinic agents budget --env-steps N --wall 2h"
+
+
+class Budget(Result):
+    """What was allowed, what is used, what running jobs hold, and what is left. None: no limit of that kind."""
+
+    allowed: bool
+    """Whether a person has set one at all: without it agents start nothing."""
+    env_steps: int | None = None
+    wall_seconds: float | None = None
+    used_env_steps: int = 0
+    held_env_steps: int = 0
+    """What running jobs may still use."""
+    used_wall_seconds: float = 0.0
+    left_env_steps: int | None = None
+    left_wall_seconds: float | None = None
+    set_at: float | None = None
+
+
+def set_budget(
+    runs_dir: Path = Path("runs"), *, env_steps: int | None = None, wall_seconds: float | None = None, by: Caller | None = None
+) -> Budget:
+    """Allow agents this much in this store, all starts together; what they have used already counts. A limit not given stays."""
+    store = Store(runs_dir)
+    known = jobs.budget(store) or {}
+    record = {
+        "env_steps": known.get("env_steps") if env_steps is None else env_steps,
+        "wall_seconds": known.get("wall_seconds") if wall_seconds is None else wall_seconds,
+        "set_at": time.time(),
+    }
+    changed = any(record[key] != known.get(key) for key in ("env_steps", "wall_seconds"))
+    if changed:
+        jobs.write_budget(store, record)
+        audit(
+            store, by or Caller(face="cli"), "budget", str(store.root), env_steps=record["env_steps"], wall_seconds=record["wall_seconds"]
+        )
+    return get_budget(runs_dir)
+
+
+def get_budget(runs_dir: Path = Path("runs")) -> Budget:
+    """How the budget stands now."""
+    return standing(Store(runs_dir))
+
+
+def standing(store: Store) -> Budget:
+    """How the budget stands now."""
+    record = jobs.budget(store)
+    counted = [job for job in models.everything(store) if job.by.budgeted]
+    used = held = 0
+    for job in counted:
+        spent = used_env_steps(store, job)
+        used += spent
+        held += max(0, (job.max_env_steps or 0) - spent) if job.live else 0
+    wall = sum(job.wall_seconds for job in counted)
+    if record is None:
+        return Budget(allowed=False, used_env_steps=used, held_env_steps=held, used_wall_seconds=wall)
+    limit, hours = record.get("env_steps"), record.get("wall_seconds")
+    return Budget(
+        allowed=True,
+        env_steps=limit,
+        wall_seconds=hours,
+        used_env_steps=used,
+        held_env_steps=held,
+        used_wall_seconds=wall,
+        left_env_steps=None if limit is None else max(0, limit - used - held),
+        left_wall_seconds=None if hours is None else max(0.0, hours - wall),
+        set_at=record.get("set_at"),
+    )
+
+
+def check(store: Store, by: Caller, planned: Planned) -> None:
+    """UsageError, with what is left, if a start would exceed what its caller may use."""
+    if not by.budgeted:
+        return
+    now = standing(store)
+    if not now.allowed:
+        raise UsageError(
+            "nobody has said how much agents may train in this store.\n  Nothing is started without a budget.\n"
+            "  A person types: rlclinic agents budget --env-steps 20M --wall 2h"
+        )
+    if now.left_wall_seconds is not None and now.left_wall_seconds <= 0:
+        raise UsageError(
+            f"the {duration(now.wall_seconds)} of work that a person allowed are used up ({duration(now.used_wall_seconds)}).\n"
+            f"  Nothing more is started.\n  {ALLOW}"
+        )
+    if planned.max_env_steps is None:
+        raise UsageError("nobody knows how many env steps this takes.\n  It could exceed the budget.\n  A person starts it")
+    if now.left_env_steps is not None and planned.max_env_steps > now.left_env_steps:
+        raise UsageError(_too_much(now, planned))
+
+
+def _too_much(now: Budget, planned: Planned) -> str:
+    left = now.left_env_steps or 0
+    held = f", {count(now.held_env_steps)} are held by running jobs" if now.held_env_steps else ""
+    each = left // max(planned.runs, 1)
+    smaller = f"at most {count(each)} env steps for each of {planned.runs} runs (max_env_steps), or fewer runs (seeds, looks, per_look)"
+    return (
+        f"this may take {count(planned.max_env_steps)} env steps, and {count(left)} of the {count(now.env_steps)} that a person allowed "
+        f"are left{held}.\n  It would exceed the budget.\n  Make it smaller: {smaller}.\n  {ALLOW}"
+    )
+
+
+def used_env_steps(store: Store, job: Job) -> int:
+    """Env steps that a job has used so far, from the status of its runs."""
+    if not job.live and job.used_env_steps is not None:
+        return job.used_env_steps
+    if job.kind == "training":
+        return max(0, sum(status_file.raw(store.root / run).env_steps for run in job.runs) - job.before_env_steps)
+    if job.refers is None:
+        return job.used_env_steps or 0
+    made = {job.refers, *_confirmations(store, job)}
+    groups = [group for group in store.groups() if trials.trial_of(group) in made]
+    return max(0, sum(status_file.raw(run.path).env_steps for group in groups for run in group.runs) - job.before_env_steps)
+
+
+def _confirmations(store: Store, job: Job) -> list[str]:
+    """The trials that a search made for itself."""
+    if job.kind != "optimize" or job.refers is None:
+        return []
+    try:
+        rounds = studies.read(store, "optimize", job.refers).get("rounds", [])
+    except NotFound:
+        return []
+    return [str(each["trial"]) for each in rounds if each.get("trial")]

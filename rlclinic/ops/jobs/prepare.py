@@ -1,0 +1,189 @@
+"""What can be started in the background: for each kind what it may cost, and what is written down before its process begins."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlclinic.config import Config
+from rlclinic.ops.jobs.models import Job, Planned
+from rlclinic.ops.train import machine, run
+from rlclinic.ops.train.plan import TrainPlan, TrainRequest, plan_training
+from rlclinic.ops.treat import optimize, sensitivity, trial
+from rlclinic.ops.treat.arms import TrialRequest
+from rlclinic.runs import status_file, trials
+from rlclinic.runs.record import Group, Run
+from rlclinic.runs.store import Store
+from rlclinic.treatment.optimize import search
+from rlclinic.treatment.optimize.ledger import Outcome
+from rlclinic.treatment.sensitivity.study import FACTORS, SEEDS, Scope, Sensitivity, cells, load, start
+from rlclinic.treatment.trial import trial as trying
+
+MOST_NAMED: Final = 4
+"""Changes of an arm that the ledger names."""
+
+
+class OptimizeRequest(BaseModel):
+    """What a user may ask of a search."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    target: str = "@last"
+    """A group or run to begin with, or ENV:VARIANT."""
+    budget: int = Field(3_000_000, ge=1)
+    """Env steps that everything may take, the confirmation included."""
+    outcome: Outcome = "steps"
+    run_env_steps: int | None = Field(None, ge=1)
+    """Length of one run."""
+    changes: list[str] = []
+    resume: str | None = None
+    """A search to go on with."""
+    runs_dir: Path = Path("runs")
+
+
+class TrialStart(TrialRequest):
+    """A trial to start, or one to go on with."""
+
+    resume: str | None = None
+
+
+class SensitivityRequest(BaseModel):
+    """What a user may ask of a sensitivity study."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    target: str = "@last"
+    """A group or run whose config is varied, or ENV:VARIANT."""
+    seeds: int = Field(SEEDS, ge=2, le=64)
+    """Of every config."""
+    factors: list[float] = list(FACTORS)
+    """Each number is multiplied and divided by these."""
+    only: list[str] = []
+    """Settings to vary; none: all numbers of the algorithm."""
+    shapes: bool = False
+    """Also the sizes of batches and rollouts, which train in cohorts of their own."""
+    changes: list[str] = []
+    resume: str | None = None
+    """A study to go on with."""
+    runs_dir: Path = Path("runs")
+
+
+Request = TrainRequest | TrialStart | OptimizeRequest | SensitivityRequest
+
+
+class Prepared(BaseModel):
+    """A checked request: what it costs, and what writes it down."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    planned: Planned
+    begin: Callable[[], dict[str, Any]]
+    """Makes the group, trial or search; gives the fields of the job that name it."""
+
+
+# ── what each kind costs, and what it writes down ──
+
+
+def _training(request: TrainRequest) -> Prepared:
+    plan = plan_training(request)
+    configs = plan.configs or [run.config for run in plan.resumed]
+    parents = plan.parents if plan.start != "init" else []
+    made = [run.status.env_steps for run in plan.resumed] or [int(parent.rpartition("@")[2]) for parent in parents]
+    most = sum(whole_budget(config) for config in configs) - sum(made)
+    change = [*([plan.prescription] if plan.prescription else []), *request.changes]
+    target = request.ref or request.resume or request.init_from or ""
+
+    def begin() -> dict[str, Any]:
+        group, runs = run.create_group(plan)
+        return {"refers": group.id, "runs": [run.id for run in runs], "before_env_steps": sum(made)}
+
+    cores = _cores(configs[0], len(configs))
+    return Prepared(planned=Planned(target=target, change=change, max_env_steps=max(most, 0), runs=len(configs), cores=cores), begin=begin)
+
+
+def _cores(config: Config, runs: int) -> int:
+    """Cores that runs of a config keep busy at once. A GPU trains one thing at a time, and takes the whole machine for that."""
+    if config.run.device != "cpu" and machine.has_gpu():
+        return machine.usable_cores()
+    return min(machine.usable_cores(), runs * max(config.run.threads, config.env.workers))
+
+
+def whole_budget(config: Config) -> int:
+    """Env steps that a run of this config can make: the last rollout is finished even where it passes the limit."""
+    return config.iterations * config.rollout_size
+
+
+def _trial(request: TrialStart) -> Prepared:
+    store = Store(request.runs_dir)
+    if request.resume is not None:
+        found = trying.load(store, request.resume)
+        spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
+        planned = Planned(target=found.id, change=_changes(found.plan), max_env_steps=_most(found.plan, spent), runs=found.plan.n_seeds)
+        return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
+    preview = trial.plan_trial(TrialRequest(**request.model_dump(exclude={"resume"})))
+    plan, target = preview.plan, " ".join(request.targets) or preview.control
+    planned = Planned(target=target, change=_changes(plan), max_env_steps=_most(plan, 0), runs=plan.n_seeds)
+    return Prepared(planned=planned, begin=lambda: {"refers": trying.begin(store, plan).id})
+
+
+def _most(plan: Any, spent: int) -> int | None:
+    configs = [arm.config for arm in plan.arms]
+    if any(config is None for config in configs):
+        return None
+    return max(0, sum(whole_budget(config) for config in configs) * plan.looks * plan.per_look - spent)
+
+
+def _changes(plan: Any) -> list[str]:
+    return [f"{arm.name}: {arm.title if len(arm.changes) <= MOST_NAMED else f'{len(arm.changes)} changes'}" for arm in plan.treatments]
+
+
+def _optimize(request: OptimizeRequest) -> Prepared:
+    store = Store(request.runs_dir)
+    if request.resume is not None:
+        ledger = search.load(store, request.resume)
+        planned = Planned(target=ledger.target, change=[], max_env_steps=max(0, ledger.left), runs=search.RUNS)
+        return Prepared(planned=planned, begin=lambda: {"refers": ledger.id, "before_env_steps": ledger.spent})
+    asked = request.model_dump(exclude={"target", "runs_dir", "resume"})
+    optimize.plan(request.target, request.runs_dir, **asked)
+    planned = Planned(target=request.target, change=request.changes, max_env_steps=request.budget, runs=search.RUNS)
+    return Prepared(planned=planned, begin=lambda: {"refers": optimize.begin(request.target, request.runs_dir, **asked).id})
+
+
+def _sensitivity(request: SensitivityRequest) -> Prepared:
+    store = Store(request.runs_dir)
+    if request.resume is not None:
+        found = load(store, request.resume)
+        spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
+        planned = Planned(target=found.target, change=[], max_env_steps=_varied(found, spent), runs=_runs(found))
+        return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
+    scope = Scope(request.factors, request.seeds, request.only, request.shapes)
+    study = sensitivity.plan(request.target, request.runs_dir, scope, request.changes).study
+    planned = Planned(target=request.target, change=request.changes, max_env_steps=_varied(study, 0), runs=_runs(study))
+    return Prepared(planned=planned, begin=lambda: {"refers": start(store, study).id})
+
+
+def _runs(study: Sensitivity) -> int:
+    return (len(study.arms) + 1) * len(study.seeds)
+
+
+def _varied(study: Sensitivity, spent: int) -> int:
+    """Env steps that a study can still make: every run of every config to its last rollout."""
+    return max(0, sum(whole_budget(config) for config in cells(study).values()) * len(study.seeds) - spent)
+
+
+PREPARE: Final[dict[str, Callable[[Any], Prepared]]] = {
+    "training": _training,
+    "trial": _trial,
+    "optimize": _optimize,
+    "sensitivity": _sensitivity,
+}
+
+
+def resumed_plan(job: Job, store: Store) -> tuple[TrainPlan, Group, list[Run]]:
+    """What a training's process carries out: the plan, the group and the runs that are not finished."""
+    group = store.group(str(job.refers))
+    runs = [run for run in group.runs if run.id in job.runs and run.status.state != "finished"]
+    again = [run for run in runs if run.checkpoints or run.status.env_steps or run.status.resumes]
+    asked = TrainRequest(**{**job.request, "runs_dir": store.root})
+    return TrainPlan(asked, resumed=runs if again else []), group, runs

@@ -1,0 +1,43 @@
+"""Whose turn it is: jobs of a store share this machine's cores, the oldest first. The next ones wait, each in a process of its own.
+
+There is no scheduler to keep alive: a process that waits looks for itself, a server that is killed takes nobody's place away, and
+whoever is killed while it waits is passed over.
+"""
+
+from rlclinic.ops.jobs import models
+from rlclinic.ops.jobs.models import Job
+from rlclinic.ops.train import machine
+from rlclinic.runs import lock
+from rlclinic.runs.store import Store
+
+MOST_NAMED = 2
+
+
+def ahead(store: Store, job: Job) -> list[Job]:
+    """The jobs that this one waits for: those in front of it, and those that leave it no room. None: it is its turn."""
+    others = [each for each in models.everything(store) if each.live and each.id != job.id and each.host in (None, lock.HOST)]
+    taken = [each for each in others if each.state == "running"]
+    before = [each for each in others if each.state != "running" and (each.created, each.id) < (job.created, job.id)]
+    for place, each in enumerate(before):
+        if not _fits(each, taken):
+            # Strictly in turn: a small one that overtook would let a large one wait forever.
+            return [*taken, *before[place:]]
+        taken.append(each)
+    return [] if _fits(job, taken) else taken
+
+
+def _fits(job: Job, taken: list[Job]) -> bool:
+    # Whatever wants more than there is trains alone.
+    return not taken or sum(each.cores for each in taken) + job.cores <= machine.usable_cores()
+
+
+def waiting(store: Store) -> set[str]:
+    """The groups, trials and studies whose turn has not come."""
+    return {each.refers for each in models.everything(store) if each.state == "queued" and each.refers is not None}
+
+
+def told(waits_for: list[Job]) -> str:
+    """What a job waits for, in words."""
+    named = [f"{each.kind} {each.refers or each.id}" for each in waits_for]
+    rest = len(named) - MOST_NAMED
+    return f"waits for {', '.join(named[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}: the cores of this machine are taken"

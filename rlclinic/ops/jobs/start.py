@@ -1,0 +1,214 @@
+"""Starting things that outlive whoever starts them: trainings, trials, searches, sensitivity studies.
+
+A start is checked, written down (runs/@jobs/<jid>/job.json) and handed to a process of its own. The same key is the same start:
+asked again it is found, and taken up where it was if its process is gone. Agents stay within what a person allowed.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from rlclinic.errors import UsageError
+from rlclinic.ops.jobs import budget, models, queue
+from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, tried
+from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
+from rlclinic.ops.jobs.prepare import PREPARE, OptimizeRequest, Prepared, Request, SensitivityRequest, TrialStart
+from rlclinic.ops.train import machine
+from rlclinic.ops.train.plan import TrainRequest
+from rlclinic.runs import jobs, lock
+from rlclinic.runs.store import Store
+
+WORKER: Final = "rlclinic.ops.jobs.worker"
+PERSON: Final = Caller()
+
+
+def start_training(
+    request: TrainRequest,
+    *,
+    by: Caller = PERSON,
+    idempotency_key: str | None = None,
+    hypothesis: str = "",
+    max_wall_seconds: float | None = None,
+) -> Job:
+    """Train in the background; the job names the group and its runs at once."""
+    return _start("training", request, by, idempotency_key, hypothesis, max_wall_seconds)
+
+
+def start_trial(
+    request: TrialStart,
+    *,
+    by: Caller = PERSON,
+    idempotency_key: str | None = None,
+    hypothesis: str = "",
+    max_wall_seconds: float | None = None,
+) -> Job:
+    """Try a change against its control on fresh seeds, in the background; the job names the trial at once."""
+    return _start("trial", request, by, idempotency_key, hypothesis, max_wall_seconds)
+
+
+def start_optimize(
+    request: OptimizeRequest,
+    *,
+    by: Caller = PERSON,
+    idempotency_key: str | None = None,
+    hypothesis: str = "",
+    max_wall_seconds: float | None = None,
+) -> Job:
+    """Search for a better config in the background; the job names the search at once."""
+    return _start("optimize", request, by, idempotency_key, hypothesis, max_wall_seconds)
+
+
+def start_sensitivity(
+    request: SensitivityRequest,
+    *,
+    by: Caller = PERSON,
+    idempotency_key: str | None = None,
+    hypothesis: str = "",
+    max_wall_seconds: float | None = None,
+) -> Job:
+    """Say how much each number of a config matters, in the background; the job names the study at once."""
+    return _start("sensitivity", request, by, idempotency_key, hypothesis, max_wall_seconds)
+
+
+def list_jobs(runs_dir: Path = Path("runs"), *, limit: int | None = 20) -> JobList:
+    """What was started in the background, newest first."""
+    found = models.everything(Store(runs_dir))[::-1]
+    return JobList(jobs=found if limit is None else found[:limit])
+
+
+# ── one way to start ──
+
+
+def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothesis: str, wall: float | None) -> Job:
+    store = Store(request.runs_dir)
+    record = request.model_dump(mode="json", exclude={"runs_dir"}, exclude_defaults=True)
+    digest = hashlib.sha256(json.dumps([kind, record], sort_keys=True).encode()).hexdigest()[:16]
+    with jobs.alone(store):
+        known = _known(store, kind, key, digest, by)
+        if known is not None:
+            return known if known.live or known.state == "finished" else _taken_up(store, known, request, wall)
+        prepared = PREPARE[kind](request)
+        budget.check(store, by, prepared.planned)
+        _check_wall(store, by, wall)
+        job = Job(
+            id=jobs.reserve(store),
+            kind=kind,
+            state="starting",
+            by=by,
+            key=key,
+            digest=digest,
+            request=record,
+            hypothesis=hypothesis,
+            change=prepared.planned.change,
+            target=prepared.planned.target,
+            created=time.time(),
+            max_env_steps=prepared.planned.max_env_steps,
+            max_wall_seconds=wall,
+            cores=prepared.planned.cores or machine.usable_cores(),
+        )
+        # Before anything is made: a kill from here on leaves a start that is found again, not one that is made twice.
+        models.save(store, job)
+        return _begun(store, job, prepared)
+
+
+def _known(store: Store, kind: JobKind, key: str | None, digest: str, by: Caller) -> Job | None:
+    """The start that this one repeats: the one with its key; without a key, the same request of the same caller that still runs."""
+    for job in reversed(models.everything(store)):
+        if key is not None and job.key == key and job.by.name == by.name:
+            if job.kind != kind or job.digest != digest:
+                raise UsageError(
+                    f"idempotency_key {key!r} belongs to another start ({job.kind} of {job.target}, job {job.id}).\n"
+                    "  It cannot be told which of the two is meant.\n  Take another key for another request"
+                )
+            return job.model_copy(update={"repeated": True})
+        if key is None and job.digest == digest and job.live and job.by.name == by.name:
+            return job.model_copy(update={"repeated": True})
+    return None
+
+
+def _taken_up(store: Store, job: Job, request: Request, wall: float | None) -> Job:
+    """A start whose process stopped, failed or was killed goes on where it was; one that was killed before it made anything begins."""
+    prepared = None if job.refers is not None else PREPARE[job.kind](request)
+    budget.check(store, job.by, _rest(store, job) if prepared is None else prepared.planned)
+    _check_wall(store, job.by, wall)
+    anew: dict[str, Any] = {"state": "starting", "started": None, "heartbeat": None, "ended": None, "reason": None, "used_env_steps": None}
+    anew |= {"resumes": job.resumes + 1, "past_wall_seconds": job.wall_seconds, "max_wall_seconds": wall}
+    fresh = models.save(store, job.model_copy(update=anew))
+    if prepared is not None:
+        fresh = _begun(store, fresh, prepared)
+    else:
+        audit(store, job.by, "start", str(job.refers), job=job.id, kind=job.kind, resumed=True)
+        fresh = _spawned(store, fresh)
+    return fresh.model_copy(update={"repeated": True})
+
+
+def _rest(store: Store, job: Job) -> Planned:
+    """What a start may still use."""
+    most = None if job.max_env_steps is None else max(0, job.max_env_steps - budget.used_env_steps(store, job))
+    return Planned(target=job.target, change=job.change, max_env_steps=most, runs=max(1, len(job.runs)))
+
+
+def _begun(store: Store, job: Job, prepared: Prepared) -> Job:
+    begun = models.save(store, job.model_copy(update=prepared.begin()))
+    _told(store, begun)
+    for other in models.everything(store):
+        if other.refers == begun.refers and other.state == "crashed" and other.id != begun.id:
+            # From here on these runs go on at another's expense: what the killed one used is settled.
+            closed = {
+                "state": "failed",
+                "used_env_steps": budget.used_env_steps(store, other),
+                "reason": f"killed; {job.id} goes on with it",
+            }
+            models.save(store, other.model_copy(update=closed))
+    return _spawned(store, begun)
+
+
+def _spawned(store: Store, job: Job) -> Job:
+    """Hand the job to a process in a session of its own: no terminal, no parent to die with."""
+    where = jobs.folder(store, job.id)
+    with (where / jobs.LOG).open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", WORKER, str(store.root.resolve()), job.id],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+        )
+    # It is meant to outlive this process; Popen would warn that nobody waited for it.
+    process.returncode = 0
+    known: dict[str, Any] = {"pid": process.pid, "process_started": lock.started(process.pid), "host": lock.HOST}
+    waits_for = queue.ahead(store, job)
+    known |= {"state": "queued", "reason": queue.told(waits_for)} if waits_for else {}
+    return models.save(store, job.model_copy(update=known))
+
+
+def _check_wall(store: Store, by: Caller, wall: float | None) -> None:
+    left = budget.standing(store).left_wall_seconds if by.budgeted and wall is not None else None
+    if left is not None and wall is not None and wall > left:
+        raise UsageError(
+            f"max_wall_seconds {wall:g}, and {left:.0f} s of what a person allowed are left.\n  It would exceed the budget.\n"
+            f"  Give at most {int(left)}. {budget.ALLOW}"
+        )
+
+
+def _told(store: Store, job: Job) -> None:
+    about = {"job": job.id, "kind": job.kind, "change": job.change, "max_env_steps": job.max_env_steps, "hypothesis": job.hypothesis}
+    audit(store, job.by, "start", job.refers or job.id, **about)
+    tried(
+        store,
+        LedgerLine(
+            job=job.id,
+            kind=job.kind,
+            started=job.created,
+            by=f"{job.by.face}:{job.by.name}",
+            target=job.target,
+            hypothesis=job.hypothesis,
+            change=job.change,
+        ),
+    )

@@ -1,0 +1,304 @@
+"""Every operation, in one table: where its function is, what it does to the world, and what each face calls it.
+
+A face that leaves an operation out says why, and what only one face has is listed below. The MCP server is built from this table,
+and a test compares it with what every face really has.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final, Literal
+
+Effect = Literal["read", "write", "start"]
+"""read: nothing changes. write: files or running processes change. start: a process is started and env steps are spent."""
+Face = Literal["cli", "mcp", "http"]
+FACES: Final[tuple[Face, ...]] = ("cli", "mcp", "http")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that a user or an agent can ask for."""
+
+    function: str
+    """module.name in rlclinic.ops."""
+    effect: Effect
+    cli: str | None = None
+    """The command: `runs list`."""
+    mcp: str | None = None
+    """The tool."""
+    http: tuple[str, ...] = ()
+    """Routes below /api/v1."""
+    title: str = ""
+    """The tool's title, for people who watch an agent."""
+    destructive: bool = False
+    """It may end or overwrite something."""
+    absent: dict[Face, str] = field(default_factory=dict)
+    """By face: why it is not there."""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The typed function that every face calls."""
+        module, _, name = self.function.rpartition(".")
+        found: Callable[..., Any] = getattr(import_module(f"rlclinic.ops.{module}"), name)
+        return found
+
+    def names(self, face: Face) -> tuple[str, ...]:
+        """What a face calls it; nothing if it is absent there."""
+        found = getattr(self, face)
+        return found if isinstance(found, tuple) else (found,) if found else ()
+
+
+_TERMINAL: Final = "needs a terminal or a window"
+_OVERVIEW: Final = "list_runs, get_training_status and the job's own tools say it"
+
+OPERATIONS: Final = (
+    # ── looking at runs ──
+    Operation("runs.listing.list_runs", "read", "runs list", "list_runs", ("GET /runs", "GET /groups"), "List runs"),
+    Operation(
+        "runs.listing.get_run_info", "read", "runs show", "get_run_info", ("GET /runs/{run}", "GET /groups/{group}"), "Run: config, result"
+    ),
+    Operation(
+        "runs.metric_rows.get_metric_rows",
+        "read",
+        "runs metrics",
+        "get_run_metrics",
+        ("GET /runs/{run}/metrics", "GET /groups/{group}/metrics", "GET /curves", "GET /runs/{run}/metrics.csv"),
+        "Run: series",
+    ),
+    Operation("runs.listing.get_run_logs", "read", "runs logs", "get_run_logs", ("GET /runs/{run}/log",), "Run: log"),
+    Operation(
+        "runs.listing.list_checkpoints",
+        "read",
+        "runs checkpoints",
+        "list_checkpoints",
+        ("GET /runs/{run}/checkpoints",),
+        "Run: checkpoints",
+    ),
+    Operation("status.status.get_training_status", "read", "status", "get_training_status", ("GET /status",), "Status and forecast"),
+    Operation(
+        "jobs.progress.wait_for_run",
+        "read",
+        mcp="wait_for_run",
+        title="Wait",
+        absent={"cli": "`status --watch` waits at a terminal", "http": "the event streams tell it at once"},
+    ),
+    Operation("compare.compare.compare", "read", "compare", "compare_runs", ("GET /compare",), "Compare"),
+    Operation(
+        "runs.plot.plot_metrics",
+        "read",
+        mcp="get_plot",
+        http=("GET /plot.png",),
+        title="Plot",
+        absent={"cli": "`runs show` and reports draw curves"},
+    ),
+    Operation(
+        "diagnose.history.history_of",
+        "read",
+        "history",
+        http=("GET /history",),
+        absent={"mcp": "compare_runs, list_runs and diagnose_run (best here) answer it in fewer words"},
+    ),
+    Operation(
+        "diagnose.write_reports.get_group_report",
+        "read",
+        "runs show --report",
+        absent={"mcp": "is the resource rl://runs/{run_id}/report", "http": "`GET /groups/{group}` has it, and its files"},
+    ),
+    # ── diagnosis and treatment ──
+    Operation(
+        "diagnose.diagnose.diagnose",
+        "read",
+        "diagnose",
+        "diagnose_run",
+        ("GET /groups/{group}/diagnosis", "GET /runs/{run}/diagnosis"),
+        "Diagnose",
+    ),
+    Operation("diagnose.prescribe.prescribe", "read", "prescribe", "prescribe", ("GET /groups/{group}/prescriptions",), "Prescribe"),
+    Operation(
+        "treat.probe.run",
+        "start",
+        "diagnose --probe",
+        absent={"mcp": "start_trial tries the changes that tell causes apart", "http": "needs somebody who watches its cost"},
+    ),
+    Operation("diagnose.guides.get_guide", "read", "guide", "get_guide", ("GET /guides/{name}",), "Guide to a question"),
+    Operation(
+        "diagnose.guides.list_guides", "read", "guide --all", http=("GET /guides",), absent={"mcp": "is get_guide() without a question"}
+    ),
+    Operation("diagnose.rules.explain_rule", "read", "rules", "explain_rule", ("GET /rules/{id}",), "Explain a check"),
+    Operation(
+        "diagnose.rules.list_rules", "read", "rules --family", http=("GET /rules",), absent={"mcp": "is the resource rl://catalog/rules"}
+    ),
+    Operation("jobs.progress.get_trial", "read", "trial --show", "get_trial", ("GET /trials/{id}",), "Trial: verdict"),
+    Operation(
+        "treat.trial.list_trials", "read", "trial --list", http=("GET /trials",), absent={"mcp": "morning_report lists what was tried"}
+    ),
+    Operation(
+        "treat.trial.plan_trial", "read", "trial --dry-run", http=("POST /trials/preview",), absent={"mcp": "is start_trial(dry_run=true)"}
+    ),
+    Operation(
+        "treat.optimize.plan",
+        "read",
+        "optimize --dry-run",
+        absent={"mcp": "a search takes its budget, and says so when it starts", "http": "as in MCP"},
+    ),
+    Operation(
+        "jobs.progress.get_optimize",
+        "read",
+        "optimize --resume",
+        "get_optimize",
+        ("GET /studies", "GET /studies/optimize/{id}"),
+        "Search: result",
+    ),
+    Operation(
+        "treat.sensitivity.plan",
+        "read",
+        "sensitivity --dry-run",
+        http=("POST /studies/sensitivity/preview",),
+        absent={"mcp": "is start_sensitivity(dry_run=true)"},
+    ),
+    Operation(
+        "jobs.progress.get_sensitivity",
+        "read",
+        "sensitivity --resume",
+        "get_sensitivity",
+        ("GET /studies/sensitivity/{id}",),
+        "Sensitivity: result",
+    ),
+    # ── before anything is trained ──
+    Operation("diagnose.lint.lint", "read", "lint", "validate_config", ("POST /config/validate",), "Validate a config"),
+    Operation(
+        "diagnose.lint.lint_env",
+        "read",
+        "lint --env",
+        http=("POST /environments/examine",),
+        absent={"mcp": "is describe_environment(examine=true)"},
+    ),
+    Operation(
+        "diagnose.lint.lint_script",
+        "read",
+        "lint --code",
+        absent={"mcp": "an agent that reads scripts has a terminal to type it in", "http": "a browser has no script on the server's disk"},
+    ),
+    Operation("runs.environments.list_environments", "read", "envs", "describe_environment", ("GET /environments",), "Environments"),
+    Operation(
+        "runs.environments.show_config",
+        "read",
+        "config show",
+        http=("GET /groups/{group}/config",),
+        absent={"mcp": "validate_config says it"},
+    ),
+    # ── starting ──
+    Operation("jobs.start.start_training", "start", "train", "start_training", ("POST /trainings",), "Train"),
+    Operation("jobs.start.start_trial", "start", "trial", "start_trial", ("POST /trials",), "Try a change"),
+    Operation("jobs.start.start_optimize", "start", "optimize", "start_optimize", ("POST /studies/optimize",), "Search"),
+    Operation(
+        "jobs.start.start_sensitivity", "start", "sensitivity", "start_sensitivity", ("POST /studies/sensitivity",), "Which numbers matter"
+    ),
+    Operation(
+        "jobs.audited.evaluate_checkpoint", "start", "evaluate", "evaluate_checkpoint", ("POST /runs/{run}/evaluations",), "Evaluate"
+    ),
+    # ── changing what runs or is kept ──
+    Operation(
+        "jobs.audited.stop_training",
+        "write",
+        "stop",
+        "stop_training",
+        ("POST /runs/{run}/stop", "POST /groups/{group}/stop", "POST /jobs/{id}/stop"),
+        "Stop",
+        destructive=True,
+    ),
+    Operation(
+        "jobs.audited.adjust_run", "write", "adjust", "adjust_run", ("POST /runs/{run}/adjust", "POST /groups/{group}/adjust"), "Adjust"
+    ),
+    Operation("jobs.audited.adopt_trial", "write", "adopt", "adopt", ("POST /trials/{id}/adopt",), "Adopt"),
+    Operation(
+        "jobs.audited.import_run",
+        "write",
+        "import",
+        "import_run",
+        title="Import",
+        absent={"http": "a browser has no folder on the server's disk"},
+    ),
+    Operation(
+        "runs.listing.remove_runs",
+        "write",
+        "runs rm",
+        http=("DELETE /runs/{run}", "DELETE /groups/{group}"),
+        destructive=True,
+        absent={"mcp": "agents keep what they made; people delete"},
+    ),
+    # ── what agents did ──
+    Operation("jobs.daily_report.morning_report", "read", "agents report", "morning_report", ("GET /morning",), "Morning report"),
+    Operation(
+        "jobs.budget.get_budget", "read", "agents budget", http=("GET /budget",), absent={"mcp": "morning_report and every refusal say it"}
+    ),
+    Operation(
+        "jobs.audit.get_ledger",
+        "read",
+        http=("GET /ledger",),
+        absent={"cli": "`agents report --json` has it", "mcp": "morning_report has it"},
+    ),
+    Operation(
+        "jobs.start.list_jobs", "read", http=("GET /jobs", "GET /jobs/{id}"), absent={"cli": "`agents report` lists them", "mcp": _OVERVIEW}
+    ),
+    Operation(
+        "jobs.audit.audit_log",
+        "read",
+        "agents audit",
+        http=("GET /audit",),
+        absent={"mcp": "agents need not see what others did"},
+    ),
+    # ── for people ──
+    Operation("runs.policy.play", "read", "play", absent={"mcp": _TERMINAL, "http": "`POST /runs/{run}/videos` records instead"}),
+    Operation(
+        "train.profile.profile",
+        "read",
+        "profile",
+        absent={"mcp": "times this machine, which must be quiet: a person's choice", "http": "as in MCP"},
+    ),
+    Operation("train.machine.doctor", "read", "doctor", http=("GET /doctor",), absent={"mcp": "is about the machine, not about runs"}),
+    Operation(
+        "compare.regress.regress",
+        "start",
+        "regress",
+        absent={"mcp": "a gate for CI; agents compare_runs or start_trial", "http": "a gate for CI"},
+    ),
+    Operation(
+        "compare.regress.save_baseline",
+        "write",
+        "regress --save-baseline",
+        absent={"mcp": "a gate for CI", "http": "a gate for CI"},
+    ),
+)
+
+ONLY: Final[dict[Face, dict[str, str]]] = {
+    "cli": {
+        "demo": "types other commands",
+        "serve": "starts a server",
+        "serve token add": "who may come in",
+        "serve token list": "who may come in",
+        "serve token revoke": "who may come in",
+        "db reindex": "keeps the server's index",
+        "db status": "keeps the server's index",
+        "mcp": "starts a server",
+        "agents install": "writes files into a client's folder",
+    },
+    "mcp": {},
+    "http": {
+        "GET /health": "for load balancers",
+        "GET /session": "logging in",
+        "POST /session": "logging in",
+        "DELETE /session": "logging out",
+        "GET /events": "streams of what other routes answer",
+        "GET /runs/{run}/events": "streams of what other routes answer",
+        "GET /groups/{group}/events": "streams of what other routes answer",
+        "GET /facets": "what a search form offers",
+        "GET /groups/{group}/files/{name}": "files of the run folder",
+        "GET /runs/{run}/videos": "files of the run folder",
+        "GET /runs/{run}/videos/{name}": "files of the run folder",
+        "POST /runs/{run}/videos": "`evaluate --video` at a terminal",
+        "PUT /runs/{run}/notes": "tags and notes are the page's",
+        "PUT /groups/{group}/notes": "tags and notes are the page's",
+    },
+}
+"""What one face alone has, and why it is no operation of the others."""

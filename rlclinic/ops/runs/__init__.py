@@ -1,0 +1,1 @@
+"""Looking at what runs left behind: lists, one run, series, policies, films, imports."""

@@ -1,0 +1,216 @@
+"""One run or group as a page shows it, and what its newest checkpoint holds."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from rlclinic.config import describe
+from rlclinic.diagnosis.checkpoints import inspect_run
+from rlclinic.diagnosis.checkpoints.inspect_run import Inspection
+from rlclinic.errors import NotFound, RlclinicError
+from rlclinic.ops.runs.listing import list_checkpoints
+from rlclinic.report.group import describe_group
+from rlclinic.report.models import CheckpointRow, GroupReport, Result, State, state_of
+from rlclinic.runs import coerce, history, notes, trials
+from rlclinic.runs.record import Checkpoint, Group, Run, settings
+from rlclinic.runs.store import Store
+
+MOST_LOG_BYTES: Final = 1_000_000
+
+
+class NotesView(Result):
+    """What people keep about a run or a group."""
+
+    id: str
+    tags: list[str]
+    note: str
+
+
+class RunDetail(Result):
+    """One run: what it was asked to do, how it stands, what it kept."""
+
+    id: str
+    group: str | None
+    name: str
+    env: str
+    algo: str
+    seed: int
+    state: State
+    reason: str | None
+    created: float
+    started: float | None
+    heartbeat: float
+    """Unix seconds."""
+    resumes: int
+    env_steps: int
+    max_env_steps: int | None
+    return_mean: float | None
+    eval_mean: float | None
+    best_eval: float | None
+    threshold: float | None
+    threshold_reached_at: int | None
+    steps_per_second: float | None
+    episodes: int | None
+    parent: str | None
+    prescription: str | None
+    trial: str | None
+    tags: list[str]
+    note: str
+    config: dict[str, Any]
+    origins: dict[str, str]
+    """By dotted setting: where its value came from."""
+    derived: dict[str, Any]
+    """Numbers that follow from the config; empty for imported runs."""
+    versions: dict[str, Any]
+    engine: Any
+    interventions: list[dict[str, Any]]
+    checkpoints: list[CheckpointRow]
+
+
+class GroupDetail(Result):
+    """A group: its report with every seed's curve and the band over them, and what its config is made of."""
+
+    report: GroupReport
+    label: str | None
+    created: float
+    trial: str | None
+    prescription: str | None
+    source: str | None
+    tags: list[str]
+    note: str
+    origins: dict[str, str]
+    derived: dict[str, Any]
+    files: list[str]
+    """Result files that can be fetched: report.md, curve.png, solution.yaml, …"""
+
+
+class LogPage(Result):
+    """A part of a run's log, by bytes."""
+
+    run: str
+    lines: list[str]
+    start: int
+    """The byte that `lines` begin at; ask `before` it for what comes before."""
+    end: int
+    """The byte after them; ask `after` it for what comes next."""
+    size: int
+
+
+def run_detail(run: Run) -> RunDetail:
+    """Everything about a run but its series."""
+    now, kept = run.status, notes.read(run.path)
+    return RunDetail(
+        id=run.id,
+        group=run.group_id,
+        name=run.name,
+        env=run.env_id,
+        algo=run.algo,
+        seed=run.seed,
+        state=state_of(now.state),
+        created=run.created,
+        parent=run.parent,
+        threshold=run.threshold,
+        prescription=coerce.text(run.record.get("prescription")),
+        trial=trials.trial_of(run),
+        tags=list(kept.tags),
+        note=kept.note,
+        config=settings(run.record),
+        origins=_origins(run),
+        derived=_derived(run),
+        versions=run.record.get("versions") or {},
+        engine=run.record.get("engine"),
+        interventions=run.interventions,
+        checkpoints=list_checkpoints(run.id, run.path.parent).checkpoints,
+        reason=now.reason,
+        started=now.started,
+        heartbeat=now.heartbeat,
+        resumes=now.resumes,
+        env_steps=now.env_steps,
+        max_env_steps=now.max_env_steps,
+        return_mean=now.return_mean,
+        eval_mean=now.eval_mean,
+        best_eval=now.best_eval,
+        threshold_reached_at=now.threshold_reached_at,
+        steps_per_second=now.fps,
+        episodes=now.episodes,
+    )
+
+
+def group_detail(group: Group) -> GroupDetail:
+    """Everything about a group."""
+    kept, source = notes.read(group.path), group.record.get("source")
+    return GroupDetail(
+        report=describe_group(group),
+        label=group.label,
+        created=group.created,
+        trial=coerce.text(group.record.get("trial")),
+        prescription=coerce.text(group.record.get("prescription")),
+        source=coerce.text(source.get("framework")) if isinstance(source, dict) else None,
+        tags=list(kept.tags),
+        note=kept.note,
+        origins=_origins(group),
+        derived=_derived(group),
+        files=sorted(file.name for file in group.path.iterdir() if file.is_file() and not file.name.startswith(".")),
+    )
+
+
+def read_log(run: Run, *, after: int | None = None, before: int | None = None, most_bytes: int = 65_536) -> LogPage:
+    """Whole lines of a run's log: its end, what came `after` a byte, or what lies `before` one."""
+    most_bytes = min(most_bytes, MOST_LOG_BYTES)
+    path = run.path / "run.log"
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            end = size if before is None else min(before, size)
+            start = min(after, size) if after is not None else max(0, end - most_bytes)
+            file.seek(start)
+            block = file.read(min(most_bytes, end - start if after is None else most_bytes))
+    except FileNotFoundError:
+        return LogPage(run=run.id, lines=[], start=0, end=0, size=0)
+    # Beginnings and ends of lines that the window cuts belong to another page.
+    skipped = block.find(b"\n") + 1 if after is None and start > 0 else 0
+    whole = block[skipped : block.rfind(b"\n") + 1]
+    text = whole.decode("utf-8", errors="replace")
+    return LogPage(run=run.id, lines=text.splitlines(), start=start + skipped, end=start + skipped + len(whole), size=size)
+
+
+def annotate(selector: str, runs_dir: Path = Path("runs"), *, tags: list[str] | None = None, note: str | None = None) -> NotesView:
+    """Replace the tags or the note of a run or group; None leaves them as they are."""
+    found = Store(runs_dir).resolve(selector)
+    owner = found.run if isinstance(found, Checkpoint) else found
+    old = notes.read(owner.path)
+    new = notes.Notes(old.tags if tags is None else tuple(sorted(set(tags))), old.note if note is None else note)
+    notes.write(owner.path, new)
+    return NotesView(id=owner.id, tags=list(new.tags), note=new.note)
+
+
+def _origins(owner: Run | Group) -> dict[str, str]:
+    found = owner.record.get("origins")
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _derived(owner: Run | Group) -> dict[str, Any]:
+    try:
+        return describe(owner.config)
+    except RlclinicError:
+        # Imported, or written by another version: what is known of it is shown all the same.
+        return {}
+
+
+class InspectionReport(Result):
+    """An inspection of saved weights."""
+
+    inspection: Inspection
+
+
+def inspect_checkpoints(selector: str = "@last", runs_dir: Path = Path("runs")) -> InspectionReport:
+    """The newest checkpoint of a run, or a .safetensors file of anyone's. NotFound if nothing was saved."""
+    path = Path(selector)
+    if path.is_file():
+        return InspectionReport(inspection=inspect_run.inspect_file(path))
+    run = Store(runs_dir).run(selector)
+    found = inspect_run.inspect(run, history.of_run(run))
+    if found is None:
+        raise NotFound(
+            f"run {run.id} has no checkpoint yet.\n  There is nothing to inspect.\n  See how far it is: rlclinic status {run.id}"
+        )
+    return InspectionReport(inspection=found)

@@ -1,0 +1,310 @@
+"""Trained policies at work: scoring them, watching them, recording them. Imports torch when it is asked to."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rlclinic.errors import ConfigError, NotFound, UsageError
+from rlclinic.report.models import EvaluationResult
+from rlclinic.runs.record import Checkpoint, Group, Run
+from rlclinic.runs.store import Store
+
+if TYPE_CHECKING:
+    from rlclinic.training.policy import Policy
+
+FIRST_START = 10_000
+"""Evaluation starts from reset(seed=10_000 + k); episodes that are shown or recorded start from the same states."""
+RENDERS = ("human", "ansi", "none")
+MOST_FRAMES = 3_000
+
+Played = tuple[float, int, float | None]
+"""Return, length and success (None: not reported) of an episode."""
+
+Frame = Callable[[Any], None]
+_HOME: Final = "\x1b[H\x1b[J"
+_PLAIN: Final = "\x1b[0m"
+_NARROWEST: Final = 20
+
+
+def evaluate(
+    selector: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    episodes: int = 100,
+    deterministic: bool = True,
+    video: Path | None = None,
+) -> EvaluationResult:
+    """Score a checkpoint (the best one unless another is named; of a group, its best run) from fixed start states."""
+    from rlclinic.ops.runs.video import settle
+
+    note = None
+    if video is not None:
+        video, note = settle(video)
+    checkpoint = pick_checkpoint(Store(runs_dir), selector)
+    policy = _load(checkpoint)
+    recorded = _record(policy, video, deterministic) if video is not None else None
+    scored = policy.evaluate(episodes, deterministic=deterministic)
+    successes = [float(value) for value in scored.success[0] if value == value]
+    returns, lengths = scored.returns[0].tolist(), scored.lengths[0].tolist()
+    return _result(checkpoint, policy, returns, lengths, successes, deterministic, recorded).model_copy(update={"note": note})
+
+
+def play(
+    selector: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    episodes: int = 3,
+    deterministic: bool = True,
+    render: str = "human",
+    seed: int | None = None,
+) -> EvaluationResult:
+    """Let a policy act in its environment one episode after the other, in a window or as text."""
+    if render not in RENDERS:
+        raise UsageError(f"--render {render}: there are {', '.join(RENDERS)}.")
+    if render == "human" and not _has_screen():
+        raise UsageError(
+            "there is no screen here to open a window on.\n"
+            f"  Watch it as text: rlclinic play {selector} --render ansi\n"
+            f"  Record it: rlclinic evaluate {selector} --video episode.gif\n  Or only score it: rlclinic play {selector} --render none"
+        )
+    checkpoint = pick_checkpoint(Store(runs_dir), selector)
+    policy = _load(checkpoint)
+    start = FIRST_START if seed is None else seed
+    mode, show = _stage(policy, render)
+    played = _play(policy, range(start, start + episodes), deterministic, mode, show)
+    returns, lengths, outcomes = zip(*played, strict=True)
+    return _result(checkpoint, policy, returns, lengths, [each for each in outcomes if each is not None], deterministic, None)
+
+
+def pick_checkpoint(store: Store, selector: str) -> Checkpoint:
+    """The checkpoint that is meant: of a run the best (else the last), of a group its best run's."""
+    found = store.resolve(selector)
+    if isinstance(found, Checkpoint):
+        return found
+    run = _best_run(found) if isinstance(found, Group) else found
+    kept = run.checkpoints
+    if not kept:
+        raise NotFound(f"run {run.id} has no checkpoint yet: there is no policy to load.\n  See how it stands: rlclinic runs show {run.id}")
+    return next((checkpoint for checkpoint in kept if checkpoint.best), kept[-1])
+
+
+def _best_run(group: Group) -> Run:
+    scored = [(run.status.best_eval, -index, run) for index, run in enumerate(group.runs)]
+    best = max((entry for entry in scored if entry[0] is not None), default=None, key=lambda entry: entry[:2])
+    return best[2] if best else group.runs[0]
+
+
+def _load(checkpoint: Checkpoint) -> "Policy":
+    # One observation at a time is too little work to share: a second thread only waits, and on a busy machine for long.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    try:
+        from rlclinic.training import policy
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"a policy needs {missing.name} to act, which is not installed.\n  Type: pip install 'rlclinic[train]'"
+        ) from missing
+    return policy.load(checkpoint.run, str(checkpoint.step))
+
+
+def _stage(policy: "Policy", render: str) -> tuple[str | None, Frame | None]:
+    """The render mode to ask the environment for, and what to do with what it then gives."""
+    from rlclinic.training.envs import atari
+
+    if render == "none":
+        return None, None
+    settings = policy.config.env
+    env = _environment(policy, None)
+    env.close()
+    modes = env.metadata.get("render_modes", [])
+    # ALE's vector environment opens no window: it hands out what the agent sees.
+    if render in modes and not (render == "human" and atari.steps(settings)):
+        return render, None if render == "human" else _print_frame
+    if "rgb_array" not in modes:
+        raise UsageError(
+            f"{settings.id} cannot render {render}; it has: {', '.join(modes) or 'none'}.\n  Score it instead: rlclinic evaluate"
+        )
+    fps = _fps(policy, env)
+    return "rgb_array", window(settings.id, fps) if render == "human" else terminal(fps)
+
+
+def _fps(policy: "Policy", env: Any) -> float:
+    """Frames a second at which an episode looks as fast as it is; an Atari game has 60, of which the agent sees every n-th."""
+    skip = policy.config.env.frames_per_step
+    return 60.0 / skip if skip else float(env.metadata.get("render_fps") or 30)
+
+
+def _environment(policy: "Policy", render_mode: str | None) -> Any:
+    """One environment as the policy met it in training, with Gymnasium's own physics and pictures."""
+    from rlclinic.training.envs import making
+
+    config = policy.config.env
+    _without_screen()
+    if render_mode is None:
+        return making.single(config)
+    try:
+        return making.single(config.model_copy(update={"kwargs": {**config.kwargs, "render_mode": render_mode}}))
+    except ConfigError as error:
+        raise UsageError(
+            f"{config.id} cannot draw pictures here: {str(error).partition(chr(10))[0]}\n"
+            "  Robots of MuJoCo need OpenGL: MUJOCO_GL=egl (a GPU's), or MUJOCO_GL=osmesa (apt install libosmesa6) before the command\n"
+            "  Or only score it: rlclinic evaluate, rlclinic play --render none"
+        ) from error
+
+
+def _without_screen() -> None:
+    """Where there is no screen, frames are drawn in memory: SDL and MuJoCo must hear of it before they are loaded."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if not _has_screen():
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+        os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+        os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def _play(policy: "Policy", starts: Sequence[int], deterministic: bool, render_mode: str | None, show: Frame | None) -> list[Played]:
+    """One episode after the other, from these seeds; `show` gets every frame."""
+    if policy.remembers is not None:
+        found = policy.watch(starts, show, render_mode, deterministic=deterministic)
+        ends = [(each.returns[0, 0], each.lengths[0, 0], each.success[0, 0]) for each in found]
+        return [(float(total), int(length), None if success != success else float(success)) for total, length, success in ends]
+    env = _environment(policy, render_mode)
+    try:
+        return [_episode(env, policy, start, deterministic, show) for start in starts]
+    finally:
+        env.close()
+
+
+def _episode(env: Any, policy: "Policy", seed: int, deterministic: bool, show: Frame | None) -> Played:
+    obs, info = env.reset(seed=seed)
+    total, length, ended = 0.0, 0, False
+    while not ended:
+        if show is not None:
+            show(env.render())
+        mask = info.get("action_mask") if policy.config.env.action_mask else None
+        obs, reward, terminated, truncated, info = env.step(policy.act(obs, deterministic=deterministic, action_mask=mask))
+        total, length, ended = total + float(reward), length + 1, terminated or truncated
+    if show is not None:
+        show(env.render())
+    success = info.get("is_success")
+    return total, length, None if success is None else float(success)
+
+
+def _record(policy: "Policy", path: Path, deterministic: bool) -> Path:
+    from rlclinic.ops.runs import video
+
+    frames: list[Any] = []
+
+    def keep(frame: Any) -> None:
+        if len(frames) < MOST_FRAMES:
+            frames.append(frame)
+
+    env = _environment(policy, None)
+    env.close()
+    _play(policy, [FIRST_START], deterministic, "rgb_array", keep)
+    return video.write(path, frames, _fps(policy, env))
+
+
+def _result(
+    checkpoint: Checkpoint,
+    policy: "Policy",
+    returns: Sequence[float],
+    lengths: Sequence[float],
+    successes: Sequence[float],
+    deterministic: bool,
+    video: Path | None,
+) -> EvaluationResult:
+    import numpy as np
+
+    return EvaluationResult(
+        run=checkpoint.run.id,
+        checkpoint="@best" if checkpoint.best else "@last" if checkpoint.last else str(checkpoint.step),
+        step=checkpoint.step,
+        env=policy.config.env.id,
+        episodes=len(returns),
+        deterministic=deterministic,
+        return_mean=float(np.mean(returns)),
+        return_std=float(np.std(returns)),
+        return_min=min(returns),
+        return_max=max(returns),
+        length_mean=float(np.mean(lengths)),
+        success_rate=float(np.mean(successes)) if successes else None,
+        threshold=policy.config.spec.threshold,
+        returns=list(returns),
+        video=str(video) if video else None,
+    )
+
+
+def _print_frame(frame: Any) -> None:
+    sys.stderr.write(f"{frame}\n")
+
+
+def _has_screen() -> bool:
+    if sys.platform != "linux":
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"))
+
+
+def terminal(fps: float) -> Frame:
+    """Draws RGB frames in place; into a file, one below the other and without waiting."""
+    live = sys.stderr.isatty()
+
+    def show(frame: Any) -> None:
+        size = shutil.get_terminal_size()
+        text = blocks(frame, max(_NARROWEST, size.columns - 1), max(_NARROWEST, size.lines - 2))
+        sys.stderr.write(f"{_HOME if live else ''}{text}\n")
+        if live:
+            time.sleep(1.0 / fps)
+
+    return show
+
+
+def blocks(frame: Any, columns: int, lines: int) -> str:
+    """RGB pixels [height, width, 3] as text that fits: half a block is a pixel, so a character shows two, one above the other."""
+    import numpy as np
+
+    height, width = frame.shape[:2]
+    share = min(columns / width, 2 * lines / height, 1.0)
+    rows, across = max(2, int(height * share) // 2 * 2), max(1, int(width * share))
+    pixels = frame[np.arange(rows) * height // rows][:, np.arange(across) * width // across]
+    text = []
+    for top, bottom in zip(pixels[::2].tolist(), pixels[1::2].tolist(), strict=True):
+        cells, before = [], None
+        for above, below in zip(top, bottom, strict=True):
+            colours = f"\x1b[38;2;{_rgb(above)};48;2;{_rgb(below)}m"
+            cells.append("▀" if colours == before else colours + "▀")
+            before = colours
+        text.append("".join(cells) + _PLAIN)
+    return "\n".join(text)
+
+
+def _rgb(pixel: list[int]) -> str:
+    return ";".join(str(value) for value in pixel)
+
+
+def window(title: str, fps: float) -> Frame:
+    """A window for environments that open none of their own; closing it ends the program as Ctrl-C does."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    try:
+        import pygame
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"a window for {title} needs pygame, which is not installed.\n"
+            "  Type: pip install pygame-ce\n  Or watch it as text: --render ansi"
+        ) from missing
+    pygame.display.init()
+    pygame.display.set_caption(title)
+    clock = pygame.time.Clock()
+
+    def show(frame: Any) -> None:
+        surface = pygame.surfarray.make_surface(frame.swapaxes(0, 1))
+        shown = pygame.display.get_surface() or pygame.display.set_mode(surface.get_size())
+        if any(event.type == pygame.QUIT for event in pygame.event.get()):
+            raise KeyboardInterrupt
+        shown.blit(surface, (0, 0))
+        pygame.display.flip()
+        clock.tick(fps)
+
+    return show

@@ -1,0 +1,401 @@
+"""What `train` is going to do: configs, seeds, parents and cores, all checked before anything is created."""
+
+import importlib.util
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlclinic.config import Config, files
+from rlclinic.config.overrides import set_values
+from rlclinic.errors import NotFound, RunBusy, UsageError
+from rlclinic.ops.train.machine import check_engine, idle_cores, usable_cores
+from rlclinic.report.format import count, frames, listed, plural, short
+from rlclinic.runs import selector
+from rlclinic.runs.record import Checkpoint, Group, Run
+from rlclinic.runs.store import Store
+
+ASK_ABOVE_ENV_STEPS = 1_000_000_000
+"""From this many env steps over all seeds on, `train` asks first: hours of a whole machine."""
+_YAML = (".yaml", ".yml")
+
+Start = Literal["fork", "extend", "init"]
+
+
+class TrainRequest(BaseModel):
+    """What a user may ask of `train`; None is the usual choice."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    ref: str | None = None
+    """CartPole-v1:ppo, a Gymnasium id, a YAML file, a run or group to train anew, or RUN@STEP to fork."""
+    changes: list[str] = []
+    """KEY=VALUE settings."""
+    rx: int | None = Field(None, ge=1)
+    """A prescription for `ref`, by its number: its changes come before `changes`."""
+    seed: int | None = Field(None, ge=0)
+    seeds: int | None = Field(None, ge=1)
+    max_env_steps: int | None = Field(None, ge=1)
+    resume: str | None = None
+    """A run or group to go on with; with a larger budget it is extended by child runs."""
+    init_from: str | None = None
+    """A run whose weights to start from."""
+    env_workers: int | None = Field(None, ge=0)
+    device: str | None = None
+    engine: str | None = None
+    """auto, eager, compiled or captured; on a GPU auto, unless a setting says otherwise."""
+    threads: int | None = Field(None, ge=1)
+    jobs: int | None = Field(None, ge=1)
+    """Processes at a time; one per core."""
+    detach: bool = False
+    tensorboard: bool = False
+    save_replay: bool = True
+    report: bool = True
+    name: str | None = None
+    """The user's own label for the group."""
+    runs_dir: Path = Path("runs")
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """A checked request: either runs to create or runs to resume."""
+
+    request: TrainRequest
+    configs: list[Config] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)
+    start: Start | None = None
+    parents: list[str] = field(default_factory=list)
+    """RUN@STEP for each config, or empty."""
+    parent: str | None = None
+    """What the group came from."""
+    prescription: str | None = None
+    """The prescription that was applied, in words."""
+    repeats: str | None = None
+    """The run or group whose config is trained anew: its weights are not taken over."""
+    resumed: list[Run] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was assumed on the way."""
+
+    @property
+    def question(self) -> str | None:
+        """What to ask before so much is spent; None if it is little."""
+        total = sum(config.run.max_env_steps for config in self.configs)
+        if total < ASK_ABOVE_ENV_STEPS:
+            return None
+        each = count(self.configs[0].run.max_env_steps)
+        games = frames(total, self.configs[0].env.frames_per_step)
+        return f"This trains {plural(len(self.configs), 'seed')} x {each} = {short(total)} env steps{games}. Start?"
+
+
+def plan_training(request: TrainRequest) -> TrainPlan:
+    """Decide what to train, or say what is wrong with the request; nothing is written."""
+    check_installed()
+    planned = _plan(request, Store(request.runs_dir)) if request.rx is None else _plan_prescribed(request)
+    for env_id in {config.env.id: None for config in planned.configs}:
+        files.check_environment(env_id)
+    for config in [*planned.configs, *(run.config for run in planned.resumed)][:1]:
+        check_engine(config)
+    return _with_cores(planned)
+
+
+def _with_cores(planned: TrainPlan) -> TrainPlan:
+    """Idle cores for new runs that can use them. Part of the config, so kept by every resume."""
+    if not planned.configs or planned.start is not None or planned.parent is not None:
+        return planned
+    given = {"run.threads": planned.request.threads, "env.workers": planned.request.env_workers}
+    free = {name for name, value in given.items() if value is None and planned.origins.get(name, "default") == "default"}
+    configs, notes = share_out(planned.configs, usable_cores(), idle_cores(), free)
+    return replace(planned, configs=configs, notes=[*planned.notes, *notes])
+
+
+def _plan_prescribed(request: TrainRequest) -> TrainPlan:
+    """A group trained anew with one of its prescriptions, untried."""
+    from rlclinic.ops.diagnose.prescribe import prescribe  # a plain training need not wait for a diagnosis
+
+    if request.ref is None or request.resume is not None or request.init_from is not None:
+        raise UsageError(
+            "--rx is a prescription for a run or group, which is trained anew with it.\n"
+            "  Without one there is nothing to change.\n  Type: rlclinic train GROUP --rx 1"
+        )
+    rx = prescribe(request.ref, request.runs_dir).find(request.rx or 1)
+    if not rx.trialable:
+        raise UsageError(f"prescription {rx.number} ({rx.title}) changes no setting.\n  It would only repeat the run.\n  {rx.rationale}")
+    plan = _plan(request.model_copy(update={"changes": [*rx.overrides, *request.changes], "rx": None}), Store(request.runs_dir))
+    return replace(plan, prescription=f"rx{rx.number} for {rx.cause}: {rx.title}", notes=[*plan.notes, f"rx {rx.number}: {rx.title}"])
+
+
+def _plan(request: TrainRequest, store: Store) -> TrainPlan:
+    if request.resume is not None:
+        return _plan_resume(request, store)
+    if request.ref is None and request.init_from is None:
+        raise UsageError(
+            "train needs something to train.\n"
+            "  Type for example: rlclinic train CartPole-v1:ppo --seeds 8\n  See what there is: rlclinic envs"
+        )
+    found = _selected(store, request.ref)
+    if found is None:
+        return _plan_fresh(request, store)
+    if isinstance(found, list):
+        return _plan_fork(request, found)
+    return _plan_repeat(request, store, found)
+
+
+def flag_changes(request: TrainRequest) -> list[str]:
+    """--set values, then the flags that are settings too: a flag says it most plainly, so it wins."""
+    flags: dict[str, Any] = {
+        "run.max_env_steps": request.max_env_steps,
+        "env.workers": request.env_workers,
+        "run.device": request.device,
+        "run.engine": request.engine or engine_on(request.device, request.changes),
+        "run.threads": request.threads,
+        "run.tensorboard": "true" if request.tensorboard else None,
+        "run.save_replay": None if request.save_replay else "false",
+    }
+    return [*request.changes, *(f"{key}={value}" for key, value in flags.items() if value is not None)]
+
+
+def engine_on(device: str | None, changes: Sequence[str]) -> str | None:
+    """`auto` for who asks for a GPU and no engine: operation by operation it would mostly wait."""
+    fast = device in ("cuda", "auto") and not any(change.startswith(("run.engine=", "engine=")) for change in changes)
+    return "auto" if fast else None
+
+
+def check_installed() -> None:
+    """UsageError where a package that training needs is missing."""
+    missing = [name for name in ("torch", "gymnasium") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"training needs {' and '.join(missing)}, which is not installed.\n  Type: pip install 'rlclinic[train]'")
+
+
+def _selected(store: Store, ref: str | None) -> Run | Group | list[Checkpoint] | None:
+    """The run, group or checkpoints that `ref` names; None if it is the name of a config."""
+    if ref is None or ref.partition(":")[0].endswith(_YAML):
+        return None
+    if "@" in ref:
+        return _checkpoints(store, ref) if selector.ID.match(ref) or "/" in ref else _run_or_group(store.resolve(ref))
+    if not selector.has_slash(ref) and not selector.ID.fullmatch(ref):
+        return None  # CartPole-v1:ppo
+    try:
+        return _run_or_group(store.resolve(ref))
+    except NotFound:
+        return None  # an unknown name is for the configs to explain
+
+
+def _run_or_group(found: Run | Group | Checkpoint) -> Run | Group | list[Checkpoint]:
+    return [found] if isinstance(found, Checkpoint) else found
+
+
+def _checkpoints(store: Store, ref: str) -> Run | Group | list[Checkpoint]:
+    """RUN@STEP; GROUP@last and GROUP@best mean every member's own."""
+    parsed = selector.parse(ref)
+    if parsed.checkpoint is not None and not parsed.base.startswith("@"):
+        base = store.resolve(parsed.base)
+        if isinstance(base, Group):
+            return [run.checkpoint(parsed.checkpoint) for run in base.runs]
+    return _run_or_group(store.resolve(ref))
+
+
+def _seeds(request: TrainRequest, usual: Sequence[int]) -> list[int]:
+    if request.seed is None and request.seeds is None:
+        return list(usual)
+    first = usual[0] if request.seed is None else request.seed
+    return list(range(first, first + (request.seeds or 1)))
+
+
+def _with_seeds(config: Config, seeds: Sequence[int]) -> list[Config]:
+    return [config.model_copy(update={"seed": seed}) for seed in seeds]
+
+
+def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
+    """A new group of a config from a file (or, with --init-from alone, of the parent's config)."""
+    if request.ref is None:
+        config, origins, notes = _initial(store, request).run.config, {}, []
+        config = set_values(config, flag_changes(request))
+    else:
+        loaded = files.load(request.ref, flag_changes(request))
+        config, origins, notes = loaded.config, dict(loaded.origins), list(loaded.notes)
+    if config.env.frames_per_step is not None:
+        games = frames(config.run.max_env_steps, config.env.frames_per_step)
+        notes.append(f"one env step is {plural(config.env.frames_per_step, 'frame')}: {count(config.run.max_env_steps)} env steps{games}")
+    return replace(_with_start(request, store, _with_seeds(config, _seeds(request, [config.seed])), origins), notes=notes)
+
+
+def _plan_repeat(request: TrainRequest, store: Store, found: Run | Group) -> TrainPlan:
+    """A new group with the config of an old one, on the same seeds unless told otherwise."""
+    runs = found.runs if isinstance(found, Group) else [found]
+    config = set_values(found.config, flag_changes(request))
+    origins = {**(runs[0].record.get("origins") or {}), **_changed(found.config, config)}
+    plan = _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
+    return replace(plan, repeats=found.id)
+
+
+def _with_start(request: TrainRequest, store: Store, configs: list[Config], origins: dict[str, str]) -> TrainPlan:
+    if request.init_from is None:
+        return TrainPlan(request, configs, origins)
+    source = _name(_initial(store, request))
+    return TrainPlan(request, configs, origins, start="init", parents=[source] * len(configs), parent=source)
+
+
+def _initial(store: Store, request: TrainRequest) -> Checkpoint:
+    """The checkpoint that --init-from means: the best one unless another is named."""
+    assert request.init_from is not None
+    found = store.resolve(request.init_from, prefer="run")
+    if isinstance(found, Checkpoint):
+        return found
+    return _best_or_last(store.run(request.init_from))
+
+
+def _best_or_last(run: Run) -> Checkpoint:
+    kept = run.checkpoints
+    best = next((checkpoint for checkpoint in kept if checkpoint.best), None)
+    return best or run.checkpoint("@last")
+
+
+def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> TrainPlan:
+    """Children that go on from checkpoints, with changes; without any they repeat their parents bit for bit."""
+    if request.init_from is not None:
+        raise UsageError("a fork already starts from a checkpoint; --init-from would replace its weights.\n  Type one of the two")
+    changes = flag_changes(request)
+    configs, parents = [], []
+    for checkpoint in checkpoints:
+        config = set_values(_as_adjusted(checkpoint), changes)
+        seeds = _seeds(request, [checkpoint.run.seed]) if len(checkpoints) == 1 else [checkpoint.run.seed]
+        configs += _with_seeds(config, seeds)
+        parents += [_name(checkpoint)] * len(seeds)
+    source = parents[0] if len(set(parents)) == 1 else checkpoints[0].run.group_id
+    origins = {**(checkpoints[0].run.record.get("origins") or {}), **_changed(checkpoints[0].run.config, configs[0])}
+    return TrainPlan(request, configs, origins, start="fork", parents=parents, parent=source)
+
+
+def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
+    assert request.resume is not None
+    if request.ref is not None or request.init_from is not None:
+        raise UsageError(f"--resume {request.resume} goes on with what that is; leave out {request.ref or '--init-from'}")
+    if request.changes or request.seed is not None or request.seeds is not None:
+        changes = " ".join(f"--set {change}" for change in request.changes)
+        raise UsageError(
+            f"a resumed run keeps its settings and seed, or it would be another run.\n"
+            f"  With other settings, fork it: rlclinic train {request.resume}@last {changes}".rstrip()
+        )
+    runs = store.select(request.resume)
+    if runs and runs[0].record.get("source"):
+        raise UsageError(
+            f"{request.resume} was imported: another framework trained it, and there is no state here to go on from.\n"
+            f"  Look at it: rlclinic diagnose {request.resume}\n  Train with its settings: rlclinic train {request.resume}"
+        )
+    if busy := [run.id for run in runs if run.status.state == "running"]:
+        raise RunBusy(f"{listed(busy)} is training now.\n  A second writer would mix two histories.\n  Watch it: rlclinic status {busy[0]}")
+    if request.max_env_steps is not None:
+        return _plan_extend(request, runs)
+    open_runs = [run for run in runs if run.status.state != "finished"]
+    if not open_runs:
+        budget = runs[0].config.run.max_env_steps
+        raise UsageError(
+            f"{request.resume} has finished its {count(budget)} env steps: there is nothing to resume.\n"
+            f"  Train it further: rlclinic train --resume {request.resume} --max-env-steps {2 * budget}"
+        )
+    return TrainPlan(request, resumed=open_runs)
+
+
+def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:
+    """Child runs with a larger budget, each from its parent's last checkpoint."""
+    budget, wanted = runs[0].config.run.max_env_steps, request.max_env_steps
+    assert wanted is not None
+    if wanted <= budget:
+        raise UsageError(
+            f"--max-env-steps {wanted} is no more than the {count(budget)} that {request.resume} has: there is nothing to extend.\n"
+            f"  Resume it as it is: rlclinic train --resume {request.resume}"
+        )
+    checkpoints = [run.checkpoint("@last") for run in runs]
+    configs = [set_values(_as_adjusted(checkpoint), flag_changes(request)) for checkpoint in checkpoints]
+    parents = [_name(checkpoint) for checkpoint in checkpoints]
+    source = parents[0] if len(parents) == 1 else runs[0].group_id
+    origins = {**(runs[0].record.get("origins") or {}), "run.max_env_steps": "--max-env-steps"}
+    return TrainPlan(request, configs, origins, start="extend", parents=parents, parent=source)
+
+
+def _as_adjusted(checkpoint: Checkpoint) -> Config:
+    """The parent's config as it stood at the checkpoint: `adjust` may have changed numbers since the start."""
+    config = checkpoint.run.config
+    for change in checkpoint.run.interventions:
+        if change.get("env_steps", 0) <= checkpoint.step:
+            config = set_values(config, [f"{key}={_text(value)}" for key, value in change.get("set", {}).items()])
+    return config
+
+
+def _text(value: Any) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _changed(before: Config, after: Config) -> dict[str, str]:
+    """The settings that --set changed, as origins."""
+    from rlclinic.config.records import to_record
+    from rlclinic.config.schema import flatten
+
+    old, new = flatten(to_record(before)), flatten(to_record(after))
+    return {key: "--set" for key, value in new.items() if old.get(key) != value and key != "seed"}
+
+
+def _name(checkpoint: Checkpoint) -> str:
+    return f"{checkpoint.run.id}@{checkpoint.step}"
+
+
+WIDE: Final = 512
+"""Units of a layer from which a second core pays."""
+MESSAGE_MICROSECONDS: Final = 100.0
+"""What a step through worker processes costs beside the steps themselves, and as much again for each worker: telling, waking, copying."""
+
+
+def share_out(configs: Sequence[Config], cores: int, idle: int, free: Collection[str]) -> tuple[list[Config], list[str]]:
+    """The configs of runs that train side by side, `cores` at a time, with the idle ones given out, and a remark for each gift.
+
+    free: run.threads and env.workers, where nobody has said what they should be.
+    """
+    config, each = configs[0], max(1, idle // min(cores, len(configs)))
+    found = list(configs)
+    notes: list[str] = []
+    if config.run.device != "cpu" or each == 1:
+        return found, notes
+    if "run.threads" in free and config.run.threads == 1 and _is_wide(config):
+        found = [one.model_copy(update={"run": one.run.model_copy(update={"threads": each})}) for one in found]
+        notes.append(f"{each} CPU threads for each run, as cores are idle and its network is large; --threads 1 uses one")
+    workers = best_workers(config, each)
+    if "env.workers" in free and not config.env.workers and workers:
+        found = [one.model_copy(update={"env": one.env.model_copy(update={"workers": workers})}) for one in found]
+        notes.append(f"{workers} {_why(config)}; --env-workers 0 leaves it to the training process")
+    return found, notes
+
+
+def _is_wide(config: Config) -> bool:
+    """Whether a matrix product is so large that a second core helps: convolutions of games, or layers of WIDE units."""
+    return config.env.frames_per_step is not None or max(config.net.hidden, default=0) >= WIDE
+
+
+def best_workers(config: Config, cores: int) -> int:
+    """How many processes should step a run's environments: 0 unless the steps they take over outweigh twice what messages cost.
+
+    ALE steps its games in threads of its own, which need no messages.
+    """
+    env, step = config.env, config.spec.step_microseconds
+    most = min(cores, env.n_envs)
+    if env.atari and not env.wrappers and not env.kwargs:
+        return most if most > 1 else 0
+    if step is None or env.wrappers:
+        return 0
+
+    def gain(workers: int) -> float:
+        return env.n_envs * step * (1 - 1 / workers) - 2 * MESSAGE_MICROSECONDS * (1 + workers)
+
+    best = max(range(2, most + 1), key=gain, default=0)
+    return best if best and gain(best) > 0 else 0
+
+
+def _why(config: Config) -> str:
+    if config.env.atari:
+        return "threads step the games of each run, as cores are idle"
+    took = config.env.n_envs * (config.spec.step_microseconds or 0.0) / 1000
+    return f"processes step the environments of each run, as cores are idle and {config.env.n_envs} steps take {took:.1f} ms"

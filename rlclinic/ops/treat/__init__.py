@@ -1,0 +1,1 @@
+"""Proving a change: trials, adoption, searches, sensitivity studies, probes."""

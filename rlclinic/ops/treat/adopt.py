@@ -1,0 +1,146 @@
+"""`adopt`: the winner of a trial becomes a variant of the user's own YAML file, with its evidence above it."""
+
+import difflib
+import time
+from pathlib import Path
+
+from rlclinic.config import Config, from_record, to_record
+from rlclinic.errors import UsageError
+from rlclinic.report.models import Result
+from rlclinic.report.trial import effect_text, headline, seeds_text
+from rlclinic.runs import disk
+from rlclinic.runs.store import Store
+from rlclinic.treatment.trial import adopt as writing
+from rlclinic.treatment.trial.models import Effect, Trial
+from rlclinic.treatment.trial.trial import load
+
+FOLDER = Path("config/environments")
+
+
+class Adopted(Result):
+    """What was written (or would be): the file, the difference, and the evidence."""
+
+    trial: str
+    ref: str
+    """As `train` takes it."""
+    file: str
+    diff: list[str]
+    """Of the file, line by line."""
+    changes: list[str]
+    """Against the trial's control: `key: old -> new`."""
+    evidence: list[str]
+    written: bool
+
+
+def adopt(
+    tid: str, ref: str, runs_dir: Path = Path("runs"), *, force: bool = False, dry_run: bool = False, folder: Path = FOLDER
+) -> Adopted:
+    """Write the winner of a trial as ENV:VARIANT into ./config/environments/<env>.yaml; it loads at once.
+
+    Refused without `force`: a verdict other than adopt, and a variant that is already there.
+    """
+    trial = load(Store(runs_dir), tid)
+    env_id, variant = _named(ref)
+    effect = _winner(trial, force)
+    config = _tried(trial, effect)
+    if config.env.id != env_id:
+        raise UsageError(
+            f"trial {trial.id} was made on {config.env.id}; {env_id} was not tried.\n  Its evidence would not hold there.\n"
+            f"  Type: rlclinic adopt {trial.id} --as {config.env.id}:{variant}"
+        )
+    path = writing.file_for(env_id, folder)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if writing.has_variant(before, variant) and not force:
+        raise UsageError(
+            f"{env_id}:{variant} is already in {path}.\n  It would be overwritten.\n"
+            f"  Give another name, or: rlclinic adopt {trial.id} --as {env_id}:{variant} --force"
+        )
+    evidence = evidence_lines(trial, effect)
+    after = writing.written(before, config, variant, evidence, env_id)
+    if not dry_run:
+        with disk.guarded(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        disk.write(path, after)
+    return Adopted(
+        trial=trial.id,
+        ref=f"{env_id}:{variant}",
+        file=str(path),
+        diff=list(difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="", n=1)),
+        changes=_changes(trial, effect),
+        evidence=evidence,
+        written=not dry_run,
+    )
+
+
+def _tried(trial: Trial, effect: Effect) -> Config:
+    """The config of an arm, without what only the trial needed."""
+    arm = next(arm for arm in trial.arms if arm.name == effect.arm)
+    if arm.config is None:
+        raise UsageError(
+            f"trial {trial.id} tried your own command: there is no config of ours to keep.\n  Nothing would be trained by it.\n"
+            f"  Put it into your script: {' '.join(arm.changes)}"
+        )
+    return writing.adopted_config(arm.config, trial.context.get("run"), arm.changes)
+
+
+def _named(ref: str) -> tuple[str, str]:
+    env_id, separator, variant = ref.rpartition(":")
+    if not separator or not env_id:
+        raise UsageError(f"--as {ref} is not ENV:VARIANT.\n  It cannot be told where to write.\n  Type: --as CartPole-v1:mine")
+    return env_id, writing.check_variant(variant)
+
+
+def _winner(trial: Trial, force: bool) -> Effect:
+    if trial.state != "finished" or trial.leading is None:
+        raise UsageError(f"trial {trial.id} has not ended.\n  There is no verdict to keep.\n  Type: rlclinic trial --resume {trial.id}")
+    if trial.verdict != "adopt" and not force:
+        raise UsageError(
+            f"trial {trial.id} ended with {headline(trial)}.\n  It does not show that the change helps.\n  To keep it all the same: --force"
+        )
+    return trial.leading
+
+
+def evidence_lines(trial: Trial, effect: Effect) -> list[str]:
+    """What stands above the variant: trial, verdict, interval, seeds, date, change."""
+    treated = next(arm for arm in trial.arms if arm.name == effect.arm)
+    changes = "; ".join(_changes(trial, effect))
+    control = trial.context.get("control") or trial.control.name
+    lines = [
+        f"{writing.ADOPTED.removeprefix('# ')}{trial.id} on {time.strftime('%Y-%m-%d')}: {headline(trial)}",
+        f"change against {control}: {changes or 'none'}",
+        f"effect: {effect_text(trial, effect)} (95 %, valid after stopping early)",
+    ]
+    if trial.threshold is not None:
+        seen = f"{treated.reached} of {treated.n} runs reached {trial.threshold:g}"
+        lines.append(f"{seen}, {trial.control.reached} of {trial.control.n} without it; {seeds_text(trial)}")
+    else:
+        lines.append(seeds_text(trial))
+    if effect.worse:
+        lines.append(f"worse: {', '.join(effect.worse)}")
+    return [" ".join(line.split()) for line in lines]
+
+
+def _changes(trial: Trial, effect: Effect) -> list[str]:
+    control, treated = trial.control.config, next(arm for arm in trial.arms if arm.name == effect.arm).config
+    if control is None or treated is None:
+        return []
+    return writing.difference(to_record(from_record(control)), to_record(from_record(treated)))
+
+
+def trial_of(ref: str, folder: Path = FOLDER) -> str | None:
+    """The trial that ENV:VARIANT was adopted from; None if it is no such variant."""
+    env_id, separator, variant = ref.rpartition(":")
+    if not separator:
+        return None
+    path = writing.file_for(env_id, folder)
+    if not path.exists():
+        raise UsageError(
+            f"{ref}: there is no {path}.\n  Nothing tells what it is made of.\n  Give the trial that it was adopted from: --ablate TRIAL"
+        )
+    found = writing.trial_of(path.read_text(encoding="utf-8"), variant)
+    if found is None:
+        raise UsageError(
+            f"{ref} was not adopted from a trial ({path} has no such comment above it).\n  Nothing tells which changes it is made of.\n"
+            "  Give two configs instead: rlclinic trial OLD NEW"
+        )
+    return found

@@ -1,0 +1,230 @@
+"""Searching for a better config: diagnosis, prescriptions, screening and a confirmation on fresh seeds, within one budget."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from rlclinic.config import Config, from_record, to_record
+from rlclinic.errors import NotFound, UsageError
+from rlclinic.launch.batch import Progress
+from rlclinic.ops.treat import sensitivity
+from rlclinic.report.format import count, short
+from rlclinic.report.models import Result
+from rlclinic.runs import selector, studies
+from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+from rlclinic.treatment.optimize import search
+from rlclinic.treatment.optimize.ledger import Ledger, Outcome
+from rlclinic.treatment.optimize.search import Request, Say
+from rlclinic.treatment.prescription.prescription import flow
+from rlclinic.treatment.trial import adopt
+
+VARIANT: Final = "tuned"
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
+_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})")
+Watch = Callable[[Progress], None]
+
+
+class SearchPlan(Result):
+    """What a search is going to do, before anything is spent."""
+
+    target: str
+    env_id: str
+    algo: str
+    outcome: str
+    threshold: float | None
+    budget: int
+    run_env_steps: int
+    """Length of one run."""
+    known_runs: int
+    """Runs of the start that exist already, and cost nothing."""
+
+
+class SearchReport(Result):
+    """A search that has ended (or was interrupted), and what to type next."""
+
+    ledger: Ledger
+    spent: int
+    changes: list[str]
+    """What the best config changes in the start, as --set takes it."""
+    evidence: list[str]
+    files: list[str]
+    next: list[str]
+
+
+def plan(
+    target: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    budget: int,
+    outcome: Outcome = "steps",
+    run_env_steps: int | None = None,
+    changes: Sequence[str] = (),
+) -> SearchPlan:
+    """What a search from a group, or from ENV or ENV:VARIANT, would do."""
+    request = _request(Store(runs_dir), target, budget, outcome, run_env_steps, changes, recorded=True)
+    length = run_env_steps or min(request.config.run.max_env_steps, max(budget // search.RUNS, search.FEWEST_ENV_STEPS))
+    own = request.own_group
+    return SearchPlan(
+        target=target,
+        env_id=request.config.env.id,
+        algo=request.config.algo.name,
+        outcome=outcome,
+        threshold=request.config.spec.threshold,
+        budget=budget,
+        run_env_steps=length,
+        known_runs=len(own.runs) if own is not None and own.config.run.max_env_steps == length else 0,
+    )
+
+
+def begin(
+    target: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    budget: int,
+    outcome: Outcome = "steps",
+    run_env_steps: int | None = None,
+    changes: Sequence[str] = (),
+) -> Ledger:
+    """Open a search without training anything: `resume` carries it out."""
+    store = Store(runs_dir)
+    return search.begin(store, _request(store, target, budget, outcome, run_env_steps, changes, recorded=True))
+
+
+def optimize(
+    target: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    budget: int,
+    outcome: Outcome = "steps",
+    run_env_steps: int | None = None,
+    changes: Sequence[str] = (),
+    use_recorded: bool = True,
+    until: str | None = None,
+    watch: Watch | None = None,
+    say: Say | None = None,
+    stop: Callable[[], bool] | None = None,
+    cores: int | None = None,
+) -> SearchReport:
+    """Search for a better config; study.Interrupted if `stop` says so or `until` is over."""
+    store = Store(runs_dir)
+    request = _request(store, target, budget, outcome, run_env_steps, changes, recorded=use_recorded)
+    return _carried_out(store, search.begin(store, request), until, watch, say, stop, cores)
+
+
+def resume(
+    id: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    until: str | None = None,
+    watch: Watch | None = None,
+    say: Say | None = None,
+    stop: Callable[[], bool] | None = None,
+    cores: int | None = None,
+) -> SearchReport:
+    """Go on with a search that was interrupted or killed; show one that has ended."""
+    store = Store(runs_dir)
+    return _carried_out(store, search.load(store, id), until, watch, say, stop, cores)
+
+
+def _carried_out(
+    store: Store,
+    ledger: Ledger,
+    until: str | None,
+    watch: Watch | None,
+    say: Say | None,
+    stop: Callable[[], bool] | None,
+    cores: int | None,
+) -> SearchReport:
+    deadline = None if until is None else time.time() + seconds_until(until)
+
+    def stopping() -> bool:
+        return (deadline is not None and time.time() > deadline) or (stop is not None and stop())
+
+    ended = search.carry_out(store, ledger, watch=watch, say=say, stop=stopping, cores=cores)
+    return report(store, ended)
+
+
+def _request(
+    store: Store, target: str, budget: int, outcome: Outcome, run_env_steps: int | None, changes: Sequence[str], *, recorded: bool
+) -> Request:
+    config, _ = sensitivity.resolve(store, target, changes)
+    own = None if changes else _own(store, target)
+    return Request(target, config, budget, outcome, run_env_steps=run_env_steps, own_group=own, recorded=recorded)
+
+
+def _own(store: Store, target: str) -> Group | None:
+    if not (target.startswith("@") or selector.has_slash(target) or selector.ID.fullmatch(target)):
+        return None
+    try:
+        return store.group(target)
+    except (NotFound, UsageError):
+        return None
+
+
+def seconds_until(text: str, now: float | None = None) -> float:
+    """How long until a clock time (18:30, the next one) or for a duration (90s, 30min, 2h)."""
+    wanted = text.strip().lower()
+    clock, span = _CLOCK.fullmatch(wanted), _DURATION.fullmatch(wanted)
+    if clock and int(clock[1]) < 24 and int(clock[2]) < 60:
+        local = time.localtime(now)
+        passed = local.tm_hour * 3_600 + local.tm_min * 60 + local.tm_sec
+        return float((int(clock[1]) * 3_600 + int(clock[2]) * 60 - passed) % 86_400)
+    if span:
+        return float(span[1]) * _SECONDS[span[2]]
+    raise UsageError(
+        f"--until {text}: neither a time nor a duration.\n  The search would not know when to end.\n  Type: --until 18:30, or --until 2h"
+    )
+
+
+# ── what came of it ──
+
+
+def report(store: Store, ledger: Ledger) -> SearchReport:
+    """The search in words, with the tuned variant written beside its ledger."""
+    best = ledger.best
+    changes = list(best.entry.changes) if best is not None else []
+    evidence = _evidence(ledger)
+    files = [str(studies.folder(store, "optimize", ledger.id) / studies.FILES["optimize"])]
+    if best is not None and changes and ledger.state == "finished":
+        text = adopt.written(_spec(best.entry.made()), _whole(best.entry.made()), VARIANT, evidence, ledger.env_id)
+        files.append(str(studies.write_report(store, "optimize", ledger.id, f"{VARIANT}.yaml", text)))
+    return SearchReport(ledger=ledger, spent=ledger.spent, changes=changes, evidence=evidence, files=files, next=_next(ledger, files))
+
+
+def _spec(config: Config) -> str:
+    """What is known about the task: a file of its own has no other place for it."""
+    known = {key: value for key, value in to_record(config)["spec"].items() if value not in (None, "")}
+    return f"spec: {flow(known)}\n" if known else ""
+
+
+def _whole(config: Config) -> Config:
+    """The config as people train it: to the end of its budget."""
+    record = to_record(config)
+    record["run"]["stop_at_threshold"] = False
+    return from_record(record)
+
+
+def _evidence(ledger: Ledger) -> list[str]:
+    best = ledger.best
+    if best is None:
+        return []
+    said = f"rlclinic optimize {ledger.target} --budget {ledger.budget} (search {ledger.id}): {best.reached} of {best.n} runs reached it"
+    if ledger.threshold is not None and ledger.outcome == "steps":
+        said += f" ({ledger.threshold:g}), in {count(best.score)} env steps on average"
+    confirmed = [
+        f"trial {each.trial}: {each.verdict} against the start, on fresh seeds, alpha {each.alpha:.3g}" for each in ledger.confirmations
+    ]
+    return [said, *confirmed, f"{len(ledger.tried)} configs tried in {short(ledger.spent)} env steps"]
+
+
+def _next(ledger: Ledger, files: Sequence[str]) -> list[str]:
+    if ledger.state != "finished":
+        return [f"rlclinic optimize --resume {ledger.id}"]
+    confirmed = [each for each in ledger.confirmations if each.verdict == "adopt"]
+    if confirmed:
+        return [f"rlclinic adopt {confirmed[-1].trial} --as {ledger.env_id}:mine"]
+    return [f"rlclinic train {files[-1]}:{VARIANT} --seeds 8"] if len(files) > 1 else []

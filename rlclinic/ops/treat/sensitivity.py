@@ -1,0 +1,103 @@
+"""How much each number of a config matters: planning, carrying out and reporting a study."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rlclinic.config import Config, files, set_values
+from rlclinic.errors import NotFound
+from rlclinic.launch.batch import Progress
+from rlclinic.ops.train.plan import check_installed
+from rlclinic.report import sensitivity
+from rlclinic.report.models import Result
+from rlclinic.runs import selector, studies
+from rlclinic.runs.record import Checkpoint, Group
+from rlclinic.runs.store import Store
+from rlclinic.treatment.sensitivity import study as treating
+from rlclinic.treatment.sensitivity.study import Scope, Sensitivity
+
+
+class SensitivityPlan(Result):
+    """What a study would train, before anything is spent."""
+
+    study: Sensitivity
+    runs: int
+    max_env_steps: int
+    seconds: float | None
+    """How long it takes at most on this machine, from the speed of the group; None where that is unknown."""
+
+
+class SensitivityReport(Result):
+    """A finished study, and where its page lies."""
+
+    study: Sensitivity
+    ranking: list[tuple[str, float]]
+    files: list[str]
+
+
+def plan(target: str = "@last", runs_dir: Path = Path("runs"), scope: Scope | None = None, changes: Sequence[str] = ()) -> SensitivityPlan:
+    """What a study of a group or of ENV:VARIANT would train."""
+    store = Store(runs_dir)
+    config, speed = resolve(store, target, changes)
+    study = treating.plan(store, target, config, scope)
+    runs = (len(study.arms) + 1) * len(study.seeds)
+    return SensitivityPlan(
+        study=study, runs=runs, max_env_steps=study.max_env_steps, seconds=None if speed is None else study.max_env_steps / speed
+    )
+
+
+def run(
+    planned: SensitivityPlan,
+    runs_dir: Path = Path("runs"),
+    *,
+    watch: Callable[[Progress], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    cores: int | None = None,
+) -> SensitivityReport:
+    """Carry out a plan; study.Interrupted if `stop` says so."""
+    store = Store(runs_dir)
+    return _report(store, treating.carry_out(store, treating.start(store, planned.study), watch=watch, stop=stop, cores=cores))
+
+
+def resume(
+    id: str = "@last",
+    runs_dir: Path = Path("runs"),
+    *,
+    watch: Callable[[Progress], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    cores: int | None = None,
+) -> SensitivityReport:
+    """Go on with a study that was interrupted or killed; show one that has ended."""
+    store = Store(runs_dir)
+    return _report(store, treating.carry_out(store, treating.load(store, id), watch=watch, stop=stop, cores=cores))
+
+
+def _report(store: Store, found: Sensitivity) -> SensitivityReport:
+    page = studies.write_report(store, "sensitivity", found.id, "report.html", sensitivity.page(found))
+    picture = studies.write_report(store, "sensitivity", found.id, "tornado.svg", sensitivity.svg(found))
+    return SensitivityReport(study=found, ranking=found.ranking, files=[str(page), str(picture)])
+
+
+def resolve(store: Store, target: str, changes: Sequence[str] = ()) -> tuple[Config, float | None]:
+    """The config that a group, a run or ENV:VARIANT names, and the env steps per second that its runs made on this machine.
+
+    NotFound for an environment that does not exist: before anything is spent, not in the first process.
+    """
+    config, speed = _named(store, target, changes)
+    check_installed()
+    files.check_environment(config.env.id)
+    return config, speed
+
+
+def _named(store: Store, target: str, changes: Sequence[str]) -> tuple[Config, float | None]:
+    if target.startswith("@") or selector.has_slash(target) or selector.ID.fullmatch(target):
+        try:
+            found = store.resolve(target)
+        except NotFound:
+            if target.startswith("@"):
+                raise
+        else:
+            owner = found.run if isinstance(found, Checkpoint) else found
+            runs = owner.runs if isinstance(owner, Group) else [owner]
+            speeds = [speed for run in runs if (speed := run.status.fps)]
+            return set_values(owner.config, list(changes)), sum(speeds) if speeds else None
+    return files.load(target, list(changes)).config, None

@@ -1,0 +1,252 @@
+"""`trial`: planned with cost and power before anything is spent, carried out, reported; and what is known of earlier ones."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rlclinic.config import files
+from rlclinic.errors import UsageError
+from rlclinic.ops.train import signals
+from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
+from rlclinic.ops.train.plan import check_installed
+from rlclinic.ops.treat import arms
+from rlclinic.ops.treat.arms import Resolved, TrialRequest
+from rlclinic.report.models import Part, Result
+from rlclinic.report.trial import write
+from rlclinic.runs import trials
+from rlclinic.runs.store import Store
+from rlclinic.treatment.trial import power as trial_power
+from rlclinic.treatment.trial import trial as treatment
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, Power, Trial, TrialPlan
+
+__all__ = ["Preview", "TrialRequest", "TrialResult", "TrialRow", "list_trials", "plan_trial", "resume_trial", "run_trial", "show_trial"]
+
+HOPELESS = 0.05
+"""Power below which a trial is not worth its steps."""
+Watch = Callable[[Event], None]
+
+
+class Preview(Result):
+    """What a trial asks, what it can see and what it may cost: shown before it starts."""
+
+    question: str
+    control: str
+    """What the control is."""
+    arms: dict[str, list[str]]
+    """Changes by treatment arm."""
+    outcome: Outcome
+    power: Power
+    max_env_steps: int | None
+    likely_env_steps: int | None
+    """If the first look decides, as it does for a cure."""
+    max_seconds: float | None
+    likely_seconds: float | None
+    """Both None where nothing was measured on this task yet."""
+    cores: int
+    warnings: list[str]
+    plan: TrialPlan
+
+
+class TrialResult(Result):
+    """How a trial ended, and where its report is."""
+
+    trial: Trial
+    files: list[str]
+    next: list[str]
+    """Commands to type next, the most useful first."""
+    signal: str | None = None
+    """SIGINT or SIGTERM, if that ended it before its time."""
+
+
+class TrialRow(Part):
+    """One line of a list of trials."""
+
+    id: str
+    question: str
+    state: str
+    verdict: str | None
+    winner: str | None
+    created: float
+
+
+class TrialList(Result):
+    """Trials of a store, newest first."""
+
+    trials: list[TrialRow]
+
+
+def plan_trial(request: TrialRequest) -> Preview:
+    """Decide what to compare, what that can show and what it may cost; nothing is written."""
+    resolved = arms.resolve(request)
+    if resolved.control.config is not None:
+        check_installed()
+        files.check_environment(resolved.control.config.env.id)
+    _check_seeds(request, resolved)
+    config = resolved.control.config
+    threshold = request.threshold if request.threshold is not None or config is None else config.spec.threshold
+    outcome = request.outcome or _usual_outcome(resolved, threshold)
+    device = {"auto": "cuda" if has_gpu() else "cpu"}.get(request.device or "", request.device)
+    check_device(device)
+    plan = treatment.plan(
+        resolved.control,
+        resolved.treatments,
+        outcome=outcome,
+        per_look=request.per_look,
+        looks=request.looks,
+        alpha=request.alpha,
+        margin=request.margin,
+        seed0=request.seed0,
+        rule=request.rule,
+        whole_budget=request.whole_budget,
+        max_env_steps=request.max_env_steps,
+        device=device,
+        above_seed=resolved.above_seed,
+        threshold=threshold,
+        source=resolved.source,
+        context={**resolved.context, "control": resolved.described, "typed": arms.typed(request, resolved)},
+        timeout_seconds=request.timeout_seconds,
+        notes=resolved.notes,
+    )
+    return _preview(plan, resolved)
+
+
+def _usual_outcome(resolved: Resolved, threshold: float | None) -> Outcome:
+    """Steps to the threshold where there is one; the final return where runs get there and lose it again."""
+    if threshold is None:
+        return "return"
+    if resolved.loses:
+        resolved.notes.append(
+            "these runs reach the threshold and lose it again: judged by the final return (--outcome steps asks the other)"
+        )
+        return "return"
+    return "steps"
+
+
+def _check_seeds(request: TrialRequest, resolved: Resolved) -> None:
+    """The diagnosed runs were picked because they failed: repeating their seeds would count them as control."""
+    if request.seed0 is None:
+        return
+    count = (1 + len(resolved.treatments)) * request.looks * request.per_look
+    again = sorted(seed for seed in resolved.used_seeds if request.seed0 <= seed < request.seed0 + count)
+    if again:
+        raise UsageError(
+            f"--seed0 {request.seed0} would use seed {again[0]} again, which the runs to be treated have.\n"
+            "  They were picked because of how they ended: as control they would be counted twice.\n"
+            f"  Type: --seed0 {max(resolved.used_seeds) + 1}, or leave it out"
+        )
+
+
+def _preview(plan: TrialPlan, resolved: Resolved) -> Preview:
+    power = trial_power.power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome)
+    most = plan.max_env_steps
+    likely = most // plan.looks if most is not None else None
+    cores = usable_cores()
+    rate = resolved.steps_per_second
+    return Preview(
+        question=treatment.question(plan),
+        control=resolved.described,
+        arms={arm.name: list(arm.changes) for arm in plan.treatments},
+        outcome=plan.outcome,
+        power=power,
+        max_env_steps=most,
+        likely_env_steps=likely,
+        max_seconds=most / rate if most is not None and rate else None,
+        likely_seconds=likely / rate if likely is not None and rate else None,
+        cores=cores,
+        warnings=[*plan.notes, *_warnings(plan, power)],
+        plan=plan,
+    )
+
+
+def _warnings(plan: TrialPlan, power: Power) -> list[str]:
+    found = []
+    if max(power.by_effect.values()) < HOPELESS:
+        found.append(f"with {plan.looks} x {plan.per_look} seeds an arm even a large effect is hardly ever seen: take more (--per-look 8)")
+    budgets = {arm.name: arm.config.run.max_env_steps for arm in plan.arms if arm.config is not None}
+    if len(set(budgets.values())) > 1 and not plan.own_budgets:
+        shown = ", ".join(f"{name} {steps:,}" for name, steps in budgets.items())
+        found.append(f"arms have different budgets ({shown}): they are compared up to {min(budgets.values()):,} env steps")
+    return found
+
+
+def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
+    """Carry out a plan to its verdict. SIGINT and SIGTERM let the runs write checkpoints; `resume_trial` goes on."""
+    store = Store(runs_dir)
+    return _carried_out(
+        store, watch, lambda progress, stop: treatment.run(store, preview.plan, progress=progress, cores=_cores(jobs), stop=stop)
+    )
+
+
+def resume_trial(tid: str, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
+    """Go on with a trial that was interrupted or killed; its verdict is the one that it would have had."""
+    store = Store(runs_dir)
+    return _carried_out(store, watch, lambda progress, stop: treatment.resume(store, tid, progress=progress, cores=_cores(jobs), stop=stop))
+
+
+def _cores(jobs: int | None) -> int:
+    return jobs or usable_cores()
+
+
+def _carried_out(store: Store, watch: Watch | None, work: "Callable[[Watch, treatment.Stop], Trial]") -> TrialResult:
+    seen: list[str] = []
+
+    def progress(event: Event) -> None:
+        seen[:] = [event.trial]
+        if watch is not None:
+            watch(event)
+
+    with signals.caught_signals() as caught:
+        try:
+            trial = work(progress, lambda: len(caught))
+        except treatment.Interrupted:
+            trial = treatment.load(store, seen[0]) if seen else treatment.load(store)
+    return _result(store, trial, caught[0].name if caught and trial.state != "finished" else None)
+
+
+def _result(store: Store, trial: Trial, ended_by: str | None = None) -> TrialResult:
+    files = write(store, trial) if trial.looks else []
+    return TrialResult(trial=trial, files=[str(file) for file in files], next=_next(store, trial), signal=ended_by)
+
+
+def _next(store: Store, trial: Trial) -> list[str]:
+    flag = "" if store.root == Path("runs") else f" --runs-dir {store.root}"
+    if trial.state != "finished":
+        return [f"rlclinic trial --resume {trial.id}{flag}"]
+    commands = []
+    if trial.verdict == "adopt" and trial.source != "command":
+        commands.append(f"rlclinic adopt {trial.id} --as {trial.env_id}:mine{flag}")
+    if trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):
+        # Fresh seeds: what these ones show of the return was not asked of them.
+        asked = trial.context.get("typed") or "rlclinic trial …"
+        commands.append(f"{asked} --outcome return{'' if flag in asked else flag}")
+    commands.append(f"rlclinic runs list --trial {trial.id}{flag}")
+    return commands
+
+
+def _ends_apart(trial: Trial) -> bool:
+    """Whether an arm ends above the control, or below it, although no steps to the threshold show it."""
+    ends = [each.final_improvement for each in trial.effects if each.final_improvement is not None]
+    return any((end.low or 0.0) > 0.5 or (1.0 if end.high is None else end.high) < 0.5 for end in ends)
+
+
+def show_trial(tid: str = "@last", runs_dir: Path = Path("runs")) -> TrialResult:
+    """A stored trial as it ended, or as it stands; its report is written again."""
+    store = Store(runs_dir)
+    return _result(store, treatment.load(store, tid))
+
+
+def list_trials(runs_dir: Path = Path("runs")) -> TrialList:
+    """Every trial of a store, newest first."""
+    found = []
+    for each in reversed(trials.trials(Store(runs_dir))):
+        about = each.record
+        found.append(
+            TrialRow(
+                id=each.id,
+                question=str(about.get("question", "")),
+                state=str(about.get("state", "?")),
+                verdict=each.verdict,
+                winner=about.get("winner"),
+                created=each.created,
+            )
+        )
+    return TrialList(trials=found)

@@ -1,0 +1,153 @@
+"""Settings that lie beside a log, as frameworks and scripts leave them there: params.json, config.yaml, args.json, hparams.yaml, …"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from rlclinic.readers import assembling, hyperparameters, lines, rllib, zoo
+from rlclinic.readers.hyperparameters import Settings
+from rlclinic.runs.coerce import real, text, whole
+from rlclinic.runs.history import History
+
+_STEMS: Final = ("params", "config", "args", "hparams", "hyperparameters", "hyperparams", "variant", "flags", "cfg", "settings")
+_SUFFIXES: Final = (".json", ".yaml", ".yml")
+FILES: Final = tuple(stem + suffix for stem in _STEMS for suffix in _SUFFIXES)
+"""Not logs, whatever their suffix says."""
+_PLACES: Final = (".", ".hydra", "files")
+_MAX_DEPTH: Final = 4
+# RLlib's, Spinning Up's, Tianshou's and d3rlpy's words; what our own config takes too is in its table of aliases.
+_WORDS: Final = {
+    **dict.fromkeys(("env", "env_name", "environment", "task", "gym_id", "env_id"), "env.id"),
+    **dict.fromkeys(("pi_lr", "actor_lr", "actor_learning_rate"), "algo.learning_rate"),
+    **dict.fromkeys(("vf_lr", "critic_learning_rate"), "algo.value_lr"),
+    **dict.fromkeys(("lambda", "lambda_", "gae_lam"), "algo.gae_lambda"),
+    **dict.fromkeys(("clip_param", "clip_ratio", "eps_clip", "cliprange"), "algo.clip_range"),
+    **dict.fromkeys(("entropy_coeff", "ent_coeff", "entropy_weight"), "algo.ent_coef"),
+    **dict.fromkeys(("vf_loss_coeff", "value_coef", "vf_coeff"), "algo.vf_coef"),
+    **dict.fromkeys(("sgd_minibatch_size", "mini_batch_size"), "algo.batch_size"),
+    **dict.fromkeys(("num_sgd_iter", "num_epochs", "train_pi_iters", "repeat_per_collect"), "algo.n_epochs"),
+    **dict.fromkeys(("discount", "discount_factor"), "algo.gamma"),
+    **dict.fromkeys(("grad_clip", "max_gradient_norm"), "algo.max_grad_norm"),
+    **dict.fromkeys(("num_timesteps", "total_env_steps", "total_frames"), "run.max_env_steps"),
+    **dict.fromkeys(("seed", "random_seed"), "seed"),
+    "steps_per_epoch": "algo.n_steps",
+    "replay_size": "algo.buffer_size",
+    "polyak": "algo.polyak",
+    **dict.fromkeys(("training_num", "train_num"), "env.n_envs"),
+    "eps_train": "algo.exploration_initial_eps",
+    "eps_train_final": "algo.exploration_final_eps",
+}
+_ALGORITHMS: Final = ("algo", "algorithm", "algo_name", "alg", "agent", "type", "exp_name")
+
+
+def complete(history: History) -> History:
+    """A history with the settings that lie beside its log, where it does not have them itself."""
+    if history.path is None or history.source in ("rlclinic", "gymnasium-solver"):
+        return history
+    folder = history.path if history.path.is_dir() else history.path.parent
+    history = _ended(history, folder / rllib.ERROR) if history.source == "rllib" else history
+    for path in _found(folder):
+        notes: list[str] = []
+        settings = translated(read(path, notes))
+        named = hyperparameters.agreed(settings.pop("algo.name", None) or hyperparameters.algorithm(folder.name), ())
+        if len(settings) < 2:
+            continue
+        known = {**settings, **history.settings}
+        algo = history.algo or named
+        if algo is not None:
+            known.setdefault("algo.name", algo)
+        new = len(known) - len(history.settings)
+        return _filled(history, known, f"{new} settings from {path.relative_to(folder)}, which lies beside it") if new else history
+    return history
+
+
+def _filled(history: History, known: Settings, note: str) -> History:
+    return replace(
+        history,
+        settings=known,
+        algo=history.algo or text(known.get("algo.name")),
+        env_id=history.env_id or text(known.get("env.id")),
+        seed=history.seed if history.seed is not None else whole(known.get("seed")),
+        threshold=history.threshold if history.threshold is not None else real(known.get("spec.threshold")),
+        max_env_steps=history.max_env_steps or whole(known.get("run.max_env_steps")),
+        notes=(*history.notes, note),
+    )
+
+
+def _ended(history: History, path: Path) -> History:
+    """A history with the error that a trial ended with."""
+    failed = assembling.failure(lines.head(path).decode("utf-8", errors="replace")) if path.is_file() else None
+    return replace(history, state=failed[0], reason=failed[1]) if failed is not None else history
+
+
+def _found(folder: Path) -> Iterator[Path]:
+    for place in _PLACES:
+        yield from (path for name in (*FILES, rllib.FILE) if (path := folder / place / name).is_file())
+
+
+def read(path: Path, notes: list[str]) -> dict[str, Any]:
+    """The mapping in a file of settings; {} if there is none."""
+    if path.suffix != ".json":
+        return zoo.read_yaml(path, notes)
+    if path.name == rllib.FILE:
+        return rllib.config_of(path)
+    try:
+        if path.stat().st_size > zoo.MAX_DATA_BYTES:
+            return {}
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def translated(raw: Mapping[str, Any]) -> Settings:
+    """Settings by our names, whatever section they stood in; W&B's `{value: …}` is opened."""
+    if rllib.is_config(raw):
+        return rllib.settings(raw)
+    flat = dict(_flat(raw))
+    found = hyperparameters.usual(flat)
+    for key, value in flat.items():
+        ours = _WORDS.get(key)
+        if ours and ours not in found and _fits(ours, value):
+            found[ours] = hyperparameters.number(value) if isinstance(value, str) and ours != "env.id" else value
+    if (scaled := found.get("algo.normalize_advantage")) in (0, 1):
+        found["algo.normalize_advantage"] = "batch" if scaled else "off"
+    if (polyak := real(found.pop("algo.polyak", None))) is not None:
+        found.setdefault("algo.tau", 1.0 - polyak)
+    for epochs, each in (("epochs", "steps_per_epoch"), ("epoch", "step_per_epoch")):
+        if (count := whole(flat.get(epochs))) and (size := whole(flat.get(each))):
+            found.setdefault("run.max_env_steps", count * size)
+    if rollout := whole(flat.get("step_per_collect")):
+        _tianshou(found, flat, rollout)
+    named = next((algo for key in _ALGORITHMS if (algo := hyperparameters.algorithm(flat.get(key, ""))) is not None), None)
+    return found | ({"algo.name": named} if named else {})
+
+
+def _tianshou(found: Settings, flat: Mapping[str, Any], rollout: int) -> None:
+    """Tianshou's sizes: what is collected before an update counts all envs, and the target is renewed by gradient steps."""
+    envs, often = whole(found.get("env.n_envs")) or 1, real(flat.get("update_per_step"))
+    if "repeat_per_collect" in flat:
+        found.setdefault("algo.n_steps", max(rollout // max(envs, 1), 1))
+    if often and often > 0 and (apart := whole(flat.get("target_update_freq"))):
+        found.setdefault("algo.target_update_interval", round(apart / often))
+
+
+def _fits(ours: str, value: Any) -> bool:
+    if ours == "env.id":
+        return isinstance(value, str) and bool(value.strip()) and "<" not in value
+    return isinstance(value, int | float | str) and not isinstance(value, bool) and real(hyperparameters.number(value)) is not None
+
+
+def _flat(raw: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Every setting by its last name, the outermost last so that it wins."""
+    plain = []
+    for key, value in raw.items():
+        opened = value["value"] if isinstance(value, Mapping) and "value" in value and set(value) <= {"value", "desc"} else value
+        if isinstance(opened, Mapping) and key not in ("policy_kwargs", "normalize"):
+            if depth < _MAX_DEPTH:
+                yield from _flat(opened, depth + 1)
+        else:
+            plain.append((str(key), opened))
+    yield from plain

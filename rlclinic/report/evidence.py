@@ -1,0 +1,200 @@
+"""The numbers and small pictures behind a diagnosis: how the key metrics went, and the series that are evidence."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from rlclinic import metrics, stats
+from rlclinic.diagnosis import columns
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Cause, Diagnosis, Evidence, GroupFinding
+from rlclinic.diagnosis.forecast import growth
+from rlclinic.diagnosis.registry import CONFIG
+from rlclinic.diagnosis.signals import detect
+from rlclinic.report.charts import LARGEST
+from rlclinic.report.format import short
+from rlclinic.report.models import Curve, Healthy, Interval, KeyMetric, Panel, SeedCurve
+
+POINTS: Final = 64
+MOST: Final = 6
+CALM: Final = frozenset({"healthy", "too-early", "no-reference", "no-return"})
+
+_KEY: Final = {
+    "learning": (columns.EVAL_RETURN, columns.RETURN, columns.LENGTH, columns.SUCCESS, columns.POLICY_LOSS, columns.TOTAL_LOSS),
+    "stability": (columns.KL, columns.CLIP_FRACTION, columns.ENTROPY, columns.sentinel("entropy_relative"), columns.ACTION_STD),
+    "value": (columns.EXPLAINED_VARIANCE, columns.VALUE_LOSS),
+    "gradients": (columns.GRAD_NORM, columns.GRAD_P95, columns.GRAD_CLIPPED),
+}
+
+
+def first_cause(found: Diagnosis) -> Cause | None:
+    """The likeliest explanation; None where nothing needs one."""
+    return next((cause for cause in found.causes if cause.id not in CALM and cause.rules), None)
+
+
+def standing(cases: Sequence[Case]) -> str:
+    """How the runs stand: "2 stuck, 1 collapsed"."""
+    counts = Counter(case.standing for case in cases)
+    return ", ".join(f"{amount} {name}" if len(cases) > 1 else name for name, amount in counts.most_common())
+
+
+def curve(found: Diagnosis, seeds: Sequence[SeedCurve]) -> Curve:
+    """The diagnosis' own curve, for a picture. The band is drawn where several seeds make one."""
+    drawn = found.curve
+    return Curve(
+        label=drawn.label,
+        steps=list(drawn.steps),
+        center=list(drawn.values),
+        low=list(drawn.low),
+        high=list(drawn.high),
+        seeds=list(seeds),
+        threshold=found.facts.threshold,
+    )
+
+
+# ── key metrics ──
+
+
+def key_metrics(cases: Sequence[Case]) -> list[KeyMetric]:
+    """Start, end, range and trend of the metrics that every report is asked for, where they were logged."""
+    found = [_key_metric(cases, name, topic) for topic, wanted in _KEY.items() for name in wanted]
+    return [row for row in found if row is not None]
+
+
+def _key_metric(cases: Sequence[Case], name: str, topic: str) -> KeyMetric | None:
+    drawn = [case.signal(name) for case in cases if case.has(name)]
+    if not drawn:
+        return None
+    ends = [(float(np.median(each.share(0.0, 0.1).values)), float(np.median(each.share(0.9).values))) for each in drawn]
+    start, end = (float(np.median([pair[place] for pair in ends])) for place in (0, 1))
+    low, high = min(float(each.values.min()) for each in drawn), max(float(each.values.max()) for each in drawn)
+    broken = sum(len(case.history.series[name].broken) for case in cases if name in case.history.series)
+    return KeyMetric(name=name, topic=topic, start=start, end=end, low=low, high=high, trend=_shape(drawn), broken=broken)
+
+
+def _shape(drawn: Sequence[detect.Signal]) -> str:
+    """Which way the middle of the runs went, in words; blank where there are too few points to say."""
+    long = [each for each in drawn if len(each) >= detect.SHORTEST]
+    if not long:
+        return ""
+    grid = np.linspace(max(float(each.steps[0]) for each in long), max(float(each.steps[-1]) for each in long), POINTS)
+    middle = np.median([np.interp(grid, each.steps, detect.smoothed(each.values, max(3, len(each) // 8))) for each in long], axis=0)
+    first, last, top, bottom = (float(value) for value in (middle[:4].mean(), middle[-4:].mean(), middle.max(), middle.min()))
+    span = top - bottom
+    if not span > 0.02 * max(abs(top), abs(bottom)):
+        return "flat"
+    if top - max(first, last) > 0.4 * span:
+        return "rises, then falls"
+    if min(first, last) - bottom > 0.4 * span:
+        return "falls, then rises"
+    return "rises" if last - first > 0.3 * span else "falls" if first - last > 0.3 * span else "no clear way"
+
+
+# ── evidence ──
+
+
+def marked(found: Diagnosis, cases: Sequence[Case]) -> Interval | None:
+    """Where the evidence for the first cause lies: from its finding's onset (or the evidence's own start) to its end."""
+    cause = first_cause(found)
+    end = max((case.span[1] for case in cases), default=0.0)
+    if cause is None or end <= 0:
+        return None
+    speaking = [finding for finding in found.findings if finding.rule in cause.rules and _series(finding)]
+    speaking.sort(key=lambda finding: cause.rules.index(finding.rule))
+    for finding in speaking:
+        start, stop = _bounds(finding, _series(finding)[0], end)
+        return Interval(start=start, end=stop, text=f"evidence for {cause.title} ({finding.rule}): {short(start)} to {short(stop)}")
+    return None
+
+
+def _bounds(finding: GroupFinding, part: Evidence, end: float) -> tuple[float, float]:
+    start = finding.onset if finding.onset is not None else part.start if part.start is not None else 0.0
+    stop = part.end if part.end is not None and part.end > start else end
+    return start, stop
+
+
+def _series(finding: GroupFinding) -> list[Evidence]:
+    return [part for part in finding.evidence if not part.series.startswith(CONFIG)]
+
+
+def panels(found: Diagnosis, cases: Sequence[Case]) -> list[Panel]:
+    """One picture for each series that the likely causes rest on, those of the first cause first; at most six."""
+    order = [rule for cause in found.causes for rule in cause.rules]
+    spoken = sorted(
+        (finding for finding in found.findings if finding.rule in order or finding.severity.rank > 0),
+        key=lambda finding: order.index(finding.rule) if finding.rule in order else len(order),
+    )
+    end = max((case.span[1] for case in cases), default=0.0)
+    made: dict[str, Panel] = {}
+    grown = growth_panel(found, cases) if spoken else None
+    for finding in spoken:
+        for part in _series(finding):
+            if part.series not in made and len(made) < MOST and part.series not in (columns.EVAL_RETURN, columns.RETURN):
+                panel = _panel(part, _bounds(finding, part, end), cases)
+                if panel is not None:
+                    made[part.series] = panel
+    return [*([grown] if grown is not None else []), *made.values()][:MOST]
+
+
+def growth_panel(found: Diagnosis, cases: Sequence[Case]) -> Panel | None:
+    """The training return among that of healthy runs; None where no chart of this environment and algorithm is known."""
+    known = growth.shipped(found.facts.env or "", found.facts.algo or "")
+    drawn = _panel(Evidence(series=columns.RETURN, text=""), (0.0, 0.0), cases) if known is not None else None
+    if known is None or drawn is None:
+        return None
+    inside = [place for place, step in enumerate(known.steps) if step <= drawn.steps[-1]]
+    low, high = ([known.levels[row][place] for place in inside] for row in (0, -1))
+    healthy = Healthy(runs=known.runs, source=known.source, steps=[known.steps[place] for place in inside], low=low, high=high)
+    text = f"the green band holds 90 % of {known.runs} healthy runs ({known.source})"
+    at = min(drawn.steps[-1], known.steps[-1])
+    place = known.percentile(at, float(np.interp(at, drawn.steps, drawn.center)))
+    text += "" if place is None else f"; these are at percentile {place:.0f} of them at {short(at)}"
+    return drawn.model_copy(update={"label": "training return", "text": text, "healthy": healthy, "start": None, "end": None})
+
+
+def _panel(part: Evidence, bounds: tuple[float, float], cases: Sequence[Case]) -> Panel | None:
+    drawn = [detect.thin(case.signal(part.series), POINTS) for case in cases if case.has(part.series)]
+    drawn = [each for each in drawn if len(each) >= 2]
+    if not drawn:
+        return None
+    start, end = min(float(each.steps[0]) for each in drawn), max(float(each.steps[-1]) for each in drawn)
+    grid = np.linspace(start, end, POINTS)
+    values = np.stack([np.interp(grid, each.steps, each.values) for each in drawn])
+    if max(abs(start), abs(end), float(np.abs(values).max())) > LARGEST:
+        return None
+    columns = (grid, stats.iqm(values, axis=0), values.min(0), values.max(0))
+    steps, center, low, high = ([float(f"{value:.5g}") for value in column] for column in columns)
+    return Panel(
+        series=part.series,
+        label=label(part.series),
+        text=part.text,
+        steps=steps,
+        center=center,
+        low=low,
+        high=high,
+        band=usual_band(part.series),
+        start=bounds[0],
+        end=bounds[1],
+    )
+
+
+def usual_band(series: str) -> tuple[float, float] | None:
+    """Where healthy runs usually are, if that says something: [0, 1] of a share is where it must be anyway."""
+    known = metrics.find(series)
+    band = known.band if known is not None else None
+    if band is None or (band.low, band.high) == (0.0, 1.0) or not math.isfinite(band.high) or band.low == band.high:
+        return None
+    return band.low, band.high
+
+
+def label(series: str) -> str:
+    """A metric's name without what all of them share."""
+    for prefix in ("train/metrics/", "train/sentinel/", "train/loss/", "train/roll/", "train/hp/", "train/", "val/roll/"):
+        if series.startswith(prefix):
+            told = series.removeprefix(prefix)
+            kind = {"train/loss/": " loss", "val/roll/": " (evaluation)", "train/hp/": " (applied)"}.get(prefix, "")
+            return told.replace("_", " ").replace("/", " ") + kind
+    return series

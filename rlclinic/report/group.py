@@ -1,0 +1,554 @@
+"""A group's report: the numbers, what to type next, Markdown, HTML, and solution.yaml."""
+
+import json
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlclinic.report import charts, evidence
+from rlclinic.report import document as blocks
+from rlclinic.report.document import Block, Code, Figure, Heading, Table, Text, Tiles
+from rlclinic.report.format import BLANK, count, duration, frames, interval, number, percent, plural, short
+from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, finite, state_of
+from rlclinic.runs import coerce
+from rlclinic.runs.history import History
+from rlclinic.runs.record import Group, Run, settings
+from rlclinic.runs.summary import GroupSummary
+from rlclinic.stats import Estimate as Interval
+
+if TYPE_CHECKING:
+    from rlclinic.diagnosis.findings import Diagnosis
+    from rlclinic.report.models import DiagnosisReport, Estimate, GroupReport, SeedOutcome
+
+
+def describe_group(group: Group) -> GroupReport:
+    """Everything that the report says, from one pass over the group's files."""
+    summary = group.summary
+    return GroupReport(
+        id=group.id,
+        name=group.name,
+        env=group.env_id,
+        algo=group.algo,
+        verdict=summary.verdict,
+        note=summary.note,
+        n_runs=summary.n_seeds,
+        n_reached=summary.n_reached,
+        threshold=summary.threshold,
+        gap=summary.gap,
+        gap_fraction=None if summary.gap_percent is None else summary.gap_percent / 100,
+        last=_estimate(summary.score),
+        best=summary.best,
+        best_at=summary.best_at,
+        best_run=summary.best_run,
+        env_steps=summary.env_steps,
+        max_env_steps=summary.max_env_steps,
+        steps_to_threshold=_estimate(summary.steps_to_threshold),
+        wall_seconds=summary.wall_seconds,
+        steps_per_second=None if summary.fps is None else summary.fps * summary.n_seeds,
+        throughput=summary.phases,
+        seeds=_outcomes(summary),
+        curve=_curve(group, summary),
+        config=settings(group.record),
+        parent=group.parent,
+        path=str(group.path),
+        next=next_commands(group, summary),
+    )
+
+
+def next_commands(group: Group, summary: GroupSummary) -> list[str]:
+    """What is worth typing now, the most useful first."""
+    gid, best = group.id, summary.best_run
+    play = [f"rlclinic play {best}"] if best else []
+    open_runs = [seed for seed in summary.seeds if seed.state in ("stopped", "crashed", "failed")]
+    budget = summary.max_env_steps or 0
+    broken = next((seed.run for seed in summary.seeds if seed.state in ("failed", "crashed")), None)
+    if group.record.get("source"):
+        # Another framework trained it: there is no policy here to watch, and nothing to go on from.
+        commands = [f"rlclinic diagnose {gid}"]
+    elif summary.verdict == "RUNNING":
+        commands = [f"rlclinic status {gid}"]
+    elif broken is not None:
+        commands = [f"rlclinic runs logs {broken}", f"rlclinic train --resume {gid}"]
+    elif open_runs:
+        commands = [f"rlclinic train --resume {gid}"]
+    elif summary.verdict in ("NOT SOLVED", "PARTLY SOLVED"):
+        further = f"rlclinic train --resume {gid} --max-env-steps {2 * budget}"
+        missed = [seed for seed in summary.seeds if seed.reached_at is None]
+        worst = min(missed, key=lambda seed: float("-inf") if seed.best is None else seed.best)
+        look = f"rlclinic runs metrics {worst.run}"
+        commands = [further, look] if _still_rising(summary) else [look, further]
+    elif summary.verdict == "NOT EVALUATED":
+        commands = [f"rlclinic evaluate {summary.seeds[0].run}"]
+    else:
+        commands = [*play, *([f"rlclinic train {gid} --seeds 8"] if summary.n_seeds == 1 else [])]
+    return [command + runs_dir_flag(group) for command in commands]
+
+
+def _still_rising(summary: GroupSummary) -> bool:
+    """Whether the last fifth of the curve is above the fifth before it: then more steps are the first thing to try."""
+    curve = summary.curve.iqm
+    fifth = len(curve) // 5
+    return bool(fifth and curve[-fifth:].mean() > curve[-2 * fifth : -fifth].mean())
+
+
+def runs_dir_flag(owner: Run | Group) -> str:
+    """A command must find the same runs again, from the same shell."""
+    root = owner.path.parent.parent if isinstance(owner, Group) else owner.path.parent
+    if root in (Path("runs"), Path(os.environ.get("RLCLINIC_RUNS", "runs"))):
+        return ""
+    return f" --runs-dir {root}"
+
+
+def _estimate(interval: Interval | None) -> Estimate:
+    return Estimate(value=None, low=None, high=None) if interval is None else Estimate(**interval._asdict())
+
+
+def _outcomes(summary: GroupSummary) -> list[SeedOutcome]:
+    return [
+        SeedOutcome(
+            run=seed.run,
+            seed=seed.seed,
+            state=state_of(seed.state),
+            env_steps=seed.env_steps,
+            last_eval=seed.last,
+            best_eval=seed.best,
+            best_eval_at=seed.best_at,
+            threshold_reached_at=seed.reached_at,
+            reason=seed.reason,
+        )
+        for seed in summary.seeds
+    ]
+
+
+def _curve(group: Group, summary: GroupSummary) -> Curve:
+    seeds = [SeedCurve(seed=seed.seed, steps=seed.steps.tolist(), values=finite(seed.returns)) for seed in summary.seeds]
+    curve = summary.curve
+    return Curve(
+        label=f"{summary.source} return",
+        steps=curve.steps.tolist(),
+        center=finite(curve.iqm),
+        low=finite(curve.low),
+        high=finite(curve.high),
+        seeds=seeds,
+        threshold=summary.threshold,
+        return_range=possible_returns(group.record),
+    )
+
+
+def describe_histories(histories: Sequence[History], found: "Diagnosis") -> GroupReport:
+    """The same report of runs that are no group of ours, from what their logs say."""
+    facts = found.facts
+    missed = facts.threshold - facts.last if facts.threshold is not None and facts.last is not None else None
+    return GroupReport(
+        id=facts.id,
+        name=f"{facts.env or 'unknown environment'}:{facts.algo or 'unknown algorithm'}",
+        env=facts.env or "unknown environment",
+        algo=facts.algo or "unknown algorithm",
+        verdict=found.verdict,
+        note=f"read as {facts.source}",
+        n_runs=facts.runs,
+        n_reached=facts.reached or 0,
+        threshold=facts.threshold,
+        gap=missed,
+        gap_fraction=missed / abs(facts.threshold) if missed is not None and facts.threshold else None,
+        last=Estimate(value=facts.last, low=facts.low, high=facts.high),
+        best=facts.best,
+        best_at=None if facts.best_at is None else int(facts.best_at),
+        best_run=None,
+        env_steps=int((facts.env_steps or 0) * facts.runs),
+        max_env_steps=facts.max_env_steps,
+        steps_to_threshold=Estimate(value=None, low=None, high=None),
+        wall_seconds=None,
+        steps_per_second=None,
+        throughput={},
+        seeds=[_foreign_outcome(each) for each in histories],
+        curve=evidence.curve(found, [_seed_curve(each, place) for place, each in enumerate(histories)]),
+        config=_nested(histories[0].settings) if histories else {},
+        parent=None,
+        path=str(histories[0].path) if histories and histories[0].path else "",
+        next=[],
+    )
+
+
+_RETURNS = ("val/roll/ep_rew_mean", "train/roll/ep_rew_mean")
+
+
+def _returns(history: History) -> tuple[list[float], list[float]]:
+    """Evaluation returns where there are some, else training returns; at most 200 points."""
+    for name in _RETURNS:
+        series = history.series.get(name)
+        if series is not None and len(series.values):
+            keep = np.unique(np.linspace(0, len(series.values) - 1, 200).round().astype(int))
+            return series.steps[keep].tolist(), series.values[keep].tolist()
+    return [], []
+
+
+def _seed_curve(history: History, place: int) -> SeedCurve:
+    steps, values = _returns(history)
+    return SeedCurve(seed=place if history.seed is None else history.seed, steps=steps, values=list(values))
+
+
+def _foreign_outcome(history: History) -> SeedOutcome:
+    series = next((history.series[name] for name in _RETURNS if name in history.series and len(history.series[name].values)), None)
+    top = None if series is None else int(np.argmax(series.values))
+    limit = history.threshold
+    reached: list[float] = [] if series is None or limit is None else series.steps[series.values >= limit].tolist()
+    return SeedOutcome(
+        run=history.id,
+        seed=history.seed,
+        state=state_of(history.state if history.state != "unknown" else "stopped"),
+        env_steps=history.env_steps or 0,
+        last_eval=None if series is None else series.last,
+        best_eval=None if series is None or top is None else float(series.values[top]),
+        best_eval_at=None if series is None or top is None else int(series.steps[top]),
+        threshold_reached_at=int(reached[0]) if len(reached) else None,
+        reason=history.reason if history.state != "unknown" else "how it ended is not known",
+    )
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name, nested as in YAML; what YAML cannot hold becomes text."""
+    config: dict[str, Any] = {}
+    for key, value in flat.items():
+        section, dot, name = key.partition(".")
+        if dot:
+            config.setdefault(section, {})[name] = value
+        else:
+            config[key] = value
+    plain: dict[str, Any] = json.loads(json.dumps(config, default=str))
+    return plain
+
+
+def possible_returns(record: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The lowest and the highest possible return, from a config.json or group.json."""
+    return coerce.pair(coerce.within(record, "spec", "return_range"))
+
+
+GOOD, BAD, NEUTRAL = "#15803d", "#b91c1c", "#6b7280"
+COLOURS = {"SOLVED": GOOD, "PARTLY SOLVED": "#b45309", "NOT SOLVED": BAD, "FAILED": BAD}
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --quiet: #6b7280; }
+@media (prefers-color-scheme: dark) { :root { --quiet: #9ca3af; } body { background: #111418; color: #e5e7eb; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
+.verdict, .badge { color: #fff; padding: .1rem .6rem; border-radius: .4rem; font-weight: 600; white-space: nowrap; }
+.badge { font-size: .8rem; padding: .05rem .5rem; }
+.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: .6rem; margin: 1rem 0; }
+.fact { border: 1px solid var(--line); border-radius: .5rem; padding: .45rem .8rem; overflow-wrap: anywhere; }
+.fact b { display: block; font-size: 1.05rem; } .fact span, .quiet, figcaption { color: var(--quiet); font-size: .85rem; }
+.card { border: 1px solid var(--line); border-left-width: 5px; border-radius: .5rem; padding: .5rem 1rem; margin: .8rem 0; }
+.card h3 { margin: .1rem 0 .3rem; }
+.card dl { display: grid; grid-template-columns: minmax(6rem, max-content) 1fr; gap: .15rem 1rem; margin: 0; }
+.card dt { color: var(--quiet); font-size: .9rem; } .card dd { margin: 0; overflow-wrap: anywhere; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.short, td code { white-space: nowrap; overflow-wrap: normal; }
+figure { margin: 1rem 0; } svg { width: 100%; height: auto; display: block; }
+.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: 1rem; } .panels figure { margin: 0; }
+pre { background: var(--soft); padding: .8rem; border-radius: .5rem; overflow-x: auto; font-size: .85rem; }
+code { background: var(--soft); padding: .05rem .3rem; border-radius: .25rem; font-size: .88em; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { .card dl { grid-template-columns: 1fr; } }
+@media print { body { max-width: none; } .card, figure { break-inside: avoid; } }
+"""
+
+
+def headline(report: "GroupReport") -> str:
+    """One line: how many seeds reached the threshold, the return over seeds, the gap, the best evaluation."""
+    facts = []
+    if report.threshold is not None:
+        facts.append(f"{report.n_reached} of {plural(report.n_runs, 'seed')} reached {number(report.threshold, 4)}")
+    facts.append(f"return {estimate(report.last)}{' (IQM, 95 %)' if report.last.low is not None else ''}")
+    if report.gap is not None and report.gap > 0:
+        facts.append(f"gap {number(report.gap)} ({percent(report.gap_fraction)})")
+    if report.best is not None:
+        facts.append(f"best {number(report.best)} at {short(report.best_at)}")
+    return " · ".join(facts)
+
+
+def estimate(value: "Estimate") -> str:
+    """212 [164, 268]."""
+    return f"{number(value.value)} {interval(value.low, value.high)}".strip()
+
+
+def subtitle(report: "GroupReport") -> str:
+    """What was trained, on how many seeds, for how long."""
+    steps = f"{count(report.env_steps / max(report.n_runs, 1))}/{count(report.max_env_steps)} env steps"
+    steps += frames(report.max_env_steps, _frames_per_step(report))
+    parts = [report.algo.upper(), report.env, plural(report.n_runs, "seed"), steps]
+    if report.parent:
+        parts.append(f"from {report.parent}")
+    return " · ".join(parts)
+
+
+def _frames_per_step(report: "GroupReport") -> int | None:
+    """Frames of an Atari game in an env step, where the run itself says so."""
+    env = report.config.get("env")
+    if not report.env.startswith("ALE/") or not isinstance(env, dict) or "frame_skip" not in env:
+        return None
+    from rlclinic.config.environment import ATARI_FRAME_SKIP  # here: listing runs reads no config
+
+    return int(env["frame_skip"] or ATARI_FRAME_SKIP)
+
+
+def facts(report: "GroupReport") -> list[tuple[str, str]]:
+    """The report's key numbers, with what each one is."""
+    rows = [
+        ("seeds that reached the threshold", f"{report.n_reached} of {report.n_runs}" if report.threshold is not None else "no threshold"),
+        ("last evaluation, IQM over seeds, 95 % interval", estimate(report.last)),
+        ("gap to the threshold", f"{number(report.gap)} ({percent(report.gap_fraction)})" if report.gap else BLANK),
+        ("best evaluation", _best(report)),
+        ("env steps to the threshold, mean within the budget", estimate(report.steps_to_threshold) if report.n_reached else BLANK),
+        ("wall time", duration(report.wall_seconds)),
+        ("env steps per second, all seeds", count(report.steps_per_second)),
+    ]
+    return [(name, value) for name, value in rows if value and value != BLANK]
+
+
+def seed_cells(seed: "SeedOutcome") -> list[str]:
+    """One seed's row, in the order of SEED_HEADS."""
+    # Four digits: 474.9 is not 475, and only one of them has solved CartPole.
+    best = f"{number(seed.best_eval, 4)} at {short(seed.best_eval_at)}" if seed.best_eval is not None else BLANK
+    state = seed.state if not seed.reason else f"{seed.state}: {seed.reason.splitlines()[0]}"
+    return [
+        seed.run,
+        BLANK if seed.seed is None else str(seed.seed),
+        number(seed.last_eval, 4),
+        best,
+        short(seed.threshold_reached_at),
+        count(seed.env_steps),
+        state,
+    ]
+
+
+def _best(report: "GroupReport") -> str:
+    if report.best is None:
+        return BLANK
+    said = f"{number(report.best)} at {short(report.best_at)}"
+    return f"{said} ({report.best_run})" if report.best_run else said
+
+
+SEED_HEADS = ["run", "seed", "last evaluation", "best evaluation", "threshold at", "env steps", "state"]
+
+
+def config_yaml(report: "GroupReport") -> str:
+    """The config as YAML, in the order of the schema."""
+    import yaml
+
+    return str(yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True, width=100))
+
+
+def document(report: "GroupReport", found: "DiagnosisReport | None" = None, picture: str | None = None) -> list[Block]:
+    """The report's blocks: the primary bottleneck first, then brief sections in a fixed order. Without a diagnosis, the numbers alone."""
+    curve = Figure(partial(charts.svg, report.curve, found.marked if found else None), _caption(found), picture)
+    if found is None:
+        return [curve, *_summary(report), *_time(report), Heading("Next"), Code("\n".join(report.next), "sh"), *_config(report)]
+    from rlclinic.report import diagnosis
+
+    blocks: list[Block] = [diagnosis.bottleneck(found), curve, Heading("1. Training run summary"), *_summary(report)]
+    blocks += diagnosis.assessment(found)
+    blocks += [Heading("2. Key metrics analysis"), *diagnosis.key_metrics(found)]
+    blocks += [Heading("3. Diagnosed bottlenecks"), *diagnosis.bottlenecks(found)]
+    blocks += [Heading("4. Optimization recommendations"), *diagnosis.recommendations(found)]
+    commands = list(dict.fromkeys([*found.next, *report.next]))
+    blocks += [Heading("5. Suggested next steps"), *diagnosis.next_steps(found, commands)]
+    if found.suspects:
+        blocks += [Heading("6. If a bug is suspected"), *diagnosis.suspects(found.suspects)]
+    return [*blocks, *_time(report), *_config(report)]
+
+
+def _caption(found: "DiagnosisReport | None") -> str:
+    marked = f"; shaded: {found.marked.text}" if found and found.marked else ""
+    return (
+        f"Return against env steps. Thick: interquartile mean over seeds, with its 95 % interval; thin: seeds; dashes: threshold{marked}."
+    )
+
+
+def _summary(report: "GroupReport") -> list[Block]:
+    rows = [seed_cells(seed) for seed in report.seeds]
+    note: list[Block] = [Text(f"**Note**: {report.note}.")] if report.note else []
+    return [Tiles(facts(report)), *note, Heading("Seeds", 3), Table(SEED_HEADS, rows)]
+
+
+def _time(report: "GroupReport") -> list[Block]:
+    if not report.throughput:
+        return []
+    rows = [[name, percent(share)] for name, share in report.throughput.items()]
+    return [Heading("Where the time went"), Table(("phase", "share"), rows)]
+
+
+def _config(report: "GroupReport") -> list[Block]:
+    return [Heading("Config"), Code(config_yaml(report).rstrip(), "yaml")]
+
+
+def markdown(report: "GroupReport", found: "DiagnosisReport | None" = None, picture: str | None = None) -> str:
+    """report.md: readable as text, with the picture beside it where there is one."""
+    lead: list[Block] = [
+        Heading(f"{report.name} · {report.verdict}", 1),
+        Text(f"{subtitle(report)} · {report.id}"),
+        Text(f"**{report.verdict}** {headline(report)}"),
+    ]
+    return blocks.markdown([*lead, *document(report, found, picture)])
+
+
+def html(report: "GroupReport", found: "DiagnosisReport | None" = None) -> str:
+    """report.html: styles and pictures are inside; nothing is fetched, and no script runs."""
+    colour = COLOURS.get(report.verdict, NEUTRAL)
+    name, verdict = (escape(blocks.clean(text)) for text in (report.name, report.verdict))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{name} · {verdict}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>{name} <span class="verdict" style="background:{colour}">{verdict}</span></h1>
+<p class="quiet">{escape(blocks.clean(subtitle(report)))} · {escape(blocks.clean(report.id))}</p>
+<p>{escape(blocks.clean(headline(report)))}</p>
+{blocks.html(document(report, found))}
+</body>
+</html>
+"""
+
+
+def run_markdown(report: "GroupReport", seed: "SeedOutcome") -> str:
+    """A run's short report.md: its own numbers, and where the statistics are."""
+    lines = [f"# {seed.run} · {report.name} · seed {seed.seed}", "", "| | |", "|---|---|"]
+    lines += [f"| {head} | {cell} |" for head, cell in zip(SEED_HEADS[2:], seed_cells(seed)[2:], strict=True)]
+    lines += ["", f"One of {plural(report.n_runs, 'seed')} of group {report.id}: ../@groups/{report.id}/report.md", ""]
+    return "\n".join(lines)
+
+
+NAMES = {"ppo": "PPO", "a2c": "A2C", "reinforce": "REINFORCE"}
+# The document calls the clip range by the paper's letter.
+RENAMED = {"clip_range": "clip_epsilon"}
+
+
+def as_yaml(group: Group, report: GroupReport) -> str:
+    """The whole document as YAML text."""
+    import yaml
+
+    document = describe(group, report)
+    code = document.pop("deployment_code")
+    text = yaml.safe_dump({"rl_training_solution": document}, sort_keys=False, allow_unicode=True, width=100)
+    # Code as a block, as people write it: the dumper would quote and escape it.
+    return f"{text}  deployment_code: |\n{indent(code, '    ')}"
+
+
+def describe(group: Group, report: GroupReport) -> dict[str, Any]:
+    """The document as data."""
+    algo, env = report.config["algo"], report.config["env"]
+    return {
+        "algorithm": _algorithm(algo),
+        "environment": report.env,
+        "training_configuration": {
+            **_spaces(group),
+            "reward_design": {
+                "task_reward": "the environment's own" + (", normalized for training" if env.get("normalize_reward") else ""),
+                "shaping_rewards": [wrapper["id"] for wrapper in env.get("wrappers") or [] if "eward" in wrapper["id"]],
+                "exploration_bonus": f"entropy, weight {algo['ent_coef']}" if algo.get("ent_coef") else "none",
+            },
+            "n_envs": env["n_envs"],
+            "max_env_steps": report.max_env_steps,
+            "network": report.config["net"],
+            "seeds": [seed.seed for seed in report.seeds],
+        },
+        "hyperparameters": {RENAMED.get(key, key): value for key, value in algo.items() if key != "name" and value is not None},
+        "training_results": _results(group, report),
+        "curriculum_stages": [],
+        "deployment_code": deployment_code(group, report),
+    }
+
+
+def deployment_code(group: Group, report: GroupReport) -> str:
+    """A script that loads the best seed's best policy and runs one episode."""
+    run = report.best_run or (report.seeds[0].run if report.seeds else "RUN")
+    kwargs = "".join(f", {key}={value!r}" for key, value in (report.config["env"].get("kwargs") or {}).items())
+    return f"""import gymnasium
+import rlclinic
+
+run = rlclinic.load_run({str(group.path.parent.parent / run)!r})
+policy = run.policy("@best")
+
+env = gymnasium.make({report.env!r}{kwargs})
+obs, _ = env.reset(seed=0)
+ended, total = False, 0.0
+while not ended:
+    action = policy.act(obs, deterministic=True)
+    obs, reward, terminated, truncated, _ = env.step(action)
+    total, ended = total + float(reward), terminated or truncated
+print(total)
+"""
+
+
+def _algorithm(algo: dict[str, Any]) -> str:
+    name = NAMES.get(algo["name"], algo["name"])
+    return f"{name} with a learned baseline" if algo["name"] == "reinforce" and algo.get("baseline") else name
+
+
+def _spaces(group: Group) -> dict[str, str]:
+    """Observation and action space as training met them; it writes them down when it starts."""
+    # Read anew: the group may have been made, and its records read, before training wrote this.
+    engine = Run(group.runs[0].path).record.get("engine") if group.runs else None
+    known = engine if isinstance(engine, dict) else {}
+    shape, action = known.get("obs_shape"), known.get("action")
+    unknown = "not recorded: training never started"
+    return {
+        "state_space": " x ".join(map(str, shape)) + " numbers" if shape else unknown,
+        "action_space": _action_space(action["kind"], action["sizes"]) if action else unknown,
+    }
+
+
+def _action_space(kind: str, sizes: list[int]) -> str:
+    match kind:
+        case "discrete":
+            return f"{sizes[0]} discrete actions"
+        case "multi_discrete":
+            return f"{len(sizes)} discrete components of {', '.join(map(str, sizes))} values"
+        case "multi_binary":
+            return f"{len(sizes)} binary components"
+        case _:
+            return f"{sizes[0]}-dimensional continuous control"
+
+
+def _results(group: Group, report: GroupReport) -> dict[str, Any]:
+    tables = {run.id: run.metrics for run in group.runs}
+    rates = [rate for table in tables.values() if (rate := table.last("val/roll/success_rate")) is not None]
+    episodes = [_episodes_at(run, seed.threshold_reached_at) for run, seed in zip(group.runs, report.seeds, strict=True)]
+    solved = [number for number in episodes if number is not None]
+    return {
+        "verdict": report.verdict,
+        "threshold": report.threshold,
+        "seeds_that_reached_it": f"{report.n_reached} of {report.n_runs}",
+        "episodes_to_solve": round(statistics.median(solved)) if solved else None,
+        "env_steps_to_solve": _rounded(report.steps_to_threshold.value) if report.n_reached else None,
+        "final_success_rate": round(statistics.mean(rates), 4) if rates else None,
+        "average_episode_reward": None if report.last.value is None else round(report.last.value, 3),
+        "average_episode_reward_95_percent": [report.last.low, report.last.high] if report.last.low is not None else None,
+        "best_episode_reward": report.best,
+        "training_time_hours": None if report.wall_seconds is None else round(report.wall_seconds / 3600, 5),
+    }
+
+
+def _episodes_at(run: Run, step: int | None) -> float | None:
+    """Episodes that had ended when the threshold was first reached."""
+    if step is None:
+        return None
+    steps, episodes = run.metrics.series("total_episodes")
+    before = episodes[steps <= step]
+    return float(before[-1]) if len(before) else None
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)

@@ -1,0 +1,615 @@
+"""What operations return: one frozen model each, the same for the command line's --json, Python and servers."""
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from rlclinic.diagnosis.findings import Diagnosis
+
+SCHEMA_VERSION = 1
+
+State = Literal["queued", "running", "finished", "stopped", "failed", "crashed"]
+"""`crashed`: status.json says running, but its process is gone."""
+STATES: Final[tuple[State, ...]] = get_args(State)
+
+
+# Built on first use: a command imports all of these models and uses two. Their docstrings stay docstrings: reading them back into
+# fields costs half a millisecond each.
+_MODEL = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Part(BaseModel):
+    """A piece of a result."""
+
+    model_config = _MODEL
+
+
+class Result(BaseModel):
+    """What one operation returns as a whole."""
+
+    model_config = _MODEL
+    schema_version: int = SCHEMA_VERSION
+
+
+class SeedCurve(Part):
+    """One seed's evaluations."""
+
+    seed: int
+    steps: list[float]
+    values: list[float | None]
+
+
+class Curve(Part):
+    """Return against env steps: the interquartile mean over seeds, its 95 % interval, and every seed."""
+
+    label: str
+    """What is drawn: evaluation return, or training return where no evaluation was made."""
+    steps: list[float]
+    center: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    seeds: list[SeedCurve]
+    threshold: float | None
+    return_range: tuple[float, float] | None = None
+    """The lowest and the highest possible return, where known."""
+
+
+class RunRow(Part):
+    """One line of `runs list`."""
+
+    id: str
+    group: str | None
+    name: str
+    """The config's name, CartPole-v1:ppo."""
+    seed: int
+    state: State
+    env_steps: int
+    max_env_steps: int | None
+    return_mean: float | None
+    """Mean return of the last training episodes."""
+    eval_mean: float | None
+    """The last evaluation."""
+    best_eval: float | None
+    threshold: float | None
+    threshold_reached_at: int | None
+    """Env step of the first evaluation at or above the threshold."""
+    age_seconds: float | None
+    """Since the run last wrote its status."""
+    parent: str | None
+
+
+class RunList(Result):
+    """Runs, newest first."""
+
+    root: str
+    runs: list[RunRow]
+    total: int
+    """How many matched before the limit."""
+
+
+class CheckpointRow(Part):
+    """A checkpoint that is kept."""
+
+    step: int
+    path: str
+    best: bool
+    last: bool
+    valid: bool
+    """Every file is there with the bytes that were written."""
+    bytes: int
+
+
+class CheckpointList(Result):
+    """A run's checkpoints, oldest first."""
+
+    run: str
+    checkpoints: list[CheckpointRow]
+
+
+class RunInfo(Result):
+    """One run: what it was asked to do and what came of it."""
+
+    run: RunRow
+    reason: str | None
+    config: dict[str, Any]
+    versions: dict[str, Any]
+    engine: dict[str, Any] | None
+    checkpoints: list[CheckpointRow]
+    latest: dict[str, float | None]
+    """The last row's main metrics."""
+    curve: Curve
+    wall_seconds: float | None
+    steps_per_second: float | None
+    path: str
+
+
+class MetricSeries(Part):
+    """One metric of one run."""
+
+    name: str
+    meaning: str | None
+    unit: str | None
+    steps: list[float]
+    values: list[float | None]
+    first: float | None
+    last: float | None
+    low: float | None
+    high: float | None
+    rows: int
+    """Rows with a value before thinning."""
+
+
+class MetricTable(Result):
+    """Series of a run, thinned so that a one-row spike survives."""
+
+    run: str
+    step_axis: str = "env steps"
+    series: list[MetricSeries]
+    available: list[str]
+
+
+class LogText(Result):
+    """The end of a run's log."""
+
+    run: str
+    lines: list[str]
+    total_lines: int
+
+
+class Removed(Result):
+    """What `runs rm` deleted, or would delete."""
+
+    runs: list[str]
+    groups: list[str]
+    bytes: int
+    deleted: bool
+
+
+def state_of(word: str) -> State:
+    """A state as status.json has it; what nobody knows counts as failed."""
+    return next((state for state in STATES if state == word), "failed")
+
+
+def finite(values: Iterable[float]) -> list[float | None]:
+    """JSON has no NaN: what is not a number becomes null."""
+    return [float(value) if math.isfinite(value) else None for value in values]
+
+
+class Estimate(Part):
+    """A number over seeds with its 95 % bootstrap interval (none with one seed)."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class SeedOutcome(Part):
+    """How one seed of a group did."""
+
+    run: str
+    seed: int | None
+    """None where another framework's log does not say."""
+    state: State
+    env_steps: int
+    last_eval: float | None
+    best_eval: float | None
+    best_eval_at: int | None
+    threshold_reached_at: int | None
+    reason: str | None
+
+
+class GroupReport(Result):
+    """Everything that a group's report says."""
+
+    id: str
+    name: str
+    env: str
+    algo: str
+    verdict: str
+    """SOLVED, PARTLY SOLVED, NOT SOLVED, NO THRESHOLD, NOT EVALUATED, RUNNING or FAILED."""
+    note: str
+    """What the numbers alone do not say."""
+    n_runs: int
+    n_reached: int
+    threshold: float | None
+    gap: float | None
+    """Threshold minus the IQM of the last evaluations: positive when missed, negative when passed."""
+    gap_fraction: float | None
+    """The gap as a share of the threshold's size."""
+    last: Estimate
+    """IQM of the last evaluations."""
+    best: float | None
+    best_at: int | None
+    best_run: str | None
+    env_steps: int
+    """Of all seeds together."""
+    max_env_steps: int | None
+    """Budget of one seed."""
+    steps_to_threshold: Estimate
+    """Mean env steps until the threshold, restricted to the budget: seeds that never got there count in full."""
+    wall_seconds: float | None
+    steps_per_second: float | None
+    """Of all seeds together, training only."""
+    throughput: dict[str, float]
+    """Share of the time by phase: env, act, learn, ..."""
+    seeds: list[SeedOutcome]
+    curve: Curve
+    config: dict[str, Any]
+    parent: str | None
+    path: str
+    next: list[str]
+    """Commands to type next, the most useful first."""
+
+
+class LiveMember(Part):
+    """The newest reading of one run."""
+
+    run: str
+    seed: int
+    state: State
+    reason: str | None
+    env_steps: int
+    max_env_steps: int | None
+    episodes: int | None
+    return_mean: float | None
+    eval_mean: float | None
+    best_eval: float | None
+    kl: float | None
+    entropy: float | None
+    explained_variance: float | None
+    steps_per_second: float | None
+    threshold_reached_at: int | None
+
+
+class SeedOutlook(Part):
+    """What is to be expected of one run within its budget."""
+
+    run: str
+    probability: float | None
+    """Of reaching the threshold; None if it cannot be told."""
+    low: float | None
+    high: float | None
+    reached_at: int | None
+    doomed: bool
+    """Almost certainly in vain."""
+    reason: str
+
+
+class Outlook(Part):
+    """What is to be expected of a group within its budget, and what to do about it."""
+
+    decision: Literal["CONTINUE", "STOP", "ADJUST", "SOLVED", "ENDED", "UNKNOWN"]
+    """STOP: almost certainly in vain. ADJUST: a number can be changed while it runs. SOLVED: every seed is there."""
+    probability: float | None
+    """Of reaching the threshold, mean over seeds."""
+    low: float | None
+    high: float | None
+    reason: str
+    seeds: list[SeedOutlook]
+    percentile: float | None
+    """Of the return among healthy runs at this env step."""
+    healthy_runs: int | None
+    healthy_source: str | None
+    cause: str | None
+    """What is likely wrong, with its probability and rule."""
+    watch: str | None
+    """What to keep an eye on."""
+    command: str | None
+    """What to type."""
+
+
+class LiveGroup(Result):
+    """A group as it stands now."""
+
+    id: str
+    name: str
+    threshold: float | None
+    state: State
+    members: list[LiveMember]
+    env_steps: int
+    """The mean over members."""
+    max_env_steps: int | None
+    steps_per_second: float | None
+    """The sum over members that are running."""
+    eta_seconds: float | None
+    return_mean: Estimate
+    outlook: Outlook | None = None
+    """Where it was asked for: it takes a whole reading of the logs."""
+
+
+class StatusReport(Result):
+    """Groups that are running (or the one that was asked for)."""
+
+    groups: list[LiveGroup]
+
+
+class TopFinding(Part):
+    """The answer of a diagnosis in a few words, for the end of `train`."""
+
+    cause: str
+    """Its id; healthy, too-early, no-reference and no-return need no cure."""
+    title: str
+    probability: float
+    severity: str
+    agree: int
+    of: int
+    rule: str | None
+    change: str | None
+    """The first thing to try."""
+    command: str
+    """What shows all of it."""
+
+
+class TrainResult(Result):
+    """How `train` ended."""
+
+    group: str
+    runs: list[str]
+    detached: bool
+    signal: str | None
+    """SIGINT or SIGTERM, if that ended it before its time."""
+    failed: list[str]
+    """Runs that failed or crashed."""
+    report: GroupReport | None
+    """None when detached: it has not ended yet."""
+    files: list[str]
+    """Reports that were written."""
+    finding: TopFinding | None = None
+    """What the diagnosis found; None when detached, or where nothing was logged."""
+
+
+class Requested(Result):
+    """A request written to control.json of these runs."""
+
+    runs: list[str]
+    skipped: dict[str, str]
+    """Runs left alone, and why."""
+    changes: dict[str, Any]
+
+
+class EvaluationResult(Result):
+    """A policy's score on fresh, fixed start states."""
+
+    run: str
+    checkpoint: str
+    step: int
+    env: str
+    episodes: int
+    deterministic: bool
+    return_mean: float
+    return_std: float
+    return_min: float
+    return_max: float
+    length_mean: float
+    success_rate: float | None
+    threshold: float | None
+    returns: list[float]
+    video: str | None = None
+    note: str | None = None
+    """What was done in another way than it was asked for."""
+
+
+class EnvironmentRow(Part):
+    """An environment with a shipped (or a user's) YAML file."""
+
+    id: str
+    variants: list[str]
+    threshold: float | None
+    description: str
+    measured: dict[str, str]
+    """By variant: what was measured, on how many seeds."""
+    source: str
+    """"shipped", or the user's file."""
+    problem: str | None = None
+    """Why the file cannot be used, if so."""
+
+
+class EnvironmentList(Result):
+    """Environments with variants; any other Gymnasium id trains too, with general settings."""
+
+    environments: list[EnvironmentRow]
+
+
+class ConfigView(Result):
+    """A whole config, where each value came from, and the numbers that follow from it."""
+
+    name: str
+    config: dict[str, Any]
+    origins: dict[str, str]
+    derived: dict[str, Any]
+    notes: list[str]
+    """What was assumed or dropped on the way."""
+
+
+class Check(Part):
+    """One line of `doctor`."""
+
+    name: str
+    status: Literal["ok", "warning", "missing", "failed"]
+    found: str
+    fix: str | None = None
+    """What to type."""
+
+
+class Diagnostics(Result):
+    """The state of this installation and machine."""
+
+    checks: list[Check]
+    healthy: bool
+    """Nothing that training needs is missing or failed."""
+
+
+class KeyMetric(Part):
+    """How one metric went, over all runs."""
+
+    name: str
+    topic: str
+    """learning, stability, value or gradients."""
+    start: float
+    end: float
+    """Medians over runs of the first and of the last tenth."""
+    low: float
+    high: float
+    trend: str
+    """rises; falls; rises, then falls; falls, then rises; flat; no clear way. Blank where there are too few points."""
+    broken: int
+    """Values that were not finite."""
+
+
+class Healthy(Part):
+    """Where the returns of healthy runs of this environment and algorithm lie, 5 to 95 % of them, by env steps."""
+
+    runs: int
+    source: str
+    steps: list[float]
+    low: list[float]
+    high: list[float]
+
+
+class Panel(Part):
+    """A small picture of a series that is evidence: its middle over runs, their range, and where the evidence lies."""
+
+    series: str
+    label: str
+    text: str
+    """What was found in it."""
+    steps: list[float]
+    center: list[float]
+    low: list[float]
+    high: list[float]
+    band: tuple[float, float] | None
+    """Where healthy runs usually are, on any environment."""
+    healthy: Healthy | None = None
+    start: float | None
+    end: float | None
+
+
+class Interval(Part):
+    """The env steps that the first cause's evidence lies in."""
+
+    start: float
+    end: float
+    text: str
+
+
+class Recommendation(Part):
+    """One change, with what brief readers ask of it: why, what it should bring, what it may cost, how urgent it is."""
+
+    number: int
+    priority: str
+    change: str
+    """"algo.learning_rate 0.1 → 0.001, linear to 0", or what to do where no setting helps."""
+    overrides: list[str]
+    """As `--set` takes them; none where it is advice."""
+    rationale: str
+    expected: str
+    """What it should bring, or "no data"."""
+    risk: str
+    prescribed: bool = False
+    """Whether `--rx` takes its number."""
+    foreign: str | None = None
+    """The same in the words of the framework that the run came from."""
+
+
+class Place(Part):
+    """Where to look for a suspected bug."""
+
+    code: str
+    """Whose: rlclinic, Stable-Baselines3, CleanRL, your own script."""
+    file: str
+    function: str
+    look: str
+    """What to look for there."""
+
+
+class Suspect(Part):
+    """A bug that the evidence points to."""
+
+    cause: str
+    title: str
+    probability: float
+    places: list[Place]
+    reproduce: str
+    """What to type (or paste) to see it again."""
+    fix: str
+
+
+class WatchCheck(Part):
+    """Whether what an earlier diagnosis said to watch has held this time."""
+
+    text: str
+    series: str
+    measured: float | None
+    held: bool | None
+    """None: it was not logged."""
+    said: str
+
+
+class Watched(Part):
+    """The watches of the run or group that this one was made from."""
+
+    source: str
+    """Its id."""
+    cause: str
+    """What was wrong there."""
+    checks: list[WatchCheck]
+
+
+class Difference(Part):
+    """A setting that two groups do not share."""
+
+    setting: str
+    here: Any
+    there: Any
+
+
+class Comparable(Part):
+    """The best group of the same environment and algorithm in the store. It shows what is possible, not what is wrong."""
+
+    group: str
+    seeds: int
+    reached: int
+    score: float | None
+    steps_to_threshold: float | None
+    """Median over the seeds that reached it."""
+    differences: list[Difference]
+    parts_at: float | None
+    """Env step from which its curve stays above this one's."""
+    said: str
+
+
+class Switched(Part):
+    """Rules that the project's own file selects or ignores."""
+
+    file: str
+    select: list[str]
+    ignore: list[str]
+    note: str = ""
+
+
+class DiagnosisReport(Result):
+    """A diagnosis, all that is said around it, and what to type next."""
+
+    target: str
+    group: str | None
+    """Id of our own group, if it is one."""
+    ended_seconds_ago: float | None = None
+    """Since one of our own runs last wrote its status."""
+    diagnosis: Diagnosis
+    standing: str = ""
+    """How the runs stand: "2 stuck, 1 collapsed"."""
+    metrics: tuple[KeyMetric, ...] = ()
+    panels: tuple[Panel, ...] = ()
+    marked: Interval | None = None
+    recommendations: tuple[Recommendation, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    watched: Watched | None = None
+    comparable: Comparable | None = None
+    switched: Switched | None = None
+    next: list[str]
+    files: list[str]
+    """What was written."""
+    more: tuple["DiagnosisReport", ...] = ()
+    """Of the other configs, where a folder holds runs of several."""

@@ -1,0 +1,544 @@
+"""A trial in words, and as report.md and report.html: the arms' curves, the effects as a forest, and the looks."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rlclinic import stats
+from rlclinic.comparison.models import Band
+from rlclinic.report import charts
+from rlclinic.report.charts import Scale
+from rlclinic.report.document import Block, Code, Figure, Heading, Points, Table, Text, html, markdown
+from rlclinic.report.format import BLANK, count, duration, number, percent, plural, short
+from rlclinic.runs import trials
+from rlclinic.runs.record import EVAL_RETURN, Run
+from rlclinic.runs.store import Store
+from rlclinic.runs.summary import TRAIN_RETURN
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, Power, Range, Trial, TrialPlan
+
+_LESS = {"steps": "fewer steps", "wall": "less time", "stability": "less spread"}
+_MORE = {"steps": "more steps", "wall": "more time", "stability": "more spread"}
+
+
+class Row(NamedTuple):
+    """One measure of two arms and its effect."""
+
+    label: str
+    control: str
+    treatment: str
+    effect: str
+
+
+# ── before ──
+
+
+def plan_lines(plan: TrialPlan, power: Power, described: str) -> list[tuple[str, str]]:
+    """Arms, rule, where runs end, and what the trial can see."""
+    lines = [
+        ("arms", f"{plan.control.name} = {described} · {_treatments(plan)} · {_freshness(plan)}"),
+        ("rule", rule_text(plan)),
+    ]
+    if plan.outcome in CENSORED_OUTCOMES and plan.source != "command":
+        end = f"at its first evaluation at or above {number(plan.threshold, 4)}"
+        more = "--whole-budget trains on and guards the final return"
+        lines.append(("ends", "every run uses its whole budget" if plan.whole_budget else f"a run ends {end} · {more}"))
+    lines.append(("can see", power_text(plan, power)))
+    return lines
+
+
+def _treatments(plan: TrialPlan) -> str:
+    if plan.source == "command":
+        return " · ".join(f"{arm.name} = {arm.title}" for arm in plan.treatments)
+    said = [_against(arm.name, plan.control.name, len(arm.changes)) for arm in plan.treatments]
+    return " · ".join(said[:4]) + (f" · and {len(said) - 4} more" if len(said) > 4 else "")
+
+
+def _against(arm: str, control: str, changes: int) -> str:
+    return f"{arm} = {control} + {plural(changes, 'change')}" if changes else f"{arm} = {control} again"
+
+
+def _freshness(plan: TrialPlan) -> str:
+    return "fresh seeds: the diagnosed runs are not counted" if plan.above_seed >= 0 else "fresh seeds"
+
+
+def rule_text(plan: TrialPlan) -> str:
+    """8 seeds an arm per look, at most 4 looks · a wrong "adopt" in ≤ 5 % over all looks."""
+    arms = f" and {len(plan.treatments)} arms (max-T)" if len(plan.treatments) > 1 else ""
+    looks = f"at most {plural(plan.looks, 'look')}" if plan.looks > 1 else "one look"
+    kind = "" if plan.rule == "pocock" else " (O'Brien-Fleming)"
+    return f'{plan.per_look} seeds an arm per look, {looks}{kind} · a wrong "adopt" in ≤ {100 * plan.alpha:g} % over all looks{arms}'
+
+
+def power_text(plan: TrialPlan, power: Power) -> str:
+    """50 % fewer steps with power 1.00 · 30 %: 0.79 · 10 %: 0.13."""
+    if power.kind == "shift":
+        sizes, what, basis = [f"{size} SD" for size in power.by_effect], "(over seeds) more", ""
+    else:
+        sizes, what = [f"{100 * float(share):.0f} %" for share in power.by_effect], _LESS.get(plan.outcome, "less")
+        basis = "; assuming a usual spread" if power.assumed else f"; with these runs' spread, sigma {power.sigma:.2f}"
+        basis = basis if power.kind == "time" else ""
+    first, *rest = zip(sizes, power.by_effect.values(), strict=True)
+    said = " · ".join([f"{first[0]} {what} with power {first[1]:.2f}", *(f"{size}: {chance:.2f}" for size, chance in rest)])
+    return f"{said} ({sizes[-1]} takes {power.seeds_for_small:,} seeds{basis})"
+
+
+def cost_text(max_env_steps: int | None, seconds: float | None, likely: float | None, cores: int) -> str:
+    """≤ 6.4M env steps, ≤ 4 min on 2 cores, likely 45 s."""
+    steps = "as many env steps as your command takes" if max_env_steps is None else f"≤ {short(max_env_steps)} env steps"
+    where = f"on {plural(cores, 'core')}"
+    time = (
+        f"≤ {duration(seconds)} {where}, likely {duration(likely)} or less"
+        if seconds is not None
+        else f"{where}; not timed on this task yet"
+    )
+    return f"{steps}, {time}"
+
+
+# ── while it runs ──
+
+
+def look_lines(trial_arms: Sequence[tuple[str, int, int, int, float | None]], look: Look, looks: int, threshold: float | None) -> list[str]:
+    """A look in two lines: arms as (name, runs, solved, failed, return), then what the statistic says."""
+    shown = " · ".join(arm_bar(*arm, threshold=threshold) for arm in trial_arms)
+    return [f"{shown}   {duration(look.seconds)}", decision_text(look, looks)]
+
+
+def arm_bar(name: str, runs: int, solved: int, failed: int, mean: float | None, *, threshold: float | None) -> str:
+    """control ░░░░░░░░ 0/8 solved, return 203."""
+    said = [f"{solved}/{runs} solved"] if threshold is not None else [f"{runs} runs"]
+    said += [f"return {number(mean)}"] if mean is not None else []
+    said += [f"{failed} failed"] if failed else []
+    bar = "█" * solved + "░" * (runs - solved) if runs <= 16 else f"{solved / max(runs, 1):.0%}"
+    return f"{name} {bar} {', '.join(said)}"
+
+
+def decision_text(look: Look, looks: int) -> str:
+    """z 3.6 > bound 2.36: decided, looks 2-4 not needed."""
+    parts = []
+    for name, z in look.z.items():
+        side = "−" if z < 0 else ""
+        # A negative z is beyond its bound when it is smaller.
+        sign = ">" if (abs(z) > look.bound) == (z >= 0) else "<"
+        called = f" ({look.calls[name]})" if name in look.calls and len(look.z) > 1 else ""
+        shown = "z" if len(look.z) == 1 else f"{name} z"
+        parts.append(f"{shown} {side}{abs(z):.2f} {sign} bound {side}{look.bound:.2f}{called}")
+    left = looks - look.number
+    rest = {0: "", 1: f", look {looks} not needed"}.get(left, f", looks {look.number + 1}–{looks} not needed")
+    done = "decided" if look.calls else "nothing tells the arms apart"
+    ending = f"{done}{rest}" if look.decided and left else "the last look" if not left else "not decided yet"
+    return " · ".join(parts) + f": {ending}"
+
+
+# ── afterwards ──
+
+
+def headline(trial: Trial) -> str:
+    """ADOPT rx1, or why not."""
+    effect = trial.leading
+    if trial.verdict is None or effect is None:
+        return f"{trial.state.upper()} after {plural(len(trial.looks), 'look')}"
+    name = trial.winner or effect.arm
+    if trial.verdict == "adopt":
+        return f"ADOPT {name}"
+    if trial.verdict == "reject":
+        return f"REJECT {', '.join(each.arm for each in trial.effects)}: {trial.control.name} was better"
+    if trial.verdict == "equivalent":
+        as_good = f"{effect.arm} is as good as {trial.control.name}, {effect_text(trial, effect)}"
+        return f"EQUIVALENT within ±{100 * trial.plan.margin:g} %: {as_good}"
+    return f"UNDECIDED after {effect.seeds} seeds: {trial.reason or undecided_text(trial, effect)}"
+
+
+def undecided_text(trial: Trial, effect: Effect) -> str:
+    """8 % fewer [−9, +23]; about 190 more seeds an arm settle ±10 %."""
+    said = effect_text(trial, effect)
+    more = effect.seeds_needed - effect.seeds if effect.seeds_needed is not None else None
+    margin = f"±{100 * trial.plan.margin:g} %"
+    if more is None:
+        return f"{said}; how many seeds would settle it cannot be told yet"
+    return f"{said}; about {max(more, 1):,} more seeds an arm settle {margin}"
+
+
+def effect_text(trial: Trial, effect: Effect) -> str:
+    """The effect on the outcome that was asked about."""
+    if effect.ratio is not None:
+        return ratio_text(effect.ratio, trial.outcome)
+    if effect.gain is not None:
+        return gain_text(effect.gain, points=trial.outcome == "success")
+    return probability_text(effect.improvement)
+
+
+def ratio_text(ratio: Range, outcome: str = "steps") -> str:
+    """30 % fewer steps [12, 45]; 2.9x fewer [2.4x, 3.5x]; at least 2.4x fewer."""
+    less, more = _LESS.get(outcome, "less"), _MORE.get(outcome, "more")
+    low, high = ratio.low or 0.0, math.inf if ratio.high is None else ratio.high
+    if ratio.value is None:
+        if high < 1:
+            return f"at least {_times(1 / high)} {less}"
+        if low > 1:
+            return f"at least {_times(low)} {more}"
+        return "no run to compare steps with"
+    if ratio.value <= 0.5:
+        return f"{_times(1 / ratio.value)} {less} [{_times(1 / high)}, {_times(1 / low if low > 0 else math.inf)}]"
+    if ratio.value >= 2:
+        return f"{_times(ratio.value)} {more} [{_times(low)}, {_times(high)}]"
+    if ratio.value <= 1:
+        return f"{100 * (1 - ratio.value):.0f} % {less} [{_signed(100 * (1 - high))}, {_signed(100 * (1 - low))}]"
+    return f"{100 * (ratio.value - 1):.0f} % {more} [{_signed(100 * (low - 1))}, {_signed(100 * (high - 1))}]"
+
+
+def _times(factor: float) -> str:
+    """1.04x, 2.4x, 11x."""
+    if math.isinf(factor):
+        return "∞"
+    return f"{factor:.0f}x" if factor >= 9.95 else f"{factor:.1f}x" if factor >= 1.15 else f"{factor:.2f}x"
+
+
+def _signed(value: float) -> str:
+    return ("+∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:+.0f}".replace("-", "−")
+
+
+def gain_text(gain: Range, *, points: bool) -> str:
+    """+120 [+80, +160], or in points for a share."""
+    if gain.value is None:
+        return "no run to compare returns with"
+    low, high = (-math.inf if gain.low is None else gain.low), (math.inf if gain.high is None else gain.high)
+    if points:
+        return f"{_signed(100 * gain.value)} points [{_signed(100 * low)}, {_signed(100 * high)}]"
+    return f"{_plus(gain.value)} [{_plus(low)}, {_plus(high)}]"
+
+
+def _plus(value: float) -> str:
+    sign = "+" if value >= 0 else "−"
+    return f"{sign}∞" if math.isinf(value) else f"{sign}{number(abs(value))}"
+
+
+def probability_text(improvement: Range) -> str:
+    """P(improvement) 1.00 [0.80, 1.00]."""
+    if improvement.value is None:
+        return BLANK
+    low, high = improvement.low or 0.0, 1.0 if improvement.high is None else improvement.high
+    return f"P(improvement) {improvement.value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def rows(trial: Trial, effect: Effect) -> list[Row]:
+    """The measures of one treatment arm beside the control's."""
+    control = trial.control
+    treated = next(arm for arm in trial.arms if arm.name == effect.arm)
+    found = _threshold_rows(trial, effect, control, treated)
+    gain = gain_text(effect.gain, points=False) if trial.outcome == "return" and effect.gain is not None else ""
+    chance = probability_text(effect.final_improvement) if effect.final_improvement is not None else ""
+    said = " · ".join(part for part in (gain, chance) if part)
+    found.append(Row("final return, IQM", range_text(control.final), range_text(treated.final), said))
+    if treated.success is not None and control.success is not None:
+        said = gain_text(effect.gain, points=True) if trial.outcome == "success" and effect.gain is not None else ""
+        found.append(Row("success rate", range_text(control.success), range_text(treated.success), said))
+    if trial.outcome == "stability" and effect.ratio is not None:
+        found.append(Row("10-90 % range", number(control.spread), number(treated.spread), ratio_text(effect.ratio, "stability")))
+    if control.seconds_per_100k is not None and treated.seconds_per_100k is not None:
+        slower = any(guard.name == "throughput" and guard.worse for guard in effect.guardrails)
+        said = "slower" if slower else "no difference that matters"
+        found.append(Row("s per 100k steps", number(control.seconds_per_100k), number(treated.seconds_per_100k), said))
+    return found
+
+
+def _threshold_rows(trial: Trial, effect: Effect, control: ArmResult, treated: ArmResult) -> list[Row]:
+    if trial.threshold is None or effect.reached is None:
+        return []
+    at = number(trial.threshold, 4)
+    said = ratio_text(effect.ratio, trial.outcome) if trial.outcome in CENSORED_OUTCOMES and effect.ratio is not None else ""
+    return [
+        Row(f"reached {at}", _reached(control), _reached(treated), gain_text(effect.reached, points=True)),
+        Row(f"steps to {at}", steps_text(trial, control), steps_text(trial, treated), said),
+    ]
+
+
+def _reached(arm: ArmResult) -> str:
+    failed = f", {arm.failed} failed" if arm.failed else ""
+    return f"{arm.reached} of {arm.n}{failed}"
+
+
+def steps_text(trial: Trial, arm: ArmResult) -> str:
+    """34k [30k, 41k], or > 100k, 8 censored."""
+    if arm.steps is None or arm.n == 0:
+        return BLANK
+    censored = arm.n - (arm.reached or 0)
+    tail = f", {censored} censored" if censored else ""
+    if arm.steps.value is None:
+        return f"> {short(trial.horizon or arm.env_steps / arm.n)}{tail}"
+    high = f"> {short(trial.horizon)}" if arm.steps.high is None else short(arm.steps.high)
+    band = f" [{short(arm.steps.low)}, {high}]" if arm.steps.low is not None else ""
+    return f"{short(arm.steps.value)}{band}{tail}"
+
+
+def range_text(found: Range | None) -> str:
+    """203 [150, 260]."""
+    if found is None or found.value is None:
+        return BLANK
+    band = f" [{number(found.low)}, {number(found.high)}]" if found.low is not None and found.high is not None else ""
+    return f"{number(found.value)}{band}"
+
+
+def guardrail_text(effect: Effect) -> str:
+    """KL, entropy, explained variance, clip fraction: none worse."""
+    if not effect.guardrails:
+        return "none could be measured"
+    worse = [guard for guard in effect.guardrails if guard.worse]
+    if not worse:
+        return f"{', '.join(guard.name for guard in effect.guardrails)}: none worse"
+    said = ", ".join(f"{guard.name} {number(guard.control)} → {number(guard.treatment)}" for guard in worse)
+    return f"WORSE: {said}"
+
+
+def forecast_text(trial: Trial, effect: Effect) -> str | None:
+    """What was expected of a prescription, whether it held, and that the outcome counts from now on."""
+    cause = (trial.context.get("causes") or {}).get(effect.arm)
+    if not cause or trial.verdict is None:
+        return None
+    expected = (trial.context.get("forecasts") or {}).get(effect.arm)
+    if not isinstance(expected, dict):
+        return f"there was none; recorded as the first trial of this change for {cause}"
+    in_steps = expected.get("measure") == "steps"
+    seen = _ratio_seen(effect) if in_steps else _gap_closed(trial, effect)
+    said = _forecast(expected["value"], expected["low"], expected["high"], in_steps)
+    ending = f"recorded as trial {expected['trials'] + 1} of this change for {cause}"
+    if seen is None:
+        return f'"{said}": cannot be told from this outcome; {ending}'
+    held = "held" if expected["low"] <= seen <= expected["high"] else "missed"
+    return f'"{said}": {held} ({f"{seen:.2g}x" if in_steps else f"{100 * seen:.0f} %"}); {ending}'
+
+
+def _forecast(value: float, low: float, high: float, in_steps: bool) -> str:
+    if in_steps:
+        return f"{value:.2g}x the steps [{low:.2g}, {high:.2g}]"
+    return f"{100 * value:.0f} % of the gap closed [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def _ratio_seen(effect: Effect) -> float | None:
+    return None if effect.ratio is None else effect.ratio.value if effect.ratio.value is not None else effect.ratio.high
+
+
+def _gap_closed(trial: Trial, effect: Effect) -> float | None:
+    """The share of the way from the control's final return to the threshold; None without a threshold above it."""
+    before, after = (arm.final.value if arm is not None and arm.final is not None else None for arm in (trial.control, _arm(trial, effect)))
+    if before is None or after is None or trial.threshold is None or trial.threshold <= before:
+        return None
+    return (after - before) / (trial.threshold - before)
+
+
+def _arm(trial: Trial, effect: Effect) -> ArmResult | None:
+    return next((arm for arm in trial.arms if arm.name == effect.arm), None)
+
+
+def used_text(trial: Trial) -> str:
+    """1.07M of 6.4M env steps, 16 runs."""
+    most = f" of {short(trial.max_env_steps)}" if trial.max_env_steps else ""
+    runs = sum(arm.n for arm in trial.arms)
+    return f"{short(trial.used_env_steps)}{most} env steps, {plural(runs, 'run')}, {duration(trial.seconds)}"
+
+
+def not_shown(trial: Trial) -> list[str]:
+    """What the trial says nothing about."""
+    said = ["other environments"]
+    if not all(arm.evaluated for arm in trial.arms):
+        said.append("evaluations: the logs have none, so returns of training were compared")
+    if trial.outcome in CENSORED_OUTCOMES and not trial.plan.whole_budget and trial.source != "command":
+        said.append(f"what happens after {number(trial.threshold, 4)} (--whole-budget)")
+    if trial.source == "translated":
+        said.append("your own script (--run 'python train.py --seed {seed} …')")
+    return said
+
+
+def repeat(trial: Trial) -> str:
+    """The command that makes the same trial again, with the same seeds."""
+    asked = trial.context.get("typed") or f"rlclinic trial … --looks {trial.plan.looks} --per-look {trial.plan.per_look}"
+    return f"{asked} --seed0 {trial.seed0}"
+
+
+def seeds_text(trial: Trial) -> str:
+    """Seeds that were used, for a comment."""
+    used = trial.plan.n_seeds
+    return f"{trial.control.n} seeds an arm from {trial.seed0} (of {count(used)} reserved)"
+
+
+MAX_POINTS = 120
+GOOD, BAD, NEUTRAL = "#15803d", "#b91c1c", "#6b7280"
+COLOURS = {"adopt": GOOD, "reject": BAD}
+_WIDTH, _ROW, _LEFT, _RIGHT = 760, 34, 150, 190
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; } .quiet, figcaption { color: #777; font-size: .85rem; }
+.verdict { color: #fff; padding: .1rem .6rem; border-radius: .4rem; font-weight: 600; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8883; } td.short { white-space: nowrap; }
+pre { background: #8881; padding: .8rem; border-radius: .5rem; overflow-x: auto; font-size: .85rem; }
+svg { width: 100%; height: auto; } figure { margin: 1rem 0; } .wide { overflow-x: auto; }
+"""
+
+
+def write(store: Store, trial: Trial) -> list[Path]:
+    """Replace the trial's report.md and report.html."""
+    found = document(store, trial)
+    title = f"Trial {trial.id} · {headline(trial)}"
+    return [
+        trials.write_report(store, trial.id, "report.md", f"# {title}\n\n{markdown(found)}"),
+        trials.write_report(store, trial.id, "report.html", _page(title, trial, html(found))),
+    ]
+
+
+def _page(title: str, trial: Trial, body: str) -> str:
+    colour = COLOURS.get(trial.verdict or "", NEUTRAL)
+    word = (trial.verdict or trial.state).upper()
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1><span class="verdict" style="background:{colour}">{escape(word)}</span> {escape(trial.question)}</h1>
+{body}
+</body>
+</html>
+"""
+
+
+def document(store: Store, trial: Trial) -> list[Block]:
+    """Everything that the report says."""
+    found: list[Block] = [Text(trial.question), Text(f"**{headline(trial)}** · {used_text(trial)}")]
+    found += [Text(note) for note in trial.notes]
+    found += _curves(store, trial)
+    found += _forest(trial)
+    for effect in trial.effects:
+        heads = ["", trial.control.name, effect.arm, "effect (95 %, valid after stopping early)"]
+        found += [Heading(f"{effect.arm}: {effect.verdict}"), Table(heads, [list(row) for row in rows(trial, effect)])]
+        found += [Points(_remarks(trial, effect))]
+    found += [Heading("Looks"), _looks(trial), Text(f"Rule: {rule_text(trial.plan)}.", quiet=True)]
+    found += [Heading("Arms"), Table(["arm", "change", "runs", "groups"], [_arm_section(arm) for arm in trial.arms])]
+    found += [Heading("Not shown"), Points(not_shown(trial))]
+    found += [Heading("Again"), Code(f"rlclinic runs list --trial {trial.id}\n{repeat(trial)}")]
+    return found
+
+
+def _remarks(trial: Trial, effect: Effect) -> list[str]:
+    said = [
+        f"guardrails: {guardrail_text(effect)}",
+        f"{probability_text(effect.improvement)}; z {effect.z:.2f}, bound {effect.bound:.2f}, {effect.seeds} seeds an arm",
+    ]
+    forecast = forecast_text(trial, effect)
+    return [*said, f"forecast {forecast}"] if forecast else said
+
+
+def _looks(trial: Trial) -> Table:
+    rows = []
+    for look in trial.looks:
+        z = ", ".join(f"{name} {value:.2f}" for name, value in look.z.items())
+        called = ", ".join(f"{name} {word}" for name, word in look.calls.items()) or "nothing yet"
+        rows.append([str(look.number), str(look.seeds), z, f"{look.bound:.2f}", called, number(look.seconds)])
+    return Table(["look", "seeds an arm", "z", "bound", "called", "seconds"], rows)
+
+
+def _arm_section(arm: ArmResult) -> list[str]:
+    change = arm.command or " ".join(f"`{change}`" for change in arm.changes) or "–"
+    return [arm.name, change, str(arm.n), ", ".join(arm.groups)]
+
+
+# ── pictures ──
+
+
+def _curves(store: Store, trial: Trial) -> list[Block]:
+    bands = [band for arm in trial.arms if (band := _band(store, arm)) is not None]
+    if not bands:
+        return []
+    order = [arm.name for arm in trial.arms]
+    text = "Return against env steps: interquartile mean over seeds and its 95 % interval. A run that ended keeps its last value."
+    return [Figure(lambda: _coloured(charts.bands_svg(bands, order, trial.threshold), order), text)]
+
+
+def _coloured(svg: str, order: list[str]) -> str:
+    """The picture with a line of names in their colours."""
+    names = "".join(
+        f'<tspan dx="12" fill="{charts.colour(place)}" font-weight="600">{escape(name)}</tspan>' for place, name in enumerate(order)
+    )
+    return svg.replace("</svg>", f'<text x="70" y="14" font-size="12">{names}</text></svg>')
+
+
+def _band(store: Store, arm: ArmResult) -> Band | None:
+    curves = []
+    for name in arm.runs:
+        table = Run(store.root / name).metrics
+        steps, values = table.series(EVAL_RETURN)
+        steps, values = (steps, values) if len(steps) else table.series(TRAIN_RETURN)
+        kept = np.isfinite(values)
+        if kept.any():
+            curves.append((steps[kept], values[kept]))
+    if not curves:
+        return None
+    start = max(float(steps[0]) for steps, _ in curves)
+    grid = np.unique(np.concatenate([steps for steps, _ in curves]))
+    grid = grid[grid >= start]
+    if len(grid) > MAX_POINTS:
+        grid = grid[np.unique(np.linspace(0, len(grid) - 1, MAX_POINTS).round().astype(int))]
+    table_of = np.stack([values[np.searchsorted(steps, grid, side="right") - 1] for steps, values in curves])
+    center = stats.iqm(table_of, axis=0)
+    low, high = stats.bootstrap_band(table_of) if len(curves) > 1 else (center, center)
+    return Band(
+        label=arm.name, axis="env steps", x=grid.tolist(), center=center.tolist(), low=low.tolist(), high=high.tolist(), runs=len(curves)
+    )
+
+
+class _Axis:
+    """Where a value lies in a forest: ratios on a log axis, shares on a plain one; what is beyond the edge is drawn at it."""
+
+    def __init__(self, ratios: bool) -> None:
+        self.edges = (1 / 8, 8.0) if ratios else (0.0, 1.0)
+        self.middle = 1.0 if ratios else 0.5
+        self.ticks = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0) if ratios else (0.0, 0.25, 0.5, 0.75, 1.0)
+        self._ratios = ratios
+        self._scale = Scale(self._inside(self.edges[0]), self._inside(self.edges[1]), _LEFT, _WIDTH - _RIGHT)
+
+    def __call__(self, value: float | None, otherwise: float) -> float:
+        return self._scale(self._inside(otherwise if value is None else value))
+
+    def _inside(self, value: float) -> float:
+        kept = min(max(value, self.edges[0]), self.edges[1])
+        return math.log2(kept) if self._ratios else kept
+
+
+def _forest(trial: Trial) -> list[Block]:
+    """Effects with their intervals under each other: ratios, or P(improvement) where there are none."""
+    if not trial.effects:
+        return []
+    ratios = all(effect.ratio is not None for effect in trial.effects)
+    axis, height = _Axis(ratios), _ROW * len(trial.effects) + 50
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="effects" font-size="12">']
+    at = axis(axis.middle, axis.middle)
+    parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="10" y2="{height - 30}" stroke="#888" stroke-dasharray="4 3"/>')
+    for place, effect in enumerate(trial.effects):
+        found = effect.ratio if ratios and effect.ratio is not None else effect.improvement
+        parts += _forest_row(effect, found, axis, 28 + _ROW * place, effect_text(trial, effect))
+    parts += [f'<text x="{axis(tick, tick):.1f}" y="{height - 12}" text-anchor="middle" fill="#777">{tick:g}</text>' for tick in axis.ticks]
+    what = "treatment over control, below 1 is better" if ratios else "P(improvement), above 0.5 is better"
+    said = "; ".join(f"{effect.arm}: {effect_text(trial, effect)}" for effect in trial.effects)
+    level = percent(1 - trial.plan.alpha)
+    drawn = "\n".join([*parts, "</svg>"])
+    return [Figure(lambda: drawn, f"Effects with {level} intervals that hold after an early stop ({what}). {said}.")]
+
+
+def _forest_row(effect: Effect, found: Range, axis: _Axis, y: int, said: str) -> list[str]:
+    ink = COLOURS.get(effect.verdict, NEUTRAL)
+    left, right = axis(found.low, axis.edges[0]), axis(found.high, axis.edges[1])
+    parts = [
+        f'<text x="{_LEFT - 12}" y="{y}" dy="4" text-anchor="end" fill="#777">{escape(effect.arm)}</text>',
+        f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" stroke="{ink}" stroke-width="3"/>',
+        f'<text x="{_WIDTH - _RIGHT + 12}" y="{y}" dy="4" fill="#777">{escape(said)}</text>',
+    ]
+    if found.value is not None:
+        parts.append(f'<circle cx="{axis(found.value, axis.middle):.1f}" cy="{y}" r="5" fill="{ink}"/>')
+    return parts

@@ -1,0 +1,1 @@
+"""An index over the run folders in SQLite."""

@@ -1,0 +1,217 @@
+"""An index over the run folders in SQLite: runs/@index/index.sqlite. The folders are the truth; the index can be deleted at any time.
+
+    index = Index(store)
+    index.refresh()                    reads the folders that changed since the last time
+    index.connection()                 to ask `index_schema.RUN` and `index_schema.GROUP`
+
+Several processes may use one index: SQLite's write-ahead log lets readers go on while one of them refreshes.
+"""
+
+import fcntl
+import secrets
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, create_engine, delete, event, inspect, select
+from sqlalchemy.exc import DatabaseError, OperationalError
+
+from rlclinic.errors import DiskFailed
+from rlclinic.runs import disk
+from rlclinic.runs.database import rows as index_rows
+from rlclinic.runs.database.schema import ANSWER, GROUP, META, RUN, VERSION_TABLE
+from rlclinic.runs.record import GROUPS
+from rlclinic.runs.store import Store
+
+FOLDER: Final = "@index"
+FILE: Final = "index.sqlite"
+_LOCK: Final = "refresh.lock"
+BUSY_MS: Final = 5_000
+_CHUNK: Final = 200
+"""Rows per statement: SQLite bounds the number of values in one."""
+MOST_ANSWERS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What a refresh did."""
+
+    runs: int
+    """Read or read again."""
+    groups: int
+    removed: int
+    seconds: float
+    changed: tuple[str, ...] = ()
+    """Ids of the runs that were read or that are gone."""
+
+
+class Index:
+    """The index of one store, opened or made."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.path = store.root / FOLDER / FILE
+        with disk.guarded(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            self.engine = _opened(self.path)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self.engine.dispose()
+
+    def connection(self) -> Connection:
+        """For reading: `with index.connection() as connection: …`."""
+        return self.engine.connect()
+
+    # ── keeping it current ──
+
+    def refresh(self, *, full: bool = False) -> Refreshed:
+        """Read the folders that changed since they were last read (full: all of them), and forget those that are gone."""
+        start = time.monotonic()
+        with self._alone():
+            return self._refresh(full, start)
+
+    def _refresh(self, full: bool, start: float) -> Refreshed:
+        there, folders = index_rows.stamps(self.store.root), index_rows.stamps(self.store.root / GROUPS)
+        with self.connection() as connection:
+            known = {row.id: row for row in connection.execute(select(RUN.c.id, RUN.c.stamp, RUN.c.state, RUN.c.group_id))}
+            groups = {row.id: row.stamp for row in connection.execute(select(GROUP.c.id, GROUP.c.stamp))}
+        # A live run is always looked at: its process may be gone without having written a word.
+        due = [
+            id for id, stamp in there.items() if full or id not in known or known[id].stamp != stamp or known[id].state in index_rows.LIVE
+        ]
+        rows = [row for id in due if (row := index_rows.run_row(self.store, id, there[id])) is not None]
+        rows = [row for row in rows if full or row["id"] not in known or _differs(known[row["id"]], row)]
+        gone = [id for id in known if id not in there]
+        touched = {row["group_id"] for row in rows} | {known[id].group_id for id in gone}
+        stale = [id for id, stamp in folders.items() if full or groups.get(id) != stamp or id in touched]
+        lost = [id for id in groups if id not in folders]
+        if rows or gone or stale or lost:
+            self._write(rows, gone, {id: folders[id] for id in stale}, lost)
+        changed = (*(row["id"] for row in rows), *gone)
+        return Refreshed(len(rows), len(stale), len(gone) + len(lost), time.monotonic() - start, changed)
+
+    def _write(self, rows: list[index_rows.Row], gone: list[str], stale: dict[str, int], lost: list[str]) -> None:
+        with self.engine.begin() as connection:
+            for chunk in _chunks([*gone, *(row["id"] for row in rows)]):
+                connection.execute(delete(RUN).where(RUN.c.id.in_(chunk)))
+            if rows:
+                connection.execute(RUN.insert(), rows)
+            found = [row for chunk in _chunks(list(stale)) for row in self._group_rows(connection, chunk, stale)]
+            for chunk in _chunks([*lost, *stale]):
+                connection.execute(delete(GROUP).where(GROUP.c.id.in_(chunk)))
+            if found:
+                connection.execute(GROUP.insert(), found)
+            connection.exec_driver_sql(f"PRAGMA user_version = {secrets.randbits(31)}")
+
+    def version(self, connection: Connection) -> int:
+        """Another number after every change of runs or groups; answers that are kept do not count."""
+        return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+
+    def _group_rows(self, connection: Connection, ids: Sequence[str], stamps: dict[str, int]) -> list[index_rows.Row]:
+        members: dict[str, list[Any]] = {id: [] for id in ids}
+        for member in connection.execute(select(RUN).where(RUN.c.group_id.in_(ids))).mappings():
+            members[member["group_id"]].append(member)
+        return [row for id in ids if (row := index_rows.group_row(self.store, id, stamps[id], members[id])) is not None]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        path = self.path.parent / _LOCK
+        with disk.guarded(path), path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    # ── answers that took long ──
+
+    def answer(self, key: str, fingerprint: str) -> bytes | None:
+        """A kept answer, if the files are still those that it was computed from."""
+        with self.connection() as connection:
+            row = connection.execute(select(ANSWER.c.fingerprint, ANSWER.c.body).where(ANSWER.c.key == key)).first()
+        if row is None or row.fingerprint != fingerprint:
+            return None
+        try:
+            return zlib.decompress(row.body)
+        except zlib.error:  # damaged, or written by another version: it can be made again
+            return None
+
+    def keep(self, key: str, fingerprint: str, body: bytes) -> None:
+        """Keep an answer; the oldest make room."""
+        with self.engine.begin() as connection:
+            connection.execute(delete(ANSWER).where(ANSWER.c.key == key))
+            connection.execute(
+                ANSWER.insert(), {"key": key, "fingerprint": fingerprint, "body": zlib.compress(body, 1), "made": time.time()}
+            )
+            oldest = select(ANSWER.c.key).order_by(ANSWER.c.made.desc()).offset(MOST_ANSWERS).scalar_subquery()
+            connection.execute(delete(ANSWER).where(ANSWER.c.key.in_(oldest)))
+
+
+def _differs(known: Any, row: index_rows.Row) -> bool:
+    return bool(known.stamp != row["stamp"] or known.state != row["state"])
+
+
+def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _CHUNK):
+        yield ids[start : start + _CHUNK]
+
+
+# ── the file ──
+
+
+def _opened(path: Path) -> Engine:
+    """The database with today's tables. One that is damaged, or newer than this program, is made anew: it is only an index."""
+    try:
+        return _migrated(path)
+    except (DatabaseError, CommandError, OSError):
+        for file in path.parent.glob(FILE + "*"):
+            file.unlink(missing_ok=True)
+    try:
+        return _migrated(path)
+    except OperationalError as error:
+        raise DiskFailed(
+            f"the index {path} cannot be written: {error.orig}.\n  Lists of runs would have to read every folder.\n"
+            "  Choose a folder on a local disk that you can write to: --runs-dir DIR"
+        ) from error
+
+
+def _migrated(path: Path) -> Engine:
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_MS / 1000, "check_same_thread": False})
+    event.listen(engine, "connect", _configure)
+    try:
+        with engine.begin() as connection:
+            command.upgrade(alembic_config(connection), "head")
+    except (DatabaseError, CommandError, OSError):
+        engine.dispose()
+        raise
+    return engine
+
+
+def _configure(connection: Any, _: object) -> None:
+    cursor = connection.cursor()
+    # Where the file system has no shared memory (NFS), SQLite answers with the mode that it keeps.
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def alembic_config(connection: Connection) -> Config:
+    """What Alembic needs to migrate this connection."""
+    config = Config()
+    config.set_main_option("script_location", "rlclinic.runs:index_migrations")
+    config.attributes["connection"] = connection
+    return config
+
+
+def tables_differ(engine: Engine) -> list[str]:
+    """Tables or columns that migrations and `index_schema` do not agree on: none, or a migration is missing."""
+    found = inspect(engine)
+    names = {name: {column["name"] for column in found.get_columns(name)} for name in found.get_table_names() if name != VERSION_TABLE}
+    wanted = {table.name: set(table.columns.keys()) for table in META.tables.values()}
+    return sorted(name for name in names.keys() | wanted.keys() if names.get(name) != wanted.get(name))

@@ -1,0 +1,136 @@
+"""Rows of the index, read from run folders: damaged files give a row that says so, never an error."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rlclinic.runs import coerce, disk, notes, selector, status_file
+from rlclinic.runs.record import CONFIG, GROUP, GROUPS, Group, Run
+from rlclinic.runs.store import Store
+
+LIVE: Final = ("queued", "running")
+_ORDER: Final = ("running", "queued", "failed", "crashed", "stopped", "finished")
+_LARGEST: Final = 2**63 - 1
+
+Row = dict[str, Any]
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    """By id: when each folder last changed, in ns. A file replaced inside a folder changes it; links are not followed."""
+    found: dict[str, int] = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if selector.ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                    found[entry.name] = entry.stat(follow_symlinks=False).st_mtime_ns
+    except FileNotFoundError:
+        pass
+    return found
+
+
+def run_row(store: Store, id: str, stamp: int) -> Row | None:
+    """A run as lists show it; None if the folder is not a run."""
+    run = Run(store.root / id)
+    record = disk.read_json(run.path / CONFIG)
+    if record is None and not (run.path / CONFIG).exists():
+        return None
+    # What a damaged config.json does not say is unknown, not a reason to leave the run out.
+    vars(run)["record"] = record or {}
+    now, kept = status_file.read(run.path), notes.read(run.path)
+    label, trial = _text(run.record.get("label")), _text(run.record.get("trial"))
+    row = {
+        "id": id,
+        "group_id": _text(run.group_id),
+        "name": _clean(run.name),
+        "env": _clean(run.env_id),
+        "algo": _clean(run.algo),
+        "seed": _count(run.seed) or 0,
+        "state": now.state if now.state in _ORDER else "failed",
+        "reason": _text(now.reason),
+        "created": run.created,
+        "heartbeat": now.heartbeat or 0.0,
+        "env_steps": _count(now.env_steps) or 0,
+        "max_env_steps": _count(now.max_env_steps),
+        "return_mean": now.return_mean,
+        "eval_mean": now.eval_mean,
+        "best_eval": now.best_eval,
+        "threshold": run.threshold,
+        "threshold_reached_at": _count(now.threshold_reached_at),
+        "steps_per_second": now.fps,
+        "parent": _text(run.parent),
+        "trial": trial,
+        "label": label,
+        "tags": _tags(kept.tags),
+        "note": _clean(kept.note),
+        "stamp": stamp,
+    }
+    return {**row, "text": _searched(row)}
+
+
+def group_row(store: Store, id: str, stamp: int, members: Sequence[Mapping[str, Any]]) -> Row | None:
+    """A group as lists show it, from its own file and its runs' rows; None if the folder is not a group."""
+    group = Group(store.root / GROUPS / id)
+    record = disk.read_json(group.path / GROUP)
+    if record is None:
+        return None
+    vars(group)["record"] = record
+    kept, source = notes.read(group.path), record.get("source")
+    states = {member["state"] for member in members}
+    row = {
+        "id": id,
+        "name": _clean(group.name),
+        "env": _clean(group.env_id),
+        "algo": _clean(group.algo),
+        "label": _text(group.label),
+        "created": group.created,
+        "heartbeat": max((member["heartbeat"] for member in members), default=0.0),
+        "parent": _text(group.parent),
+        "prescription": _text(record.get("prescription")),
+        "trial": _text(record.get("trial")),
+        "source": _text(source.get("framework")) if isinstance(source, dict) else None,
+        "state": next((state for state in _ORDER if state in states), "queued"),
+        "runs": len(members),
+        "reached": sum(member["threshold_reached_at"] is not None for member in members),
+        "env_steps": min(_LARGEST, sum(member["env_steps"] for member in members)),
+        "max_env_steps": next((member["max_env_steps"] for member in members if member["max_env_steps"]), None),
+        "return_mean": _mean(member["return_mean"] for member in members),
+        "eval_mean": _mean(member["eval_mean"] for member in members),
+        "best_eval": max((member["best_eval"] for member in members if member["best_eval"] is not None), default=None),
+        "threshold": group.threshold,
+        "tags": _tags(kept.tags),
+        "note": _clean(kept.note),
+        "stamp": stamp,
+    }
+    return {**row, "text": _searched(row)}
+
+
+def _searched(row: Mapping[str, Any]) -> str:
+    """What a search looks through."""
+    names = ("id", "name", "env", "algo", "label", "trial", "parent", "tags", "note", "reason", "prescription")
+    return " ".join(str(row[name]) for name in names if row.get(name)).lower()
+
+
+def _tags(tags: Sequence[str]) -> str:
+    return f" {' '.join(tags)} " if tags else ""
+
+
+def _mean(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _count(value: Any) -> int | None:
+    """A count that a database column holds."""
+    found = coerce.whole(value)
+    return None if found is None or abs(found) > _LARGEST else found
+
+
+def _text(value: Any) -> str | None:
+    found = coerce.text(value)
+    return None if found is None else _clean(found)
+
+
+def _clean(text: str) -> str:
+    """Without what no database stores: halves of surrogate pairs, zero characters."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")

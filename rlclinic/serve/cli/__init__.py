@@ -1,0 +1,1 @@
+"""The `rlclinic` command: a table over `rlclinic.ops`."""

@@ -1,0 +1,150 @@
+"""`rlclinic serve` and `rlclinic db`: the HTTP API and dashboard, who may come in, and the index behind their lists."""
+
+import importlib.util
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rlclinic.errors import UsageError
+from rlclinic.serve.cli import options
+
+if TYPE_CHECKING:
+    from rlclinic.serve.http.security.tokens import TokenList
+
+serve_app = typer.Typer(help="Serve the dashboard, the HTTP API and MCP.", invoke_without_command=True, no_args_is_help=False)
+token_app = typer.Typer(help="Who may come in: tokens with scopes.", no_args_is_help=True)
+db_app = typer.Typer(help="The index of runs behind searches; run folders stay the truth.", no_args_is_help=True)
+serve_app.add_typer(token_app, name="token")
+
+TokenFile = Annotated[Path | None, typer.Option("--token-file", help="Where hashed tokens lie (RUNS/@server/tokens.json).")]
+
+
+@serve_app.callback()
+def serve(
+    ctx: typer.Context,
+    host: Annotated[str, typer.Option(help="Address to listen on; other machines need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535)] = 8642,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Nobody may start, stop or change anything.")] = False,
+    require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on this machine too.")] = False,
+    allow_host: Annotated[list[str] | None, typer.Option("--allow-host", help="Another name of this server. Repeatable.")] = None,
+    token_file: TokenFile = None,
+    mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Answer agents at /mcp.")] = True,
+    mcp_write: Annotated[bool, typer.Option("--mcp-write", help="Agents at /mcp with a write token may start and stop things.")] = False,
+    https: Annotated[bool, typer.Option("--https", help="Behind a proxy that speaks HTTPS: cookies for HTTPS only.")] = False,
+    prepare: Annotated[bool, typer.Option("--prepare/--no-prepare", help="Diagnose ended groups before anybody asks.")] = True,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
+    runs_dir: options.RunsDir = Path("runs"),
+) -> None:
+    """Serve the dashboard, the HTTP API (/api/v1) and MCP (/mcp) until interrupted; trainings that it started go on."""
+    if ctx.invoked_subcommand is not None:
+        return
+    _installed()
+    from rlclinic.runs.store import Store
+    from rlclinic.serve.http import start
+    from rlclinic.serve.http.settings import Settings
+
+    settings = Settings(
+        host=host,
+        port=port,
+        read_only=read_only,
+        require_token=require_token,
+        allow_hosts=tuple(allow_host or ()),
+        token_file=token_file,
+        mcp=mcp,
+        mcp_write=mcp_write,
+        https=https,
+        prepare=prepare,
+    )
+    start.serve(Store(runs_dir), settings, workers, say=partial(typer.echo, err=True))
+
+
+@token_app.command("add")
+def token_add(
+    name: Annotated[str, typer.Argument(help="Whose it is; the audit log names them so.")],
+    scope: Annotated[Literal["read", "write"], typer.Option(help="read: look only. write: also start, stop, adjust, adopt.")] = "read",
+    token_file: TokenFile = None,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """Make a token. It is shown once; only its hash is kept."""
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.http.security.tokens import Tokens
+    from rlclinic.serve.http.settings import Settings
+
+    made = Tokens(Settings(token_file=token_file).tokens_path(runs_dir)).add(name, scope)
+    if as_json:
+        console.print_json(made)
+        return
+    typer.echo(made.token)
+    typer.echo(f"{made.name}: {made.scope}. Keep it: only its hash is in {made.file}", err=True)
+
+
+@token_app.command("list")
+def token_list(token_file: TokenFile = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """List tokens, without their secrets."""
+    from rlclinic.serve.http.security.tokens import Tokens
+    from rlclinic.serve.http.settings import Settings
+
+    _show_tokens(Tokens(Settings(token_file=token_file).tokens_path(runs_dir)).listed(), as_json)
+
+
+@token_app.command("revoke")
+def token_revoke(name: str, token_file: TokenFile = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """Forget a token, and every browser that came in with it; a running server notices at once."""
+    from rlclinic.serve.http.security.tokens import Tokens
+    from rlclinic.serve.http.settings import Settings
+
+    _show_tokens(Tokens(Settings(token_file=token_file).tokens_path(runs_dir)).revoke(name), as_json)
+
+
+@db_app.command("reindex")
+def db_reindex(runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """Read every run folder again and make the index anew."""
+    _index(runs_dir, as_json, full=True)
+
+
+@db_app.command("status")
+def db_status(runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """Bring the index up to date with the folders that changed, and say how it stands."""
+    _index(runs_dir, as_json, full=False)
+
+
+def _index(runs_dir: Path, as_json: bool, *, full: bool) -> None:
+    _installed()
+    from rlclinic.ops.runs import search
+    from rlclinic.serve.cli import console
+
+    found = search.reindex(runs_dir, full=full)
+    if as_json:
+        console.print_json(found)
+        return
+    typer.echo(f"{found.runs} runs in {found.groups} groups, {found.answers} kept answers, {found.bytes / 1e6:.1f} MB   {found.path}")
+    typer.echo(f"{found.behind} runs read in {found.seconds:.2f} s")
+
+
+def _show_tokens(found: "TokenList", as_json: bool) -> None:
+    import time
+
+    from rlclinic.serve.cli import console
+
+    if as_json:
+        console.print_json(found)
+        return
+    for token in found.tokens:
+        typer.echo(f"{token.name:20} {token.scope:6} {time.strftime('%Y-%m-%d %H:%M', time.localtime(token.created))}")
+    if not found.tokens:
+        typer.echo("no tokens; make one: rlclinic serve token add NAME", err=True)
+
+
+def _installed() -> None:
+    missing = [name for name in ("fastapi", "uvicorn", "sqlalchemy", "alembic") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the server needs {', '.join(missing)}, which is not installed.\n  Type: pip install 'rlclinic[server]'")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the root command."""
+    app.add_typer(serve_app, name="serve")
+    app.add_typer(db_app, name="db")

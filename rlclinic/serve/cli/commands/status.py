@@ -1,0 +1,149 @@
+"""`rlclinic status`: how runs stand, what to expect of them, and whom to tell."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from rlclinic.serve.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlclinic.ops.status.alerts import Alerts
+    from rlclinic.report.models import StatusReport
+
+LIVE = ("running", "queued")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(cls=WithEvents)(status)
+
+
+class WithEvents(TyperCommand):
+    """Lets `--on` take two words, as in --on doomed 'rlclinic stop @last': an option that repeats can take only one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words after the command's name."""
+        return super().parse_args(ctx, joined(args))
+
+
+def joined(args: list[str]) -> list[str]:
+    """`--on EVENT COMMAND` as `--on EVENT=COMMAND`, which is how it is parsed."""
+    found, rest = [], list(args)
+    while rest:
+        word = rest.pop(0)
+        found.append(word)
+        if word == "--on" and len(rest) >= 2 and rest[0].isalpha():
+            found.append(f"{rest.pop(0)}={rest.pop(0)}")
+    return found
+
+
+def status(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            help="A run or group, or another framework's folder or log; none: all that are training.", autocompletion=options.complete_run
+        ),
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="The return that counts as solved, where the log does not say.")] = None,
+    budget: options.Steps = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until everything has ended.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often --watch looks.")] = 5.0,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on",
+            metavar="EVENT COMMAND",
+            help="Run a shell command once when a group is doomed, solved, failed or finished; it finds RLCLINIC_RUN, RLCLINIC_GROUP "
+            "and RLCLINIC_REASON in its environment: --on doomed 'rlclinic stop $RLCLINIC_GROUP'. Repeatable.",
+        ),
+    ] = None,
+    webhook: Annotated[str | None, typer.Option(metavar="URL", help="POST the same events there as JSON.")] = None,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """How runs stand: how likely they reach the threshold, why, and whether to go on."""
+    from rlclinic.ops.status.alerts import Alerts
+    from rlclinic.ops.status.forecast import Charts
+    from rlclinic.ops.status.status import get_training_status
+
+    alerts, charts = Alerts([_event(text) for text in on or []], webhook), Charts(runs_dir)
+
+    def look() -> "StatusReport":
+        return get_training_status(run, runs_dir, threshold=threshold, budget=budget, charts=charts)
+
+    if watch:
+        _watch(look, alerts, every, as_json)
+    else:
+        _show(report := look(), as_json)
+        _tell(alerts, report)
+
+
+def _event(text: str) -> tuple[str, str]:
+    kind, found, command = text.partition("=")
+    if not found or not command.strip():
+        raise typer.BadParameter(f"--on {text}: what should be run then? Type: --on doomed 'rlclinic stop $RLCLINIC_GROUP'")
+    return kind.strip(), command
+
+
+def _show(report: "StatusReport", as_json: bool) -> None:
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import status
+
+    console.print_json(report) if as_json else status.print_status(report)
+
+
+def _tell(alerts: "Alerts", report: "StatusReport") -> None:
+    for line in alerts.tell(report):
+        typer.echo(line, err=True)
+
+
+def _watch(look: "Callable[[], StatusReport]", alerts: "Alerts", every: float, as_json: bool) -> None:
+    """Look again and again until everything has ended: in place on a terminal, as lines (or JSON lines) elsewhere."""
+    from rlclinic.serve.cli import console
+
+    out = console.results()
+    if out.is_terminal and not as_json:
+        _in_place(look, alerts, every)
+        return
+    shown = ""
+    while True:
+        report = look()
+        text = report.model_dump_json() if as_json else _lines(report)
+        if text != shown:
+            typer.echo(text)
+            shown = text
+        _tell(alerts, report)
+        if not _live(report):
+            return
+        time.sleep(every)
+
+
+def _in_place(look: "Callable[[], StatusReport]", alerts: "Alerts", every: float) -> None:
+    from rich.live import Live
+
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import status
+
+    with Live(console=console.results(), auto_refresh=False) as view:
+        while True:
+            report = look()
+            view.update(status.frame(report), refresh=True)
+            _tell(alerts, report)
+            if not _live(report):
+                return
+            time.sleep(every)
+
+
+def _lines(report: "StatusReport") -> str:
+    from rlclinic.serve.cli.text import status
+
+    return "\n".join(status.plain(group) for group in report.groups)
+
+
+def _live(report: "StatusReport") -> bool:
+    return any(group.state in LIVE for group in report.groups)

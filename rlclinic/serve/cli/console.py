@@ -1,0 +1,79 @@
+"""Where output goes: results to stdout, progress and errors to stderr; plain text when nobody is watching."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rlclinic.ops.jobs.audit import Caller
+    from rlclinic.report.models import Result
+
+# A pipe has no width; a table must not be cut for it.
+PIPE_WIDTH = 200
+
+
+def results() -> "Console":
+    """The console for results."""
+    return _console(stderr=False)
+
+
+def chart_width() -> int:
+    """Columns for a curve: 78, fewer where the terminal is narrower."""
+    return min(78, results().width)
+
+
+def progress() -> "Console":
+    """The console for everything that is not the result."""
+    return _console(stderr=True)
+
+
+def print_json(result: "Result") -> None:
+    """One JSON object on stdout."""
+    sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+
+
+def is_attended() -> bool:
+    """Whether somebody is there to answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(question: str) -> bool:
+    """Ask on the terminal; without one the answer is no, and the caller says what to type instead."""
+    if not is_attended():
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def person() -> "Caller":
+    """Whoever types: the audit log names the account."""
+    import getpass
+
+    from rlclinic.ops.jobs.audit import Caller
+
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # no account for this number, as in some containers
+        name = "user"
+    return Caller(face="cli", name=name)
+
+
+def audit_start(runs_dir: Path, kind: str, target: str, **about: Any) -> None:
+    """Write down that somebody starts something at a terminal."""
+    from rlclinic.ops.jobs.audit import audit
+    from rlclinic.runs.store import Store
+
+    audit(Store(runs_dir), person(), "start", target, kind=kind, **about)
+
+
+def _console(*, stderr: bool) -> "Console":
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    # Looked up at every call: a test runner or a caller may have replaced the streams since the import.
+    return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)

@@ -1,0 +1,133 @@
+"""Answers that are made once: kept as bytes with the fingerprint of the folders they were made from, and an ETag.
+
+A diagnosis takes a hundred times as long as sending it. The newest answers stay in memory; those that took long are also kept in
+the index, for other workers and for the next start of the server.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import Request, Response
+from sqlalchemy.exc import SQLAlchemyError
+
+from rlclinic.runs.database.index import Index
+
+MOST_BYTES: Final = 64_000_000
+LONG_SECONDS: Final = 0.005
+"""From here on an answer that may be kept is kept: finding it again takes a fraction of that."""
+
+Make = Callable[[], bytes]
+_log = logging.getLogger("rlclinic.http")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A JSON body, what it was made from, and its ETag."""
+
+    body: bytes
+    fingerprint: str
+    etag: str
+
+
+class Answers:
+    """The newest answers of this process, and the long ones of all."""
+
+    def __init__(self, index: Index, version: str = "") -> None:
+        """`version` of the program: another one may answer otherwise."""
+        self._index, self._version = index, version
+        self._kept: OrderedDict[Hashable, Answer] = OrderedDict()
+        self._bytes = 0
+        # One at a time: Python computes no faster in two threads, and the others would wait for both.
+        self._heavy = CapacityLimiter(1)
+        self._making: dict[Hashable, asyncio.Future[Answer]] = {}
+
+    def known(self, key: Hashable, fingerprint: str) -> Answer | None:
+        """An answer from memory, if the folders are still what they were."""
+        found = self._kept.get(key)
+        if found is None or found.fingerprint != fingerprint:
+            return None
+        self._kept.move_to_end(key)
+        return found
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for an answer that takes long."""
+        return self._heavy.statistics().borrowed_tokens > 0
+
+    async def get(self, key: Hashable, fingerprint: str, make: Make, *, keep: bool = False, heavy: bool = False) -> Answer:
+        """The answer, made if nobody has. Whoever asks while it is being made waits for that one.
+
+        keep: in the index too, for other processes and the next start. heavy: one at a time.
+        """
+        found = self.known(key, fingerprint)
+        if found is not None:
+            return found
+        running = self._making.get((key, fingerprint))
+        if running is not None:
+            return await asyncio.shield(running)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._making[(key, fingerprint)] = future
+        try:
+            # What is kept is found at once, also while others wait for what must be made.
+            answer = await to_thread.run_sync(self._found, key, fingerprint) if keep else None
+            if answer is None:
+                limiter = self._heavy if heavy else None
+                answer = await to_thread.run_sync(self._made, key, fingerprint, make, keep, limiter=limiter)
+        except BaseException as error:
+            future.set_exception(error)
+            future.exception()  # nobody may be waiting, and that is no mistake
+            raise
+        finally:
+            del self._making[(key, fingerprint)]
+        future.set_result(answer)
+        self._remember(key, answer)
+        return answer
+
+    def _found(self, key: Hashable, fingerprint: str) -> Answer | None:
+        try:
+            body = self._index.answer(repr(key), self._mark(fingerprint))
+        except SQLAlchemyError as error:
+            _log.warning("kept answers cannot be read: %s", error)
+            return None
+        return None if body is None else Answer(body, fingerprint, etag(body))
+
+    def _made(self, key: Hashable, fingerprint: str, make: Make, keep: bool) -> Answer:
+        start = time.monotonic()
+        body = make()
+        if keep and time.monotonic() - start > LONG_SECONDS:
+            try:
+                self._index.keep(repr(key), self._mark(fingerprint), body)
+            except SQLAlchemyError as error:  # a full disk, say: the answer is as good
+                _log.warning("an answer was not kept: %s", error)
+        return Answer(body, fingerprint, etag(body))
+
+    def _mark(self, fingerprint: str) -> str:
+        return hashlib.blake2b(f"{self._version} {fingerprint}".encode(), digest_size=16).hexdigest()
+
+    def _remember(self, key: Hashable, answer: Answer) -> None:
+        old = self._kept.pop(key, None)
+        self._bytes += len(answer.body) - (len(old.body) if old else 0)
+        self._kept[key] = answer
+        while self._bytes > MOST_BYTES and len(self._kept) > 1:
+            self._bytes -= len(self._kept.popitem(last=False)[1].body)
+
+
+def etag(body: bytes) -> str:
+    """A name for these bytes."""
+    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+
+
+def respond(request: Request, answer: Answer) -> Response:
+    """The answer, or 304 if the client has it."""
+    wanted = request.headers.get("if-none-match", "")
+    headers = {"etag": answer.etag}
+    if answer.etag in (part.strip().removeprefix("W/") for part in wanted.split(",")):
+        return Response(status_code=304, headers=headers)
+    return Response(answer.body, media_type="application/json", headers=headers)

@@ -1,0 +1,51 @@
+"""Working ahead: groups that have ended are diagnosed before anybody asks, newest first, one at a time, while nobody else waits."""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from sqlalchemy import select
+from starlette.concurrency import run_in_threadpool
+
+from rlclinic.runs.database.rows import LIVE
+from rlclinic.runs.database.schema import GROUP
+from rlclinic.serve.http.context import Context, find_group
+from rlclinic.serve.http.routes.reading import diagnosis_of
+
+LOOK_SECONDS: Final = 2.0
+REST: Final = 9.0
+"""Rests so many times as long as it worked: a tenth of a core at most."""
+_log = logging.getLogger("rlclinic.http")
+
+
+async def run(here: Context) -> None:
+    """Until it is cancelled."""
+    done: dict[str, int] = {}
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        if here.watch.leads():
+            for id, stamp in await run_in_threadpool(_ended, here, done):
+                while here.answers.busy:
+                    await asyncio.sleep(LOOK_SECONDS)
+                done[id] = stamp
+                await _prepare(here, id)
+
+
+async def _prepare(here: Context, id: str) -> None:
+    async def diagnosed() -> None:
+        await diagnosis_of(here, find_group(here, id))
+
+    start = time.monotonic()
+    # Removed meanwhile, damaged, or a rule with a bug: whoever asks for it will be told, and the others are prepared all the same.
+    (outcome,) = await asyncio.gather(diagnosed(), return_exceptions=True)
+    if isinstance(outcome, Exception):
+        _log.debug("%s was not prepared: %s", id, outcome)
+    await asyncio.sleep(REST * (time.monotonic() - start))
+
+
+def _ended(here: Context, done: dict[str, int]) -> list[tuple[str, int]]:
+    """Groups that may not change any more and have changed since they were prepared, newest first."""
+    asked = select(GROUP.c.id, GROUP.c.stamp).where(GROUP.c.state.notin_(LIVE), GROUP.c.runs > 0).order_by(GROUP.c.created.desc())
+    with here.index.connection() as connection:
+        return [(id, stamp) for id, stamp in connection.execute(asked) if done.get(id) != stamp]

@@ -1,0 +1,199 @@
+"""What every request passes before it is answered: Host, Origin, size, token or cookie, scope, CSRF; and the headers of every answer.
+
+The guard refuses by default: a request that changes something needs the scope write, unless its path is listed here.
+"""
+
+import hmac
+import re
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rlclinic.errors import RlclinicError
+from rlclinic.serve.http import problems
+from rlclinic.serve.http.security.tokens import Principal, Tokens
+from rlclinic.serve.http.settings import Settings
+
+COOKIE: Final = "rlclinic_session"
+CSRF_HEADER: Final = "x-csrf-token"
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+OPEN: Final = re.compile(r"/login|/static/.*|/favicon\.ico|/api/v1/(health|session)")
+"""Reached without a token: what the login page is made of."""
+ASKS: Final = re.compile(r"/api/v1/(config/validate|environments/examine|trials/preview|studies/sensitivity/preview|session)|/mcp(/.*)?")
+"""Answered to readers though they are posted: they change nothing, and MCP looks at the scope of each tool itself."""
+EVERYBODY: Final = Principal("local", frozenset({"read", "write"}))
+
+HEADERS: Final = {
+    # Scripts and styles come from files of ours only: a run name or a log line that holds a tag stays text.
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Guard:
+    """ASGI middleware around the whole app, what is mounted included."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens) -> None:
+        self.app, self.settings, self.tokens = app, settings, tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with a refusal, or let the request through with `scope["state"]["principal"]`."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        send = _with_headers(send)
+        try:
+            refusal = self._refused(scope, Headers(scope=scope))
+        except RlclinicError as error:
+            refusal = problems.of(error)
+        if refusal is None and scope["method"] not in SAFE:
+            body = await _body(receive, self.settings.max_body_bytes)
+            refusal, receive = (self._too_large(), receive) if body is None else (None, _replay(body, receive))
+        await (self.app if refusal is None else refusal)(scope, receive, send)
+
+    def _refused(self, scope: Scope, headers: Headers) -> Response | None:
+        foreign = self._foreign(headers)
+        if foreign is not None:
+            return foreign
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self.settings.max_body_bytes:
+            return self._too_large()
+        principal = self._principal(headers)
+        path, method = scope["path"], scope["method"]
+        if principal is None and not OPEN.fullmatch(path):
+            return _login(headers, path, method)
+        scope.setdefault("state", {})["principal"] = principal or Principal("nobody", frozenset())
+        if method in SAFE or principal is None:
+            return None
+        if principal.by_cookie and not self._csrf_held(headers):
+            return problems.answer(403, "not allowed", "the CSRF token is missing or wrong.\n  Load the page again, then repeat.")
+        if "write" not in principal.scopes and not ASKS.fullmatch(path):
+            return self._read_only(principal)
+        return None
+
+    def _foreign(self, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        name = _hostname(host)
+        if not self.settings.knows_host(name):
+            return problems.answer(
+                421,
+                "another host is meant",
+                f"this server is not {name[:100]!r}.\n  A page elsewhere could have pointed that name here to read your runs.\n"
+                f"  If it is yours: rlclinic serve --allow-host NAME",
+            )
+        origin = headers.get("origin")
+        if origin is not None and (_hostport(origin) != host.lower() or headers.get("sec-fetch-site") == "cross-site"):
+            return problems.answer(403, "another site asks", f"{origin[:100]!r} may not ask: only this server's own pages may.")
+        return None
+
+    def _principal(self, headers: Headers) -> Principal | None:
+        """Who asks; None if nobody that is known. A wrong token is not made better by being on this machine."""
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        cookie = session_cookie(headers)
+        if scheme.lower() == "bearer":
+            found = self.tokens.verify(token.strip())
+        elif cookie is not None and (found := self.tokens.from_session(cookie)) is not None:
+            pass
+        else:
+            found = None if self.settings.guarded else EVERYBODY
+        if found is not None and self.settings.read_only:
+            return Principal(found.name, found.scopes - {"write"}, found.by_cookie)
+        return found
+
+    def _csrf_held(self, headers: Headers) -> bool:
+        given, cookie = headers.get(CSRF_HEADER, ""), session_cookie(headers) or ""
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.tokens.csrf(cookie).encode())
+
+    def _read_only(self, principal: Principal) -> Response:
+        advice = "it was started with --read-only" if self.settings.read_only else "rlclinic serve token add NAME --scope write"
+        return problems.answer(403, "not allowed", f"{principal.name} may read only.\n  Nothing was changed.\n  {advice}")
+
+    def _too_large(self) -> Response:
+        most = self.settings.max_body_bytes
+        return problems.answer(413, "too large", f"the body is larger than {most:,} bytes.\n  Nothing was done.\n  Send less.")
+
+
+def session_cookie(headers: Headers) -> str | None:
+    """The session cookie of a request."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _login(headers: Headers, path: str, method: str) -> Response:
+    """People are sent to the login page, programs are told what to send."""
+    if method in SAFE and "text/html" in headers.get("accept", ""):
+        return RedirectResponse("/login", 303)
+    return problems.answer(
+        401,
+        "no token",
+        "this needs a token.\n  Make one: rlclinic serve token add NAME\n  Send it as: Authorization: Bearer TOKEN",
+        {"WWW-Authenticate": "Bearer"},
+    )
+
+
+def _hostname(host: str) -> str:
+    """The name in a Host header, without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _hostport(origin: str) -> str:
+    return origin.partition("://")[2].lower()
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "private, no-cache")
+        await send(message)
+
+    return sending
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """The whole body; None if it is too large, whatever length was announced."""
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            return None
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The body once more for the app; after it, what the client does."""
+    waiting: Iterable[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receiving() -> Message:
+        for message in waiting:
+            return message
+        return await receive()
+
+    return receiving

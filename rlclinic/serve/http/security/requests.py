@@ -1,0 +1,206 @@
+"""What may be asked of the server: bodies, and the check that a request chooses no file, no command and no code of this machine."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from rlclinic.config import files
+from rlclinic.errors import NotFound, UsageError
+from rlclinic.ops.runs.environments import show_config
+from rlclinic.runs import selector
+from rlclinic.runs.record import Checkpoint
+from rlclinic.runs.store import Store
+from rlclinic.serve.confined import names_file
+from rlclinic.treatment.optimize.ledger import Outcome as SearchOutcome
+from rlclinic.treatment.trial.models import Outcome
+
+Change = Annotated[str, StringConstraints(min_length=3, max_length=500, pattern=r"^[^=]+=")]
+Changes = Annotated[list[Change], Field(max_length=50)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
+_MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:")
+_PROBE: Final = "probe:"
+
+
+class Body(BaseModel):
+    """A request; what it does not know is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class TrainBody(Body):
+    """What to train."""
+
+    ref: str | None = Field(None, max_length=200)
+    """CartPole-v1:ppo, an environment, a run or group to train anew, or RUN@STEP to fork."""
+    changes: Changes = []
+    """KEY=VALUE settings."""
+    rx: int | None = Field(None, ge=1, le=9)
+    """A prescription for `ref`, by its number."""
+    seed: int | None = Field(None, ge=0, le=2**31)
+    seeds: int | None = Field(None, ge=1, le=256)
+    max_env_steps: int | None = Field(None, ge=1, le=10**12)
+    resume: str | None = Field(None, max_length=200)
+    """A run or group to go on with; with a larger budget it is extended by child runs."""
+    name: str | None = Field(None, max_length=100)
+    """A label for the group."""
+    hypothesis: str = Field("", max_length=2_000)
+
+
+class TrialBody(Body):
+    """What to try against what, on fresh seeds."""
+
+    targets: list[Annotated[str, StringConstraints(max_length=200)]] = Field([], max_length=8)
+    """A group to treat; or two or more configs, the first of which is the control."""
+    rx: list[Annotated[int, Field(ge=1, le=9)]] = Field([], max_length=8)
+    """Numbers of prescriptions, one arm each."""
+    changes: Changes = []
+    """KEY=VALUE settings: all of them together are one arm."""
+    outcome: Outcome | None = None
+    looks: int = Field(4, ge=1, le=8)
+    per_look: int = Field(8, ge=2, le=64)
+    max_env_steps: int | None = Field(None, ge=1, le=10**12)
+    whole_budget: bool = False
+    resume: str | None = Field(None, max_length=64)
+    """A trial to go on with."""
+    hypothesis: str = Field("", max_length=2_000)
+
+
+class OptimizeBody(Body):
+    """A search for a better config."""
+
+    target: str = Field("@last", max_length=200)
+    budget: int = Field(3_000_000, ge=1, le=10**12)
+    """Env steps that everything may take."""
+    outcome: SearchOutcome = "steps"
+    run_env_steps: int | None = Field(None, ge=1, le=10**12)
+    changes: Changes = []
+    resume: str | None = Field(None, max_length=64)
+    hypothesis: str = Field("", max_length=2_000)
+
+
+class SensitivityBody(Body):
+    """A study of how much each number of a config matters."""
+
+    target: str = Field("@last", max_length=200)
+    seeds: int = Field(4, ge=2, le=64)
+    factors: list[Annotated[float, Field(gt=1, le=100)]] = Field([2.0, 4.0], min_length=1, max_length=4)
+    """Each number is multiplied and divided by these."""
+    only: list[Annotated[str, StringConstraints(max_length=100)]] = Field([], max_length=50)
+    """Settings to vary; none: all numbers of the algorithm."""
+    shapes: bool = False
+    """Also the sizes of batches and rollouts."""
+    changes: Changes = []
+    resume: str | None = Field(None, max_length=64)
+    hypothesis: str = Field("", max_length=2_000)
+
+
+class AdjustBody(Body):
+    """Numbers to change while a run trains."""
+
+    changes: Annotated[list[Change], Field(min_length=1, max_length=20)]
+
+
+class AdoptBody(Body):
+    """Under which name the winner of a trial is kept."""
+
+    ref: str = Field(max_length=200)
+    """ENV:VARIANT."""
+    force: bool = False
+    """Keep it although the verdict is not adopt, or the name is taken."""
+    dry_run: bool = False
+
+
+class NotesBody(Body):
+    """Tags and note; what is left out stays as it is."""
+
+    tags: list[Annotated[str, StringConstraints(max_length=100)]] | None = Field(None, max_length=100)
+    note: str | None = Field(None, max_length=20_000)
+
+
+class EvaluateBody(Body):
+    """How to score a policy."""
+
+    checkpoint: Annotated[str, StringConstraints(pattern=r"^(@best|@last|[0-9]{1,15})$")] = "@best"
+    episodes: int = Field(20, ge=1, le=500)
+    sampled: bool = False
+    """Sample actions as in training, instead of the most likely ones."""
+
+
+class ExamineBody(Body):
+    """Which environment to look at, and for how long."""
+
+    env: str = Field(min_length=1, max_length=100)
+    """The id of a registered one: its code is run."""
+    seconds: float = Field(8.0, ge=4, le=30)
+
+
+class FilmBody(Body):
+    """What to record."""
+
+    checkpoint: Annotated[str, StringConstraints(pattern=r"^(@best|@last|[0-9]{1,15})$")] = "@best"
+    kind: Literal["gif", "mp4"] = "gif"
+
+
+def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> str:
+    """A reference that names a config, an environment or a run; never a file, a revision, or code that nobody has run here yet."""
+    if names_file(ref):
+        raise _file(ref)
+    stored = _in_store(store, ref)
+    if stored is None and Path(ref).exists():
+        raise _file(ref)
+    named = stored or ref
+    before = show_config(named, (), store.root).config
+    after = show_config(named, changes, store.root).config if changes else before
+    if stored is None and _imports(before["env"]):
+        raise _code(str(before["env"].get("id")))
+    if any(after["env"].get(key) != before["env"].get(key) for key in ("id", "wrappers")):
+        raise _code(str(after["env"].get("id")))
+    return ref
+
+
+def registered(store: Store, env_id: str) -> str:
+    """An environment that this installation knows by its id: whatever else a request names would choose what code is run."""
+    if names_file(env_id) or ":" in env_id or Path(env_id).exists():
+        raise _code(env_id)
+    safe(store, env_id)
+    files.check_environment(env_id)
+    return env_id
+
+
+def _in_store(store: Store, ref: str) -> str | None:
+    """The run or group that a reference names, if any: the operator has trained it, so its environment is known here."""
+    try:
+        selector.parse(ref)
+    except UsageError:
+        return None
+    try:
+        found = store.resolve(ref)
+    except NotFound:
+        if ref.startswith("@"):
+            raise
+        return None
+    return found.run.id if isinstance(found, Checkpoint) else found.id
+
+
+def _imports(env: dict[str, object]) -> bool:
+    """Whether an environment or a wrapper is named by a module, which would be imported."""
+    wrappers = env.get("wrappers")
+    listed = wrappers if isinstance(wrappers, list) else []
+    names = [str(env.get("id")), *(str(each.get("id")) for each in listed if isinstance(each, dict))]
+    return any(_MODULE.match(name) and not name.startswith(_PROBE) for name in names)
+
+
+def _file(ref: str) -> UsageError:
+    return UsageError(
+        f"{ref[:80]!r} names a file: over HTTP only names are taken.\n  A request must not choose what is read on this machine.\n"
+        "  Give an environment (CartPole-v1:ppo), a run or a group."
+    )
+
+
+def _code(name: str) -> UsageError:
+    return UsageError(
+        f"{name[:80]!r} would choose what code is run as the environment.\n  A request must not: it could run anything on this machine.\n"
+        "  Whoever may type on it trains it once: rlclinic train; its groups can then be trained anew from here."
+    )

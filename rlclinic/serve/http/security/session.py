@@ -1,0 +1,85 @@
+"""Coming in with a browser: a token is exchanged for a cookie that scripts cannot read, with a CSRF token beside it."""
+
+from typing import Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlclinic.report.models import Result
+from rlclinic.serve.http import problems
+from rlclinic.serve.http.context import Context, Here
+from rlclinic.serve.http.security.guard import COOKIE, session_cookie
+from rlclinic.serve.http.security.tokens import SESSION_SECONDS, Principal
+
+router = APIRouter(prefix="/api/v1", tags=["session"])
+
+
+class Health(Result):
+    """The server answers."""
+
+    status: Literal["ok"] = "ok"
+    version: str
+
+
+class Login(BaseModel):
+    """A token, as `rlclinic serve token add` printed it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: str = Field(min_length=1, max_length=200)
+
+
+class Session(Result):
+    """Who is asking, and what they may do."""
+
+    name: str
+    """local, token:NAME, or nobody."""
+    read: bool
+    write: bool
+    login: bool
+    """A token is needed to go on."""
+    csrf: str | None
+    """To be sent as X-CSRF-Token with every change by a page that came in with a cookie."""
+
+
+@router.get("/health", response_model=Health)
+async def get_health(request: Request) -> Health:
+    """Whether the server answers: for probes, and open to all."""
+    return Health(version=request.app.version)
+
+
+@router.get("/session", response_model=Session)
+async def get_session(request: Request, here: Here) -> Session:
+    """Who is asking: what a page needs to know before it shows a button."""
+    return _session(here, request.scope["state"]["principal"], session_cookie(request.headers))
+
+
+@router.post("/session", response_model=Session)
+def login(request: Request, response: Response, here: Here, body: Login) -> Session | Response:
+    """Exchange a token for a cookie. The cookie is HttpOnly and SameSite=Strict, and ends with its token."""
+    principal = here.tokens.verify(body.token)
+    if principal is None:
+        return problems.answer(
+            401, "wrong token", "this token is not known here.\n  Nobody came in.\n  See which there are: rlclinic serve token list"
+        )
+    cookie = here.tokens.session(principal)
+    secure = here.settings.https
+    response.set_cookie(COOKIE, cookie, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict", secure=secure)
+    return _session(here, principal, cookie)
+
+
+@router.delete("/session", status_code=204)
+async def logout(response: Response) -> None:
+    """Forget the cookie."""
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+
+
+def _session(here: Context, principal: Principal, cookie: str | None) -> Session:
+    known = bool(principal.scopes)
+    return Session(
+        name=principal.name,
+        read=known,
+        write="write" in principal.scopes and not here.settings.read_only,
+        login=not known,
+        csrf=here.tokens.csrf(cookie) if cookie is not None and known else None,
+    )

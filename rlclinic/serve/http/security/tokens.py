@@ -1,0 +1,198 @@
+"""Who may come in: tokens with scopes, of which only hashes are stored, and the signed cookie that a browser gets for one."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rlclinic.errors import NotFound, UsageError, nearest
+from rlclinic.report.models import Part, Result
+from rlclinic.runs import disk
+
+Scope = Literal["read", "write"]
+PREFIX: Final = "rlc_"
+SESSION_SECONDS: Final = 7 * 24 * 3_600
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_SECRET: Final = "cookie.key"
+
+
+class TokenRow(Part):
+    """A token without its secret."""
+
+    name: str
+    scope: Scope
+    created: float
+    """Unix seconds."""
+
+
+class TokenList(Result):
+    """The tokens there are."""
+
+    file: str
+    tokens: list[TokenRow]
+
+
+class TokenMade(Result):
+    """A new token: the only time that its secret is shown."""
+
+    name: str
+    scope: Scope
+    token: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks."""
+
+    name: str
+    """local, or token:NAME."""
+    scopes: frozenset[str]
+    by_cookie: bool = False
+
+
+class Tokens:
+    """A file of hashed tokens; it is read again whenever it changed, so that a revoked token ends at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stamp: tuple[int, int] | None = None
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    # ── kept by hand ──
+
+    def add(self, name: str, scope: Scope = "read") -> TokenMade:
+        """A new token of 256 random bits. The file keeps its SHA-256: nobody can make the token from it."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} cannot be a token's name: letters, digits, dots, dashes and underscores, at most 40.")
+        known = self._read()
+        if name in known:
+            raise UsageError(
+                f"there is a token {name} already.\n  Two could not be told apart.\n  Type: rlclinic serve token revoke {name}"
+            )
+        token = PREFIX + secrets.token_urlsafe(32)
+        self._write({**known, name: {"hash": _hash(token), "scope": scope, "created": time.time()}})
+        return TokenMade(name=name, scope=scope, token=token, file=str(self.path))
+
+    def listed(self) -> TokenList:
+        """All tokens, without their secrets."""
+        rows = [TokenRow(name=name, scope=_scope(about), created=float(about.get("created", 0.0))) for name, about in self._read().items()]
+        return TokenList(file=str(self.path), tokens=rows)
+
+    def revoke(self, name: str) -> TokenList:
+        """Forget a token, and every browser that came in with it."""
+        known = self._read()
+        if name not in known:
+            offered = nearest(name, known) or list(known)[:3]
+            raise NotFound(
+                f"there is no token {name!r}" + (f"; there are: {', '.join(offered)}" if offered else "") + ".\n  rlclinic serve token list"
+            )
+        self._write({key: about for key, about in known.items() if key != name})
+        return self.listed()
+
+    # ── asked at every request ──
+
+    def verify(self, token: str) -> Principal | None:
+        """Whose token it is. All hashes are compared, in the same time whether one fits or not."""
+        digest, found = _hash(token), None
+        for name, about in self._read().items():
+            if hmac.compare_digest(digest, str(about.get("hash", ""))):
+                found = _principal(name, about)
+        return found
+
+    def session(self, principal: Principal) -> str:
+        """The cookie for a browser whose user gave a token: the token's name and an end, signed."""
+        name = principal.name.removeprefix("token:")
+        about = self._read().get(name, {})
+        payload = json.dumps([name, about.get("hash", "")[:16], int(time.time()) + SESSION_SECONDS])
+        text = base64.urlsafe_b64encode(payload.encode()).decode()
+        return f"{text}.{self._sign(text)}"
+
+    def from_session(self, cookie: str) -> Principal | None:
+        """Who a cookie belongs to; None if it is forged, has ended, or its token was revoked."""
+        text, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(text).encode()):
+            return None
+        try:
+            name, mark, ends = json.loads(base64.urlsafe_b64decode(text))
+        except (ValueError, TypeError, binascii.Error):
+            return None
+        about = self._read().get(name)
+        if about is None or about.get("hash", "")[:16] != mark or ends < time.time():
+            return None
+        return _principal(name, about, by_cookie=True)
+
+    def csrf(self, cookie: str) -> str:
+        """What a page of ours must send with every change: another site can make a browser send the cookie, but cannot read this."""
+        return self._sign("csrf:" + cookie)
+
+    def prepare(self) -> None:
+        """Make the key that cookies are signed with, before several workers would each make one."""
+        self._secret()
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._secret(), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+    def _secret(self) -> bytes:
+        path = self.path.with_name(_SECRET)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            _write_private(path, secrets.token_bytes(32))
+            return path.read_bytes()
+
+    # ── the file ──
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            self._stamp, self._known = None, {}
+            return {}
+        stamp = (found.st_mtime_ns, found.st_ino)
+        if stamp != self._stamp:
+            record = disk.read_json(self.path)
+            if record is None:
+                raise UsageError(
+                    f"{self.path} is not a file of tokens.\n  Nobody could come in.\n  Remove it, then: rlclinic serve token add NAME"
+                )
+            self._known = {name: about for name, about in record.items() if isinstance(about, dict)}
+            self._stamp = stamp
+        return self._known
+
+    def _write(self, known: dict[str, dict[str, Any]]) -> None:
+        _write_private(self.path, (json.dumps(known, indent=1) + "\n").encode())
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Replace a file that only its owner may read."""
+    with disk.guarded(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+        temporary.replace(path)
+
+
+def _principal(name: str, about: dict[str, Any], *, by_cookie: bool = False) -> Principal:
+    scopes = frozenset({"read", "write"}) if _scope(about) == "write" else frozenset({"read"})
+    return Principal(f"token:{name}", scopes, by_cookie)
+
+
+def _scope(about: dict[str, Any]) -> Scope:
+    return "write" if about.get("scope") == "write" else "read"
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,79 @@
+"""Starting the server: checks first, then uvicorn with one or more worker processes."""
+
+import json
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rlclinic.errors import UsageError
+from rlclinic.launch.child import die_with
+from rlclinic.runs.store import Store
+from rlclinic.serve.http.security.tokens import Tokens
+from rlclinic.serve.http.settings import Settings, check
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+ENVIRONMENT: Final = "RLCLINIC_SERVER"
+"""How workers are told what they serve."""
+GRACE_SECONDS: Final = 3
+"""How long open streams may delay the end."""
+
+
+def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str], None] = print) -> None:
+    """Serve until it is interrupted; `say` where, once nothing speaks against it. Trainings that it started go on."""
+    import uvicorn
+
+    tokens = Tokens(settings.tokens_path(store.root))
+    check(settings, len(tokens))
+    tokens.prepare()
+    _check_port(settings)
+    where = f"[{settings.host}]" if ":" in settings.host else settings.host
+    agents = "   MCP /mcp" if settings.mcp else ""
+    say(f"serving {store.root} at http://{where}:{settings.port}/   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
+    told = {"root": str(store.root.absolute()), "settings": settings.model_dump(mode="json"), "parent": os.getpid()}
+    os.environ[ENVIRONMENT] = json.dumps(told)
+    uvicorn.run(
+        "rlclinic.serve.http.start:from_environment",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=workers,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+
+
+def from_environment() -> "FastAPI":
+    """The app of one worker process."""
+    from rlclinic.serve.http.app import create_app
+
+    # Short turns: whoever only wants a list must not wait long for whoever computes.
+    sys.setswitchinterval(0.001)
+    told = json.loads(os.environ[ENVIRONMENT])
+    if told["parent"] != os.getpid():
+        # A worker whose parent was killed would hold the port, and nobody could end it.
+        die_with(told["parent"])
+    return create_app(Store(Path(told["root"])), Settings(**told["settings"]))
+
+
+def _check_port(settings: Settings) -> None:
+    """Before anything is printed: is the address ours, and free?"""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((settings.host, settings.port))
+    except OSError as error:
+        other = 1024 + secrets.randbelow(60_000)
+        raise UsageError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}.\n  Nothing was started.\n"
+            f"  Try another port: rlclinic serve --port {other}"
+        ) from error

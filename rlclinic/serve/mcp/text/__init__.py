@@ -1,0 +1,1 @@
+"""What tools say, in few words."""

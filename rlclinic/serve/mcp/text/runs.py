@@ -1,0 +1,215 @@
+"""What tools say of runs, series, status and comparisons: few words, every number with its unit."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlclinic.errors import RlclinicError
+from rlclinic.ops.runs.metric_rows import one_run
+from rlclinic.report.comparison import headline, listed_notes, tables, verdicts
+from rlclinic.report.format import ago, count, duration, number, short
+from rlclinic.runs import history
+from rlclinic.serve.cli.text.status import header, standing
+from rlclinic.serve.mcp.replies import clip, spoken
+
+if TYPE_CHECKING:
+    from rlclinic.ops.compare.compare import Comparison
+    from rlclinic.ops.runs.metric_rows import Cell, MetricRows
+    from rlclinic.report.models import LiveGroup, RunInfo, RunRow, StatusReport
+    from rlclinic.runs.store import Store
+
+Values = Mapping[str, Mapping[str, float | None]]
+"""Last values of metrics, by what was compared."""
+SETTINGS = (
+    "algo.learning_rate", "algo.n_steps", "algo.batch_size", "algo.n_epochs", "algo.gamma", "algo.gae_lambda", "algo.clip_range",
+    "algo.ent_coef", "algo.vf_coef", "algo.max_grad_norm", "algo.target_kl", "algo.buffer_size", "algo.learning_starts", "env.n_envs",
+    "net.hidden", "run.max_env_steps",
+)  # fmt: skip
+
+
+def run_data(row: "RunRow") -> dict[str, Any]:
+    """A run of a list as JSON."""
+    kept = row.model_dump(mode="json", exclude={"parent", "age_seconds"}, exclude_none=True)
+    return {"run_id": kept.pop("id"), **kept}
+
+
+def runs(rows: "Sequence[RunRow]") -> str:
+    """One line for each group, its seeds together."""
+    groups: dict[str, list[RunRow]] = {}
+    for row in rows:
+        groups.setdefault(row.group or row.id, []).append(row)
+    return "\n".join(["group  config  seeds  state  env_steps  eval(last)  reached", *map(_group_line, groups, groups.values())])
+
+
+def _group_line(group: str, rows: "Sequence[RunRow]") -> str:
+    states = sorted({row.state for row in rows})
+    evals = [row.eval_mean if row.eval_mean is not None else row.return_mean for row in rows]
+    known = sorted(value for value in evals if value is not None)
+    shown = number(known[0]) if len(known) == 1 else f"{number(known[0])}..{number(known[-1])}" if known else "-"
+    reached = sum(row.threshold_reached_at is not None for row in rows)
+    bar = f"{reached}/{len(rows)} of {number(rows[0].threshold, 4)}" if rows[0].threshold is not None else "no threshold"
+    steps = f"{short(max(row.env_steps for row in rows))}/{short(rows[0].max_env_steps)}"
+    when = "" if rows[0].age_seconds is None else f"  {ago(rows[0].age_seconds)}"
+    return f"{group}  {clip(rows[0].name, 40)}  {len(rows)}  {'/'.join(states)}  {steps}  {shown}  {bar}{when}"
+
+
+def info(found: "RunInfo", members: "Sequence[RunRow]", others: Sequence[str]) -> str:
+    """Header, config, last values; the seeds of a group."""
+    row = found.run
+    name = row.group if others else row.id
+    head = [str(name), clip(row.name, 50), row.state, f"{count(row.env_steps)}/{count(row.max_env_steps)} env steps"]
+    head += [f"{duration(found.wall_seconds)}"] if found.wall_seconds else []
+    head += [f"{count(found.steps_per_second)} steps/s"] if found.steps_per_second else []
+    lines = [" · ".join(head)]
+    if found.reason:
+        lines.append(f"reason: {clip(found.reason, 200)}")
+    for each in members:
+        reached = f"reached at {short(each.threshold_reached_at)}" if each.threshold_reached_at is not None else "not reached"
+        bar = f" · threshold {number(each.threshold, 4)} {reached}" if each.threshold is not None else ""
+        lines.append(f"{each.id} seed {each.seed} {each.state}: eval {number(each.eval_mean)} best {number(each.best_eval)}{bar}")
+    flat = history.dotted(found.config)
+    lines.append("config: " + " ".join(f"{key}={_short(flat[key])}" for key in SETTINGS if flat.get(key) is not None))
+    last = [f"{key} {number(value)}" for key, value in found.latest.items() if value is not None]
+    lines.append(f"last row{f' of {row.id}' if others else ''}: " + ", ".join(last))
+    lines.append(f'next: diagnose_run(run_id="{name}")')
+    return "\n".join(lines)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "→".join(str(value[key]) for key in ("start", "end") if key in value) + f"({value.get('schedule', '')})"
+    return str(value).replace(" ", "")
+
+
+def metric_rows(found: "MetricRows") -> str:
+    """A summary of each series, then the rows as CSV."""
+    bucket = f", {found.bucket_rows} logged rows each: mean, :min, :max" if found.bucket_rows > 1 else ""
+    lines = [f"{found.run}: {len(found.rows)} rows of {found.total_rows}{bucket}; axis env_steps; next_cursor={found.next_step:g}"]
+    if found.others:
+        lines[0] += f"; the seed with the median return, others: {clip(', '.join(found.others), 80)}"
+    for each in found.columns:
+        broken = f", {each.broken} NOT FINITE" if each.broken else ""
+        low, high = f"{each.low} at {short(each.low_at)}", f"{each.high} at {short(each.high_at)}"
+        lines.append(f"{each.name} [{each.unit}]: {each.first} → {each.last}, min {low}, max {high}, {each.trend}{broken}")
+    if found.left_out:
+        lines.append(f"left out, ask for them by name: {clip(', '.join(found.left_out), 300)}")
+    heads = list(dict.fromkeys(key for row in found.rows for key in row if key != "total_timesteps"))
+    lines.append("env_steps," + ",".join(heads))
+    lines += [f"{row['total_timesteps']:.0f}," + ",".join(_cell(row.get(head)) for head in heads) for row in found.rows]
+    return "\n".join(lines)
+
+
+def _cell(value: "Cell") -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else value
+
+
+# ── status ──
+
+
+def status(report: "StatusReport") -> str:
+    """Header, decision, reason, what to watch, what to call."""
+    return "\n".join(line for group in report.groups for line in _status_lines(group))
+
+
+def _status_lines(group: "LiveGroup") -> list[str]:
+    lines = [header(group)]
+    outlook = group.outlook
+    if outlook is not None:
+        lines.append(f"{outlook.decision}  {standing(group, outlook)}")
+        lines.append(f"because: {clip(outlook.reason, 200)}")
+        more = {"likely": outlook.cause, "watch": outlook.watch, "call": spoken(outlook.command or "")}
+        lines += [f"{label}: {clip(text, 200)}" for label, text in more.items() if text]
+    for member in group.members[:12]:
+        doubt = f" · {clip(member.reason.splitlines()[0], 120)}" if member.reason else ""
+        figures = {"return": member.return_mean, "eval": member.eval_mean, "KL": member.kl, "entropy": member.entropy}
+        said = " ".join(
+            f"{name} {number(value)}" for name, value in {**figures, "EV": member.explained_variance}.items() if value is not None
+        )
+        lines.append(f"{member.run} {member.state} {short(member.env_steps)} env steps · {said}{doubt}")
+    return lines
+
+
+def status_data(report: "StatusReport", store: "Store", details: bool) -> dict[str, Any]:
+    """gymnasium-solver's keys, of the first group; all groups below."""
+    first = report.groups[0]
+    running = first.state in ("running", "queued")
+    pids = [status.pid for member in first.members if (status := _raw(store, member.run)) is not None and status.pid is not None]
+    share = first.env_steps / first.max_env_steps if first.max_env_steps else None
+    data: dict[str, Any] = {
+        "run_id": first.id,
+        "running": running,
+        "pid": pids[0] if running and pids else None,
+        "source": "rlclinic",
+        "progress": {"total_timesteps": first.env_steps, "max_env_steps": first.max_env_steps}
+        | {"progress_pct": None if share is None else round(100 * share, 1), "eta_seconds": first.eta_seconds},
+        "performance": {"ep_rew_mean": first.return_mean.value, "threshold": first.threshold, "steps_per_second": first.steps_per_second}
+        | {"is_solved": bool(first.members) and all(member.threshold_reached_at is not None for member in first.members)},
+    }
+    if details:
+        data["recent_logs"] = _logs(store, first.members[0].run) if first.members else []
+        data["groups"] = [group.model_dump(mode="json", exclude={"schema_version"}) for group in report.groups]
+    return data
+
+
+def _raw(store: "Store", run: str) -> Any:
+    try:
+        return store.run(run).status
+    except RlclinicError:
+        return None
+
+
+def _logs(store: "Store", run: str) -> list[str]:
+    try:
+        return [clip(line, 200) for line in store.run(run).log.splitlines()[-5:]]
+    except RlclinicError:
+        return []
+
+
+# ── comparisons ──
+
+
+def last_values(store: "Store", target: str, metrics: Sequence[str]) -> dict[str, float | None]:
+    """The last value of each metric in a run (of a group: its run with the median return); empty for what is no run."""
+    if not metrics:
+        return {}
+    try:
+        run, _ = one_run(store, target)
+    except RlclinicError:
+        return {}
+    return {name: run.metrics.last(name) for name in metrics}
+
+
+def comparison(result: "Comparison", values: Values) -> str:
+    """Headline, verdicts, settings that differ, outcomes, tests."""
+    compared = result.compared
+    lines = ["COMPARE  " + headline(compared)]
+    lines += [f"{word}  {sentence}" for word, sentence in verdicts(compared)]
+    for table in tables(compared):
+        if table.title in ("Settings that differ", "Outcomes"):
+            lines += [f"{table.title.upper()}: {' | '.join(table.heads)}"]
+            lines += [" | ".join(clip(cell, 70) for cell in row) for row in table.rows[:14]]
+    lines += [
+        f"last values {name}: " + ", ".join(f"{key} {number(value)}" for key, value in row.items()) for name, row in values.items() if row
+    ]
+    lines += [f"note: {clip(note, 200)}" for note in listed_notes(compared)[:4]]
+    if result.next:
+        lines.append("next: " + " | ".join(spoken(command) for command in result.next))
+    return "\n".join(lines)
+
+
+def comparison_data(result: "Comparison", values: Values, metrics: Sequence[str] | None) -> dict[str, Any]:
+    """gymnasium-solver's keys, and what was found."""
+    compared = result.compared
+    outcomes = {
+        name: {"return": outcome.last.value, "reached": outcome.reached, "runs": outcome.runs, "median_steps": outcome.median_steps}
+        for name, outcome in zip((side.name for side in compared.sides), compared.outcomes, strict=False)
+    }
+    table = {name: {**outcomes.get(name, {}), **values.get(name, {})} for name in dict.fromkeys([*outcomes, *values])}
+    return {
+        "runs_compared": [side.name for side in compared.sides],
+        "metrics": list(metrics or []),
+        "comparison": table,
+        "verdicts": [
+            {"second": pair.second, "first": pair.first, "verdict": pair.verdict, "reason": pair.reason} for pair in compared.pairs
+        ],
+        "differences": {each.key: each.shown for each in compared.config.differences},
+    }

@@ -1,0 +1,314 @@
+"""What tools say of prescriptions, trials, searches, rules and environments."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlclinic.report import trial as trial_words
+from rlclinic.report.format import count, duration, number, percent, plural, short
+from rlclinic.serve.mcp.replies import clip
+
+if TYPE_CHECKING:
+    from rlclinic.diagnosis.lint.env import EnvLint
+    from rlclinic.ops.diagnose.guides import Guide, GuidePage
+    from rlclinic.ops.diagnose.prescribe import Prescriptions
+    from rlclinic.ops.diagnose.rules import RulePage
+    from rlclinic.ops.jobs.models import Job
+    from rlclinic.ops.jobs.progress import Progress, SearchView, SensitivityView, TrialView
+    from rlclinic.ops.treat.sensitivity import SensitivityPlan
+    from rlclinic.ops.treat.trial import Preview
+    from rlclinic.report.models import EnvironmentRow
+
+# ── prescriptions ──
+
+
+def prescriptions(found: "Prescriptions") -> str:
+    """What is wrong, then each change with its reason, forecast and risk."""
+    facts = found.facts
+    lines = [
+        f"{facts.id} · {(facts.algo or '?').upper()} · {facts.env or '?'} · {found.verdict} · {found.answer} (p {found.probability:.2f})"
+    ]
+    for rx in found.prescriptions:
+        expected = f"{rx.effect}: {rx.expected.text} (80 %)" if rx.expected is not None else "no data: no trial of it is recorded"
+        lines.append(f"RX {rx.number} {rx.priority}: {rx.title}")
+        lines.append(f"  because {clip(rx.rationale, 220)}")
+        if rx.trialable:
+            lines.append(f"  expect {expected} · risk {rx.risk or 'none known'}")
+            lines.append(f"  set {' '.join(rx.overrides)}")
+    if not found.prescriptions:
+        lines.append(f"nothing is prescribed: {found.why_none}")
+    first = next((rx for rx in found.prescriptions if rx.trialable), None)
+    name = found.group or found.target
+    if first is not None:
+        lines.append(f'next: start_trial(run_id="{name}", rx=[{first.number}])')
+    elif found.group is not None:
+        lines.append(f'next: start_trial(run_id="{name}", changes={{"KEY": VALUE}}, hypothesis="…") or start_optimize(run_id="{name}")')
+    return "\n".join(lines)
+
+
+def prescriptions_data(found: "Prescriptions") -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "run_id": found.group or found.target,
+        "verdict": found.verdict,
+        "answer": found.answer,
+        "prescriptions": [
+            {"rx": rx.number, "priority": rx.priority, "title": rx.title, "overrides": rx.overrides, "rationale": rx.rationale}
+            | {"effect": rx.effect, "risk": rx.risk, "cause": rx.cause, "trialable": rx.trialable}
+            for rx in found.prescriptions
+        ],
+        "why_none": found.why_none,
+        "recorded_trials": found.trials,
+    }
+
+
+# ── starts ──
+
+
+def job(found: "Job") -> str:
+    """What was started, what it may cost, and what to call next."""
+    what = {"training": "TRAINING", "trial": "TRIAL", "optimize": "SEARCH", "sensitivity": "STUDY"}.get(found.kind, found.kind.upper())
+    again = f" (made before; {'taken up again' if found.resumes and found.live else 'nothing new was started'})" if found.repeated else ""
+    lines = [f"{what} {found.refers} · {found.state} · job {found.id}{again}"]
+    lines += [f"queued: it {clip(found.reason, 160)}; it begins by itself"] if found.state == "queued" and found.reason else []
+    lines += [f"change: {clip('; '.join(found.change), 200)}"] if found.change else []
+    lines += [f"may take {count(found.max_env_steps)} env steps"] if found.max_env_steps is not None else []
+    lines += [f"runs: {', '.join(found.runs[:8])}"] if found.runs else []
+    return "\n".join([*lines, f'next: wait_for_run(run_id="{found.refers}")'])
+
+
+def preview(found: "Preview") -> str:
+    """What a trial asks, can see and costs."""
+    lines = [found.question, *(f"{label}: {text}" for label, text in trial_words.plan_lines(found.plan, found.power, found.control))]
+    lines.append("cost: " + trial_words.cost_text(found.max_env_steps, found.max_seconds, found.likely_seconds, found.cores))
+    return "\n".join([*lines, *(f"warning: {clip(text, 200)}" for text in found.warnings)])
+
+
+def job_data(found: "Job") -> dict[str, Any]:
+    """gymnasium-solver's keys, and the job's own."""
+    kept = found.model_dump(
+        mode="json", include={"id", "kind", "state", "refers", "runs", "pid", "max_env_steps", "repeated", "hypothesis"}
+    )
+    return {"success": True, "job_id": kept.pop("id"), "run_id": kept.pop("refers"), "message": f"{found.kind} {found.state}", **kept}
+
+
+def waited(found: "Progress") -> str:
+    """How it stands, and what to call next."""
+    steps = f"{short(found.env_steps)}/{short(found.max_env_steps)}" if found.max_env_steps else short(found.env_steps)
+    parts = [found.id, found.kind, found.state, f"{steps} env steps", f"{found.ended}/{found.runs} runs ended, {found.reached} reached"]
+    parts += [f"return {number(found.return_mean)}"] if found.return_mean is not None else []
+    parts += [f"{count(found.steps_per_second)} steps/s"] if found.steps_per_second else []
+    parts += [f"{duration(found.eta_seconds)} left"] if found.eta_seconds else []
+    lines = [" · ".join(parts)]
+    lines += [f"ALERT {clip(found.alert, 200)}"] if found.alert else []
+    lines += [f"reason: {clip(found.reason, 200)}"] if found.reason else []
+    return "\n".join([*lines, f"next: {_after(found)}"])
+
+
+def _after(found: "Progress") -> str:
+    if not found.done and found.alert is None:
+        return f'wait_for_run(run_id="{found.id}")'
+    tool, key, start = {
+        "group": ("diagnose_run", "run_id", "start_training"),
+        "trial": ("get_trial", "trial_id", "start_trial"),
+        "optimize": ("get_optimize", "search_id", "start_optimize"),
+        "sensitivity": ("get_sensitivity", "study_id", "start_sensitivity"),
+    }[found.kind]
+    if found.state in ("crashed", "stopped", "interrupted"):
+        return f'{start}(resume="{found.id}") goes on | {tool}({key}="{found.id}")'
+    return f'{tool}({key}="{found.id}")'
+
+
+# ── trials and searches ──
+
+
+def trial(found: "TrialView") -> str:
+    """The verdict with its measures; while it runs, how far it is."""
+    made = found.trial
+    lines = [f"TRIAL {made.id} · {made.question}"]
+    leading = made.leading
+    if made.verdict is None:
+        lines.append(waited(found.progress))
+    else:
+        lines.append(trial_words.headline(made))
+    if leading is not None:
+        lines.append(
+            f"measure | {made.control.name} | {leading.arm} | effect ({percent(1 - made.plan.alpha)} interval, holds after an early stop)"
+        )
+        lines += [" | ".join(row) for row in trial_words.rows(made, leading)]
+        lines.append(f"guardrails: {trial_words.guardrail_text(leading)}")
+    lines += [f"{arm.name}: {arm.failed} of {arm.n} runs failed" for arm in made.arms if arm.failed]
+    lines.append(f"used {trial_words.used_text(made)}")
+    if made.verdict == "adopt" and made.source != "command":
+        lines.append(f'next: adopt(trial_id="{made.id}", as_variant="{made.env_id}:NAME")')
+    return "\n".join(lines)
+
+
+def trial_data(found: "TrialView") -> dict[str, Any]:
+    """The same as JSON, without whole configs."""
+    made = found.trial
+    return {
+        "trial_id": made.id,
+        "state": found.progress.state,
+        "verdict": made.verdict,
+        "winner": made.winner,
+        "question": made.question,
+        "outcome": made.outcome,
+        "arms": [
+            {"name": arm.name, "changes": list(arm.changes), "n": arm.n, "reached": arm.reached, "failed": arm.failed}
+            | {"steps": _range(arm.steps), "final": _range(arm.final)}
+            for arm in made.arms
+        ],
+        "effects": [
+            {"arm": each.arm, "verdict": each.verdict, "z": round(each.z, 3), "bound": round(each.bound, 3), "seeds": each.seeds}
+            | {"ratio": _range(each.ratio), "gain": _range(each.gain), "seeds_needed": each.seeds_needed, "worse": each.worse}
+            for each in made.effects
+        ],
+        "used_env_steps": made.used_env_steps or found.progress.env_steps,
+        "max_env_steps": made.max_env_steps,
+        "job_id": None if found.job is None else found.job.id,
+    }
+
+
+def _range(value: Any) -> list[float | None] | None:
+    return None if value is None else [value.value, value.low, value.high]
+
+
+def search(found: "SearchView") -> str:
+    """Rounds, the best config, its confirmation."""
+    ledger = found.ledger
+    state = found.progress.state
+    lines = [f"SEARCH {ledger.id} · {ledger.env_id} {ledger.algo} · {state}{f' · {ledger.verdict}' if ledger.verdict else ''}"]
+    lines.append(
+        f"spent {short(max(found.spent, found.progress.env_steps))} of {short(ledger.budget)} env steps; {len(ledger.tried)} configs tried"
+    )
+    for each in ledger.rounds:
+        what = f"confirmed by trial {each.trial}: {each.verdict}" if each.kind == "confirm" else f"best {each.winner or 'nothing better'}"
+        wrong = f" ({clip(each.diagnosis, 60)})" if each.diagnosis else ""
+        lines.append(f"round {each.number} {each.kind}{wrong}: {len(each.entries)} configs, {what if each.done else 'under way'}")
+    if ledger.best is not None:
+        lines.append(f"best: {ledger.best.reached}/{ledger.best.n} reach it; {' '.join(found.changes) or 'the start itself'}")
+    if found.confirmed is not None:
+        lines.append(f'next: adopt(trial_id="{found.confirmed}", as_variant="{ledger.env_id}:NAME")')
+    elif not found.progress.done:
+        lines.append(f'next: wait_for_run(run_id="{ledger.id}")')
+    elif ledger.state != "finished":
+        lines.append(f'next: start_optimize(resume="{ledger.id}") goes on')
+    return "\n".join(lines)
+
+
+def search_data(found: "SearchView") -> dict[str, Any]:
+    """The same as JSON."""
+    ledger = found.ledger
+    return {
+        "search_id": ledger.id,
+        "state": found.progress.state,
+        "verdict": ledger.verdict or None,
+        "budget_env_steps": ledger.budget,
+        "spent_env_steps": max(found.spent, found.progress.env_steps),
+        "tried": len(ledger.tried),
+        "best_changes": found.changes,
+        "confirmed_by": found.confirmed,
+        "rounds": [{"kind": each.kind, "configs": len(each.entries), "done": each.done, "winner": each.winner} for each in ledger.rounds],
+    }
+
+
+# ── sensitivity ──
+
+
+def variations(found: "SensitivityPlan") -> str:
+    """What a study would train."""
+    study = found.study
+    most = f", at most {duration(found.seconds)} at the speed of its runs" if found.seconds else ""
+    lines = [f"{len(study.arms) + 1} configs of {study.env_id} {study.algo} x {plural(len(study.seeds), 'seed')}: {found.runs} runs"]
+    lines.append(f"cost: at most {count(found.max_env_steps)} env steps{most}")
+    lines.append(f"varies: {', '.join(dict.fromkeys(arm.setting for arm in study.arms))}")
+    return "\n".join([*lines, *(f"left out: {clip(text, 120)}" for text in study.skipped[:6])])
+
+
+def sensitivity(found: "SensitivityView") -> str:
+    """Every number by how much it matters; while it trains, how far it is."""
+    study = found.study
+    lines = [f"STUDY {study.id} · {study.env_id} {study.algo} · {found.progress.state} · {len(study.seeds)} seeds a config"]
+    if not study.rows:
+        return "\n".join([*lines, waited(found.progress)])
+    what = "env steps to the threshold, relative to the config as it is" if study.measure == "steps" else "change of the final return"
+    lines.append(f"effect: {what}, 95 % interval")
+    ranked = {setting: place for place, (setting, _) in enumerate(found.ranking)}
+    for row in sorted(study.rows, key=lambda row: ranked.get(row.arm.setting, len(ranked))):
+        effect = "not known" if row.effect is None else f"{number(row.effect)} [{number(row.low)}, {number(row.high)}]"
+        lines.append(f"{row.arm.name} = {clip(str(row.arm.value), 60)}: {effect} · {row.verdict}")
+    lines += [f"left out: {clip(text, 120)}" for text in study.skipped[:3]]
+    better = next((row for row in study.rows if row.verdict == "better"), None)
+    if better is not None:
+        lines.append(f'next: start_trial(run_id="{study.target}", changes={{"{better.arm.setting}": …}}) proves the best on fresh seeds')
+    return "\n".join(lines)
+
+
+def sensitivity_data(found: "SensitivityView") -> dict[str, Any]:
+    """The same as JSON."""
+    study = found.study
+    return {
+        "study_id": study.id,
+        "state": found.progress.state,
+        "measure": study.measure,
+        "ranking": [{"setting": setting, "size": size} for setting, size in found.ranking],
+        "rows": [
+            {"setting": row.arm.setting, "value": row.arm.value, "effect": [row.effect, row.low, row.high], "verdict": row.verdict}
+            for row in study.rows
+        ],
+        "used_env_steps": study.used_env_steps or found.progress.env_steps,
+    }
+
+
+# ── rules and environments ──
+
+
+def rule(page: "RulePage") -> str:
+    """A rule's page without its example."""
+    row = page.rule
+    lines = [f"{row.id} {row.name} · {row.family.replace('_', ' ')} · severity up to {row.severity}"]
+    lines.append(f"for {', '.join(row.algos) or 'any algorithm'}")
+    lines += [page.doc, "needs: " + ("; ".join(row.needs) or "nothing but the run")]
+    lines += ["thresholds: " + "; ".join(page.thresholds)] if page.thresholds else []
+    if page.example is not None and page.example.remedies:
+        lines.append("remedies: " + "; ".join(clip(text, 160) for text in page.example.remedies[:3]))
+    lines += ["sources: " + "; ".join(clip(text, 120) for text in page.references)] if page.references else []
+    return "\n".join(lines)
+
+
+def guides(found: "Sequence[Guide]") -> str:
+    """Every question with its name."""
+    return "\n".join(f"{place} {each.name}: {each.question}" for place, each in enumerate(found, 1))
+
+
+def guide(page: "GuidePage") -> str:
+    """One question: the answer, the steps, what to call, what cannot be told."""
+    found = page.guide
+    lines = [found.question, found.answer, *(f"{place}. {text}" for place, text in enumerate(found.steps, 1))]
+    lines += [f"not assessable: {text}" for text in found.cannot]
+    lines += ["sources: " + "; ".join(clip(text, 120) for text in page.references)] if page.references else []
+    return "\n".join([*lines, "next: " + " | ".join(found.call)])
+
+
+def environments(rows: "Sequence[EnvironmentRow]") -> str:
+    """One line for each environment; where there is one, what its variants were measured to do."""
+    lines = []
+    for row in rows:
+        bar = f"threshold {number(row.threshold, 4)}" if row.threshold is not None else "no threshold"
+        lines.append(f"{row.id} · {bar} · variants {', '.join(row.variants)}{f' · PROBLEM {row.problem}' if row.problem else ''}")
+        if len(rows) <= 3:
+            lines += [clip(row.description, 300)] if row.description else []
+            lines += [f"  {name}: {clip(said, 160)}" for name, said in row.measured.items()]
+    return "\n".join(lines)
+
+
+def environment(seen: "EnvLint") -> str:
+    """What some seconds of stepping showed."""
+    rewards = ", ".join(f"{key} {number(value)}" for key, value in list(seen.rewards.items())[:6])
+    lines = [f"{seen.name} · obs {clip(seen.observation, 160)} · action {clip(seen.action, 120)} · time limit {seen.time_limit or 'none'}"]
+    ends = ", ".join(f"{amount} {how}" for how, amount in seen.ends.items())
+    lines.append(f"rewards: {rewards} · random episodes: {ends} · {count(seen.steps_per_second)} steps/s")
+    lines.append("returns of actions: " + ", ".join(f"{each.label} {number(each.mean)}" for each in seen.played))
+    lines.append(f"{plural(seen.checks, 'check')}, {plural(len(seen.findings), 'finding')}")
+    lines += [f"{each.severity.value.upper()} {each.rule}: {clip(each.text, 200)}" for each in seen.findings]
+    return "\n".join(lines)

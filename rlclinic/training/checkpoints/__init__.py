@@ -1,0 +1,1 @@
+"""A member's state on disk: written, read, resumed."""

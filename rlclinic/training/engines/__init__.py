@@ -1,0 +1,1 @@
+"""How an iteration is carried out: eager, compiled, captured."""

@@ -1,0 +1,220 @@
+"""Looks at a user's environment for a few seconds and writes down what it does; judging is left to rlclinic.diagnosis. Free of torch.
+
+python -m rlclinic.training.envs.examine.environment TARGET SECONDS [JSON]
+
+The command runs in a process of its own, because an environment may block, crash or print: facts come out as lines of JSON on
+the real standard output, one after each phase, so that what was seen is known even if the process must be killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import numpy as np
+from gymnasium import spaces
+
+from rlclinic.errors import ConfigError, RlclinicError
+from rlclinic.training.envs import making
+from rlclinic.training.envs.examine import play, repeat, scripts
+from rlclinic.training.envs.examine.contract import Broken, Clock, Notes, OutOfTime, Probe
+from rlclinic.training.envs.examine.target import Make, factory_of
+
+Facts = dict[str, Any]
+Report = Callable[[Facts], None]
+
+PHASES = (
+    ("contract", 0.5),
+    ("seeding", 0.15),
+    ("resets", 0.15),
+    ("effects", 0.15),
+    ("random actions", 0.4),
+    ("constant actions", 0.2),
+    ("scripted actions", 0.1),
+)
+"""In this order, each with the share of the time that it may use."""
+
+
+def examine(make: Make, name: str, seconds: float, report: Report = lambda facts: None) -> Facts:
+    """Everything that was seen within the time; `report` gets the facts so far before and after every phase."""
+    clock, notes = Clock(seconds), Notes()
+    facts: Facts = {"name": name, "limit": seconds, "phase": "making", "done": [], "skipped": {}}
+    report(facts)
+    env = make()
+    facts["made_seconds"] = clock.spent
+    _refuse_what_is_none(env, name)
+    probe = Probe(env, notes, clock)
+    facts |= described(env, notes)
+    for phase, share in PHASES:
+        facts["phase"] = phase
+        report(facts)
+        clock.phase(share)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            why = _run(phase, probe, make, name, facts, notes)
+        if why:
+            facts["skipped"][phase] = why
+        else:
+            facts["done"].append(phase)
+        facts |= {"breaches": list(notes.breaches.values()), "looked_steps": notes.steps}
+    facts |= {"phase": "finished", "seconds": clock.spent}
+    report(facts)
+    _close(env)
+    return facts
+
+
+def _refuse_what_is_none(env: Any, name: str) -> None:
+    """ConfigError for what is no single environment."""
+    if not hasattr(env, "reset") or not hasattr(env, "step"):
+        raise ConfigError(
+            f"{name} made a {type(env).__name__}, which has no reset() and step().\n  It is no environment.\n"
+            "  Try: a class that extends gymnasium.Env, or a function that returns one"
+        )
+    if hasattr(env, "num_envs"):
+        raise ConfigError(
+            f"{name} is a vector of {env.num_envs} environments.\n  The contract of single ones is what is checked.\n"
+            "  Try: the environment that the vector is made of"
+        )
+
+
+def _run(phase: str, probe: Probe, make: Make, name: str, facts: Facts, notes: Notes) -> str:
+    """Why a phase could not be finished; "" if it could."""
+    if "space-missing" in notes.breaches:
+        return "a space is missing"
+    if phase != "contract" and facts["skipped"].get("contract"):
+        return "the contract is broken"
+    try:
+        return _phase(phase, probe, make, name, facts, notes)
+    except OutOfTime:
+        return "no time left" if facts["done"] else "too slow"
+    except Broken:
+        return "the environment raised, or broke its contract"
+
+
+def _phase(phase: str, probe: Probe, make: Make, name: str, facts: Facts, notes: Notes) -> str:
+    repeats = bool(facts.get("seeding", {}).get("repeats"))
+    match phase:
+        case "contract":
+            _first_steps(probe, facts)
+        case "seeding":
+            single = make() is probe.env
+            facts["seeding"] = repeat.seeding(probe, None if single else lambda: Probe(make(), notes, probe.clock), notes)
+        case "resets":
+            facts["resets"] = repeat.resetting(probe, repeats, notes)
+        case "effects":
+            if "seeding" not in facts:
+                return "whether episodes can be repeated is not known"
+            if not repeats:
+                return "episodes cannot be repeated"
+            facts["effects"] = repeat.effects(probe, notes)
+        case "random actions":
+            _random(probe, facts, notes)
+        case "constant actions":
+            facts["constant"] = _constants(probe)
+        case "scripted actions":
+            act = scripts.script_for(name)
+            if act is None:
+                return "no script for this task"
+            facts["scripted"] = play.play(probe, act, play.SCRIPTED_EPISODES, play.RANDOM_STEPS, 1).told()
+    return ""
+
+
+def _first_steps(probe: Probe, facts: Facts) -> None:
+    """A few steps, timed: where they are slow, later phases make do with fewer."""
+    probe.reset(0)
+    began, before = time.perf_counter(), probe.notes.steps
+    for _ in range(10):
+        _, _, terminated, truncated, _ = probe.step(probe.env.action_space.sample())
+        if terminated or truncated or time.perf_counter() - began > 0.05 * facts["limit"]:
+            break
+    taken = (time.perf_counter() - began) / (probe.notes.steps - before)
+    probe.length = repeat.length_for(facts["limit"], taken)
+
+
+def _random(probe: Probe, facts: Facts, notes: Notes) -> None:
+    before = notes.counted("observation-out-of-bounds")
+    act = play.random_actions(probe.env.action_space, 0)
+    found = play.play(probe, act, play.RANDOM_EPISODES, play.RANDOM_STEPS, 0)
+    facts["random"] = found.told() | {"out_of_bounds": notes.counted("observation-out-of-bounds") - before}
+    facts["rewards"] = play.rewards_told(found)
+    facts["dimensions"] = play.dimensions(found)
+    # What it raises was noted already, where every step is watched.
+    with contextlib.suppress(Exception):
+        facts["speed"] = play.speed(probe.env)
+    facts["summed_up"] = play.is_large(probe.env.observation_space)
+
+
+def _constants(probe: Probe) -> dict[str, Any]:
+    found = {}
+    for label, action in play.constants(probe.env.action_space).items():
+        told = play.play(probe, play.always(action), play.CONSTANT_EPISODES, play.CONSTANT_STEPS, 2)
+        found[label] = told.told()
+    return found
+
+
+def described(env: Any, notes: Notes) -> Facts:
+    """The spaces and the time limit, in numbers and words."""
+    found: Facts = {"time_limit": making.time_limit(env), "spec_id": env.spec.id if getattr(env, "spec", None) else None}
+    for role in ("observation", "action"):
+        space = getattr(env, f"{role}_space", None)
+        if space is None or not isinstance(space, spaces.Space):
+            notes.breach("space-missing", f"{role}_space is {space!r}, not a gymnasium.spaces.Space")
+            found[f"{role}_space"] = {"text": "none", "kind": "none"}
+            continue
+        found[f"{role}_space"] = _space(space)
+    return found
+
+
+def _space(space: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "text": str(space)[:300],
+        "kind": type(space).__name__,
+        "shape": list(space.shape or ()),
+        "dtype": str(space.dtype),
+    }
+    if isinstance(space, spaces.Discrete):
+        found["n"] = int(space.n)
+    if isinstance(space, spaces.Box):
+        low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
+        found |= {"low": [_json(each) for each in low[:64]], "high": [_json(each) for each in high[:64]], "size": int(low.size)}
+        found["bounded"] = bool(np.isfinite(low).all() and np.isfinite(high).all())
+    return found
+
+
+def _json(value: float) -> float | str:
+    return float(value) if np.isfinite(value) else str(float(value))
+
+
+def _close(env: Any) -> None:
+    # Closing is a courtesy; what was seen stays true.
+    with contextlib.suppress(Exception):
+        env.close()
+
+
+def main() -> None:
+    """The command; its answer's last line is the whole of the facts, or {"error": …}."""
+    out = os.fdopen(os.dup(1), "w")
+    # An environment that prints must not be taken for its examiner.
+    os.dup2(2, 1)
+    target, seconds = sys.argv[1], float(sys.argv[2])
+    kwargs = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    warnings.simplefilter("ignore")
+    try:
+        examine(factory_of(target, kwargs), target, seconds, lambda facts: _say(out, facts))
+    except RlclinicError as error:
+        _say(out, {"error": str(error), "exit_code": error.exit_code})
+
+
+def _say(out: TextIO, facts: Facts) -> None:
+    out.write(json.dumps(facts, default=float) + "\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""Episodes with random, constant and scripted actions, and what they show: scales, rewards, lengths, ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rlclinic.training.envs.examine.contract import Broken, OutOfTime, Probe, leaves
+
+RANDOM_STEPS, RANDOM_EPISODES, LONGEST_EPISODE = 10_000, 200, 10_000
+CONSTANT_EPISODES, CONSTANT_STEPS, MOST_CONSTANTS = 3, 2_000, 8
+SCRIPTED_EPISODES = 10
+MOST_NUMBERS = 512
+"""Numbers of an observation that are described one by one."""
+
+Act = Callable[[Any, int], Any]
+SUCCESS = ("is_success", "success", "solved")
+
+
+class Episodes:
+    """What some episodes gave."""
+
+    def __init__(self) -> None:
+        self.returns: list[float] = []
+        self.lengths: list[int] = []
+        self.terminated: list[bool] = []
+        self.rewards: list[float] = []
+        self.ending_rewards: list[float] = []
+        self.successes: list[bool] = []
+        self.rows: list[np.ndarray] = []
+        self.starts: list[np.ndarray] = []
+        self.steps = 0
+        self.seconds = 0.0
+        self.unfinished = 0
+
+    def told(self) -> dict[str, Any]:
+        """As numbers that can be written down."""
+        return {
+            "returns": self.returns,
+            "lengths": self.lengths,
+            "terminated": sum(self.terminated),
+            "truncated": len(self.terminated) - sum(self.terminated),
+            "unfinished_steps": self.unfinished,
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "success": sum(self.successes) / len(self.successes) if self.successes else None,
+        }
+
+
+def play(probe: Probe, act: Act, episodes: int, steps: int, seed: int) -> Episodes:
+    """Episodes until there are enough, the steps are used up, or the time of the phase is over."""
+    found = Episodes()
+    began = time.perf_counter()
+    try:
+        while len(found.returns) < episodes and found.steps < steps:
+            _episode(probe, act, steps - found.steps, None if found.returns else seed, found)
+    except (OutOfTime, Broken):
+        if not found.steps:
+            raise
+    finally:
+        found.seconds = time.perf_counter() - began
+    return found
+
+
+def _episode(probe: Probe, act: Act, most: int, seed: int | None, found: Episodes) -> None:
+    obs = probe.reset(seed)
+    row = numbers(probe.env.observation_space, obs)
+    found.starts.append(row)
+    total, length = 0.0, 0
+    while length < min(most, LONGEST_EPISODE):
+        obs, reward, terminated, truncated, info = probe.step(act(obs, length))
+        found.steps += 1
+        length += 1
+        total += reward
+        found.rewards.append(reward)
+        found.unfinished = length
+        found.rows.append(numbers(probe.env.observation_space, obs))
+        if terminated or truncated:
+            found.returns.append(total)
+            found.lengths.append(length)
+            found.terminated.append(terminated)
+            found.ending_rewards.append(reward)
+            flag = next((info[key] for key in SUCCESS if key in info), None)
+            found.successes += [] if flag is None else [bool(flag)]
+            found.unfinished = 0
+            return
+
+
+def numbers(space: Space[Any], obs: Any) -> np.ndarray:
+    """The boxes of an observation as one row; for images and anything large its mean, deviation, lowest and highest."""
+    parts = [
+        np.asarray(value, np.float64).ravel()
+        for _, inner, value in leaves(space, obs)
+        if isinstance(inner, spaces.Box) and value is not None
+    ]
+    row = np.concatenate(parts) if parts else np.zeros(0)
+    row = np.where(np.isfinite(row), row, 0.0)
+    return np.array([row.mean(), row.std(), row.min(), row.max()]) if row.size > MOST_NUMBERS else row
+
+
+def is_large(space: Space[Any]) -> bool:
+    """Whether `numbers` sums the observation up."""
+    sizes = [int(np.prod(inner.shape)) for _, inner, _ in leaves(space, None) if isinstance(inner, spaces.Box)]
+    return sum(sizes) > MOST_NUMBERS
+
+
+def speed(env: Any, seconds: float = 1.0, steps: int = 5_000) -> dict[str, float]:
+    """Steps and seconds of the bare environment with random actions: what our own looking costs is left out."""
+    actions = [env.action_space.sample() for _ in range(100)]
+    env.reset(seed=0)
+    began, taken = time.perf_counter(), 0
+    while taken < steps and time.perf_counter() - began < seconds:
+        _, _, terminated, truncated, _ = env.step(actions[taken % 100])
+        taken += 1
+        if terminated or truncated:
+            env.reset()
+    return {"steps": float(taken), "seconds": time.perf_counter() - began}
+
+
+def dimensions(found: Episodes) -> list[dict[str, float]]:
+    """Of every number of the observation: mean, deviation, lowest, highest."""
+    rows = np.array(found.rows)
+    if not rows.size or rows.ndim != 2:
+        return []
+    return [
+        {
+            "mean": float(column.mean()),
+            "std": float(column.std()),
+            "min": float(column.min()),
+            "max": float(column.max()),
+            "whole": bool(np.all(column == np.round(column))),
+        }
+        for column in rows.T
+    ]
+
+
+def rewards_told(found: Episodes) -> dict[str, float]:
+    """Scale and density of the rewards."""
+    rewards = np.array(found.rewards)
+    if not rewards.size:
+        return {}
+    values, counts = np.unique(rewards, return_counts=True)
+    ends = np.array(found.ending_rewards)
+    nonzero = rewards != 0
+    return {
+        "mean": float(rewards.mean()),
+        "std": float(rewards.std()),
+        "min": float(rewards.min()),
+        "max": float(rewards.max()),
+        "nonzero": float(nonzero.mean()),
+        "distinct": float(len(values)),
+        "commonest": float(values[counts.argmax()]),
+        "commonest_share": float(counts.max() / counts.sum()),
+        "at_ends": float((ends != 0).sum() / max(nonzero.sum(), 1)),
+    }
+
+
+# ── actions ──
+
+
+def random_actions(space: Space[Any], seed: int) -> Act:
+    """Draws of the space itself."""
+    space.seed(seed)
+    return lambda obs, t: space.sample()
+
+
+def always(action: Any) -> Act:
+    """One action, whatever happens."""
+    return lambda obs, t: action
+
+
+def constants(space: Space[Any]) -> dict[str, Any]:
+    """Actions to repeat: each of a few discrete ones, or the lowest, middle and highest of a box."""
+    if isinstance(space, spaces.Discrete):
+        return {
+            f"action {value}": np.int64(value) for value in range(int(space.start), int(space.start) + min(int(space.n), MOST_CONSTANTS))
+        }
+    if isinstance(space, spaces.Box) and np.isfinite(space.low).all() and np.isfinite(space.high).all():
+        middle = ((space.low.astype(np.float64) + space.high) / 2).astype(space.dtype)
+        return {"lowest": space.low.copy(), "middle": middle, "highest": space.high.copy()}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"first of each": space.start.astype(space.dtype), "last of each": (space.start + space.nvec - 1).astype(space.dtype)}
+    if isinstance(space, spaces.MultiBinary):
+        return {"all 0": np.zeros(space.shape, space.dtype), "all 1": np.ones(space.shape, space.dtype)}
+    return {}

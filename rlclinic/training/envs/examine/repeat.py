@@ -1,0 +1,180 @@
+"""Doing the same again: whether seeds fix an episode, copies are apart, resets are whole, and actions have an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rlclinic.training.envs.examine.contract import Notes, Probe, copy_of, same
+from rlclinic.training.envs.examine.play import constants
+
+SEED, STEPS, OTHER_SEEDS = 7, 40, (1, 2, 3, 4)
+MOST_DIMENSIONS = 16
+
+Trace = list[Any]
+
+
+def trace(probe: Probe, actions: list[Any], seed: int) -> Trace:
+    """Everything that an episode shows, until it ends or the actions are used up."""
+    found = [copy_of(probe.reset(seed))]
+    for action in actions:
+        obs, reward, terminated, truncated, _ = probe.step(action)
+        found.append((copy_of(obs), reward, terminated, truncated))
+        if terminated or truncated:
+            break
+    return found
+
+
+def drawn(space: Any, seed: int, count: int) -> list[Any]:
+    """Random actions that can be repeated."""
+    space.seed(seed)
+    return [space.sample() for _ in range(count)]
+
+
+def length_for(limit: float, step_seconds: float) -> int:
+    """How many steps an episode may have that is repeated about a dozen times: fewer where they take long."""
+    return int(min(STEPS, max(5.0, 0.01 * limit / max(step_seconds, 1e-9))))
+
+
+def seeding(probe: Probe, another: Callable[[], Probe] | None, notes: Notes) -> dict[str, Any]:
+    """Whether reset(seed) repeats an episode, in this copy and in another, alone and side by side. `another` makes a new copy."""
+    actions = drawn(probe.env.action_space, SEED, probe.length)
+    first, again = trace(probe, actions, SEED), trace(probe, actions, SEED)
+    repeats = same(first, again)
+    if not repeats:
+        # New copies that agree show that the seed is heard: something of the last episode was left.
+        left = another is not None and same(trace(another(), actions, SEED), trace(another(), actions, SEED))
+        kind = "reset-does-not-reset" if left else "reset-ignores-seed"
+        _note(notes, kind, first, again, f"reset(seed={SEED}) twice, the same actions")
+    others = [trace(probe, actions, seed) for seed in OTHER_SEEDS]
+    found = {
+        "repeats": repeats,
+        "start_varies": not all(same(first[0], each[0]) for each in others),
+        "seed_matters": not all(same(first, each) for each in others),
+    }
+    if another is not None and repeats:
+        fresh = another()
+        other = trace(fresh, actions, SEED)
+        found["copies_agree"] = same(first, other)
+        if not found["copies_agree"]:
+            _note(notes, "reset-ignores-seed", first, other, f"two copies, both reset(seed={SEED}), the same actions")
+        else:
+            _side_by_side(probe, fresh, actions, first, notes)
+    return found
+
+
+def _side_by_side(probe: Probe, fresh: Probe, actions: list[Any], alone: Trace, notes: Notes) -> None:
+    """Another copy that takes other actions in between must not change anything."""
+    disturbing = drawn(fresh.env.action_space, SEED + 1, len(actions))
+    beside = [copy_of(probe.reset(SEED))]
+    fresh.reset(SEED + 1)
+    over = False
+    for action, other in zip(actions, disturbing, strict=True):
+        obs, reward, terminated, truncated, _ = probe.step(action)
+        beside.append((copy_of(obs), reward, terminated, truncated))
+        if terminated or truncated:
+            break
+        if over:
+            fresh.reset(SEED + 1)
+        _, _, ended, cut, _ = fresh.step(other)
+        over = ended or cut
+    if same(alone, beside):
+        return
+    again = trace(probe, actions, SEED)
+    if same(alone, again):
+        _note(notes, "copies-share-state", alone, beside, "stepping a second copy in between changes the first")
+    else:
+        _note(notes, "reset-does-not-reset", alone, again, f"reset(seed={SEED}) at the start and after some episodes")
+
+
+def resetting(probe: Probe, repeats: bool, notes: Notes) -> dict[str, Any]:
+    """Whether an episode after an end is like one from a fresh start, and what stepping after an end does."""
+    actions = drawn(probe.env.action_space, SEED, probe.length)
+    before = trace(probe, actions, SEED)
+    ended = _until_end(probe)
+    found: dict[str, Any] = {"end_reached": ended}
+    if ended:
+        found["step_after_end"] = _after_end(probe)
+        after = trace(probe, actions, SEED)
+        if repeats and not same(before, after):
+            _note(notes, "reset-does-not-reset", before, after, f"reset(seed={SEED}) before and after an episode")
+        elif len(after) == 2 and len(before) > 2:
+            notes.breach("reset-does-not-reset", "the first step after a reset ends the episode again")
+    return found
+
+
+def _until_end(probe: Probe, most: int = 5_000) -> bool:
+    probe.reset(SEED)
+    for _ in range(most):
+        _, _, terminated, truncated, _ = probe.step(probe.env.action_space.sample())
+        if terminated or truncated:
+            return True
+    return False
+
+
+def _after_end(probe: Probe) -> str:
+    """Nobody promises anything here; what happens is told, not judged."""
+    try:
+        result = probe.env.step(probe.env.action_space.sample())
+    except Exception as reason:  # noqa: BLE001 — a user's environment may raise anything, and here it is right to
+        return f"raises {type(reason).__name__}"
+    ended = isinstance(result, tuple) and len(result) == 5 and (bool(result[2]) or bool(result[3]))
+    return "goes on, still ended" if ended else "goes on as if nothing had happened"
+
+
+def effects(probe: Probe, notes: Notes) -> dict[str, Any]:
+    """Whether other actions give another episode: all of them, and for boxes each number of the action."""
+    space = probe.env.action_space
+    fixed = constants(space)
+    tried = {name: [value] * probe.length for name, value in fixed.items()}
+    tried |= {f"random {seed}": drawn(space, seed, probe.length) for seed in (11, 12)}
+    traces = {name: trace(probe, actions, SEED) for name, actions in tried.items()}
+    first = next(iter(traces.values()))
+    alike = all(same(first, each) for each in traces.values())
+    if alike and len(traces) > 1:
+        notes.breach(
+            "actions-without-effect",
+            f"{len(traces)} ways to act from the same start gave the same {len(first) - 1} observations and rewards",
+        )
+    found: dict[str, Any] = {"actions_matter": not alike}
+    if not alike and isinstance(space, spaces.Box) and 1 < int(np.prod(space.shape)) <= MOST_DIMENSIONS and fixed:
+        found["idle_dimensions"] = _idle_dimensions(probe, space)
+    return found
+
+
+def _idle_dimensions(probe: Probe, space: spaces.Box) -> list[int]:
+    middle = constants(space)["middle"]
+    idle = []
+    for place in range(int(np.prod(space.shape))):
+        low, high = middle.copy(), middle.copy()
+        low.reshape(-1)[place], high.reshape(-1)[place] = space.low.reshape(-1)[place], space.high.reshape(-1)[place]
+        if same(trace(probe, [low] * probe.length, SEED), trace(probe, [high] * probe.length, SEED)):
+            idle.append(place)
+    return idle
+
+
+def _note(notes: Notes, kind: str, left: Trace, right: Trace, what: str) -> None:
+    """Note that two episodes differ: from where on, and by how much at that place."""
+    place = next((index for index, (one, other) in enumerate(zip(left, right, strict=False)) if not same(one, other)), None)
+    if place is None:
+        notes.breach(kind, f"{what}: one episode ends after {len(left) - 1} steps, the other after {len(right) - 1}", size=1.0)
+        return
+    size = distance(left[place], right[place])
+    where = "the first observations differ" if place == 0 else f"the episodes differ from step {place} on"
+    notes.breach(kind, f"{what}: {where}" + (f", by {size:.2g} at first" if size < 1 else ""), size=size)
+
+
+def distance(one: Any, other: Any) -> float:
+    """The largest difference between two values, on the scale of 1 for small numbers and relative for large ones."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return max((distance(one[key], other[key]) for key in one if key in other), default=1.0)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return max((distance(*pair) for pair in zip(one, other, strict=False)), default=1.0)
+    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    if left.shape != right.shape:
+        return 1.0
+    gap = np.abs(left - right) / (1 + np.maximum(np.abs(left), np.abs(right)))
+    return float(np.nan_to_num(gap, nan=1.0).max(initial=0.0))

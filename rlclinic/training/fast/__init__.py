@@ -1,0 +1,1 @@
+"""Hand-derived gradients and kernels, held to the losses by tests."""

@@ -1,0 +1,135 @@
+"""One iteration of a cohort that learns from a replay, with everything around the arithmetic: clocks, failures, sentinels."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from rlclinic.training import failures, members
+from rlclinic.training.data.replay import Replay
+from rlclinic.training.engines.captured_replay import CapturedReplay
+from rlclinic.training.loops import off_policy
+from rlclinic.training.loops.off_policy import Learner, Lived, Plan
+from rlclinic.training.sentinels import off_policy_sentinels
+from rlclinic.training.sentinels.off_policy_sentinels import Seen
+
+if TYPE_CHECKING:
+    from rlclinic.training.trainer import Session
+
+
+def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Tensor]:
+    """One iteration of every member; returns sentinels if a row is due."""
+    cohort, clock = session.cohort, session.clock
+    plan: Plan = cohort.plan
+    memory: Replay = cohort.memory  # type: ignore[assignment]  # such a cohort has one
+    hp = members.replay_numbers(cohort.members, cohort.env_steps, plan.memory.action_size, cohort.device)
+    mask = members.active_mask(cohort.members, cohort.device)
+    session.numbers = hp.per_member
+    before = cohort.learner
+    if isinstance(cohort.engine, CapturedReplay) and cohort.env_steps > max(plan.config.learning_starts, cohort.refill_until):
+        started = time.perf_counter()
+        before = off_policy.own_copy(before)  # the graph edits what it has given out
+        learner, taken = cohort.engine.turns(
+            plan, cohort.learner, cohort.env, cohort.position, memory, hp, mask, cohort.seed, cohort.env_steps
+        )
+        lived, readings = taken.lived, taken.readings
+        clock["learn"] += time.perf_counter() - started
+    else:
+        learner, lived, readings = turns(session, memory, hp, None if hp.going is None else mask)
+    started = time.perf_counter()
+    learner = failures.keep_finite_replay(cohort, before, learner, lived, readings)
+    session.waiting.append(summarized(plan, readings))
+    cohort.episodes.add(lived)  # type: ignore[arg-type]  # of a rollout it reads what both have
+    learned = time.perf_counter()
+    clock["learn"] += learned - started
+    learner = replace(learner, reward_bound=off_policy_sentinels.largest(plan, learner, lived))
+    found = look(session, memory, Seen(before, learner, lived, readings), costly) if row_due else {}
+    clock["sentinels"] += time.perf_counter() - learned
+
+    cohort.learner = off_policy.renormalize(plan, learner, lived, hp, mask)
+    failures.environments(cohort)
+    return found
+
+
+def turns(session: "Session", memory: Replay, hp: SimpleNamespace, active: Tensor | None) -> tuple[Learner, Lived, dict[str, Tensor]]:
+    """An iteration operation by operation: turns of acting, remembering and learning."""
+    cohort, clock = session.cohort, session.clock
+    plan: Plan = cohort.plan
+    learner = off_policy.own_copy(cohort.learner)
+    walk = off_policy.Walk(plan, cohort.env, cohort.seed, cohort.env_steps, clock)
+    draws = off_policy.Draws(plan, cohort.seed, learner.updates, plan.turns * plan.updates_per_turn)
+    readings: list[dict[str, list[Tensor]]] = []
+    renewed = 0
+    with torch.inference_mode(unrecorded(plan, cohort.env, cohort.device)):
+        for _ in range(plan.turns):
+            kept = editions(learner)
+            learner = walk.collect(learner, cohort.position, memory, hp)
+            plan.algo.after_steps(plan, learner, hp, active, walk.env_steps - plan.turn_size, walk.env_steps)
+            if walk.env_steps > max(plan.config.learning_starts, cohort.refill_until):
+                started = time.perf_counter()
+                with no_denormals():
+                    learner, found = off_policy.learn(plan, learner, memory, hp, active, cohort.seed, draws)
+                    off_policy.average(plan, learner, active)
+                readings.append(found)
+                clock["learn"] += time.perf_counter() - started
+            renewed += editions(learner) != kept
+    together = stacked(readings)
+    if together:
+        together["renewed"] = torch.full(together["q"].shape[:2], renewed / plan.turns, device=cohort.device)
+    return learner, walk.lived(), together
+
+
+def unrecorded(plan: Plan, env: Any, device: torch.device) -> bool:
+    """Whether nothing in an iteration needs autograd's books, which take a fifth of a small operation's time.
+
+    What is made without them can be read anywhere, but edited only there: so not where others keep tensors and write to them later.
+    """
+    return device.type == "cpu" and env.exact and not plan.memory.prioritized and all(net.written_out for net in plan.nets.values())
+
+
+def editions(learner: Learner) -> list[tuple[int, int]]:
+    """Which tensors the targets are, and how often each has been written to: another answer is another target."""
+    return [(id(flat), flat._version) for name, flat in learner.targets.items() if name != off_policy.AVERAGE]
+
+
+@contextmanager
+def no_denormals() -> Iterator[None]:
+    """Squares of tiny gradients are numbers below 1e-38, with which a CPU takes ten times as long; here they are 0."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def stacked(readings: list[dict[str, list[Tensor]]]) -> dict[str, Tensor]:
+    """Readings of all gradient steps of the iteration, [U, M, ...]; a name that not every step has keeps those that have it."""
+    names = dict.fromkeys(name for turn in readings for name in turn)
+    return {name: torch.stack([each for turn in readings for each in turn.get(name, [])]) for name in names}
+
+
+@torch.no_grad()
+def summarized(plan: Plan, readings: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What a row is made of, [U, M] by column; empty before the first gradient step."""
+    if not readings:
+        return {}
+    q = readings["q"]
+    found = {"metrics/q_mean": q.mean(-1), "metrics/q_min": q.amin(-1), "metrics/q_max": q.amax(-1)}
+    if "renewed" in readings:
+        found["sentinel/target_updates"] = readings["renewed"]
+    return found | {"grad_norm/all": readings["norm"].squeeze(-1)} | plan.algo.summary(readings)
+
+
+def look(session: "Session", memory: Replay, seen: Seen, costly: bool) -> dict[str, Tensor]:
+    """The sentinels of this row."""
+    cohort = session.cohort
+    hp = members.replay_numbers(cohort.members, cohort.env_steps, cohort.plan.memory.action_size, cohort.device)
+    found = off_policy_sentinels.every_row(cohort.plan, seen, cohort.env, memory, hp)
+    if costly:
+        found |= off_policy_sentinels.now_and_then(cohort.plan, seen, memory, hp)
+    return found

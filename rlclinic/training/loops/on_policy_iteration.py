@@ -1,0 +1,70 @@
+"""One iteration of a cohort that learns on-policy, with everything around the arithmetic: clocks, failures, sentinels, normalizers."""
+
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from rlclinic.training import failures, members
+from rlclinic.training.engines.captured import Captured
+from rlclinic.training.engines.eager import Engine
+from rlclinic.training.loops import on_policy
+from rlclinic.training.pending_row import Left
+from rlclinic.training.sentinels import on_policy_sentinels
+from rlclinic.training.sentinels.on_policy_sentinels import Seen
+
+if TYPE_CHECKING:
+    from rlclinic.training.trainer import Session
+
+
+def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Tensor]:
+    """One iteration of every member; returns sentinels if a row is due."""
+    cohort, clock = session.cohort, session.clock
+    plan, learner = cohort.plan, cohort.learner
+    hp = members.hyperparameters(cohort.members, cohort.env_steps, plan.policy, cohort.device)
+    mask = cohort.mask()
+    active = None if all(member.active for member in cohort.members) else mask
+    session.numbers = hp.per_member
+
+    engine: Engine = cohort.engine  # type: ignore[assignment]  # an on-policy plan's
+    scene = on_policy.Scene(plan, learner, cohort.env, cohort.position, hp, active, cohort.seed, cohort.iteration, clock)
+    turn = engine.turn(scene)
+    started = time.perf_counter()
+    rollout, readings, after = turn.rollout, turn.readings, turn.after
+    session.waiting.append(readings)
+    if turn.alive is None:
+        after = failures.keep_finite(cohort, turn.before, after, rollout, turn.whole, readings)
+        elapsed = cohort.episodes.add(rollout)
+    else:
+        # The engine has taken back what was not finite. Nothing is read before a row is written, so that the GPU never waits for us.
+        cohort.episodes.keep(rollout)
+        if row_due:
+            elapsed, ended = cohort.episodes.settle()
+            session.left = Left(turn.alive.clone(), ended)
+    learned = time.perf_counter()
+    clock["learn"] += learned - started
+    found = {}
+    if row_due:
+        found = look(session, Seen(turn.before, after, rollout, turn.whole, turn.raw, readings, turn.closing, elapsed), hp, costly)
+    clock["sentinels"] += time.perf_counter() - learned
+
+    cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
+    failures.environments(cohort)
+    if "kl" in readings and members.adaptive(cohort.members):
+        for member, kl in zip(cohort.members, last_tried(readings, "kl").tolist(), strict=True):
+            members.adapt(member, kl)
+    return found
+
+
+def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
+    """A reading [U, M] at the last gradient step that each member tried, [M]: the one that target_kl refused, or the last of all."""
+    steps = readings["applied"].sum(0, keepdim=True).long().clamp(max=len(readings["applied"]) - 1)
+    return readings[name].gather(0, steps).squeeze(0)
+
+
+def look(session: "Session", seen: Seen, hp: SimpleNamespace, costly: bool) -> dict[str, Tensor]:
+    """The sentinels of this row."""
+    cohort = session.cohort
+    looking = cohort.engine.looks if isinstance(cohort.engine, Captured) else on_policy_sentinels.look
+    return looking(cohort.plan, cohort.env, seen, hp, costly=costly)

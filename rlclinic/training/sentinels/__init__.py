@@ -1,0 +1,1 @@
+"""What training logs about itself, so that causes can be told apart from files alone."""

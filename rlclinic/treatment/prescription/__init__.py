@@ -1,0 +1,1 @@
+"""What to change, and how much of it."""

@@ -1,0 +1,1 @@
+"""Doses: how much of a setting, computed from the run's own numbers."""

@@ -1,0 +1,218 @@
+"""Doses of what surrounds the update: scales of rewards, observations and actions, networks, time limits, budgets."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rlclinic.diagnosis import columns
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.signals import detect
+from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
+from rlclinic.treatment.prescription.formulas.data import ROLLOUTS
+from rlclinic.treatment.prescription.formulas.learning_rate import Dose, formula
+from rlclinic.treatment.prescription.formulas.terms import whole_episode
+from rlclinic.treatment.prescription.group_numbers import Chart
+
+
+@formula
+def scale_rewards(chart: Chart) -> Dose | None:
+    """Rewards divided by the deviation of the return."""
+    if chart.setting("env.normalize_reward") is True:
+        return None
+    seen = f"targets of {chart.targets:.2g} become about 1" if chart.targets == chart.targets else "targets of about 1"
+    return Dose({"env.normalize_reward": True}, f"{seen}; reported returns stay raw")
+
+
+@formula
+def scale_observations(chart: Chart) -> Dose | None:
+    """Observations with mean 0 and deviation 1."""
+    if chart.setting("env.normalize_obs") is True:
+        return None
+    largest = chart.sentinel("obs_abs_max")
+    seen = f"values of up to {largest:.2g} become about 1" if largest == largest else "every component with deviation 1"
+    return Dose({"env.normalize_obs": True}, seen, "one-hot states do not need it")
+
+
+@formula
+def scale_rewards_if_far(chart: Chart) -> Dose | None:
+    """Scaled rewards where targets are far from 1."""
+    return scale_rewards(chart) if chart.targets > 20 or chart.targets < 0.05 else None
+
+
+@formula
+def scale_observations_if_far(chart: Chart) -> Dose | None:
+    """Scaled observations where they are far from 1."""
+    largest, smallest = chart.sentinel("obs_abs_max"), chart.sentinel("obs_std_min")
+    return scale_observations(chart) if largest > 10 or 1e-7 < smallest < 0.03 else None
+
+
+@formula
+def scale_advantages(chart: Chart) -> Dose | None:
+    """Advantages with deviation 1."""
+    if chart.setting("algo.normalize_advantage") in ("batch", "rollout"):
+        return None
+    return Dose({"algo.normalize_advantage": "rollout" if chart.algo == "reinforce" else "batch"}, "deviation 1, whatever the rewards")
+
+
+@formula
+def wider_reward_clip(chart: Chart) -> Dose | None:
+    """Only outliers are cut."""
+    limit = chart.real("env.clip_reward")
+    return Dose({"env.clip_reward": 10.0}, f"{limit:g} hides how large rewards are") if limit is not None and limit < 10 else None
+
+
+@formula
+def rescale_actions(chart: Chart) -> Dose | None:
+    """The action box as [-1, 1], which is where the policy's noise lies."""
+    wrappers = list(chart.setting("env.wrappers") or ())
+    if chart.algo in OFF_POLICY:
+        return None  # their policies end in a tanh that is stretched to the box, whatever its size
+    if any(isinstance(each, Mapping) and "RescaleAction" in str(each.get("id")) for each in wrappers):
+        return None
+    wrappers.append({"id": "RescaleAction", "min_action": -1.0, "max_action": 1.0})
+    return Dose({"env.wrappers": wrappers}, "the policy's first actions have a deviation of about 1: so should the box")
+
+
+# ── networks and the first policy ──
+
+
+@formula
+def start_undecided(chart: Chart) -> Dose | None:
+    """A last layer that starts near zero."""
+    gain = chart.real("net.policy_gain")
+    return Dose({"net.policy_gain": 0.01}, "starts with equal preferences") if gain is None or gain > 0.1 else None
+
+
+@formula
+def start_with_noise(chart: Chart) -> Dose | None:
+    """Action noise of the order of the action's range."""
+    start = chart.real("net.log_std_init")
+    if not chart.continuous or chart.algo in OFF_POLICY or (start is not None and -1.5 <= start <= 0.7):
+        return None
+    return Dose({"net.log_std_init": 0.0}, f"a deviation of 1 instead of {math.exp(min(max(start or 0.0, -20), 20)):.2g}")
+
+
+@formula
+def start_wide(chart: Chart) -> Dose | None:
+    """Wider actions at first, and pay for them until the goal was seen."""
+    start = chart.real("net.log_std_init") or 0.0
+    if not chart.continuous or chart.algo in OFF_POLICY or start >= 0.5:
+        return None
+    changes: dict[str, Any] = {"net.log_std_init": 0.5}
+    if (chart.real("algo.ent_coef") or 0.0) < 3e-3:
+        changes["algo.ent_coef"] = 3e-3
+    return Dose(changes, "independent noise below 1 cancels out before it gets anywhere; the bonus keeps it up")
+
+
+@formula
+def start_wide_and_look_ahead(chart: Chart) -> Dose | None:
+    """Wider actions at first, and a discount under which the goal is worth what it costs to get there."""
+    wide, ahead = start_wide(chart), whole_episode(chart)
+    if wide is None or ahead is None:
+        return None
+    noise = {"net.log_std_init": wide.changes["net.log_std_init"]}
+    return Dose({**noise, **ahead.changes}, f"wider actions find the goal; {ahead.text}", ahead.risk)
+
+
+@formula
+def tanh_layers(chart: Chart) -> Dose | None:
+    """Hidden layers whose slope is 1 at 0."""
+    if chart.setting("net.activation", "tanh") == "tanh":
+        return None
+    return Dose({"net.activation": "tanh"}, "centred, with a slope of 1 at 0")
+
+
+@formula
+def two_layers(chart: Chart) -> Dose | None:
+    """As many layers as vector tasks need."""
+    layers = chart.setting("net.hidden")
+    if not isinstance(layers, list | tuple) or len(layers) <= 2:
+        return None
+    return Dose({"net.hidden": [64, 64]}, f"two layers instead of {len(layers)}: a gradient fades with every one")
+
+
+@formula
+def wider_layers(chart: Chart) -> Dose | None:
+    """Layers wide enough for a vector task."""
+    layers = chart.setting("net.hidden")
+    if isinstance(layers, list | tuple) and layers and min(layers) >= 32:
+        return None
+    return Dose({"net.hidden": [64, 64]}, "two layers of 64 fit vector tasks", "slower steps")
+
+
+@formula
+def normalize_layers(chart: Chart) -> Dose | None:
+    """Keeps hidden units in range."""
+    if chart.setting("net.layer_norm") is True:
+        return None
+    return Dose({"net.layer_norm": True}, "keeps hidden units in range, so that they stay alive", "some cost per step")
+
+
+@formula
+def stack_frames(chart: Chart) -> Dose | None:
+    """Several observations together, which show what changes."""
+    if (chart.count("env.frame_stack") or 1) >= 4:
+        return None
+    return Dose({"env.frame_stack": 4}, "four observations together show velocities; better: return the missing component")
+
+
+# ── time ──
+
+
+@formula
+def own_time_limit(chart: Chart) -> Dose | None:
+    """The task's own time limit."""
+    limit, usual = chart.count("env.max_episode_steps"), chart.count("spec.max_episode_steps")
+    if not limit or (usual and usual <= limit):
+        return None
+    new = usual if usual else 4 * limit
+    return Dose(
+        {"env.max_episode_steps": new}, f"episodes are cut after {limit} steps" + (f"; the task's own limit is {usual}" if usual else "")
+    )
+
+
+@formula
+def more_steps(chart: Chart) -> Dose | None:
+    """A larger budget: as far as the slope of the second half needs, else twice."""
+    budget = chart.budget
+    if not budget or all(case.history.state == "stopped" and case.trained < 0.95 * budget for case in chart.cases):
+        # What was stopped needs no larger budget, only the rest of its own.
+        return None
+    more = chart.of(_missing_budgets)
+    factor = 1 + min(max(1.5 * more, 0.5), 8.0) if more == more else 2.0
+    why = "at the slope of the second half, and half as much again" if more == more else "no slope says how far it is"
+    if chart.rollout and budget < ROLLOUTS / 2 * chart.rollout and ROLLOUTS * chart.rollout > factor * budget:
+        factor = ROLLOUTS * chart.rollout / budget
+        why = f"{ROLLOUTS} rollouts of {chart.rollout} transitions; now there are {math.ceil(budget / chart.rollout)}"
+    new = int(math.ceil(budget * factor / 1000) * 1000)
+    return Dose({"run.max_env_steps": new}, f"{factor:.2g}x the budget: {why}", "takes longer")
+
+
+def _missing_budgets(case: Case) -> float:
+    """Budgets that the slope of the second half takes to the threshold."""
+    returns = case.signal(columns.RETURN)
+    if case.threshold is None or len(returns) < detect.SHORTEST:
+        return math.nan
+    slope = detect.trend(returns.share(0.5)).slope * case.trained
+    gap = case.threshold - returns.share(0.8).median
+    return float(gap / slope) if slope > 0 and gap > 0 else math.nan
+
+
+@formula
+def steadier_evaluation(chart: Chart) -> Dose | None:
+    """More episodes per evaluation."""
+    episodes = chart.count("run.eval_episodes") or 20
+    return (
+        Dose({"run.eval_episodes": min(5 * episodes, 200)}, "less than half of the noise", "evaluation takes longer")
+        if episodes < 100
+        else None
+    )
+
+
+@formula
+def ppo_instead(chart: Chart) -> Dose | None:
+    """PPO, which uses each rollout several times and holds its steps short."""
+    if chart.algo == "ppo":
+        return None
+    why = "learns from fresh data only: no replay and no target network that could mislead it" if chart.algo in OFF_POLICY else ""
+    return Dose({"algo.name": "ppo"}, why or "uses each rollout ten times, in steps that a clip range holds back")

@@ -1,0 +1,1 @@
+"""Prescriptions in the words of other frameworks."""

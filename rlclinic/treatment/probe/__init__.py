@@ -1,0 +1,1 @@
+"""Experiments that tell two causes apart."""

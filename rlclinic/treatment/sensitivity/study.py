@@ -1,0 +1,329 @@
+"""How much each number matters: every one times and divided by 2 and 4, in one study, against the config as it is.
+
+Numbers are per-member hyperparameters, so all arms train as one program; all arms share the study's seeds, which makes
+their differences smaller than their noise.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlclinic.config import Config, from_record, numbers, to_record
+from rlclinic.config.schedule import Schedule
+from rlclinic.errors import ConfigError, UsageError
+from rlclinic.launch import batch
+from rlclinic.launch.batch import Study
+from rlclinic.runs import studies, trials
+from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+from rlclinic.runs.summary import GroupSummary
+from rlclinic.treatment.prescription.prescription import changed, spelled, worded
+from rlclinic.treatment.sensitivity import effects
+
+BASE: Final = "base"
+FACTORS: Final = (2.0, 4.0)
+SEEDS: Final = 4
+VTRACE: Final = ("rho_clip", "c_clip")
+"""Numbers without a meaning under other advantages."""
+PRIORITIES: Final = ("priority_alpha", "priority_beta")
+"""Numbers without a meaning where nothing is drawn by priority."""
+HORIZONS: Final = frozenset({"algo.gamma", "algo.gae_lambda"})
+"""Settings whose distance from 1 is what counts: 1 / (1 - value) steps ahead."""
+SHAPES: Final = ("env.n_envs", "algo.n_steps", "algo.batch_size", "algo.n_epochs")
+"""Whole numbers that decide the program's shape: each needs a cohort of its own."""
+
+_MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
+
+
+class Arm(BaseModel):
+    """One number at another value."""
+
+    model_config = _MODEL
+
+    name: str
+    """"algo.learning_rate x2"."""
+    setting: str
+    factor: float
+    """Below 1: divided. For gamma and gae_lambda it multiplies how far they look ahead."""
+    value: Any
+
+
+class Row(BaseModel):
+    """What one arm came to, against the base."""
+
+    model_config = _MODEL
+
+    arm: Arm
+    group: str | None
+    n: int
+    reached: int | None
+    effect: float | None
+    """steps: the ratio of steps to the threshold, below 1 is better; return: the difference, above 0 is better."""
+    low: float | None
+    high: float | None
+    """Its 95 % interval."""
+    verdict: Literal["better", "worse", "no difference seen"]
+
+
+class Sensitivity(BaseModel):
+    """A study of all numbers of a config."""
+
+    model_config = _MODEL
+
+    schema_version: int = 1
+    id: str
+    created: float
+    target: str
+    env_id: str
+    algo: str
+    config: dict[str, Any]
+    factors: tuple[float, ...]
+    seeds: tuple[int, ...]
+    measure: Literal["steps", "return"]
+    arms: tuple[Arm, ...]
+    skipped: tuple[str, ...] = ()
+    """Numbers that were left out, and why."""
+    state: Literal["planned", "running", "finished"] = "planned"
+    base: dict[str, float | None] = Field(default_factory=dict)
+    """reached, n, steps, score of the config as it is."""
+    rows: tuple[Row, ...] = ()
+    used_env_steps: int = 0
+
+    @property
+    def max_env_steps(self) -> int:
+        """What it costs if no run ends early."""
+        budget = int(self.config["run"]["max_env_steps"])
+        return (len(self.arms) + 1) * len(self.seeds) * budget
+
+    @property
+    def ranking(self) -> list[tuple[str, float]]:
+        """Settings by how much they matter: the largest effect of any of their arms, on a scale where 0 is none."""
+        found: dict[str, float] = {}
+        for row in self.rows:
+            if row.effect is not None:
+                found[row.arm.setting] = max(found.get(row.arm.setting, 0.0), self.size(row))
+        return sorted(found.items(), key=lambda item: -item[1])
+
+    def size(self, row: Row) -> float:
+        """How large an effect is, in either direction: the factor of steps (at least 1), or the difference of returns."""
+        if row.effect is None:
+            return 0.0
+        return max(row.effect, 1 / max(row.effect, 1e-9)) - 1 if self.measure == "steps" else abs(row.effect)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a study varies, and how often it looks."""
+
+    factors: Sequence[float] = FACTORS
+    seeds: int = SEEDS
+    only: Sequence[str] = ()
+    """Dotted settings, or their short names; empty: all numbers."""
+    shapes: bool = False
+    """Also whole numbers that change the program's shape, which train in cohorts of their own."""
+
+
+def plan(store: Store, target: str, config: Config, scope: Scope | None = None) -> Sensitivity:
+    """What the study would train; nothing is written. UsageError if there is nothing to vary."""
+    scope = scope or Scope()
+    _check(scope)
+    config = _judged(config)
+    arms, skipped = _arms(config, scope)
+    if not arms:
+        named = ", ".join(_settings(config, True))
+        raise UsageError(f"there is no number to vary{' in ' + ', '.join(scope.only) if scope.only else ''}.\n  There is: {named}")
+    return Sensitivity(
+        id="",
+        created=time.time(),
+        target=target,
+        env_id=config.env.id,
+        algo=config.algo.name,
+        config=to_record(config),
+        factors=tuple(scope.factors),
+        seeds=tuple(range(scope.seeds)),
+        measure="steps" if config.spec.threshold is not None else "return",
+        arms=tuple(arms),
+        skipped=tuple(skipped),
+    )
+
+
+def _check(scope: Scope) -> None:
+    if not scope.factors or any(not 1 < factor <= 100 for factor in scope.factors):
+        raise UsageError(
+            f"--factors {','.join(f'{each:g}' for each in scope.factors)}: each must lie between 1 and 100.\n  Type: --factors 2,4"
+        )
+    if scope.seeds < 2:
+        raise UsageError(f"--seeds {scope.seeds}: with one seed nothing can be told from chance.\n  Type: --seeds {SEEDS}")
+
+
+def _judged(config: Config) -> Config:
+    """The config as the study trains it: evaluated often enough, and ended at the threshold where there is one."""
+    record = to_record(config)
+    every = config.run.eval_every_env_steps or max(1, config.run.max_env_steps // 20)
+    record["run"] |= {"eval_every_env_steps": every, "eval_episodes": config.run.eval_episodes or 20}
+    record["run"]["stop_at_threshold"] = config.spec.threshold is not None
+    return from_record({**record, "seed": 0})
+
+
+def _settings(config: Config, shapes: bool) -> dict[str, Any]:
+    idle: tuple[str, ...] = VTRACE if getattr(config.algo, "advantage", "vtrace") != "vtrace" else ()
+    if not (getattr(config.algo, "segment_length", 0) or getattr(config.algo, "prioritized", False)):
+        idle += PRIORITIES
+    found: dict[str, Any] = {f"algo.{name}": value for name, value in numbers(config.algo).items() if name not in idle}
+    algo = to_record(config)["algo"]
+    if shapes:
+        found |= {"env.n_envs": config.env.n_envs, **{key: algo[key[5:]] for key in SHAPES if key.startswith("algo.") and key[5:] in algo}}
+    return found
+
+
+def _arms(config: Config, scope: Scope) -> tuple[list[Arm], list[str]]:
+    arms: list[Arm] = []
+    skipped: list[str] = []
+    for setting, value in _settings(config, scope.shapes).items():
+        if scope.only and not any(name in (setting, setting.partition(".")[2]) for name in scope.only):
+            continue
+        if value is None or _still(value):
+            skipped.append(f"{setting.partition('.')[2]} is {worded(value)}: there is nothing to multiply")
+            continue
+        for factor in (part for each in sorted(scope.factors) for part in (1 / each, each)):
+            try:
+                arms.append(_arm(config, setting, value, factor))
+            except ConfigError as error:
+                skipped.append(f"{setting.partition('.')[2]} {_times(factor)}: {str(error).splitlines()[0]}")
+    return arms, skipped
+
+
+def _still(value: Any) -> bool:
+    return all(each == 0 for each in value.values()) if isinstance(value, Schedule) else value == 0
+
+
+def _arm(config: Config, setting: str, value: Any, factor: float) -> Arm:
+    new = scaled(setting, value, factor)
+    made = changed(config, {setting: new})
+    if made == config:
+        raise ConfigError(f"{spelled(new)} is what it is already")
+    return Arm(name=f"{setting} {_times(factor)}", setting=setting, factor=factor, value=new)
+
+
+def _times(factor: float) -> str:
+    return f"x{factor:g}" if factor >= 1 else f"/{1 / factor:g}"
+
+
+def scaled(setting: str, value: Any, factor: float) -> Any:
+    """A setting's value times a factor: a schedule as a whole, a horizon by how far it looks ahead, whole numbers rounded."""
+    if isinstance(value, Schedule):
+        record = value.model_dump(mode="json")
+        parts: dict[str, Any] = {key: scaled(setting, record[key], factor) for key in ("start", "end", "min", "max") if key in record}
+        parts |= {"points": [[at, scaled(setting, each, factor)] for at, each in record["points"]]} if "points" in record else {}
+        return {**record, **parts}
+    if setting in HORIZONS:
+        return float(f"{max(1 - (1 - value) / factor, 0.0):.6g}")
+    if isinstance(value, int) and setting in SHAPES and setting != "algo.batch_size":
+        return max(1, round(value * factor))
+    if setting == "algo.batch_size" and value > 1:
+        return max(2, round(value * factor))
+    return float(f"{value * factor:.6g}")
+
+
+# ── running ──
+
+
+def start(store: Store, planned: Sensitivity) -> Sensitivity:
+    """Give a plan an id and fresh seeds, and write it down."""
+    first = trials.fresh_seeds(store, len(planned.seeds))
+    begun = planned.model_copy(
+        update={
+            "id": studies.reserve(store, "sensitivity"),
+            "seeds": tuple(range(first, first + len(planned.seeds))),
+            "state": "running",
+        }
+    )
+    _write(store, begun)
+    return begun
+
+
+def load(store: Store, text: str = "@last") -> Sensitivity:
+    """A stored study by its id or the beginning of it."""
+    return Sensitivity.model_validate(studies.read(store, "sensitivity", studies.find(store, "sensitivity", text)))
+
+
+def carry_out(
+    store: Store,
+    begun: Sensitivity,
+    *,
+    watch: Callable[[batch.Progress], None] | None = None,
+    cores: int | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Sensitivity:
+    """Train all arms and say how much each number matters. A study that was interrupted goes on; a finished one is as it is."""
+    if begun.state == "finished":
+        return begun
+    work = Study(store, "sensitivity", begun.id, **({"cores": cores} if cores else {}), watch=watch, stop=stop)
+    batch.forget_half_made(work)
+    finished = analysed(begun, batch.train(work, cells(begun), begun.seeds))
+    _write(store, finished)
+    return finished
+
+
+def cells(study: Sensitivity) -> dict[str, Config]:
+    """Every config that a study trains, by the name of its arm."""
+    config = from_record(study.config)
+    return {BASE: config} | {arm.name: changed(config, {arm.setting: arm.value}) for arm in study.arms}
+
+
+def _write(store: Store, found: Sensitivity) -> None:
+    studies.write(store, "sensitivity", found.id, found.model_dump(mode="json"))
+
+
+# ── what came of it ──
+
+
+def analysed(begun: Sensitivity, groups: Mapping[str, Group]) -> Sensitivity:
+    """The study with every arm's effect against the base."""
+    summaries = {name: group.summary for name, group in groups.items()}
+    base = summaries[BASE]
+    rows = [_row(begun, arm, base, summaries[arm.name], groups[arm.name].id) for arm in begun.arms]
+    score = base.score.value if base.score is not None else None
+    steps = base.steps_to_threshold.value if base.steps_to_threshold is not None else None
+    return begun.model_copy(
+        update={
+            "state": "finished",
+            "base": {"n": float(base.n_seeds), "reached": float(base.n_reached), "steps": steps, "score": score},
+            "rows": tuple(rows),
+            "used_env_steps": sum(summary.env_steps for summary in summaries.values()),
+        }
+    )
+
+
+def _row(begun: Sensitivity, arm: Arm, base: GroupSummary, tried: GroupSummary, group: str) -> Row:
+    steps = begun.measure == "steps"
+    ours, theirs = (_scores(side, steps) for side in (tried, base))
+    if steps:
+        reached = [[None if math.isinf(score) else int(score) for score in side] for side in (ours, theirs)]
+        effect, low, high = effects.of_steps(reached[0], reached[1], _horizon(begun, base, tried))
+    else:
+        effect, low, high = effects.of_returns(ours, theirs)
+    neutral = 1.0 if steps else 0.0
+    verdict: Literal["better", "worse", "no difference seen"] = "no difference seen"
+    if low is not None and high is not None and not low <= neutral <= high and effects.differs(ours, theirs):
+        verdict = "better" if (high < neutral) == steps else "worse"
+    solved = None if base.threshold is None else tried.n_reached
+    return Row(arm=arm, group=group, n=tried.n_seeds, reached=solved, effect=effect, low=low, high=high, verdict=verdict)
+
+
+def _scores(side: GroupSummary, steps: bool) -> list[float]:
+    """Steps to the threshold by seed, infinite where it was never reached; else final returns."""
+    return [math.inf if seed.reached_at is None else float(seed.reached_at) for seed in side.seeds] if steps else list(_finals(side))
+
+
+def _horizon(begun: Sensitivity, base: GroupSummary, tried: GroupSummary) -> float:
+    ends = [float(step) for side in (tried, base) for seed in side.seeds for step in [*seed.steps[-1:]]]
+    return max([float(begun.config["run"]["max_env_steps"]), *ends])
+
+
+def _finals(side: GroupSummary) -> Iterator[float]:
+    return (seed.last for seed in side.seeds if seed.last is not None)

@@ -1,0 +1,1 @@
+"""Controlled experiments: arms, looks, verdicts."""

@@ -1,0 +1,294 @@
+"""What a trial's data say: at each look, whether to go on; at the end, verdicts, effects and intervals."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from rlclinic import stats
+from rlclinic.treatment.trial import outcomes, sequential
+from rlclinic.treatment.trial.models import (
+    CENSORED_OUTCOMES,
+    ArmProgress,
+    ArmResult,
+    Effect,
+    Look,
+    Observation,
+    Range,
+    TrialPlan,
+    Verdict,
+    as_range,
+)
+from rlclinic.treatment.trial.sequential import Call, Interval, Strata
+
+LookData = Mapping[str, Sequence[Observation]]
+"""Observations of one look by arm; an arm that was settled before is not in it."""
+_VERDICTS: Final[dict[Call, Verdict]] = {"better": "adopt", "worse": "reject", "equivalent": "equivalent"}
+NOBODY: Final = "no run of any arm reached the threshold: nothing tells the arms apart"
+ALL_TIED: Final = "all runs came out the same (at the first evaluation?): nothing tells the arms apart"
+
+
+@dataclass
+class Standing:
+    """Where a trial stands after its looks so far."""
+
+    plan: TrialPlan
+    data: list[LookData] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    calls: dict[str, Call] = field(default_factory=dict)
+    """Arms that are settled."""
+    reason: str = ""
+
+    @property
+    def active(self) -> list[str]:
+        """Treatment arms that are still open."""
+        return [arm.name for arm in self.plan.treatments if arm.name not in self.calls]
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is nothing left to train for."""
+        better = "better" in self.calls.values()
+        return bool(self.reason) or better or not self.active or len(self.looks) >= self.plan.looks
+
+    def add(self, data: LookData, seconds: float = 0.0) -> Look:
+        """Look at one more batch of runs."""
+        self.data.append(data)
+        asked, number = self.active, len(self.data)
+        control = self.strata(self.plan.control.name)
+        treatments = {name: self.strata(name) for name in asked}
+        limit = sequential.bound(control, treatments, self.plan.sequential, number)
+        z = {name: sequential.statistic(control, treatments[name]) for name in asked}
+        fresh: dict[str, Call] = {}
+        for name in asked:
+            called = sequential.call(z[name], limit)
+            if called is None and self._equivalent(name, limit):
+                called = "equivalent"
+            if called is not None:
+                fresh[name] = called
+        self.calls |= fresh
+        self.reason = self._futile(control, list(treatments.values()))
+        seeds = sum(len(part[self.plan.control.name]) for part in self.data)
+        look = Look(number=number, seeds=seeds, z=z, bound=limit, calls=dict(fresh), decided=False, seconds=seconds)
+        self.looks.append(look)
+        self.looks[-1] = look.model_copy(update={"decided": self.decided})
+        return self.looks[-1]
+
+    def strata(self, arm: str) -> list[sequential.Scores]:
+        """Scores of an arm, look by look, as far as it was trained."""
+        return [outcomes.scores(part[arm], self.plan.outcome) for part in self.data if arm in part]
+
+    def finals(self, arm: str) -> list[sequential.Scores]:
+        """The same by the final return, whatever the outcome is."""
+        return [outcomes.scores(part[arm], "return") for part in self.data if arm in part]
+
+    def observations(self, arm: str) -> list[Observation]:
+        """All runs of an arm."""
+        return [seen for part in self.data for seen in part.get(arm, ())]
+
+    def concurrent(self, arm: str) -> list[Observation]:
+        """The control's runs of the looks in which an arm was trained."""
+        return [seen for part in self.data if arm in part for seen in part[self.plan.control.name]]
+
+    def _equivalent(self, arm: str, limit: float) -> bool:
+        """Two one-sided tests at the look's bound: the effect is surely within the margin."""
+        test, margin = self._test(arm), self.margin
+        if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limit):
+            return False
+        if self._too_coarse(arm):
+            return False
+        found = self.effect(arm, limit)
+        return found is not None and found.inside(-margin, margin)
+
+    def _too_coarse(self, arm: str) -> bool:
+        """Whether the runs differ by less than the spacing of evaluations: then equal steps show nothing."""
+        if self.plan.outcome not in CENSORED_OUTCOMES:
+            return False
+        scores = np.concatenate([*self.strata(self.plan.control.name), *self.strata(arm)])
+        finite = scores[np.isfinite(scores)]
+        middle_half = float(np.subtract(*np.percentile(finite, [75, 25]))) if len(finite) else 0.0
+        return middle_half <= 0 or middle_half < 2.0 * self._offset()
+
+    def _test(self, arm: str) -> sequential.Test | None:
+        control, treatment = self.strata(self.plan.control.name), self.strata(arm)
+        if not self.relative:
+            return sequential.shift_test(control, treatment)
+        if self.plan.own_budgets and self.plan.outcome in CENSORED_OUTCOMES:
+            return None
+        return sequential.ratio_test(control, treatment, self._horizon(arm), self._offset())
+
+    def _futile(self, control: Strata, treatments: Sequence[Strata]) -> str:
+        """Why more seeds could not help; empty if they could. Giving up early never makes a wrong "adopt" likelier."""
+        scores = np.concatenate([*control, *(stratum for strata in treatments for stratum in strata)])
+        seen = [each for part in self.data for observations in part.values() for each in observations]
+        if all(each.state in outcomes.FAILED for each in seen):
+            return f"every run of every arm failed: {(seen[0].reason or 'no reason was recorded').splitlines()[0]}"
+        if np.isinf(scores).all():
+            return NOBODY if self.plan.outcome in CENSORED_OUTCOMES else "no run of any arm left a number to compare"
+        if np.all(scores == scores[0]) and len(self.data) > 1:
+            return ALL_TIED
+        return ""
+
+    # ── effects ──
+
+    @property
+    def relative(self) -> bool:
+        """Whether effects are ratios; else they are differences."""
+        return self.plan.outcome in (*CENSORED_OUTCOMES, "stability")
+
+    @property
+    def margin(self) -> float:
+        """The largest effect that counts as none, on the scale of `effect`; NaN if there is no scale."""
+        if self.relative:
+            return math.log1p(self.plan.margin)
+        if self.plan.outcome == "success":
+            return self.plan.margin
+        finals = [seen.final for seen in self.observations(self.plan.control.name) if seen.final is not None]
+        scale = abs(self.plan.threshold) if self.plan.threshold else abs(stats.iqm(finals)) if finals else 0.0
+        return self.plan.margin * scale if scale > 0 else math.nan
+
+    def effect(self, arm: str, limit: float) -> Interval | None:
+        """The effect on a scale where 0 is none: log ratio (negative is less), or gain. None where arms cannot be scaled."""
+        if not self.relative:
+            control, treatment = self.strata(self.plan.control.name), self.strata(arm)
+            return sequential.shift(control, treatment, limit)
+        found = self.ratio(arm, limit)
+        return None if found is None else Interval(*(math.log(end) if end > 0 else -math.inf for end in found))
+
+    def ratio(self, arm: str, limit: float) -> Interval | None:
+        """Treatment over control; None where each arm has a budget of its own."""
+        if self.plan.own_budgets and self.plan.outcome in CENSORED_OUTCOMES:
+            return None
+        control, treatment = self.strata(self.plan.control.name), self.strata(arm)
+        return sequential.ratio(control, treatment, limit, self._horizon(arm), self._offset())
+
+    def _horizon(self, arm: str) -> float:
+        """Up to where every run of both arms was watched."""
+        seen = [*self.concurrent(arm), *self.observations(arm)]
+        if self.plan.outcome == "wall":
+            return min((each.seconds for each in seen if each.reached_at is None and each.seconds is not None), default=math.inf)
+        if self.plan.outcome != "steps":
+            return math.inf
+        # The last rollout may end a little after the budget, and its evaluation counts.
+        reached = [float(each.reached_at) for each in seen if each.reached_at is not None]
+        given = self.plan.budget or max((each.env_steps for each in seen), default=0)
+        return max([float(given), *reached])
+
+    def _offset(self) -> float:
+        config = self.plan.control.config
+        every = config.run.eval_every_env_steps if config is not None else None
+        return every / 2.0 if self.plan.outcome == "steps" and every else 0.0
+
+
+def verdict(standing: Standing) -> tuple[Verdict, str | None]:
+    """The trial's verdict, and the arm to keep if it is "adopt"."""
+    better = [name for name, called in standing.calls.items() if called == "better"]
+    if better:
+        latest = standing.looks[-1].z
+        return "adopt", max(better, key=lambda name: latest.get(name, -math.inf))
+    if standing.active:
+        return "undecided", None
+    return ("equivalent" if "equivalent" in standing.calls.values() else "reject"), None
+
+
+def effects(standing: Standing) -> tuple[Effect, ...]:
+    """One for each treatment arm, at the bound of the last look that it was part of."""
+    return tuple(_effect(standing, arm.name, arm.changes) for arm in standing.plan.treatments if standing.strata(arm.name))
+
+
+def _effect(standing: Standing, arm: str, changes: tuple[str, ...]) -> Effect:
+    plan = standing.plan
+    control, treatment = standing.strata(plan.control.name), standing.strata(arm)
+    last = standing.looks[len(treatment) - 1]
+    limit = last.bound
+    found = standing.effect(arm, limit)
+    called = standing.calls.get(arm)
+    theirs, ours = standing.concurrent(arm), standing.observations(arm)
+    needed = None if called or found is None else sequential.seeds_needed(found, len(ours), standing.margin)
+    return Effect(
+        arm=arm,
+        changes=changes,
+        verdict=_VERDICTS[called] if called else "undecided",
+        z=last.z[arm],
+        bound=limit,
+        seeds=len(ours),
+        improvement=as_range(sequential.improvement(control, treatment, limit)),
+        final_improvement=as_range(sequential.improvement(standing.finals(plan.control.name), standing.finals(arm), limit)),
+        ratio=_optional(standing.ratio(arm, limit)) if standing.relative else None,
+        gain=None if standing.relative or found is None else as_range(found),
+        reached=_reached(theirs, ours, limit) if plan.threshold is not None else None,
+        seeds_needed=needed,
+        guardrails=outcomes.guardrails(theirs, ours, whole_budget=plan.whole_budget),
+    )
+
+
+def _optional(interval: Interval | None) -> Range | None:
+    return None if interval is None else as_range(interval)
+
+
+def _reached(control: Sequence[Observation], treatment: Sequence[Observation], limit: float) -> Range:
+    theirs, ours = ((sum(seen.reached_at is not None for seen in side), len(side)) for side in (control, treatment))
+    return as_range(sequential.proportions(theirs, ours, limit))
+
+
+def arm_progress(name: str, seen: Sequence[Observation]) -> ArmProgress:
+    """One arm of a look that is over."""
+    finals = [each.final for each in seen if each.final is not None]
+    return ArmProgress(
+        name=name,
+        runs=len(seen),
+        ended=len(seen),
+        solved=sum(each.reached_at is not None for each in seen),
+        failed=sum(each.state in outcomes.FAILED for each in seen),
+        env_steps=sum(each.env_steps for each in seen),
+        max_env_steps=None,
+        return_mean=float(np.mean(finals)) if finals else None,
+    )
+
+
+def arm_result(standing: Standing, arm: str, groups: Sequence[str]) -> ArmResult:
+    """The numbers of one arm."""
+    plan = standing.plan
+    about = next(each for each in plan.arms if each.name == arm)
+    seen = standing.observations(arm)
+    finals = [each.final for each in seen if each.final is not None]
+    rates = [each.seconds_per_100k for each in seen if each.seconds_per_100k is not None]
+    wins = [each.success for each in seen if each.success is not None]
+    return ArmResult(
+        name=arm,
+        changes=about.changes,
+        command=about.command,
+        config=about.config.model_dump(mode="json") if about.config is not None else None,
+        groups=tuple(groups),
+        runs=tuple(each.run for each in seen),
+        n=len(seen),
+        reached=sum(each.reached_at is not None for each in seen) if plan.threshold is not None else None,
+        failed=sum(each.state in outcomes.FAILED for each in seen),
+        evaluated=all(each.evaluated for each in seen),
+        reason=next((each.reason for each in seen if each.reason), None),
+        steps=_median_steps(seen) if plan.threshold is not None else None,
+        final=_estimate(finals),
+        success=_estimate(wins),
+        seconds_per_100k=float(np.median(rates)) if rates else None,
+        spread=float(np.subtract(*np.percentile(finals, [90, 10]))) if len(finals) > 1 else None,
+        env_steps=sum(each.env_steps for each in seen),
+    )
+
+
+def _estimate(values: Sequence[float]) -> Range | None:
+    if not values:
+        return None
+    found = stats.estimate(values)
+    return Range(value=found.value, low=found.low, high=found.high)
+
+
+def _median_steps(seen: Sequence[Observation]) -> Range:
+    """Median env steps to the threshold; None for a median or an end that lies among runs that never got there."""
+    times = np.array([math.inf if each.reached_at is None else float(each.reached_at) for each in seen])
+    if len(times) < 2:
+        return as_range(Interval(float(times[0]) if len(times) else math.nan, math.nan, math.nan))
+    # An order statistic on each side: infinite times would break an interpolated percentile.
+    draws = np.sort(times[np.random.default_rng(0).integers(len(times), size=(2_000, len(times)))], axis=1)
+    medians = np.sort(draws[:, (len(times) - 1) // 2])
+    return as_range(Interval(float(np.sort(times)[(len(times) - 1) // 2]), float(medians[50]), float(medians[-51])))

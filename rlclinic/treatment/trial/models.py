@@ -1,0 +1,291 @@
+"""What a trial is made of, as data: its plan before it starts, and everything that came of it. Stored as trial.json."""
+
+import math
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlclinic.treatment.trial.arms import Arm
+from rlclinic.treatment.trial.sequential import Interval, Rule, RuleName
+
+Outcome = Literal["steps", "return", "success", "wall", "stability"]
+Verdict = Literal["adopt", "reject", "equivalent", "undecided"]
+State = Literal["running", "interrupted", "finished"]
+Source = Literal["own", "translated", "command"]
+Kind = Literal["time", "shift", "spread"]
+"""How effects are counted: shares of a time saved, standard deviations gained, shares of a spread saved."""
+
+SCHEMA_VERSION: Final = 1
+CENSORED_OUTCOMES: Final = ("steps", "wall")
+"""Outcomes that are times: a run that never gets there ranks last, and effects are ratios."""
+
+_MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
+
+
+class Part(BaseModel):
+    """A piece of a trial."""
+
+    model_config = _MODEL
+
+
+class Range(Part):
+    """A number with its interval; None where it is not known, or has no end on that side."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def as_range(interval: Interval) -> Range:
+    """An interval as JSON can hold it."""
+    value, low, high = (end if math.isfinite(end) else None for end in interval)
+    return Range(value=value, low=low, high=high)
+
+
+class TrialPlan(Part):
+    """A trial before it starts: arms, rule, outcome, seeds."""
+
+    control: Arm
+    treatments: tuple[Arm, ...]
+    outcome: Outcome = "steps"
+    looks: int = 4
+    per_look: int = 8
+    alpha: float = 0.05
+    margin: float = 0.10
+    rule: RuleName = "pocock"
+    seed0: int | None = None
+    """The first seed; None: the store's next unused ones."""
+    above_seed: int = -1
+    """Seeds must be larger than this: the diagnosed runs are never counted."""
+    whole_budget: bool = False
+    """Train on after the threshold, so that the final return can be guarded; else a run ends where its outcome is known."""
+    own_budgets: bool = False
+    """The length of a run is what is tried: each arm is judged within its own budget, and steps have no ratio."""
+    threshold: float | None = None
+    budget: int | None = None
+    """Env steps of one run; None where only the user's command knows."""
+    env_id: str = "?"
+    algo: str = "?"
+    source: Source = "own"
+    context: dict[str, Any] = Field(default_factory=dict)
+    """Group, cause, prescription, derived numbers: what later estimates are conditioned on."""
+    timeout_seconds: float | None = None
+    """Of one run of a command."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Control first."""
+        return (self.control, *self.treatments)
+
+    @property
+    def sequential(self) -> Rule:
+        return Rule(self.looks, self.per_look, self.alpha, self.margin, self.rule)
+
+    @property
+    def n_seeds(self) -> int:
+        """How many seeds the whole trial may take, each arm with its own."""
+        return len(self.arms) * self.looks * self.per_look
+
+    @property
+    def max_env_steps(self) -> int | None:
+        """What it costs if no look decides and no run ends early."""
+        budgets = [arm.config.run.max_env_steps if arm.config is not None else self.budget for arm in self.arms]
+        known = [budget for budget in budgets if budget is not None]
+        return sum(known) * self.looks * self.per_look if len(known) == len(budgets) else None
+
+    def seeds(self, first: int, look: int, arm: int) -> list[int]:
+        """Seeds of one arm at one look (from 1): arms share none, so that equal arms are still two samples."""
+        start = first + ((look - 1) * len(self.arms) + arm) * self.per_look
+        return list(range(start, start + self.per_look))
+
+
+class Observation(Part):
+    """How one run did, as far as the trial asks."""
+
+    run: str
+    seed: int
+    state: str
+    env_steps: int
+    reached_at: int | None
+    final: float | None
+    """Its last evaluation within the horizon."""
+    success: float | None
+    seconds: float | None
+    """Until it got there, or in all."""
+    seconds_per_100k: float | None
+    guards: dict[str, float] = Field(default_factory=dict)
+    reason: str | None = None
+    """Why it failed."""
+    evaluated: bool = True
+    """By evaluations; else by the returns of training."""
+
+
+class ArmResult(Part):
+    """One arm with what it came to."""
+
+    name: str
+    changes: tuple[str, ...]
+    command: str | None = None
+    config: dict[str, Any] | None = None
+    groups: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    n: int = 0
+    reached: int | None = None
+    """Runs that reached the threshold; None where there is none."""
+    failed: int = 0
+    reason: str | None = None
+    """Why the first of them failed."""
+    evaluated: bool = True
+    """Returns are those of evaluations; else those of training, with exploration."""
+    steps: Range | None = None
+    """Env steps to the threshold: median over runs with its interval, those that never got there counted last."""
+    final: Range | None = None
+    """IQM of the last evaluations."""
+    success: Range | None = None
+    seconds_per_100k: float | None = None
+    spread: float | None = None
+    """Between the 10th and 90th percentile of the final return over seeds."""
+    env_steps: int = 0
+
+
+class Look(Part):
+    """One look at the data."""
+
+    number: int
+    seeds: int
+    """Of each arm so far."""
+    z: dict[str, float]
+    """By treatment arm; positive when it is better than the control."""
+    bound: float
+    calls: dict[str, str]
+    """What was decided at this look: better, worse, equivalent."""
+    decided: bool
+    seconds: float = 0.0
+
+
+class Guardrail(Part):
+    """Something that must not get worse while the outcome gets better."""
+
+    name: str
+    control: float | None
+    treatment: float | None
+    worse: bool
+    z: float
+
+
+class Effect(Part):
+    """What one arm did against the control; intervals hold although the trial may have stopped early."""
+
+    arm: str
+    changes: tuple[str, ...]
+    verdict: Verdict
+    z: float
+    bound: float
+    seeds: int
+    improvement: Range
+    """P(a treated run does better than an untreated one), by the outcome."""
+    final_improvement: Range | None = None
+    """P(a treated run ends with a higher return)."""
+    ratio: Range | None = None
+    """Steps, seconds or spread: treatment over control."""
+    gain: Range | None = None
+    """Return or success: treatment minus control."""
+    reached: Range | None = None
+    """Share of runs that reached the threshold: treatment minus control."""
+    seeds_needed: int | None = None
+    """Seeds an arm, in all, at which it would probably be settled; for undecided arms."""
+    guardrails: tuple[Guardrail, ...] = ()
+
+    @property
+    def worse(self) -> list[str]:
+        """Guardrails that got worse."""
+        return [guard.name for guard in self.guardrails if guard.worse]
+
+
+class Power(Part):
+    """What the trial can see, by simulation."""
+
+    kind: Kind = "time"
+    by_effect: dict[str, float]
+    """Power by the size of the effect: "0.5", "0.3" and "0.1" of the steps."""
+    seeds_by_effect: dict[str, float]
+    """Mean seeds an arm until it stops."""
+    seeds_for_small: int
+    """Seeds an arm that see the smallest of these effects with power 0.8."""
+    sigma: float
+    """Spread of the log of the outcome over seeds that was assumed."""
+    reaching: float
+    """Share of control runs that was assumed to get there."""
+    assumed: bool
+    """The spread is a guess: nothing was measured."""
+
+
+class Trial(Part):
+    """A trial and everything that came of it."""
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    question: str
+    state: State
+    created: float
+    seconds: float = 0.0
+    env_id: str
+    algo: str
+    source: Source
+    outcome: Outcome
+    threshold: float | None
+    horizon: float | None = None
+    """Env steps up to which all arms were compared."""
+    seed0: int
+    plan: TrialPlan
+    context: dict[str, Any] = Field(default_factory=dict)
+    power: Power | None = None
+    arms: tuple[ArmResult, ...] = ()
+    looks: tuple[Look, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    verdict: Verdict | None = None
+    """None until it has ended."""
+    winner: str | None = None
+    reason: str = ""
+    """Why it ended as it did, where the numbers alone do not say."""
+    used_env_steps: int = 0
+    max_env_steps: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def control(self) -> ArmResult:
+        return self.arms[0]
+
+    def effect(self, arm: str) -> Effect:
+        """The effect of one arm."""
+        return next(effect for effect in self.effects if effect.arm == arm)
+
+    @property
+    def leading(self) -> Effect | None:
+        """The winner's effect, or that of the arm with the largest statistic."""
+        return max(self.effects, key=lambda effect: (effect.arm == self.winner, effect.z), default=None)
+
+
+class ArmProgress(Part):
+    """How far one arm is in the present look."""
+
+    name: str
+    runs: int
+    ended: int
+    solved: int
+    failed: int
+    env_steps: int
+    max_env_steps: int | None
+    return_mean: float | None
+
+
+class Event(Part):
+    """What a trial tells whoever watches: progress several times a second, and each look when it is over."""
+
+    kind: Literal["started", "progress", "look"]
+    trial: str
+    look: int
+    arms: tuple[ArmProgress, ...] = ()
+    seconds: float = 0.0
+    result: Look | None = None

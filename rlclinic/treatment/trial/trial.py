@@ -1,0 +1,321 @@
+"""A trial from plan to verdict: arms on fresh seeds, a look after every batch, and a stop as soon as the rule allows.
+
+    plan = trial.plan(arms.control(config), [arms.changed(config, ["algo.learning_rate=1e-3"], "rx1")])
+    result = trial.run(Store("runs"), plan)
+    result.verdict, result.winner, result.effects[0].ratio
+
+The ledger is runs/@trials/<tid>/trial.json; the data are ordinary runs that carry the trial's id. A trial that is killed at any
+moment is resumed by reading both: the same seeds give the same runs, and the same runs the same verdict.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from rlclinic.config import Config
+from rlclinic.errors import RunError, UsageError
+from rlclinic.launch import local
+from rlclinic.runs import trials
+from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
+from rlclinic.treatment.trial import analysis, command, outcomes, power, running
+from rlclinic.treatment.trial.analysis import LookData, Standing
+from rlclinic.treatment.trial.arms import Arm, differences
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, Source, Trial, TrialPlan
+from rlclinic.treatment.trial.running import Interrupted, Job, Progress, Stop
+from rlclinic.treatment.trial.sequential import NORMAL_FROM, RuleName
+
+__all__ = ["Interrupted", "Progress", "Stop", "begin", "load", "plan", "question", "resume", "run"]
+
+MOST_LOOKS = 20
+FEWEST_SEEDS = 2
+MOST_NAMED = 3
+"""Changes that a question can still name."""
+_EVALUATIONS = 20
+
+
+def plan(
+    control: Arm,
+    treatments: Sequence[Arm],
+    *,
+    outcome: Outcome = "steps",
+    per_look: int = 8,
+    looks: int = 4,
+    alpha: float = 0.05,
+    margin: float = 0.10,
+    seed0: int | None = None,
+    rule: RuleName = "pocock",
+    whole_budget: bool = False,
+    max_env_steps: int | None = None,
+    device: str | None = None,
+    above_seed: int = -1,
+    threshold: float | None = None,
+    source: Source = "own",
+    context: dict[str, Any] | None = None,
+    timeout_seconds: float | None = None,
+    notes: Sequence[str] = (),
+) -> TrialPlan:
+    """Check the arms and settle what they share: budget, evaluations, where runs end. Nothing is written; UsageError says what is wrong."""
+    _check(control, treatments, per_look, looks, alpha, margin)
+    _check_outcome(outcome, per_look)
+    base = control.config
+    if base is not None:
+        threshold = base.spec.threshold if threshold is None else threshold
+    if outcome in CENSORED_OUTCOMES and threshold is None:
+        raise UsageError(
+            f"outcome {outcome}: no threshold is known for {base.env.id if base is not None else 'this command'}.\n"
+            "  There would be nothing to reach.\n  Type: --threshold VALUE, or --outcome return"
+        )
+    ready = [_prepared(arm, base, outcome, whole_budget, max_env_steps, device, threshold) for arm in (control, *treatments)]
+    first = ready[0].config
+    if first is not None:
+        _check_changes(first, ready[1:])
+    return TrialPlan(
+        control=ready[0],
+        treatments=tuple(ready[1:]),
+        outcome=outcome,
+        looks=looks,
+        per_look=per_look,
+        alpha=alpha,
+        margin=margin,
+        rule=rule,
+        seed0=seed0,
+        above_seed=above_seed,
+        whole_budget=whole_budget or outcome not in CENSORED_OUTCOMES,
+        own_budgets=max_env_steps is None and any(_tries_budget(arm) for arm in ready[1:]),
+        threshold=threshold,
+        budget=_shared_budget(ready) if first is not None else None,
+        env_id=first.env.id if first is not None else "?",
+        algo=first.algo.name if first is not None else "?",
+        source="command" if first is None else source,
+        # What the trial changes for itself is put back when its winner is adopted.
+        context={**(context or {}), **({"run": base.run.model_dump(mode="json")} if base is not None else {})},
+        timeout_seconds=timeout_seconds,
+        notes=tuple(notes),
+    )
+
+
+def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, alpha: float, margin: float) -> None:
+    names = [arm.name for arm in (control, *treatments)]
+    if not treatments:
+        raise UsageError(
+            "a trial needs something to try.\n  There is nothing to compare.\n  Type: --rx 1, --set KEY=VALUE, or a second config"
+        )
+    if len(set(names)) != len(names):
+        raise UsageError(f"two arms are called the same ({', '.join(names)}); their runs could not be told apart")
+    if len({arm.config is None for arm in (control, *treatments)}) > 1:
+        raise UsageError(
+            "some arms are configs and some are commands.\n  They would not be trained alike.\n  Give all arms as one or the other"
+        )
+    if not 1 <= looks <= MOST_LOOKS or per_look < FEWEST_SEEDS:
+        raise UsageError(
+            f"--looks {looks} --per-look {per_look}: a trial takes 1 to {MOST_LOOKS} looks of {FEWEST_SEEDS} seeds or more.\n"
+            "  With fewer seeds nothing could ever be decided.\n  Type: --looks 4 --per-look 8"
+        )
+    if not 0 < alpha < 0.5 or not 0 < margin < 1:
+        raise UsageError(f"--alpha {alpha} --margin {margin}: between 0 and 0.5, and between 0 and 1.\n  Type: --alpha 0.05 --margin 0.1")
+
+
+def _check_outcome(outcome: Outcome, per_look: int) -> None:
+    if outcome == "stability" and per_look < NORMAL_FROM:
+        raise UsageError(
+            f"outcome stability with --per-look {per_look}: so few seeds say little about their own spread.\n"
+            f"  Equal arms would be called different too often.\n  Type: --per-look {NORMAL_FROM}"
+        )
+
+
+def _prepared(
+    arm: Arm, base: Config | None, outcome: Outcome, whole: bool, budget: int | None, device: str | None, threshold: float | None
+) -> Arm:
+    """The arm as it is trained: budgets as asked, the control's task and evaluations, and an end where the outcome is known."""
+    if arm.config is None or base is None:
+        return arm
+    config = arm.config
+    steps = budget or config.run.max_env_steps
+    every = base.run.eval_every_env_steps or max(1, (budget or base.run.max_env_steps) // _EVALUATIONS)
+    run = {
+        "max_env_steps": steps,
+        "eval_every_env_steps": min(every, max(1, steps // _EVALUATIONS)) if budget else every,
+        "eval_episodes": base.run.eval_episodes or 20,
+        "eval_deterministic": base.run.eval_deterministic,
+        "stop_at_threshold": outcome in CENSORED_OUTCOMES and not whole,
+        "device": device or config.run.device,
+        "engine": "auto" if device in ("cuda", "auto") else config.run.engine,
+    }
+    record = config.model_dump(mode="json")
+    record["run"] |= run
+    record["spec"] = {**base.spec.model_dump(mode="json"), "threshold": threshold}
+    return arm.model_copy(update={"config": Config(**record)})
+
+
+def _check_changes(control: Config, treatments: Sequence[Arm]) -> None:
+    """What a trial settles for all arms alike cannot be what it tries."""
+    for arm in treatments:
+        left = {change.partition("=")[0] for change in differences(control, arm.config or control)}
+        lost = [change for change in arm.changes if change.startswith(("run.", "spec.")) and change.partition("=")[0] not in left]
+        if lost and (not left or len(arm.changes) <= MOST_NAMED):
+            raise UsageError(
+                f"arm {arm.name} changes {' and '.join(lost)}, which a trial sets alike for all arms "
+                "(budget by --max-env-steps, evaluations, threshold).\n"
+                "  It would compare equal arms.\n  Leave out --max-env-steps, or try another change"
+            )
+
+
+def _tries_budget(arm: Arm) -> bool:
+    return len(arm.changes) <= 2 and any(change.startswith("run.max_env_steps=") for change in arm.changes)
+
+
+def _shared_budget(arms: Sequence[Arm]) -> int:
+    return min(arm.config.run.max_env_steps for arm in arms if arm.config is not None)
+
+
+def question(plan: TrialPlan) -> str:
+    """What the trial asks, as a sentence."""
+    goal = {
+        "steps": f"reach {plan.threshold:g} in fewer env steps" if plan.threshold is not None else "",
+        "wall": f"reach {plan.threshold:g} in less time" if plan.threshold is not None else "",
+        "return": "end with a higher return",
+        "success": "succeed more often",
+        "stability": "end with less spread over seeds",
+    }[plan.outcome]
+    if plan.own_budgets and plan.outcome in CENSORED_OUTCOMES:
+        goal = f"reach {plan.threshold:g} within its own budget"
+    place = "" if plan.env_id == "?" else f"{plan.env_id}: "
+    if len(plan.treatments) > 1:
+        return f"{place}does any of {len(plan.treatments)} changes {goal}?"
+    arm = plan.treatments[0]
+    if not arm.changes:
+        return f"{place}does the same config {goal} by chance?"
+    return f"{place}does {arm.title if len(arm.changes) <= MOST_NAMED else f'{arm.name} ({len(arm.changes)} changes)'} {goal}?"
+
+
+# ── running ──
+
+
+def run(store: Store, plan: TrialPlan, *, progress: Progress | None = None, cores: int | None = None, stop: Stop | None = None) -> Trial:
+    """Carry out a plan; blocks until the verdict. Interrupted if `stop` says so: `resume` goes on later."""
+    begun = begin(store, plan)
+    job = Job(store, begun.id, plan, begun.seed0, cores or local.available_cores(), progress, stop)
+    if progress is not None:
+        progress(Event(kind="started", trial=begun.id, look=1))
+    return _carry_out(job, begun)
+
+
+def begin(store: Store, plan: TrialPlan) -> Trial:
+    """Write down a trial with its seeds, without training anything: `resume` carries it out."""
+    tid = trials.reserve(store)
+    seed0 = trials.fresh_seeds(store, plan.n_seeds, plan.above_seed) if plan.seed0 is None else plan.seed0
+    begun = Trial(
+        id=tid,
+        question=question(plan),
+        state="running",
+        created=time.time(),
+        env_id=plan.env_id,
+        algo=plan.algo,
+        source=plan.source,
+        outcome=plan.outcome,
+        threshold=plan.threshold,
+        seed0=seed0,
+        plan=plan,
+        context=plan.context,
+        power=power.power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome),
+        max_env_steps=plan.max_env_steps,
+        notes=plan.notes,
+    )
+    _write(store, begun)
+    return begun
+
+
+def resume(store: Store, tid: str, *, progress: Progress | None = None, cores: int | None = None, stop: Stop | None = None) -> Trial:
+    """Go on with a trial that was interrupted or killed; one that has ended is returned as it is."""
+    found = load(store, tid)
+    if found.state == "finished":
+        return found
+    job = Job(store, found.id, found.plan, found.seed0, cores or local.available_cores(), progress, stop)
+    running.forget_half_made(job)
+    return _carry_out(job, found)
+
+
+def load(store: Store, tid: str = "@last") -> Trial:
+    """A stored trial by its id or the beginning of it; RunError if its file is not what a trial writes."""
+    found = trials.find(store, tid)
+    try:
+        return Trial.model_validate(found.record)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise RunError(
+            f"{found.path / trials.TRIAL} is damaged, or from another version: {where or 'it'} is not as it should be.\n"
+            "  Nothing can be said about this trial.\n  Start it anew: rlclinic trial"
+        ) from None
+
+
+def _carry_out(job: Job, begun: Trial) -> Trial:
+    """Looks until it is decided. Those that were made before are made again from the same runs: nothing is trained twice."""
+    standing, groups, began = Standing(job.plan), dict[str, list[str]](), time.monotonic()
+    while not standing.decided:
+        number, started = len(standing.data) + 1, time.monotonic()
+        arms = [arm for arm in job.plan.arms if arm.name == job.plan.control.name or arm.name in standing.active]
+        try:
+            trained = command.run_look(job, number, arms) if job.plan.source == "command" else running.train_look(job, number, arms)
+        except Interrupted:
+            _write(job.store, _result(begun, standing, groups, "interrupted", began))
+            raise
+        for name, group in trained.items():
+            groups.setdefault(name, []).append(group.id)
+        data = _observed(job, standing, trained)
+        earlier = begun.looks[number - 1].seconds if number <= len(begun.looks) else 0.0
+        look = standing.add(data, max(earlier, time.monotonic() - started))
+        _write(job.store, _result(begun, standing, groups, "running", began))
+        if job.progress is not None:
+            shown = tuple(analysis.arm_progress(name, seen) for name, seen in data.items())
+            job.progress(Event(kind="look", trial=job.tid, look=number, result=look, seconds=look.seconds, arms=shown))
+    finished = _result(begun, standing, groups, "finished", began)
+    _write(job.store, finished)
+    return finished
+
+
+def _observed(job: Job, standing: Standing, trained: dict[str, Group]) -> LookData:
+    """What the runs of a look came to, all judged by the same thing up to the same step."""
+    runs = [run for group in trained.values() for run in group.runs]
+    by_evaluation = all(outcomes.evaluated(run) for run in runs if run.status.state != "failed")
+    horizon = float("inf")
+    if not job.plan.own_budgets and job.plan.budget is not None:
+        horizon = _cut(job.plan)
+    elif job.plan.source == "command":
+        horizon = float(min(max((run.status.env_steps for run in group.runs), default=0) for group in trained.values())) or horizon
+    return {
+        name: [outcomes.observe(run, job.plan.threshold, horizon, by_evaluation=by_evaluation) for run in group.runs]
+        for name, group in trained.items()
+    }
+
+
+def _cut(plan: TrialPlan) -> float:
+    """The common budget, where arms have different ones; the last rollout may end a little after an equal one."""
+    budgets = {arm.config.run.max_env_steps for arm in plan.arms if arm.config is not None}
+    return float(min(budgets)) if len(budgets) > 1 else float("inf")
+
+
+def _result(begun: Trial, standing: Standing, groups: dict[str, list[str]], state: str, began: float) -> Trial:
+    ended = state == "finished"
+    verdict, winner = analysis.verdict(standing) if ended else (None, None)
+    results = tuple(analysis.arm_result(standing, arm.name, groups.get(arm.name, ())) for arm in standing.plan.arms)
+    return begun.model_copy(
+        update={
+            "state": state,
+            "seconds": sum(look.seconds for look in standing.looks) or time.monotonic() - began,
+            "horizon": standing.plan.budget,
+            "arms": results,
+            "looks": tuple(standing.looks),
+            "effects": analysis.effects(standing) if standing.looks else (),
+            "verdict": verdict,
+            "winner": winner,
+            "reason": standing.reason if verdict == "undecided" else "",
+            "used_env_steps": sum(result.env_steps for result in results),
+        }
+    )
+
+
+def _write(store: Store, trial: Trial) -> None:
+    trials.write(store, trial.id, trial.model_dump(mode="json"))

@@ -1,0 +1,54 @@
+"""The table of where bugs sit: every cause in it exists, and so does every place of ours that it names."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlclinic.diagnosis import causes, engine
+from rlclinic.ops.diagnose import bug_locations
+from tests.diagnosis import recorded
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def defined(path: Path) -> set[str]:
+    """Functions of a module, and methods as Class.method."""
+    tree = ast.parse(path.read_text())
+    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return found
+
+
+@pytest.mark.parametrize("cause", bug_locations.table())
+def test_a_suspect_is_a_cause_and_names_places_that_exist(cause: str) -> None:
+    assert cause in causes.table()
+    row = bug_locations.table()[cause]
+    file, function, look = row["places"]["rlclinic"]
+    assert function in defined(ROOT / file)
+    assert look
+    assert row["fix"]
+    assert row["check"]
+    assert len(row["places"]["sb3"]) == len(row["places"]["cleanrl"]) == 3
+
+
+@pytest.mark.parametrize("name", ["bug-advantage-sign", "bug-value-loss-sign", "bug-dead-surrogate", "bug-clipped-action-stored"])
+def test_a_planted_bug_is_suspected_first(name: str) -> None:
+    recipe, histories = recorded.load(name)
+    found = bug_locations.suspected(engine.diagnose(histories), "rlclinic train g1 --seeds 1")
+    assert found[0].cause == recipe["cause"]
+    assert found[0].reproduce == "rlclinic train g1 --seeds 1 --max-env-steps 20000"
+
+
+def test_a_run_of_sb3_is_pointed_to_its_own_files() -> None:
+    histories = [replace(each, source="sb3") for each in recorded.histories("bug-advantage-sign")]
+    found = bug_locations.suspected(engine.diagnose(histories), None)
+    assert [place.code for place in found[0].places] == ["Stable-Baselines3", "your own script"]
+    assert found[0].reproduce.startswith("assert ")
+
+
+def test_a_healthy_group_suspects_nothing() -> None:
+    assert bug_locations.suspected(engine.diagnose(recorded.histories("cp-healthy")), None) == []

@@ -1,0 +1,65 @@
+"""`rules`: listed by family, explained with the text of docs/rules."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlclinic.diagnosis import registry
+from rlclinic.errors import NotFound
+from rlclinic.ops.diagnose import rules
+from rlclinic.serve.cli.app import app
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "rules"
+
+
+def test_a_family_is_its_rules_by_name_or_by_letters() -> None:
+    by_name = [row.id for row in rules.list_rules("learning-rate").rules]
+    assert by_name
+    assert by_name == [row.id for row in rules.list_rules("LRN").rules]
+    assert all(row.family == "learning_rate" for row in rules.list_rules("learning rate").rules)
+
+
+def test_an_unknown_family_offers_the_nearest() -> None:
+    with pytest.raises(NotFound, match="nearest: policy"):
+        rules.list_rules("polcy")
+
+
+def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert pages == {row.id for row in rules.list_rules().rules}
+
+
+def test_the_command_shows_the_text_of_the_page() -> None:
+    shown = CliRunner().invoke(app, ["rules", "POL101"]).stdout
+    page = (DOCS / "POL101.md").read_text().partition("\n")[2]
+    assert shown.split() == page.split()
+
+
+@pytest.mark.parametrize("each", registry.rules(), ids=lambda each: each.id)
+def test_a_page_says_why_when_and_what_it_needs(each: registry.Rule) -> None:
+    page = rules.explain_rule(each.id)
+    for part in ("## Why it hurts", "## When it is fine", "## Needs"):
+        assert part in page.text
+    assert len(page.references) == len(each.cites)
+    assert all("](http" in line for line in page.text.partition("## References")[2].splitlines() if line.startswith("- "))
+
+
+def test_a_page_shows_what_the_rule_says_of_a_run_that_has_the_fault() -> None:
+    page = rules.explain_rule("POL101")
+    assert page.example is not None
+    assert page.example.text.startswith("KL ")
+    assert any("algo.learning_rate=" in remedy for remedy in page.example.remedies)
+    assert f"> {page.example.text}" in page.text
+
+
+def test_thresholds_are_those_of_the_check() -> None:
+    assert any(line.startswith("`clipped.median`: above 0.25, beyond doubt at 0.45") for line in rules.explain_rule("POL103").thresholds)
+
+
+def test_the_command_line_lists_one_family() -> None:
+    result = CliRunner().invoke(app, ["rules", "--family", "value"])
+    assert result.exit_code == 0
+    assert "VALUE" in result.stdout
+    assert "POL101" not in result.stdout
+    assert CliRunner().invoke(app, ["rules", "--family", "nothing-like-it"]).exit_code == 3

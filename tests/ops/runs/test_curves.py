@@ -1,0 +1,98 @@
+from pathlib import Path
+
+import pytest
+
+from rlclinic.errors import UsageError
+from rlclinic.ops.runs import curves
+from rlclinic.ops.runs.curves import get_curves
+from rlclinic.runs.writer import RunWriter
+from tests.ops.recorded import COLUMNS, flat, record_group
+
+TRAIN, EVAL = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean"
+
+
+def test_every_row_of_a_short_group_is_a_place_of_the_axis(tmp_path: Path) -> None:
+    group = record_group(tmp_path)
+    found = get_curves([group.id], tmp_path, names=[TRAIN, EVAL])
+    assert found.x[:2] == [1024.0, 2048.0]
+    assert found.rows == 10
+    assert found.threshold == 475.0
+    train, evaluated = found.series
+    assert [len(line.mean) for line in train.seeds] == [10, 10, 10]
+    assert (train.lowest[0], train.highest[0]) == (pytest.approx(36.0), pytest.approx(52.0)), "over the three seeds"
+    assert evaluated.center[4] == pytest.approx(315.0)
+    assert evaluated.low[4] < evaluated.center[4] < evaluated.high[4]
+
+
+def test_a_spike_of_one_row_survives_thinning(tmp_path: Path) -> None:
+    group = record_group(tmp_path, seeds=(0,), changes=["run.max_env_steps=100000"])
+    (group.runs[0].path / "metrics.csv").unlink()
+    with RunWriter(group.runs[0].path, COLUMNS) as writer:
+        for row in range(1, 2001):
+            writer.row({"time": 1.0e9 + row, "total_timesteps": 50 * row, "epoch": row, TRAIN: 900.0 if row == 777 else 1.0})
+        writer.status("finished", 100_000)
+    found = get_curves([group.id], tmp_path, points=50)
+    drawn = found.series[0]
+    assert len(found.x) == 50
+    assert found.rows == 2000
+    assert max(value for value in drawn.highest if value is not None) == 900.0
+    assert max(value for value in drawn.seeds[0].mean if value is not None) < 100.0
+
+
+def test_wall_time_starts_with_the_run(tmp_path: Path) -> None:
+    group = record_group(tmp_path, seeds=(0, 1))
+    found = get_curves([group.id], tmp_path, axis="seconds")
+    assert found.x == [float(second) for second in range(10)]
+    assert found.healthy is None, "healthy runs of other machines took other times"
+
+
+def test_runs_of_several_groups_are_drawn_together_and_growth_is_known(tmp_path: Path) -> None:
+    one, two = record_group(tmp_path), record_group(tmp_path, returns=flat, seeds=(7,))
+    found = get_curves([one.id, two.runs[0].id], tmp_path)
+    assert [run.seed for run in found.runs] == [0, 1, 2, 7]
+    assert found.healthy is not None
+    assert found.healthy.low[3] <= found.healthy.middle[3] <= found.healthy.high[3]
+    assert EVAL in found.available
+    assert "total_timesteps" not in found.available
+
+
+def test_between_evaluations_nothing_is_made_up(tmp_path: Path) -> None:
+    group = record_group(tmp_path, seeds=(0,), evaluate=False)
+    (group.runs[0].path / "metrics.csv").unlink()
+    with RunWriter(group.runs[0].path, COLUMNS) as writer:
+        for row in range(1, 10):
+            evaluated = {EVAL: 5.0 * row} if row in (4, 8) else {}
+            writer.row({"time": 2.0e9 + row, "total_timesteps": 1024 * row, TRAIN: 1.0, **evaluated})
+        writer.status("finished", 9216)
+    found = get_curves([group.id], tmp_path, names=[TRAIN, EVAL])
+    assert [(place, value) for place, value in zip(found.x, found.series[1].center, strict=True) if value is not None] == [
+        (4096.0, 20.0),
+        (8192.0, 40.0),
+    ]
+
+
+def test_a_run_without_rows_has_no_series_and_no_places(tmp_path: Path) -> None:
+    group = record_group(tmp_path, seeds=(0,))
+    (group.runs[0].path / "metrics.csv").unlink()
+    found = get_curves([group.id], tmp_path)
+    assert (found.x, found.series, found.rows) == ([], [], 0)
+
+
+def test_too_much_at_once_and_nothing_at_all_are_refused(tmp_path: Path) -> None:
+    group = record_group(tmp_path, seeds=(0,))
+    with pytest.raises(UsageError, match="at most 64"):
+        get_curves([group.id], tmp_path, names=[f"m{number}" for number in range(65)])
+    with pytest.raises(UsageError, match="no run to draw"):
+        get_curves([], tmp_path)
+
+
+def test_a_first_look_at_a_long_file_is_said_to_be_rough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = record_group(tmp_path, seeds=(0, 1))
+    monkeypatch.setattr(curves, "ROUGH_BYTES", 100)
+    rough = get_curves([group.id], tmp_path, names=[TRAIN, EVAL], rough=True)
+    assert rough.rough
+    whole = get_curves([group.id], tmp_path, names=[TRAIN, EVAL])
+    assert not whole.rough
+    assert rough.series[0].seeds[0].mean[0] == whole.series[0].seeds[0].mean[0]
+    again = get_curves([group.id], tmp_path, names=[TRAIN, EVAL], rough=True)
+    assert not again.rough, "what was read is at hand"

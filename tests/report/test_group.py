@@ -1,0 +1,151 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rlclinic.ops.diagnose import write_reports
+from rlclinic.report import group as pages
+from rlclinic.report.group import describe_group
+from rlclinic.report.models import GroupReport, RunInfo
+from tests.ops.recorded import flat, record_group
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("runs")
+
+
+def test_a_solved_group_is_reported_with_its_numbers(root: Path) -> None:
+    group = record_group(root)
+    found = describe_group(group)
+    assert (found.verdict, found.n_reached, found.n_runs, found.threshold) == ("SOLVED", 3, 3, 475.0)
+    assert found.last.value == pytest.approx(500.0)
+    assert found.best == 500.0
+    assert found.throughput == {"learn": pytest.approx(0.75), "env": pytest.approx(0.25)}
+    assert found.steps_per_second == pytest.approx(15_000)
+    assert found.next == [f"rlclinic play {found.best_run}"]
+
+
+def test_a_group_that_missed_says_by_how_much_and_what_to_try(root: Path) -> None:
+    found = describe_group(record_group(root, returns=flat))
+    assert found.verdict == "NOT SOLVED"
+    assert found.gap == pytest.approx(374.0)
+    assert found.gap_fraction == pytest.approx(374 / 475)
+    assert "0 of 3 seeds reached 475" in pages.headline(found)
+    assert "gap 374 (79 %)" in pages.headline(found)
+    assert found.next == [f"rlclinic runs metrics {found.id}-s0", f"rlclinic train --resume {found.id} --max-env-steps 20480"]
+
+
+def test_what_another_framework_trained_is_neither_played_nor_resumed(root: Path) -> None:
+    group = record_group(root)
+    file = group.path / "group.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "source": {"framework": "sb3"}}))
+    assert describe_group(type(group)(group.path)).next == [f"rlclinic diagnose {group.id}"]
+
+
+def test_more_steps_come_first_while_the_return_still_rises(root: Path) -> None:
+    found = describe_group(record_group(root, returns=lambda seed, share: 300 * share))
+    assert found.next[0] == f"rlclinic train --resume {found.id} --max-env-steps 20480"
+
+
+@pytest.mark.parametrize(
+    ("state", "first"),
+    [("stopped", "rlclinic train --resume {group}"), ("failed", "rlclinic runs logs {group}-s0"), ("running", "rlclinic status {group}")],
+)
+def test_the_next_command_fits_the_way_it_ended(root: Path, state: str, first: str) -> None:
+    group = record_group(root, state=state, share_done=0.3, reason="the reward is NaN" if state == "failed" else None)
+    assert describe_group(group).next[0] == first.format(group=group.id)
+
+
+def test_commands_find_runs_in_another_folder_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = record_group(Path("elsewhere"))
+    assert describe_group(group).next[0].endswith(" --runs-dir elsewhere")
+    monkeypatch.setenv("RLCLINIC_RUNS", "elsewhere")
+    assert "--runs-dir" not in describe_group(group).next[0]
+
+
+def test_the_files_are_written_and_say_the_same(root: Path) -> None:
+    group = record_group(root)
+    found, files = write_reports.write_reports(group)
+    assert [file.name for file in files] == ["report.md", "report.html", "solution.yaml", "curve.png"]
+    markdown, html = (group.path / "report.md").read_text(), (group.path / "report.html").read_text()
+    for essential in (found.verdict, pages.headline(found), "learn", "75 %", "n_epochs", found.next[0]):
+        assert essential in markdown
+        assert essential in html
+    assert "threshold 475" in html
+    assert "<svg" in html
+    for run in group.runs:
+        assert f"group {group.id}" in (run.path / "report.md").read_text()
+
+
+def test_the_html_needs_nothing_beside_it(root: Path) -> None:
+    group = record_group(root)
+    page = pages.html(describe_group(group))
+    # Namespaces and the environment's documentation are names, not things to load.
+    assert re.findall(r"(?:src|href)=|@import|url\(", page) == []
+
+
+def test_text_from_a_run_cannot_become_markup(root: Path) -> None:
+    group = record_group(root, state="failed", reason="<script>alert(1)</script> | broke")
+    found = describe_group(group)
+    assert "<script>" not in pages.html(found)
+    assert r"\| broke" in pages.markdown(found)
+
+
+def test_the_solution_has_the_form_of_the_trainers_answer(root: Path) -> None:
+    group = record_group(root)
+    write_reports.write_reports(group)
+    solution = yaml.safe_load((group.path / "solution.yaml").read_text())["rl_training_solution"]
+    assert solution["algorithm"] == "PPO"
+    assert solution["environment"] == "CartPole-v1"
+    assert solution["training_configuration"]["state_space"] == "4 numbers"
+    assert solution["training_configuration"]["action_space"] == "2 discrete actions"
+    assert solution["hyperparameters"]["clip_epsilon"]["start"] == 0.2
+    assert solution["training_results"]["episodes_to_solve"] == 80
+    assert solution["training_results"]["average_episode_reward"] == 500.0
+    assert solution["curriculum_stages"] == []
+    code = solution["deployment_code"]
+    compile(code, "deployment", "exec")
+    assert f"rlclinic.load_run('runs/{group.id}-s0')" in code
+    assert 'run.policy("@best")' in code
+    assert "policy.act(obs, deterministic=True)" in code
+
+
+def test_a_group_that_never_started_can_be_reported_on(root: Path) -> None:
+    from rlclinic.config import files
+    from rlclinic.runs.store import Store
+
+    group = Store(root).create_group([files.load("CartPole-v1:ppo").config])
+    found, _ = write_reports.write_reports(group)
+    assert found.verdict == "RUNNING"
+    assert found.curve.steps == []
+    assert "not recorded" in (group.path / "solution.yaml").read_text()
+
+
+def test_without_matplotlib_there_is_no_picture_but_everything_else(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    known = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None if name == "matplotlib" else known(name, package))
+    _, files = write_reports.write_reports(record_group(root))
+    assert [file.name for file in files] == ["report.md", "report.html", "solution.yaml"]
+
+
+def test_show_gives_a_group_or_a_run(root: Path) -> None:
+    group = record_group(root, seeds=(0, 1))
+    assert isinstance(write_reports.show("@last", root), GroupReport)
+    assert isinstance(write_reports.show(group.runs[0].id, root), RunInfo)
+    assert write_reports.get_group_report(group.runs[0].id, root).id == group.id
+
+
+def test_a_large_group_has_one_report_and_its_runs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_reports, "MOST_RUN_REPORTS", 2)
+    large, small = record_group(tmp_path / "large", seeds=(0, 1, 2)), record_group(tmp_path / "small", seeds=(0, 1))
+    for group in (large, small):
+        write_reports.write_reports(group)
+        assert (group.path / "report.md").exists()
+    assert not any((run.path / "report.md").exists() for run in large.runs)
+    assert all((run.path / "report.md").exists() for run in small.runs)

@@ -1,0 +1,301 @@
+"""The rule of a trial: what it calls, how often it errs, and whether its intervals hold after an early stop."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import mannwhitneyu
+
+from rlclinic.treatment.trial import sequential
+from rlclinic.treatment.trial.sequential import Interval, Rule
+
+HORIZON, EVERY = 100_000.0, 5_000.0
+
+
+def steps(rng: np.random.Generator, count: int = 8, ratio: float = 1.0, median: float = 60_000.0, sigma: float = 0.40) -> np.ndarray:
+    """Steps to a threshold as evaluations see them: log-normal, rounded up to the next evaluation, censored at the horizon.
+
+    The spread is the median of those in benchmarks/results/steps_to_threshold.json.
+    """
+    exact = ratio * median * np.exp(sigma * rng.standard_normal(count))
+    seen = np.ceil(exact / EVERY) * EVERY
+    return np.where(seen > HORIZON, np.inf, seen)
+
+
+def run_trial(rng: np.random.Generator, draw, rule: Rule, bounds=None):
+    """Looks until something is called: (call, control, treatment, bound)."""
+    control, treatment = [], []
+    for look in range(1, rule.looks + 1):
+        control.append(draw(rng, 1.0))
+        treatment.append(draw(rng, None))
+        limit = bounds[look - 1] if bounds else sequential.bound(control, {"rx": treatment}, rule, look)
+        called = sequential.call(sequential.statistic(control, treatment), limit)
+        if called:
+            break
+    return called, control, treatment, limit
+
+
+def with_ratio(ratio: float):
+    return lambda rng, control: steps(rng, ratio=ratio if control is None else 1.0)
+
+
+# ── the statistic ──
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=2, max_size=12),
+    st.lists(st.integers(0, 6), min_size=2, max_size=12),
+)
+def test_one_stratum_is_the_rank_sum_test_with_ties(control, treatment):
+    if len({*control, *treatment}) == 1:
+        return
+    ours = sequential.statistic([np.array(control, float)], [np.array(treatment, float)])
+    p = mannwhitneyu(treatment, control, alternative="two-sided", method="asymptotic", use_continuity=False).pvalue
+    assert math.erfc(abs(ours) / math.sqrt(2)) == pytest.approx(p, abs=1e-9)
+
+
+def test_strata_add_their_sums_and_their_variances():
+    rng = np.random.default_rng(0)
+    control, treatment = [rng.random(5), rng.random(8)], [rng.random(6), rng.random(8)]
+    sums, variances = 0.0, 0.0
+    for theirs, ours in zip(control, treatment, strict=True):
+        n, m = len(theirs), len(ours)
+        sums += sum(float(t < c) for t in ours for c in theirs) - n * m / 2
+        variances += n * m * (n + m + 1) / 12
+    assert sequential.statistic(control, treatment) == pytest.approx(sums / math.sqrt(variances))
+
+
+def test_a_look_that_was_slow_for_both_arms_does_not_speak_against_either():
+    quick, slow = np.array([1.0, 2.0, 3.0, 4.0]), np.array([101.0, 102.0, 103.0, 104.0])
+    assert sequential.statistic([quick, slow], [quick, slow]) == 0.0
+
+
+def test_swapping_the_arms_turns_the_sign():
+    rng = np.random.default_rng(1)
+    control, treatment = [steps(rng), steps(rng)], [steps(rng, ratio=0.6), steps(rng, ratio=0.6)]
+    assert sequential.statistic(control, treatment) == pytest.approx(-sequential.statistic(treatment, control))
+    assert sequential.statistic(control, treatment) > 0
+
+
+def test_censored_runs_rank_last_and_are_ties_among_themselves():
+    got_there, never = np.array([1e5] * 4), np.full(4, np.inf)
+    assert sequential.statistic([never], [got_there]) > 2
+    assert sequential.statistic([never], [never]) == 0.0
+
+
+# ── deciding ──
+
+
+def test_the_bound_of_four_looks_is_pococks():
+    assert Rule().bounds == pytest.approx((2.361,) * 4, abs=1e-3)
+    assert Rule(kind="obrien-fleming").bounds == pytest.approx((4.048, 2.863, 2.337, 2.024), abs=2e-3)
+
+
+def test_equal_arms_are_called_different_in_at_most_five_percent_and_the_naive_rule_fails():
+    rule, rng = Rule(), np.random.default_rng(0)
+    sequences = []
+    for _ in range(1_000):
+        control, treatment = [], []
+        seen = []
+        for _ in range(rule.looks):
+            control.append(steps(rng))
+            treatment.append(steps(rng))
+            seen.append(abs(sequential.statistic(control, treatment)))
+        sequences.append(seen)
+    called = np.array(sequences)
+    assert (called > rule.bounds).any(axis=1).mean() <= 0.05
+    # Somebody who tests at 5 % whenever they look, and stops when they like what they see.
+    assert (called > 1.96).any(axis=1).mean() > 0.09
+
+
+@pytest.mark.parametrize("censored", [0.0, 0.3, 0.8])
+def test_the_rate_of_false_calls_over_many_trials_stays_below_five_percent(censored):
+    rule, rng, trials = Rule(), np.random.default_rng(21), 6_000
+    control, treatment = (rng.random((rule.looks, trials, rule.per_look)) for _ in range(2))
+    control, treatment = (np.where(side > 1 - censored, np.inf, side) for side in (control, treatment))
+    called = np.zeros(trials, dtype=bool)
+    for look, limit in enumerate(rule.bounds, 1):
+        called |= np.abs(sequential.statistics(control[:look], treatment[:look])) > limit
+    assert 0.02 < called.mean() <= 0.05
+
+
+@pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
+@pytest.mark.parametrize(("per_look", "looks"), [(2, 1), (2, 2), (3, 1), (3, 2), (3, 4), (4, 1), (4, 2), (5, 1), (6, 4)])
+def test_a_few_seeds_a_look_do_not_call_equal_arms_different_more_often(per_look, looks, kind):
+    rule, rng, trials = Rule(looks=looks, per_look=per_look, kind=kind), np.random.default_rng(22), 20_000
+    control, treatment = (rng.random((looks, trials, per_look)) for _ in range(2))
+    called = np.zeros(trials, dtype=bool)
+    for look, limit in enumerate(rule.bounds, 1):
+        called |= np.abs(sequential.statistics(control[:look], treatment[:look])) > limit
+    # Three standard errors of 20,000 trials.
+    assert called.mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
+
+
+def test_ties_of_a_few_seeds_do_not_call_equal_arms_different_more_often():
+    rule, rng, trials, called = Rule(looks=2, per_look=4), np.random.default_rng(5), 600, 0
+    for _ in range(trials):
+        control, treatment = [], []
+        for look in (1, 2):
+            # Evaluations are far apart, and a third of the runs never gets there.
+            drawn = (np.round(6 * rng.random(4)) for _ in range(2))
+            for side, seen in zip((control, treatment), drawn, strict=True):
+                side.append(np.where(seen > 4, np.inf, seen))
+            if sequential.call(sequential.statistic(control, treatment), sequential.bound(control, {"rx": treatment}, rule, look)):
+                called += 1
+                break
+    assert called / trials <= 0.05
+
+
+@pytest.mark.parametrize("worse", [[4.0, 5.0, 6.0], [4.0, 4.0, 4.0], [np.inf, np.inf, np.inf]])
+@pytest.mark.parametrize("better", [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
+def test_three_seeds_that_differ_completely_are_not_enough(worse, better):
+    # One of ten trials of equal arms ends like this, with ties or without.
+    rule, control, treatment = Rule(looks=1, per_look=3), [np.array(worse)], [np.array(better)]
+    z = sequential.statistic(control, treatment)
+    assert 1.96 < z <= sequential.bound(control, {"rx": treatment}, rule, 1)
+    assert Rule(looks=1, per_look=8).bounds[0] == pytest.approx(1.96, abs=1e-3)
+
+
+def test_a_known_thirty_percent_effect_is_called_better_in_three_of_four_trials():
+    rng = np.random.default_rng(0)
+    calls = [run_trial(rng, with_ratio(0.7), Rule())[0] for _ in range(400)]
+    assert np.mean([call == "better" for call in calls]) >= 0.75
+    assert "worse" not in calls
+
+
+def test_several_arms_need_a_higher_bound_and_are_still_called_at_random_in_at_most_five_percent():
+    rule, rng = Rule(looks=2), np.random.default_rng(5)
+    wrong, limits = 0, []
+    for _ in range(40):
+        control, arms = [], {"a": [], "b": [], "c": []}
+        for look in (1, 2):
+            control.append(steps(rng))
+            for strata in arms.values():
+                strata.append(steps(rng))
+            limits.append(sequential.bound(control, arms, rule, look))
+            if any(sequential.call(sequential.statistic(control, strata), limits[-1]) for strata in arms.values()):
+                wrong += 1
+                break
+    # 5 of 40 is what 5 % may come to by chance in one of twenty such tests.
+    assert wrong <= 5
+    assert np.mean(limits) > rule.bounds[0] + 0.1
+
+
+def test_an_arm_that_was_dropped_takes_no_part_in_later_looks():
+    rng = np.random.default_rng(2)
+    control = [steps(rng), steps(rng)]
+    arms = {"a": [steps(rng), steps(rng)], "b": [steps(rng), steps(rng)]}
+    assert sequential.bound(control, arms, Rule(), 2) >= Rule().bounds[1]
+    assert sequential.bound(control, {"a": arms["a"]}, Rule(), 2) == Rule().bounds[1]
+
+
+# ── intervals ──
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.7, 0.4])
+def test_ratio_intervals_cover_the_truth_after_an_early_stop(ratio):
+    rng = np.random.default_rng(11)
+    held = []
+    for _ in range(100):
+        _, control, treatment, limit = run_trial(rng, with_ratio(ratio), Rule())
+        found = sequential.ratio(control, treatment, limit, HORIZON, EVERY / 2)
+        held.append(found.low <= ratio <= found.high)
+    assert np.mean(held) >= 0.93
+
+
+@pytest.mark.parametrize("gain", [0.0, 60.0])
+def test_gain_intervals_cover_the_truth_after_an_early_stop(gain):
+    rng = np.random.default_rng(12)
+
+    def draw(rng, control):
+        return -(200.0 + (gain if control is None else 0.0) + 50.0 * rng.standard_normal(8))
+
+    held = []
+    for _ in range(100):
+        _, control, treatment, limit = run_trial(rng, draw, Rule())
+        found = sequential.shift(control, treatment, limit)
+        held.append(found.low <= gain <= found.high)
+    assert np.mean(held) >= 0.93
+
+
+def test_probability_intervals_cover_the_truth_after_an_early_stop():
+    rng, shift = np.random.default_rng(13), 0.8
+    truth = 0.5 * math.erfc(-shift / 2)
+    held = []
+    for _ in range(300):
+        _, control, treatment, limit = run_trial(rng, lambda rng, control: rng.standard_normal(8) - (control is None) * shift, Rule())
+        found = sequential.improvement(control, treatment, limit)
+        held.append(found.low <= truth <= found.high)
+    assert np.mean(held) >= 0.93
+
+
+def test_a_control_that_never_gets_there_leaves_a_least_saving():
+    control, treatment = [np.full(8, np.inf)], [np.linspace(28_000, 41_000, 8)]
+    found = sequential.ratio(control, treatment, 2.361, HORIZON)
+    assert math.isnan(found.value)
+    assert found.low == 0.0
+    assert 0.3 < found.high < 0.42
+
+
+def test_the_interval_of_equal_arms_lies_around_one_and_narrows_with_seeds():
+    rng = np.random.default_rng(3)
+    few = sequential.ratio([steps(rng)], [steps(rng)], 2.361, HORIZON)
+    many = sequential.ratio([steps(rng, 200)], [steps(rng, 200)], 2.361, HORIZON)
+    assert few.low < 1 < few.high
+    assert 0.8 < many.low < 1 < many.high < 1.25
+    assert math.log(many.high / many.low) < 0.5 * math.log(few.high / few.low)
+
+
+def test_very_many_seeds_give_a_very_short_interval():
+    rng = np.random.default_rng(8)
+    control, treatment = [rng.lognormal(0.0, 0.1, 4_000)], [0.8 * rng.lognormal(0.0, 0.1, 4_000)]
+    found = sequential.ratio(control, treatment, 2.361)
+    assert 0.79 < found.low < 0.8 < found.high < 0.81
+
+
+def test_an_interval_agrees_with_the_test_that_it_inverts():
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        control, treatment = [rng.lognormal(size=8)], [0.5 * rng.lognormal(size=8)]
+        found = sequential.ratio(control, treatment, 2.0)
+        assert (abs(sequential.statistic(control, treatment)) <= 2.0) == (found.low <= 1.0 <= found.high)
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment"),
+    [
+        ([np.full(8, np.inf)], [np.full(8, np.inf)]),
+        ([np.array([5.0])], [np.array([3.0])]),
+        ([np.array([1.0, np.inf])], [np.array([np.inf, 2.0, 3.0])]),
+    ],
+)
+def test_data_that_decide_nothing_give_an_open_interval_and_no_warning(control, treatment):
+    for found in (sequential.ratio(control, treatment, 2.361, 10.0), sequential.shift(control, treatment, 2.361)):
+        assert found.low < found.high
+        assert math.isinf(found.high) or math.isinf(found.low) or found.low == 0.0
+    chance = sequential.improvement(control, treatment, 2.361)
+    assert 0.0 <= chance.low <= chance.value <= chance.high <= 1.0
+
+
+def test_the_share_of_runs_that_got_there_has_the_interval_of_the_transcript():
+    found = sequential.proportions((0, 8), (8, 8), 2.361)
+    assert found.value == 1.0
+    assert found.low == pytest.approx(0.42, abs=0.01)
+    assert found.high == 1.0
+
+
+def test_equivalence_takes_a_narrow_interval():
+    rng = np.random.default_rng(6)
+    few, many = ([steps(rng, count)] for count in (8, 3_000))
+    other = [steps(rng, 3_000)]
+    assert not sequential.refuses_both(sequential.ratio_test(few, few, HORIZON), math.log1p(0.1), 2.361)
+    assert sequential.refuses_both(sequential.ratio_test(many, other, HORIZON), math.log1p(0.1), 2.361)
+
+
+def test_the_seeds_that_it_would_take_follow_from_the_width():
+    # Half as wide an interval takes four times the seeds; the effect lies at 0, so the margin must fit on both sides.
+    assert sequential.seeds_needed(Interval(0.0, -0.2, 0.2), 32, 0.1) == 128
+    assert sequential.seeds_needed(Interval(0.2, 0.0, 0.4), 32, 0.1) == 32
+    assert sequential.seeds_needed(Interval(math.nan, -math.inf, 0.2), 32, 0.1) is None
