@@ -19,7 +19,7 @@ from rlclinic.diagnosis.checkpoints import inspect_run, measures
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.runs.history import History, make_series
 from rlclinic.runs.record import Run
-from tests.diagnosis.checkpoints import Change, Files, contents, make_run, write
+from tests.diagnosis.saved_checkpoints import Change, Files, contents, make_run, write
 
 RULES = {each.id: each for each in inspect_run.rules()}
 

@@ -113,7 +113,7 @@ def test_percentiles_are_spoken(value: int, text: str) -> None:
 
 
 def test_a_checkpoint_can_be_looked_into(tmp_path: Path) -> None:
-    from tests.diagnosis.checkpoints import make_run
+    from tests.diagnosis.saved_checkpoints import make_run
 
     run = make_run(tmp_path / "runs")
     code, text = rlclinic("runs", "checkpoints", run.id, "--inspect", "--runs-dir", str(tmp_path / "runs"))
