@@ -145,7 +145,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "metrics.md": metrics,
     # First the examples: the pages of the rules show them.
-    "../rlclinic/ops/rule_examples.json": rule_pages.examples,
+    "../rlclinic/ops/diagnose/rule_examples.json": rule_pages.examples,
     "rules/index.md": lambda: f"{GENERATED}\n{rule_pages.index()}",
     **{f"rules/{id}.md": partial(rule_page, id) for id in rule_pages.ids()},
 }
