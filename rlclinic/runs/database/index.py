@@ -204,7 +204,7 @@ def _configure(connection: Any, _: object) -> None:
 def alembic_config(connection: Connection) -> Config:
     """What Alembic needs to migrate this connection."""
     config = Config()
-    config.set_main_option("script_location", "rlclinic.runs:index_migrations")
+    config.set_main_option("script_location", "rlclinic.runs.database:migrations")
     config.attributes["connection"] = connection
     return config
 
