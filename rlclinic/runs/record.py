@@ -42,7 +42,7 @@ GROUPS: Final = "@groups"
 
 META: Final = frozenset(
     {"schema_version", "id", "group", "members", "label", "created", "parent", "start", "repeats", "prescription", "trial"}
-    | {"origins", "engine", "versions", "random_policy", "source"}
+    | {"origins", "engine", "versions", "random_policy", "source", "corrections"}
 )
 """Keys of config.json and group.json that are about the run; all others are its settings, nested as in YAML."""
 
@@ -149,6 +149,11 @@ class Run:
     def parent(self) -> str | None:
         """RUN@STEP that it was forked, extended or initialized from."""
         return coerce.text(self.record.get("parent"))
+
+    @property
+    def corrections(self) -> frozenset[str]:
+        """The corrections of the trainer that it was begun with (see config.corrections); none where it is older than them all."""
+        return frozenset(self.record.get("corrections") or ())
 
     # ── what it did ──
 

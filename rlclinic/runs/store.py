@@ -180,7 +180,8 @@ class Store:
         members = [f"{gid}-s{record['seed']}" for record in records]
         origins: Sequence[str | None] = parents or [parent] * len(records)
         for member, record, origin in zip(members, records, origins, strict=True):
-            self._create_run(self.root / member, {"id": member, **about, "parent": origin, **record})
+            corrections = self._corrections(origin, about.get("start"))
+            self._create_run(self.root / member, {"id": member, **about, "parent": origin, "corrections": corrections, **record})
         settings = {key: value for key, value in records[0].items() if key != "seed"}
         folder = self.root / GROUPS / gid
         # Last: a group that is listed has all its members.
@@ -214,6 +215,15 @@ class Store:
         if not about.get("trial"):
             disk.point(self.root / LAST, members[-1])
         return Group(folder)
+
+    def _corrections(self, origin: str | None, start: str | None) -> list[str]:
+        """The corrections of the trainer that a new run computes by; one that goes on from a checkpoint keeps its parent's meaning."""
+        from rlclinic.config.corrections import CORRECTIONS, inherited
+
+        parent = Run(self.root / (origin or "").rpartition("@")[0])
+        if start == "init" or not (parent.path / CONFIG).exists():
+            return list(CORRECTIONS)
+        return inherited(parent.corrections, parent.config)
 
     def _create_run(self, folder: Path, record: dict[str, Any]) -> None:
         with disk.guarded(folder):

@@ -1,7 +1,7 @@
 """Putting a cohort together: members, environments, networks, and where they go on from."""
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config
+from rlclinic.config.corrections import CORRECTIONS, refusal
 from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
@@ -26,6 +27,7 @@ from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.engines.eager import Eager, Engine
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Learner, Plan, Position
 from rlclinic.training.maths import normalize
@@ -62,6 +64,8 @@ class Cohort:
     """The env step up to which nothing is learned, because a replay that was lost has to fill up again."""
     refused: list[RunError] = field(default_factory=list)
     """Why runs that were meant to train along do not: their folder is somebody else's, or takes no writing."""
+    corrections: list[str] = field(default_factory=list)
+    """The corrections of the trainer that these runs are computed by."""
     gone: list[Member] = field(default_factory=list)
     """Members that had left when the others moved together (see compaction)."""
     _going: tuple[list[bool], Tensor] | None = None
@@ -116,6 +120,11 @@ class Start(NamedTuple):
     again: bool = False
     """Whether it was started before and ended without a checkpoint: its rows are written anew."""
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it continues what was learned before, and so keeps the meaning that it was learned under."""
+        return self.how in ("resume", "fork", "extend")
+
 
 def load(run: Run, *, resume: bool) -> Start:
     """Find the checkpoint that a run starts from. A resume of a run that has none starts it again as it started then."""
@@ -141,7 +150,8 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         seeds = [member.run.seed for member in members]
         env = envs.make(config.env, seeds, config.env.n_envs, device=str(device), factory=factory)
         undo.callback(env.close)
-        plan = plan_for(config, env)
+        corrections = _corrections(members, starts[0], env)
+        plan = plan_for(config, env, corrections)
         choice = select.choose(config, plan, env, len(members), device, select.recorded(members[0].run, starts[0].how))
         plan = replace(plan, engine=choice.kind)
         if len(members) > rows.LARGE:
@@ -159,6 +169,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
             seed=torch.tensor(seeds, dtype=torch.int64, device=device).view(-1, 1, 1),
             device=device,
             refused=refused,
+            corrections=corrections,
         )
         if isinstance(plan, off_policy.Plan):
             _give_memory(cohort, plan)
@@ -169,6 +180,16 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         _compare_with_random(cohort, factory)
         undo.pop_all()
     return cohort
+
+
+def _corrections(members: list[Member], start: Start, env: VecEnv) -> list[str]:
+    """The corrections of the trainer to compute by: those that the runs were begun with, or all where nothing was learned yet."""
+    if not start.goes_on:
+        return list(CORRECTIONS)
+    for member in members:
+        if (reason := refusal(member.run.id, member.run.corrections, member.config, skips=env.skips)) is not None:
+            raise RunError(reason)
+    return sorted(members[0].run.corrections)
 
 
 def _give_memory(cohort: Cohort, plan: off_policy.Plan) -> None:
@@ -225,13 +246,14 @@ def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[
     return members, starts, refused
 
 
-def plan_for(config: Config, env: Any) -> Any:
-    """Algorithm, network and optimizer for a config and what its environment gives and takes."""
+def plan_for(config: Config, env: Any, corrections: Collection[str] = CORRECTIONS.keys()) -> Any:
+    """Algorithm, network and optimizer for a config and what its environment gives and takes; `corrections` are the run's own."""
     if config.algo.loop == "off_policy":
-        return replay_assembly.plan_for(config, env)
+        return replay_assembly.plan_for(config, env, corrections)
     policy = fitting.policy_for(config, env)
     algo: Any = config.algo
-    rule = optim.Optimizer(algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay, policy.layout)
+    settings = (algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay)
+    rule = optim.Optimizer(*settings, policy.layout, eps_in_root="rmsprop_as_torch" not in corrections)
     return Plan(
         algo=ALGORITHMS[algo.name],
         config=algo,
@@ -334,7 +356,7 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     if space.low is not None and space.high is not None and np.isfinite([space.low, space.high]).all():
         action |= {"low": float(space.low.min()), "high": float(space.high.max())}
     observed = {"obs_shape": list(cohort.env.obs_shape), "obs_flags": _flags(cohort)}
-    return {"engine": {**engine, **observed, "action": action}, "versions": versions}
+    return {"engine": {**engine, **observed, "action": action}, "versions": versions, "corrections": cohort.corrections}
 
 
 def _flags(cohort: Cohort) -> int:
@@ -348,7 +370,7 @@ def _flags(cohort: Cohort) -> int:
 
 def group_by_step(runs: Sequence[Run], *, resume: bool) -> tuple[list[list[tuple[Run, Start]]], list[RunError]]:
     """Runs that can train together, as a kill may have left members with different newest checkpoints; and why others cannot train."""
-    groups: dict[tuple[int, str], list[tuple[Run, Start]]] = {}
+    groups: dict[tuple[int, str, frozenset[str]], list[tuple[Run, Start]]] = {}
     refused = []
     for run in runs:
         try:
@@ -356,7 +378,8 @@ def group_by_step(runs: Sequence[Run], *, resume: bool) -> tuple[list[list[tuple
         except RunError as error:
             refused.append(error)
             continue
-        groups.setdefault((start.found.env_steps if start.found else 0, start.how), []).append((run, start))
+        corrections = run.corrections if start.goes_on else frozenset[str]()
+        groups.setdefault((start.found.env_steps if start.found else 0, start.how, corrections), []).append((run, start))
     return list(groups.values()), refused
 
 

@@ -39,6 +39,8 @@ class Optimizer:
     momentum: float
     rms_decay: float
     layout: Layout
+    eps_in_root: bool = False
+    """RMSprop as runs compute it that were begun before it was corrected (config.corrections)."""
 
 
 def start(flat: Tensor) -> OptimizerState:
@@ -95,11 +97,12 @@ def lamb(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState
 
 
 def rmsprop(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> Stepped:
-    """RMSprop with TensorFlow's placement of epsilon, inside the root: the one that A2C was tuned with."""
+    """RMSprop as torch.optim.RMSprop computes it, which SB3's A2C uses: epsilon is added after the root, squares start at zero."""
     if optimizer.weight_decay:
         grad = grad + optimizer.weight_decay * flat
     square = state.square.lerp(grad * grad, 1 - optimizer.rms_decay)
-    return flat - learning_rate * grad * torch.rsqrt(square + optimizer.eps), OptimizerState(state.mean, square, state.steps + 1)
+    direction = grad * torch.rsqrt(square + optimizer.eps) if optimizer.eps_in_root else grad / (square.sqrt() + optimizer.eps)
+    return flat - learning_rate * direction, OptimizerState(state.mean, square, state.steps + 1)
 
 
 def sgd(optimizer: Optimizer, flat: Tensor, grad: Tensor, state: OptimizerState, learning_rate: Tensor) -> Stepped:

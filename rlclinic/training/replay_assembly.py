@@ -1,11 +1,13 @@
 """Putting together what an algorithm with a replay needs: its networks, its memory, and why a config cannot have them."""
 
 import os
+from collections.abc import Collection
 from typing import Any, Final
 
 import torch
 
 from rlclinic.config import Config
+from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.errors import ConfigError
 from rlclinic.training import optim
 from rlclinic.training.algos import ALGORITHMS
@@ -21,7 +23,7 @@ MOST_OF_MEMORY: Final = 0.8
 GIBIBYTE: Final = 1 << 30
 
 
-def plan_for(config: Config, env: Any) -> Plan:
+def plan_for(config: Config, env: Any, corrections: Collection[str] = CORRECTIONS.keys()) -> Plan:
     """Algorithm, networks and optimizers for a config and what its environment gives and takes."""
     algo: Any = config.algo
     _check_spaces(config, env)
@@ -30,11 +32,11 @@ def plan_for(config: Config, env: Any) -> Plan:
     module = ALGORITHMS[algo.name]
     made = module.nets(config, _obs_size(env), env)
     rule = (algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay)
-    optimizers = {name: optim.Optimizer(*rule, net.layout) for name, net in made.items()}
+    eps_in_root = "rmsprop_as_torch" not in corrections
+    optimizers = {name: optim.Optimizer(*rule, net.layout, eps_in_root) for name, net in made.items()}
     if algo.name == "sac":
-        optimizers["log_alpha"] = optim.Optimizer(
-            algo.optimizer, algo.adam_eps, 0.0, algo.momentum, algo.rms_decay, Layout({"log_alpha": (1,)})
-        )
+        rule = (algo.optimizer, algo.adam_eps, 0.0, algo.momentum, algo.rms_decay)
+        optimizers["log_alpha"] = optim.Optimizer(*rule, Layout({"log_alpha": (1,)}), eps_in_root)
     shape = replay.Shape(
         rows=config.replay_rows,
         n_envs=config.env.n_envs,

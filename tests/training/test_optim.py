@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from rlclinic.config import A2CConfig
 from rlclinic.training import optim
 from rlclinic.training.nets.layout import Layout
+from tests.training.cohorts import make_config
 
 LAYOUT = Layout({"a.weight": (2, 3), "a.bias": (1, 3), "b.weight": (3, 1)})
 RATES = torch.tensor([[1e-1], [1e-2], [3e-3]], dtype=torch.float64)
-STEPS = 20
+STEPS = 50
 
 
 def rule(kind: str, **settings: float) -> optim.Optimizer:
@@ -55,6 +58,11 @@ REFERENCES: dict[str, tuple[optim.Optimizer, Any]] = {
     "adam with decay": (rule("adam", weight_decay=0.1), lambda p, lr: torch.optim.Adam(p, lr=lr, eps=1e-5, weight_decay=0.1)),
     "adamw": (rule("adamw", weight_decay=0.1), lambda p, lr: torch.optim.AdamW(p, lr=lr, eps=1e-5, weight_decay=0.1)),
     "adamw without decay": (rule("adamw"), lambda p, lr: torch.optim.AdamW(p, lr=lr, eps=1e-5, weight_decay=0.0)),
+    "rmsprop": (rule("rmsprop"), lambda p, lr: torch.optim.RMSprop(p, lr=lr, alpha=0.99, eps=1e-5)),
+    "rmsprop with decay": (
+        rule("rmsprop", weight_decay=0.1, rms_decay=0.5),
+        lambda p, lr: torch.optim.RMSprop(p, lr=lr, alpha=0.5, eps=1e-5, weight_decay=0.1),
+    ),
     "sgd": (rule("sgd"), lambda p, lr: torch.optim.SGD(p, lr=lr)),
     "sgd with momentum": (rule("sgd", momentum=0.9), lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
     "sgd with decay": (
@@ -72,19 +80,24 @@ def test_a_cohort_steps_as_that_many_optimizers_of_torch_do(name: str) -> None:
     assert state.steps.tolist() == [[STEPS]] * 3
 
 
-@pytest.mark.parametrize(("decay", "rms_decay"), [(0.0, 0.99), (0.1, 0.5)])
-def test_rmsprop_divides_by_the_root_of_the_mean_square_plus_epsilon(decay: float, rms_decay: float) -> None:
-    # torch adds epsilon after the root; A2C was tuned with it inside, where it damps small gradients far more.
-    expected = []
-    for m in range(3):
-        weight, square = weights()[m].clone(), torch.zeros(LAYOUT.width, dtype=torch.float64)
-        for grads in gradients():
-            grad = grads[m] + decay * weight
-            square = rms_decay * square + (1 - rms_decay) * grad**2
-            weight = weight - RATES[m] * grad / torch.sqrt(square + 1e-5)
-        expected.append(weight)
-    found, _ = ours(rule("rmsprop", weight_decay=decay, rms_decay=rms_decay), weights())
-    torch.testing.assert_close(found, torch.stack(expected))
+def test_rmsprop_is_the_one_that_a2c_of_sb3_steps_with_by_default() -> None:
+    from stable_baselines3 import A2C
+
+    agent = A2C("MlpPolicy", "CartPole-v1", device="cpu")
+    assert type(agent.policy.optimizer) is torch.optim.RMSprop
+    settings = agent.policy.optimizer.param_groups[0]
+    ours = make_config("a2c").algo
+    assert isinstance(ours, A2CConfig)
+    assert (ours.adam_eps, ours.rms_decay, ours.weight_decay) == (settings["eps"], settings["alpha"], settings["weight_decay"])
+
+
+def test_rmsprop_of_a_run_begun_before_its_correction_adds_epsilon_inside_the_root() -> None:
+    expected, square = weights(), torch.zeros(3, LAYOUT.width, dtype=torch.float64)
+    for grad in gradients():
+        square = 0.99 * square + 0.01 * grad**2
+        expected = expected - RATES * grad / torch.sqrt(square + 1e-5)
+    found, _ = ours(replace(rule("rmsprop"), eps_in_root=True), weights())
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.config import Config, files
+from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import NotFound, RunBusy, UsageError
 from rlclinic.ops.train.machine import check_engine, idle_cores, usable_cores
@@ -260,6 +261,7 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
     changes = flag_changes(request)
     configs, parents = [], []
     for checkpoint in checkpoints:
+        _check_meaning(checkpoint.run)
         config = set_values(_as_adjusted(checkpoint), changes)
         seeds = _seeds(request, [checkpoint.run.seed]) if len(checkpoints) == 1 else [checkpoint.run.seed]
         configs += _with_seeds(config, seeds)
@@ -287,6 +289,8 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
         )
     if busy := [run.id for run in runs if run.status.state == "running"]:
         raise RunBusy(f"{listed(busy)} is training now.\n  A second writer would mix two histories.\n  Watch it: rlclinic status {busy[0]}")
+    for run in runs:
+        _check_meaning(run)
     if request.max_env_steps is not None:
         return _plan_extend(request, runs)
     open_runs = [run for run in runs if run.status.state != "finished"]
@@ -297,6 +301,15 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
             f"  Train it further: rlclinic train --resume {request.resume} --max-env-steps {2 * budget}"
         )
     return TrainPlan(request, resumed=open_runs)
+
+
+def _check_meaning(run: Run) -> None:
+    """Refuse to go on with a run that was begun under another meaning of the trainer, where the old one is no longer known.
+
+    Whether its environments have steps that only reset is seen when they are made; training checks that itself.
+    """
+    if (reason := refusal(run.id, run.corrections, run.config, skips=False)) is not None:
+        raise UsageError(reason)
 
 
 def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:

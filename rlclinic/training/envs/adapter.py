@@ -61,7 +61,7 @@ class GymnasiumEnv:
         self.obs_shape, self.obs_low, self.obs_high = observations.shape, observations.low, observations.high
         self.picture, self._dtype = observations.picture, observations.dtype
         self.action, self.max_episode_steps = actions.spec, max_episode_steps
-        self.failures = backend.failures
+        self.failures, self.skips = backend.failures, backend.skips
         self.action_mask: Tensor | None = None
         self._backend, self._seeds, self._evaluation = backend, seeds, evaluation
         self._lives, self._first_start = lives, EVALUATION_SEED
@@ -98,7 +98,7 @@ class GymnasiumEnv:
             self._tensor(rows.reward),
             self._tensor(rows.terminated),
             self._tensor(rows.truncated),
-            self._tensor(rows.valid) if self._backend.skips else None,
+            self._tensor(rows.valid) if self.skips else None,
             success,
             self.action_mask,
             None if rows.goes_on is None else self._tensor(rows.goes_on),

@@ -78,6 +78,8 @@ class VecEnv(Protocol):
     """The image in an observation; None where it is a vector."""
     action: ActionSpec
     max_episode_steps: int | None
+    skips: bool
+    """Whether steps can have rows that are no transition (Step.valid is then given): a vector env that resets in a step of its own."""
     exact: bool
     """True: state() and load_state() continue bit for bit. False: load_state() starts new episodes from new seeds."""
     failures: dict[int, Exception]

@@ -25,7 +25,7 @@ class Augmented:
         if env.picture is not None:
             _check_picture(env.picture)
         self._env, self._frames, self._timed = env, frame_stack, time_in_obs
-        self.members, self.n_envs, self.exact = env.members, env.n_envs, env.exact
+        self.members, self.n_envs, self.exact, self.skips = env.members, env.n_envs, env.exact, env.skips
         self.action, self.max_episode_steps, self.failures = env.action, env.max_episode_steps, env.failures
         *rest, last = env.obs_shape
         self.obs_shape = (*rest, last * frame_stack + time_in_obs)

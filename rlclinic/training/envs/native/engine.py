@@ -30,6 +30,7 @@ class NativeEnv:
     """A VecEnv whose state is a tensor. Start noise is a function of (seed, env, episode), chance of (seed, env, step)."""
 
     exact = True
+    skips = False
     picture: Picture | None = None
 
     def __init__(

@@ -1,0 +1,51 @@
+"""Corrections of the trainer: what it computes differently since a defect was repaired, by name.
+
+A run keeps the meaning that it was begun under. Its config.json names the corrections that were made by then (`corrections`; where
+there is no such list, none was), so that a resume, a fork or an extension either goes on in the old way or is refused with the reason.
+Reading, listing, evaluating and diagnosing a run need nothing of this.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from rlclinic.config.experiment import Config
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One repaired defect that changes what some runs compute."""
+
+    before: str
+    """What such a run computed before, to follow "it was begun when"."""
+    touches: Callable[[Config, bool], bool]
+    """Whether it makes a difference to a config, given whether the environments have steps that only reset (VecEnv.skips)."""
+    goes_on: bool = False
+    """Whether a run of before can go on as it began, because the trainer still knows the old way; else it is refused."""
+
+
+CORRECTIONS: Final[dict[str, Correction]] = {
+    "rmsprop_as_torch": Correction(
+        before="RMSprop added epsilon inside the root instead of after it",
+        touches=lambda config, skips: config.algo.optimizer == "rmsprop",
+        goes_on=True,
+    ),
+}
+"""Every correction so far. A name is never reused."""
+
+
+def inherited(names: Collection[str], config: Config) -> list[str]:
+    """The corrections that a child of a run computes by: all but those that the parent, with these `names`, was touched by and lacks."""
+    return [name for name, correction in CORRECTIONS.items() if name in names or not correction.touches(config, True)]
+
+
+def refusal(run_id: str, names: Collection[str], config: Config, *, skips: bool) -> str | None:
+    """Why a run that was begun with only these corrections cannot go on; None if it can."""
+    for name, correction in CORRECTIONS.items():
+        if name not in names and not correction.goes_on and correction.touches(config, skips):
+            return (
+                f"{run_id} cannot go on: it was begun when {correction.before}, which is a corrected defect ({name}).\n"
+                "  The rest of it would be computed differently from what it has learned so far, so its curve would have two meanings.\n"
+                f"  Train its settings anew: rlclinic train {run_id}"
+            )
+    return None
