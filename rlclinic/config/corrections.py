@@ -30,6 +30,10 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         touches=lambda config, skips: config.algo.optimizer == "rmsprop",
         goes_on=True,
     ),
+    "reset_rows_under_wrappers": Correction(
+        before="steps in which a vector environment only reset were learned from under env.frame_stack or env.time_in_obs",
+        touches=lambda config, skips: skips and config.algo.loop == "off_policy" and (config.env.frame_stack > 1 or config.env.time_in_obs),
+    ),
 }
 """Every correction so far. A name is never reused."""
 

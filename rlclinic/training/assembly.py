@@ -47,7 +47,7 @@ class Cohort:
     """The loop's own: what stays the same all run."""
     learner: Any
     """The loop's own: what learning changes."""
-    env: Any
+    env: VecEnv
     position: Position
     episodes: Episodes
     seed: Tensor
@@ -57,7 +57,7 @@ class Cohort:
     engine_why: str = "run.engine=eager"
     iteration: int = 0
     env_steps: int = 0
-    eval_env: Any = None
+    eval_env: VecEnv | None = None
     memory: Replay | None = None
     """What is remembered, by algorithms that learn from a replay."""
     refill_until: int = 0
@@ -246,7 +246,7 @@ def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[
     return members, starts, refused
 
 
-def plan_for(config: Config, env: Any, corrections: Collection[str] = CORRECTIONS.keys()) -> Any:
+def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECTIONS.keys()) -> Any:
     """Algorithm, network and optimizer for a config and what its environment gives and takes; `corrections` are the run's own."""
     if config.algo.loop == "off_policy":
         return replay_assembly.plan_for(config, env, corrections)
@@ -352,7 +352,7 @@ def provenance(cohort: Cohort) -> dict[str, Any]:
     engine = {"kind": cohort.plan.engine, "device": str(cohort.device), "dtype": "float32", "threads": torch.get_num_threads()}
     engine["why"] = cohort.engine_why
     space = cohort.env.action
-    action = {"kind": space.kind, "sizes": list(space.sizes)}
+    action: dict[str, Any] = {"kind": space.kind, "sizes": list(space.sizes)}
     if space.low is not None and space.high is not None and np.isfinite([space.low, space.high]).all():
         action |= {"low": float(space.low.min()), "high": float(space.high.max())}
     observed = {"obs_shape": list(cohort.env.obs_shape), "obs_flags": _flags(cohort)}

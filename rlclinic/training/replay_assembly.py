@@ -13,6 +13,7 @@ from rlclinic.training import optim
 from rlclinic.training.algos import ALGORITHMS
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops.off_policy import AVERAGE, Learner, Plan
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import fitting, q_nets
@@ -23,7 +24,7 @@ MOST_OF_MEMORY: Final = 0.8
 GIBIBYTE: Final = 1 << 30
 
 
-def plan_for(config: Config, env: Any, corrections: Collection[str] = CORRECTIONS.keys()) -> Plan:
+def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECTIONS.keys()) -> Plan:
     """Algorithm, networks and optimizers for a config and what its environment gives and takes."""
     algo: Any = config.algo
     _check_spaces(config, env)
@@ -44,7 +45,7 @@ def plan_for(config: Config, env: Any, corrections: Collection[str] = CORRECTION
         action_size=1 if env.action.kind == "discrete" else env.action.sizes[0],
         images=env.picture is not None,
         once=algo.optimize_memory_usage,
-        marks_valid=_skips(env),
+        marks_valid=env.skips,
         prioritized=getattr(algo, "prioritized", False),
     )
     return Plan(
@@ -61,17 +62,11 @@ def plan_for(config: Config, env: Any, corrections: Collection[str] = CORRECTION
     )
 
 
-def _obs_size(env: Any) -> int:
+def _obs_size(env: VecEnv) -> int:
     return int(torch.Size(env.obs_shape).numel())
 
 
-def _skips(env: Any) -> bool:
-    """Whether steps can have rows that are no transition (a vector env that resets in a step of its own)."""
-    backend = getattr(env, "_backend", None)
-    return bool(getattr(backend, "skips", False))
-
-
-def _check_spaces(config: Config, env: Any) -> None:
+def _check_spaces(config: Config, env: VecEnv) -> None:
     name, kind = config.algo.name, env.action.kind
     chooses = name in ("dqn", "q_learning")
     if chooses and kind != "discrete":
@@ -104,7 +99,7 @@ def _check_spaces(config: Config, env: Any) -> None:
         )
 
 
-def _check_table(config: Config, env: Any) -> None:
+def _check_table(config: Config, env: VecEnv) -> None:
     first = env.reset()
     if first.dim() == 3 and bool((first.sum(-1) == 1).all()) and bool((first.amax(-1) == 1).all()):
         return

@@ -89,3 +89,30 @@ class Slippery(gym.Env[Any, Any]):
         self.allowed = np.zeros(4, np.int8)
         self.allowed[self.np_random.choice(4, 2, replace=False)] = 1
         return self.np_random.uniform(size=4).astype(np.float32), {"action_mask": self.allowed}
+
+
+class Paying(gym.Env[Any, Any]):
+    """One observation, 0, and a reward of 1 for every step; a limit cuts the episode after `length` steps. V is 1 / (1 - gamma)."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space: Any = spaces.Discrete(2)
+
+    def __init__(self, length: int = 3) -> None:
+        self.length, self.taken = length, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.taken = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.taken += 1
+        return np.zeros(1, np.float32), 1.0, False, self.taken >= self.length, {}
+
+
+class PayingVector(gym.vector.SyncVectorEnv):
+    """Several of them in one vector environment that resets as `mode` says."""
+
+    def __init__(self, num_envs: int = 2, mode: str = "NEXT_STEP", length: int = 3) -> None:
+        super().__init__([lambda: Paying(length)] * num_envs, autoreset_mode=gym.vector.AutoresetMode[mode])
+        self.spec = gym.envs.registration.EnvSpec("Paying-v0", entry_point="none", max_episode_steps=length)

@@ -3,15 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rlclinic.config import corrections
-from rlclinic.runs.record import Run
+from rlclinic.config import Config, corrections
+from rlclinic.runs import disk
+from rlclinic.runs.record import CONFIG, Run
 from rlclinic.runs.store import Store
 from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
+from rlclinic.training.assembly import Factory
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, saved, train
+from tests.training.tasks import PayingVector
 
 
 @contextmanager
@@ -23,17 +27,21 @@ def before_any_correction() -> Iterator[None]:
         yield
 
 
-def interrupted(folder: Path, kind: str, env_steps: int = 150) -> Run:
-    run = Store(folder / "runs").create_group([make_config(kind, run={"checkpoint_every_env_steps": 100})]).runs[0]
+def interrupted(folder: Path, config: Config, factory: Factory | None = None) -> Run:
+    run = Store(folder / "runs").create_group([config]).runs[0]
     with pytest.raises(Interrupted):
-        train_runs([run], callback=interrupt_at(env_steps))
+        train_runs([run], factory=factory, callback=interrupt_at(config.run.max_env_steps // 2 + 50))
+    assert run.checkpoints
     return Run(run.path)
+
+
+A2C = make_config("a2c", run={"checkpoint_every_env_steps": 100})
 
 
 def test_an_a2c_run_begun_with_the_old_rmsprop_resumes_and_forks_with_it(tmp_path: Path) -> None:
     with before_any_correction():
-        whole = train(tmp_path / "old", [make_config("a2c", run={"checkpoint_every_env_steps": 100})])[0]
-        old = interrupted(tmp_path / "cut", "a2c")
+        whole = train(tmp_path / "old", [A2C])[0]
+        old = interrupted(tmp_path / "cut", A2C)
     fork = train(tmp_path / "cut", [old.config], parent=f"{old.id}@{old.checkpoints[-1].step}", start="fork")[0]
     train_runs([old], resume=True)
     assert_same_run(whole, old)
@@ -44,7 +52,7 @@ def test_an_a2c_run_begun_with_the_old_rmsprop_resumes_and_forks_with_it(tmp_pat
 
 def test_an_old_run_without_a_checkpoint_starts_again_with_every_correction(tmp_path: Path) -> None:
     with before_any_correction():
-        run = Store(tmp_path / "runs").create_group([make_config("a2c")]).runs[0]
+        run = Store(tmp_path / "runs").create_group([A2C]).runs[0]
     assert not run.corrections
     train_runs([run], resume=True)
     assert Run(run.path).corrections == set(corrections.CORRECTIONS)
@@ -54,9 +62,34 @@ def test_an_old_run_without_a_checkpoint_starts_again_with_every_correction(tmp_
 def test_a_run_whose_old_meaning_is_no_longer_known_is_refused_and_keeps_what_it_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = interrupted(tmp_path, "a2c")
+    run = interrupted(tmp_path, A2C)
     kept = saved(run)
     monkeypatch.setitem(corrections.CORRECTIONS, "later", corrections.Correction("two was three", lambda config, skips: True))
     with pytest.raises(assembly.RunError, match="begun when two was three"):
         train_runs([run], resume=True)
     assert saved(run) == kept
+
+
+def replay_config(kind: str, **changes: Any) -> Config:
+    return make_config(kind, run={"checkpoint_every_env_steps": 100, "eval_episodes": 0}, **changes)
+
+
+TOUCHED: dict[str, tuple[Config, Factory | None]] = {
+    "reset_rows_under_wrappers": (replay_config("dqn", env={"id": "Paying", "frame_stack": 2}), PayingVector),
+}
+"""A config for each correction whose old meaning is gone, which it touches and no other does."""
+
+
+def test_there_is_a_config_for_every_correction_whose_old_meaning_is_gone() -> None:
+    assert set(TOUCHED) == {name for name, correction in corrections.CORRECTIONS.items() if not correction.goes_on}
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_a_run_that_a_correction_touches_is_resumed_only_if_it_was_begun_with_it(tmp_path: Path, name: str) -> None:
+    config, factory = TOUCHED[name]
+    run = interrupted(tmp_path, config, factory)
+    disk.write_json(run.path / CONFIG, run.record | {"corrections": [each for each in corrections.CORRECTIONS if each != name]})
+    with pytest.raises(assembly.RunError, match=name):
+        train_runs([Run(run.path)], resume=True, factory=factory)
+    disk.write_json(run.path / CONFIG, run.record)
+    assert train_runs([Run(run.path)], resume=True, factory=factory)

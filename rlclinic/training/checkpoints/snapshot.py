@@ -12,6 +12,7 @@ from rlclinic.training.checkpoints import files, replay_files, state
 from rlclinic.training.checkpoints.files import Checkpoint, Tensors
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.members import Member
@@ -25,7 +26,7 @@ class Whole(NamedTuple):
     loop: Tensors
 
 
-def whole(static: Any, learner: Any, env: Any, position: Position) -> Whole:
+def whole(static: Any, learner: Any, env: VecEnv, position: Position) -> Whole:
     """Everything that checkpoints are cut from, fetched once for all members; `static` is the plan's policy."""
     parts = state.named(static, learner)
     moments = {
@@ -98,7 +99,7 @@ def _weight(found: Checkpoint, name: str, shape: tuple[int, ...]) -> Tensor:
     return found.policy[name]
 
 
-def place(found: list[Checkpoint], learner: Any, env: Any, episodes: Episodes) -> tuple[Any, Position, bool]:
+def place(found: list[Checkpoint], learner: Any, env: VecEnv, episodes: Episodes) -> tuple[Any, Position, bool]:
     """Put envs and episode statistics where they were; the flag says whether the envs go on exactly."""
     device = position_device(learner)
     names = [name.removeprefix("env.") for name in found[0].loop if name.startswith("env.")]
@@ -119,7 +120,7 @@ def position_device(learner: Any) -> torch.device:
     return state.weights(learner)[0].device
 
 
-def fits(found: Checkpoint, env: Any) -> bool:
+def fits(found: Checkpoint, env: VecEnv) -> bool:
     """Whether a saved env state has the shape of this env: a fork may have changed n_envs or the observation."""
     saved = found.loop.get("obs")
     return saved is not None and tuple(saved.shape) == (env.n_envs, *env.obs_shape)

@@ -1,6 +1,7 @@
 """Turns of acting and learning: how often, from when on, with whom, and what is shown to the networks."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from rlclinic.training.data import replay
 from rlclinic.training.loops import off_policy
 from tests.training.cohorts import REPLAY, TASKS, assert_same_run, make_config, table, task_of, train
 from tests.training.replays import bench, of_kind
-from tests.training.tasks import Signs
+from tests.training.tasks import PayingVector, Signs
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,25 @@ def test_a_vector_env_that_resets_in_a_step_of_its_own_leaves_rows_that_do_not_c
     batch = at.batch(64)
     assert batch.weight is not None
     assert 0 < float(batch.weight.mean()) < 1
+
+
+@pytest.mark.parametrize("wrapping", [{}, {"frame_stack": 2}, {"time_in_obs": True}])
+def test_rows_in_which_a_vector_env_only_resets_do_not_count_however_it_is_wrapped(wrapping: dict[str, Any]) -> None:
+    at = bench([make_config("dqn", {"id": "Paying", **wrapping}, algo={"learning_starts": 0})], PayingVector)
+    lived = at.iterate()
+    batch = at.batch(64)
+    assert lived.valid is not None
+    assert batch.weight is not None
+    assert float((batch.reward * batch.weight).sum() / batch.weight.sum()) == 1.0  # every step pays 1, a reset pays nothing
+    assert 0.6 < float(batch.weight.mean()) < 0.9  # one in four
+
+
+def test_the_value_of_a_task_that_resets_in_steps_of_its_own_is_right_under_stacked_frames() -> None:
+    algo = {"learning_starts": 0, "gamma": 0.9, "learning_rate": 0.02, "target_update_interval": 16, "gradient_steps": 16}
+    at = bench([make_config("dqn", {"id": "Paying", "frame_stack": 2}, algo=algo, run={"max_env_steps": 4000})], PayingVector)
+    for _ in range(16):
+        at.iterate()
+    assert torch.stack(at.readings["q"]).mean().item() == pytest.approx(10.0, abs=0.05)  # 7.5 with the resets as rewards of nothing
 
 
 def test_a_member_whose_update_is_not_finite_stops_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
