@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.rlclinic-installed
-EXTRAS := train,envs,tensorboard,server,mcp,dev
+EXTRAS := train,envs,tensorboard,hpo,server,mcp,dev
 # The peer that benchmarks/ compares with lives in an environment of its own.
 PEER   := build/sb3-venv
 

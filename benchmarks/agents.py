@@ -329,7 +329,7 @@ def world() -> Iterator[World]:
     """A store of recorded runs as the current folder."""
     stored, recorded = importlib.import_module("tests.diagnosis.stored"), importlib.import_module("tests.diagnosis.recorded")
     recipes, small = importlib.import_module("tests.diagnosis.recipes"), importlib.import_module("tests.ops.recorded")
-    budgets, page = importlib.import_module("rlclinic.ops.jobs.budget"), importlib.import_module("docs.questions_page")
+    budgets, page = importlib.import_module("rlclinic.ops.jobs.budget"), importlib.import_module("docs.generate.questions")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         groups = {name: stored.write_group(name) for name in (*FAULTS, *HEALTHY)}
         groups["going"] = small.record_group(Path("runs"), seeds=(0, 1), state="running", share_done=0.6)

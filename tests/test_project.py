@@ -5,7 +5,11 @@ import importlib
 import os
 import re
 import shlex
+import subprocess
+import sys
+import tarfile
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,7 @@ from docs import generate
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-CI_EXTRAS = ("train", "envs", "tensorboard", "server", "mcp", "dev")
+CI_EXTRAS = ("train", "envs", "tensorboard", "hpo", "server", "mcp", "dev")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -88,6 +92,48 @@ def test_the_package_and_the_project_have_one_version() -> None:
 def test_the_licence_is_the_one_that_the_package_names() -> None:
     assert PYPROJECT["project"]["license"] == "MIT"
     assert (ROOT / "LICENSE").read_text().startswith("MIT License")
+
+
+# ── what would be published ──
+
+SDIST_MEGABYTES, WHEEL_MEGABYTES = 2.0, 2.0
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel."""
+    folder = tmp_path_factory.mktemp("built")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, capture_output=True, check=True)
+    return folder
+
+
+def test_the_sdist_holds_the_package_and_its_documents_and_no_recording(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        files = {Path(*Path(member.name).parts[1:]) for member in archive.getmembers() if member.isfile()}
+    assert {name.parts[0] for name in files} == {
+        "rlclinic",
+        "docs",
+        "examples",
+        "README.md",
+        "LICENSE",
+        "pyproject.toml",
+        "PKG-INFO",
+        ".gitignore",
+    }
+    assert [str(name) for name in files if name.suffix in (".npz", ".gz", ".zip", ".png") or "__pycache__" in name.parts] == []
+    assert {Path("docs/diagnosis.md"), Path("docs/rules/index.md"), Path("examples/own_environment.py")} <= files
+    assert {path.relative_to(ROOT) for path in (ROOT / "rlclinic").rglob("*.py")} <= files
+    assert path.stat().st_size < SDIST_MEGABYTES * 1e6
+
+
+def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(built: Path) -> None:
+    (path,) = built.glob("*.whl")
+    files = {Path(name) for name in zipfile.ZipFile(path).namelist()}
+    assert {name.parts[0] for name in files} == {"rlclinic", f"rlclinic-{rlclinic.__version__}.dist-info"}
+    tracked = subprocess.run(["git", "ls-files", "rlclinic"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    assert {Path(name) for name in tracked if (ROOT / name).exists()} <= files
+    assert path.stat().st_size < WHEEL_MEGABYTES * 1e6
 
 
 # ── what the documents promise ──

@@ -1,6 +1,6 @@
 """The whole loop, as somebody types it: from a sick config to an adopted one, on LunarLander-v3 and on an environment of one's own.
 
-    python -m benchmarks.treatment.loop [lander|thermostat ...] [--write]     --write puts what was said into docs/loop-log.md
+    python -m benchmarks.treatment.loop [lander|thermostat ...] [--write]     --write puts what was said into benchmarks/results/loop.md
 
 About six minutes on two quiet cores. `pytest -m loop` does the same and checks that both end with a YAML that trains.
 """
@@ -19,7 +19,7 @@ from typing import Final
 
 from benchmarks import provenance
 
-PAGE: Final = provenance.ROOT / "docs" / "loop-log.md"
+PAGE: Final = provenance.RESULTS / "loop.md"
 EXAMPLES: Final = provenance.ROOT / "examples"
 
 

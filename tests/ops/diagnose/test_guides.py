@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from docs import questions_page
+from docs.generate import questions
 from rlclinic.errors import NotFound
 from rlclinic.ops.diagnose import guides
 from rlclinic.references import REFERENCES
@@ -19,8 +19,8 @@ GUIDES = guides.list_guides().guides
 
 
 def test_the_guides_are_the_thirteen_questions_in_their_order() -> None:
-    assert len(GUIDES) == len(questions_page.QUESTIONS) == 13
-    for guide, asked in zip(GUIDES, questions_page.QUESTIONS, strict=True):
+    assert len(GUIDES) == len(questions.QUESTIONS) == 13
+    for guide, asked in zip(GUIDES, questions.QUESTIONS, strict=True):
         assert guide.question.startswith(asked.asked.rstrip("?")), (guide.question, asked.asked)
 
 

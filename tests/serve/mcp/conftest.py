@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from docs import questions_page
+from docs.generate import questions
 
 
 @pytest.fixture(scope="module")
 def recorded() -> Iterator[Path]:
-    with questions_page.store() as folder:
+    with questions.store() as folder:
         yield folder

@@ -146,7 +146,7 @@ def test_an_evaluation_is_made_elsewhere_and_said_in_a_line(monkeypatch: pytest.
 
 
 def test_a_log_is_imported_and_diagnosed_by_its_new_id() -> None:
-    from docs.questions_page import write_pong
+    from docs.generate.questions import write_pong
 
     write_pong(Path("logs/pong"))
     made = call("import_run", path="logs/pong", name="pong", threshold=18.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docs import questions_page
+from docs.generate import questions
 from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.ops.diagnose.guides import list_guides
 from rlclinic.ops.diagnose.lint import lint
@@ -19,7 +19,7 @@ RUNS = Path("runs")
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with questions_page.store() as folder:
+    with questions.store() as folder:
         audited.import_run("logs/ppo/PongNoFrameskip-v4_1", RUNS, name="pong", threshold=18.0, budget=10_000_000)
         with serving(folder / RUNS) as url:
             yield url
@@ -105,4 +105,4 @@ def test_looking_closely_at_an_environment_shows_its_reward_and_what_simple_acti
 def test_the_page_lists_every_question_of_the_documentation(page: Any, url: str) -> None:
     page.goto(f"{url}/guide")
     page.wait_for_selector("ol.questions li")
-    assert len(page.query_selector_all("ol.questions li")) == len(questions_page.QUESTIONS) == 13
+    assert len(page.query_selector_all("ol.questions li")) == len(questions.QUESTIONS) == 13

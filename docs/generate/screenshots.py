@@ -1,4 +1,4 @@
-"""Take the pictures of docs/screenshots from a store: `python -m docs.take_screenshots --runs-dir runs`.
+"""Take the pictures of docs/screenshots from a store: `python -m docs.generate.screenshots --runs-dir runs`.
 
 The store should hold a group that something is wrong with, a trial, a sensitivity study and a search, as `rlclinic demo`,
 `rlclinic sensitivity` and `rlclinic optimize` leave them; a picture whose page has nothing to show is left out.
@@ -24,7 +24,7 @@ from rlclinic.runs import studies, trials
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 
-FOLDER: Final = Path(__file__).parent / "screenshots"
+FOLDER: Final = Path(__file__).resolve().parent.parent / "screenshots"
 MOST_BYTES: Final = 200_000
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 1_500}
 
