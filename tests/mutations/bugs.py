@@ -56,22 +56,22 @@ def planted(bug: Bug) -> Iterator[None]:
 GAE = Seam("maths.returns", "gae")
 STACK = Seam("loops.on_policy", "stack")
 GAUSSIAN_LOG_PROB = Seam("maths.distributions", "Gaussian.log_prob")
-GRADIENT = Seam("gradients", "gradient")
+GRADIENT = Seam("fast.gradients", "gradient")
 PPO_SLOPES = Seam("algos.ppo", "slopes")
 SURROGATE = Seam("maths.losses", "clipped_surrogate")
 VALUE_CLIP = Seam("maths.losses", "clipped_value_error")
 CATEGORICAL_SLOPE = Seam("maths.distributions", "Categorical.with_slope")
 GAUSSIAN_SLOPE = Seam("maths.distributions", "Gaussian.with_slope")
-BACKWARD = Seam("nets.written", "_through_layers")
+BACKWARD = Seam("fast.actor_critic_backward", "_through_layers")
 MEAN = Seam("maths.losses", "mean")
-HYPERPARAMETERS = Seam("cohort", "hyperparameters")
+HYPERPARAMETERS = Seam("members", "hyperparameters")
 OPTIMIZER_STEP = Seam("optim", "step")
 PERMUTATION = Seam("rng", "permutation")
-MINIBATCHES = Seam("data.rollout", "minibatches")
+MINIBATCHES = Seam("data.rollouts", "minibatches")
 ENV_DRAWS = Seam("envs.native.engine", "_Draws.uniform")
 ENV_STEP = Seam("envs.native.engine", "NativeEnv.step")
 EVALUATE = Seam("evaluation", "evaluate")
-WEIGHTS = Seam("snapshot", "weights")
+WEIGHTS = Seam("checkpoints.snapshot", "weights")
 
 BUGS: tuple[Bug, ...] = (
     # ── advantages and returns ──
@@ -202,7 +202,10 @@ BUGS: tuple[Bug, ...] = (
         "frozen-moments-move", "Frozen members keep their weights but not their moments.", OPTIMIZER_STEP, broken_maths.frozen_moments_move
     ),
     Bug(
-        "schedule-budget", "Schedules run over ten times the budget.", Seam("cohort", "value_at"), broken_learning.budget_ten_times_too_long
+        "schedule-budget",
+        "Schedules run over ten times the budget.",
+        Seam("members", "value_at"),
+        broken_learning.budget_ten_times_too_long,
     ),
     Bug(
         "value-lr-ignored",
@@ -309,12 +312,17 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "best-is-last",
         "@best is the last checkpoint, not the best.",
-        Seam("checkpoint", "write"),
+        Seam("checkpoints.files", "write"),
         broken_running.every_checkpoint_is_the_best,
     ),
     Bug("resume-no-moments", "A resume starts with fresh optimizer moments.", WEIGHTS, broken_running.optimizer_state_lost),
     Bug("resume-no-normalizer", "A resume starts with a fresh normalizer.", WEIGHTS, broken_running.normalizer_lost),
-    Bug("resume-new-episodes", "A resume starts new episodes.", Seam("snapshot", "place"), broken_running.environments_start_anew),
+    Bug(
+        "resume-new-episodes",
+        "A resume starts new episodes.",
+        Seam("checkpoints.snapshot", "place"),
+        broken_running.environments_start_anew,
+    ),
     Bug("nan-applied", "An update that is not finite is applied.", Seam("failures", "keep_finite"), broken_running.broken_update_applied),
     # ── what training says about itself ──
     Bug(
@@ -332,29 +340,38 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "sentinels-count-resets",
         "Sentinels include rows that are no transition.",
-        Seam("sentinels", "_one_by_one"),
+        Seam("sentinels.on_policy_sentinels", "_one_by_one"),
         broken_testimony.sentinels_look_at_every_row,
     ),
     Bug(
         "reset-row-as-start",
         "The row of a reset is taken for the start that follows it.",
-        Seam("sentinels", "_after_resets"),
+        Seam("sentinels.on_policy_sentinels", "_after_resets"),
         broken_testimony.resets_count_as_what_followed,
     ),
     Bug(
-        "fingerprint-no-order", "A fingerprint ignores the order.", Seam("fingerprints", "_weights"), broken_testimony.places_weigh_the_same
+        "fingerprint-no-order",
+        "A fingerprint ignores the order.",
+        Seam("sentinels.fingerprints", "_weights"),
+        broken_testimony.places_weigh_the_same,
     ),
     Bug(
-        "fingerprint-rounded", "A fingerprint misses small changes.", Seam("fingerprints", "_bits"), broken_testimony.rounded_before_hashing
+        "fingerprint-rounded",
+        "A fingerprint misses small changes.",
+        Seam("sentinels.fingerprints", "_bits"),
+        broken_testimony.rounded_before_hashing,
     ),
     Bug(
         "fingerprint-no-moments",
         "The optimizer's fingerprint is of its step count alone.",
-        Seam("fingerprints", "of_state"),
+        Seam("sentinels.fingerprints", "of_state"),
         broken_testimony.moments_left_out,
     ),
     Bug(
-        "baseline-not-random", "The random baseline repeats one action.", Seam("baseline", "uniform"), broken_testimony.first_action_always
+        "baseline-not-random",
+        "The random baseline repeats one action.",
+        Seam("sentinels.random_policy", "uniform"),
+        broken_testimony.first_action_always,
     ),
     Bug(
         "left-but-stepped",

@@ -78,8 +78,8 @@ def test_the_png_is_a_picture_and_pyplot_stays_out(tmp_path: Path) -> None:
     import sys
 
     code = (
-        "import sys, pathlib; from rlclinic.ops import chart; from tests.report.test_charts import curve\n"
-        f"chart.png(curve(), pathlib.Path({str(tmp_path / 'c.png')!r}), 'title'); print('matplotlib.pyplot' in sys.modules)"
+        "import sys, pathlib; from rlclinic.report import charts; from tests.report.test_charts import curve\n"
+        f"charts.png(curve(), pathlib.Path({str(tmp_path / 'c.png')!r}), 'title'); print('matplotlib.pyplot' in sys.modules)"
     )
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert outcome.stdout.strip() == "False"

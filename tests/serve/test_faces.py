@@ -91,7 +91,7 @@ def test_an_operation_is_typed_and_returns_a_model(operation: Operation) -> None
 @cache
 def models() -> dict[str, type[BaseModel]]:
     """Every model of rlclinic.ops by its name."""
-    modules = [import_module(f"rlclinic.ops.{found.name}") for found in pkgutil.iter_modules(ops.__path__) if found.name != "working"]
+    modules = [import_module(found.name) for found in pkgutil.walk_packages(ops.__path__, "rlclinic.ops.")]
     return {
         name: each for module in modules for name, each in vars(module).items() if isinstance(each, type) and issubclass(each, BaseModel)
     }

@@ -133,7 +133,7 @@ def test_two_starts_cannot_both_take_the_rest_of_the_budget(root: Path, processe
 def test_a_kill_between_the_record_and_its_runs_is_made_good_by_the_next_call(
     root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare.trainings, "create_group", lambda plan: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(prepare.run, "create_group", lambda plan: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         jobs.start_training(training(root), idempotency_key="once")
     monkeypatch.undo()
@@ -152,7 +152,7 @@ def test_whoever_takes_it_up_again_says_anew_how_long_it_may_take(root: Path, pr
 def test_a_group_is_not_done_while_its_process_still_reports(root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, learns)
     job = jobs.start_training(training(root))
-    trainings = worker.trainings
+    trainings = worker.run
     group = Store(root).group(str(job.refers))
     trainings.carry_out(trainings.TrainPlan(training(root)), group, group.runs)
     assert progress.get_progress(str(job.refers), root).state == "finished"
@@ -228,7 +228,7 @@ def test_a_training_that_was_killed_while_it_reported_is_finished_by_the_next_ca
     pretend(monkeypatch, learns)
     job = jobs.start_training(training(root), idempotency_key="once")
     group = Store(root).group(str(job.refers))
-    worker.trainings.carry_out(worker.trainings.TrainPlan(training(root)), group, group.runs)
+    worker.run.carry_out(worker.run.TrainPlan(training(root)), group, group.runs)
     kill(root, job)
     again = jobs.start_training(training(root), idempotency_key="once")
     assert worker.do(Store(root), again)[:2] == ("finished", "SOLVED")

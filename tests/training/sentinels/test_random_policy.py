@@ -124,7 +124,7 @@ def test_a_resume_repeats_what_was_measured_when_the_run_began(tmp_path: Path, m
 def test_measuring_changes_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (measured,) = train(tmp_path / "measured", [make_config()])
     blank = dict.fromkeys(random_policy.NAMES, 0.0)
-    monkeypatch.setattr(assembly.baseline, "measure", lambda *_, **__: blank)
+    monkeypatch.setattr(assembly.random_policy, "measure", lambda *_, **__: blank)
     (other,) = train(tmp_path / "other", [make_config()])
     columns = tuple(f"train/sentinel/{name}" for name in random_policy.NAMES)
     assert table(measured, without=columns) == table(other, without=columns)
