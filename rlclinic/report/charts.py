@@ -39,6 +39,14 @@ class Scale(NamedTuple):
         return min(max(value, self.low), self.high)
 
 
+class CurveDrawing(NamedTuple):
+    """A learning curve for whoever draws it in characters."""
+
+    curve: "Curve"
+    height: int = 8
+    marked: "Interval | None" = None
+
+
 def ticks(low: float, high: float, most: int = 7) -> list[float]:
     """Round numbers inside [low, high]: steps of 1, 2, 2.5 or 5 times a power of ten."""
     raw = (high - low) / max(most - 1, 1)

@@ -1,22 +1,41 @@
-"""A diagnosis as the sections of a report: summary, key metrics, bottlenecks, recommendations, next steps, and a suspected bug."""
+"""A diagnosis as a document: the answer that a terminal and a tool give, and the sections of a report."""
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from rlclinic.diagnosis.findings import Cause, Diagnosis
+from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
 from rlclinic.diagnosis.logging_snippets import most_useful
-from rlclinic.report import charts
-from rlclinic.report.document import Block, Card, Code, Figure, Figures, Heading, Points, Table, Text
+from rlclinic.report import charts, evidence
+from rlclinic.report.document import (
+    VERDICT_TONES,
+    Block,
+    Card,
+    Code,
+    Commands,
+    Figure,
+    Figures,
+    Gap,
+    Heading,
+    Points,
+    Rows,
+    Table,
+    Text,
+    Tone,
+    Verdict,
+)
 from rlclinic.report.evidence import CALM, usual_band
-from rlclinic.report.format import number, percent, plural, short
-from rlclinic.report.models import Comparable, DiagnosisReport, KeyMetric, Recommendation, Suspect
+from rlclinic.report.format import ago, count, describe_outcome, duration, listed, number, percent, plural, short
+from rlclinic.report.models import Comparable, DiagnosisReport, KeyMetric, Recommendation, SeedCurve, Suspect, TopFinding
 
-SEVERITY: Final = {"high": "#b91c1c", "medium": "#b45309", "low": "#6b7280"}
-PRIORITY: Final = {"critical": "#b91c1c", "high": "#b45309", "medium": "#2563eb", "low": "#6b7280"}
-GOOD: Final = "#15803d"
+Detail = Literal["brief", "short", "whole"]
+"""How much is said: `brief` to a language model, `short` on a terminal, `whole` in a report."""
+SEVERITY_TONES: Final[dict[str, Tone]] = {"high": "bad", "medium": "warn", "low": "quiet"}
+PRIORITY_TONES: Final[dict[str, Tone]] = {"critical": "bad", "high": "warn", "medium": "note", "low": "quiet"}
 LEAST: Final = 0.02
-"""Causes below this probability are not told."""
+"""Causes below this probability are not named."""
+LIKELY: Final = 0.15
+"""Causes below this probability are named without their story, except in a report."""
 _LOOP: Final = (
     "from rlclinic.sentinels.torch_loop import Sentinels",
     "sentinels = Sentinels(agent, optimizer, max_grad_norm=args.max_grad_norm)  # once",
@@ -30,70 +49,293 @@ _CALLBACKS: Final = {
     "cleanrl": _LOOP,
 }
 _TOPICS: Final = {"learning": "Learning", "stability": "Stability", "value": "Value function", "gradients": "Gradients"}
+_COMMANDS: Final = {
+    "rlclinic status": "look",
+    "rlclinic train --resume": "go on",
+    "rlclinic trial": "prove it",
+    "rlclinic train": "use it",
+    "rlclinic rules": "why",
+}
 
 
-# ── the first thing to read ──
+# ── the answer ──
 
 
-def bottleneck(found: DiagnosisReport) -> Card:
+def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
+    """Header, verdict, curve, causes, what was ruled out, what could not be judged, what to change, what to watch."""
+    diagnosis = report.diagnosis
+    first = diagnosis.causes[0]
+    blocks: list[Block] = [Text(describe_runs(diagnosis.facts, report.ended_seconds_ago)), verdict(diagnosis)]
+    if detail != "brief":
+        blocks.append(Rows([("note", note) for note in diagnosis.facts.notes]))
+        blocks += [_curve(report)] if diagnosis.answer != "healthy" else []
+    blocks.append(Gap())
+    if first.id == "healthy":
+        blocks.append(
+            Verdict("HEALTHY", "nothing that needs a change was found")
+            if len(diagnosis.causes) == 1
+            else Verdict("DOES WELL", "and yet this is wrong:")
+        )
+    elif first.id in CALM:
+        blocks.append(Text(first.title))
+    if first.id == "no-reference" and diagnosis.findings:
+        # Without a threshold nothing is called a cause; what the user set oddly is worth a look all the same.
+        blocks.append(Points([f"{finding.text} ({finding.rule})" for finding in diagnosis.findings], "Noticed", 3))
+    blocks += describe_causes(diagnosis, detail)
+    blocks += _ruled_out(diagnosis, detail)
+    blocks += _unassessable(diagnosis, detail)
+    if report.switched is not None:
+        rules = report.switched
+        names = [f"only {', '.join(rules.select)}" * bool(rules.select), f"not {', '.join(rules.ignore)}" * bool(rules.ignore), rules.note]
+        blocks.append(Points([f"{' · '.join(name for name in names if name)}  ({rules.file})"], "Rules"))
+    for card in suspects(report.suspects):
+        blocks += [Gap(), card]
+    if report.recommendations and first.id not in ("healthy", "too-early", "no-return"):
+        blocks += [Gap(), *recommendations(report, detail)]
+    return [*blocks, *_watches(report), *(_best_group(report.comparable) if report.comparable and detail != "brief" else [])]
+
+
+def ending(report: DiagnosisReport, seconds: float) -> list[Block]:
+    """What to type next, and where all of it is."""
+    labels = [next((label for start, label in _COMMANDS.items() if command.startswith(start)), "next") for command in report.next]
+    commands = list(zip(labels, report.next, strict=True))
+    took = ("all of it", f"{report.files[0]}      {duration(seconds)}") if report.files else ("took", duration(seconds))
+    return [Gap(), Commands(commands), Commands([took])] if commands else [Commands([took])]
+
+
+def top_finding(finding: TopFinding | None) -> list[Block]:
+    """The answer in three lines, for the end of `train`; nothing for healthy runs, which are not talked about."""
+    if finding is None or finding.cause in ("healthy", "no-reference", "no-return"):
+        return []
+    agree = f", {finding.agree} of {plural(finding.of, 'seed')}" if finding.of > 1 else ""
+    odds = f"p {finding.probability:.2f} {finding.severity.upper()}  " if finding.rule else ""
+    rows = [("cause", f"{odds}{finding.title}" + (f"  {finding.rule}{agree}" if finding.rule else ""))]
+    rows += [("try", finding.change)] if finding.change else []
+    return [Rows(rows), Commands([("next", finding.command)])]
+
+
+def describe_runs(facts: Facts, ended_seconds_ago: float | None = None) -> str:
+    """g7k2 · PPO · CartPole-v1 · 8 seeds · 100,096/100,096 env steps · finished 2 min ago."""
+    steps = f"{count(facts.env_steps)}/{count(facts.max_env_steps)}" if facts.max_env_steps else count(facts.env_steps)
+    ours = facts.source == "rlclinic"
+    ended = "" if ended_seconds_ago is None else f" {ago(ended_seconds_ago)}"
+    what = [facts.id, (facts.algo or "unknown algorithm").upper(), facts.env or "unknown environment"]
+    parts = [*what, plural(facts.runs, "seed" if ours else "run"), f"{steps} env steps", facts.state + ended]
+    return " · ".join([*parts, *([] if ours else [f"read as {facts.source}"])])
+
+
+def verdict(diagnosis: Diagnosis) -> Verdict:
+    """NOT SOLVED  1 of 8 seeds reached 475 · return 212 [164, 268] (IQM, 95 %) · gap 263 (55 %) · best 488 at 31k."""
+    facts = diagnosis.facts
+    text = describe_outcome(facts.runs, facts.reached, facts.threshold, (facts.last, facts.low, facts.high), (facts.best, facts.best_at))
+    return Verdict(diagnosis.verdict, text, VERDICT_TONES.get(diagnosis.verdict, "plain"))
+
+
+def _curve(report: DiagnosisReport) -> Figure:
+    seeds = [SeedCurve(seed=place, steps=[], values=[]) for place in range(report.diagnosis.facts.runs)]
+    curve = evidence.curve(report.diagnosis, seeds)
+    return Figure(
+        partial(charts.svg, curve, report.marked), "Return against env steps.", None, charts.CurveDrawing(curve, 5, report.marked)
+    )
+
+
+# ── causes ──
+
+
+def worth_telling(diagnosis: Diagnosis) -> list[Cause]:
+    """Causes that need a cure: not those that hardly anything speaks for, and "unknown" only where it is likely."""
+    causes = [cause for cause in diagnosis.causes if cause.id not in CALM and cause.probability >= LEAST]
+    return [cause for cause in causes if cause.id != "unknown" or cause is diagnosis.causes[0] or cause.probability >= 0.1]
+
+
+def describe_causes(diagnosis: Diagnosis, detail: Detail) -> list[Card]:
+    """A card for each cause, the likeliest first, with the order of events."""
+    cards = []
+    for place, cause in enumerate(worth_telling(diagnosis)[: 3 if detail == "brief" else None]):
+        likely = {"brief": place == 0, "short": cause.probability >= LIKELY, "whole": True}[detail]
+        lines = [
+            ("with it" if cause.consequence_of else "moved first", cause.moved_first),
+            ("with it", cause.with_it),
+            ("because", cause.because),
+        ]
+        kind, rule, aside = f"CAUSE {place + 1}", cause.rules[0] if cause.rules else "", ""
+        if cause.consequence_of:
+            aside = f"a consequence of {cause.consequence_of}"
+        elif cause.rules and cause.of > 1 and (likely or detail == "brief"):
+            aside = f"{cause.agree} of {plural(cause.of, 'seed')} agree"
+        if detail == "whole":
+            kind, rule = "Primary" if place == 0 else "Consequence" if cause.consequence_of else "Secondary", ""
+            lines.append(("rules", ", ".join(f"`{name}`" for name in cause.rules[:4])))
+            aside += ": it did not begin earlier" if cause.consequence_of else ""
+        level = cause.severity.value.upper() if cause.rules and (likely or detail == "brief") else ""
+        title = "unknown: no check explains it" if cause.id == "unknown" else cause.title
+        badges = (f"p {cause.probability:.2f}", level)
+        tone = SEVERITY_TONES[cause.severity.value]
+        cards.append(Card(kind, title, [line for line in lines if line[1]] if likely else [], badges, tone, rule, aside))
+    return cards
+
+
+def _ruled_out(diagnosis: Diagnosis, detail: Detail) -> list[Block]:
+    if not diagnosis.ruled_out:
+        return []
+    items = [cause.title if detail == "brief" else f"{cause.title} ({cause.because})" for cause in diagnosis.ruled_out]
+    return [Points(items, "Ruled out")]
+
+
+def _unassessable(diagnosis: Diagnosis, detail: Detail) -> list[Block]:
+    """How many checks there were, which could not be made, and what would make them possible."""
+    total = describe_checks(diagnosis)
+    if not diagnosis.unassessable:
+        return [Text(total, quiet=True)]
+    if detail == "brief":
+        rules = listed([check.rule for check in diagnosis.unassessable], 6)
+        missing = ", ".join(sorted({name for check in diagnosis.unassessable for name in check.missing}))
+        return [Text(total), Points([f"{rules}: not logged: {missing}"], "Not assessable")]
+    names = [f"`{check.rule}` {check.name}" for check in diagnosis.unassessable]
+    code = Code("\n".join(pasted(diagnosis)), "python", "to judge them, put this into your script", 6)
+    if detail == "whole":
+        lead = Text(f"The log lacks what these checks need: {', '.join(names)}.")
+        return [Heading("Not assessable", 3), lead, code, Text(total, quiet=True)]
+    return [Points([listed(names, 4)], "Not assessable", None, total), code]
+
+
+def describe_checks(diagnosis: Diagnosis) -> str:
+    """How many checks there were, and how they came out."""
+    checks = diagnosis.checks
+    found = f"{checks.total} checks: {checks.failed} fail, {checks.passed} pass, {checks.not_applicable} do not apply"
+    return f"{found}, {checks.not_assessable} not assessable"
+
+
+def pasted(diagnosis: Diagnosis) -> list[str]:
+    """Lines for the user's script that make the checks possible: a callback where there is one, else what to log."""
+    known = _CALLBACKS.get(diagnosis.facts.source)
+    return list(known) if known else most_useful(check.paste for check in diagnosis.unassessable)
+
+
+def suspects(found: Sequence[Suspect]) -> list[Card]:
+    """Where to look for a bug, how to see it again, and what is right."""
+    cards = []
+    for suspect in found:
+        lines = []
+        for place in suspect.places:
+            file = f"`{place.file}`" if "." in place.file else place.file
+            function = f"`{place.function}`" if place.function else ""
+            lines.append((place.code, " · ".join(part for part in (file, function, place.look) if part)))
+        lines += [("reproduce", f"`{suspect.reproduce}`"), ("proposed fix", suspect.fix)]
+        cards.append(Card("BUG?", suspect.title, lines, [f"p {suspect.probability:.2f}"], "bad"))
+    return cards
+
+
+# ── what to change, and what to watch ──
+
+
+def recommendations(report: DiagnosisReport, detail: Detail) -> list[Block]:
+    """Each change with its reason, what it should bring, what it may cost and how urgent it is."""
+    if not report.recommendations:
+        return [Text("None: nothing that needs a change was found." if report.diagnosis.causes[0].id == "healthy" else "None.")]
+    return [_recommendation(rx, report.diagnosis.facts.source, detail) for rx in report.recommendations]
+
+
+def _recommendation(rx: Recommendation, source: str, detail: Detail) -> Card:
+    if detail == "whole":
+        typed = " ".join(f"--set '{override}'" for override in rx.overrides)
+        kind, lines = f"{rx.number}.", [
+            ("change", f"`{typed}`" if typed else "no setting: see the text"),
+            ("in your framework", f"`{rx.foreign}`" if rx.foreign else ""),
+            ("rationale", rx.rationale),
+            ("expected impact", rx.expected),
+            ("risk", rx.risk or "none known"),
+            ("priority", rx.priority),
+        ]  # fmt: skip
+    else:
+        risk = f"          risk  {rx.risk}" if rx.risk else ""
+        kind, lines = f"RX {rx.number}", [
+            ("why", rx.rationale if detail == "short" and rx.rationale != rx.change else ""),
+            ("expect", f"{rx.expected}{risk}" if rx.overrides else ""),
+            (f"in {source}", rx.foreign or ""),
+        ]  # fmt: skip
+    tone = PRIORITY_TONES.get(rx.priority, "quiet")
+    return Card(kind, rx.change, [line for line in lines if line[1]], [rx.priority], tone, width=10, indent=6)
+
+
+def _watches(report: DiagnosisReport) -> list[Block]:
+    """Whether what the run's predecessor said to watch has held, and what to watch next time."""
+    rows = []
+    if report.watched is not None:
+        name = f"watched since {report.watched.source} ({report.watched.cause})"
+        rows.append((name, " · ".join(check.said for check in report.watched.checks)))
+    if report.diagnosis.watch:
+        # Only our own runs know what they were made from.
+        unasked = "          (the next diagnosis checks this unasked)" if report.diagnosis.facts.source == "rlclinic" else ""
+        rows.append(("watch next time", " · ".join(watch.text for watch in report.diagnosis.watch) + unasked))
+    return [Rows(rows, 17)] if rows else []
+
+
+def _best_group(other: Comparable) -> list[Block]:
+    settings = [f"{each.setting} {say_setting(each.here)} here, {say_setting(each.there)} there" for each in other.differences]
+    return [Rows([("best here", f"{other.group}: {other.said}"), *([("", listed(settings, 4))] if settings else [])], 11)]
+
+
+def say_setting(value: Any) -> str:
+    """A setting's value in a sentence."""
+    if value is None:
+        return "none"
+    if isinstance(value, dict) and isinstance(value.get("start"), int | float):
+        return f"{value['start']:g}, {value.get('schedule', 'linear')} to {value.get('end', 0):g}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# ── sections of a report ──
+
+
+def bottleneck(report: DiagnosisReport) -> Card:
     """The primary bottleneck and the first change, in a few lines."""
-    cause = found.diagnosis.causes[0]
+    diagnosis, cause = report.diagnosis, report.diagnosis.causes[0]
     if cause.id in CALM:
-        return Card("", found.diagnosis.answer, [("checks", checks(found.diagnosis))], GOOD if cause.id == "healthy" else SEVERITY["low"])
-    first = found.recommendations[0] if found.recommendations else None
-    lines = [("what moved first", cause.moved_first), ("because", cause.because)]
-    lines += [("first thing to try", first.change)] if first else []
-    return Card(_odds(cause), f"Primary bottleneck: {cause.title}", _said(lines), SEVERITY[cause.severity.value])
+        return Card("", diagnosis.answer, [("checks", describe_checks(diagnosis))], tone="good" if cause.id == "healthy" else "quiet")
+    change = report.recommendations[0].change if report.recommendations else ""
+    lines = [("what moved first", cause.moved_first), ("because", cause.because), ("first thing to try", change)]
+    badges = (f"p {cause.probability:.2f}", cause.severity.value.upper() if cause.rules else "")
+    tone = SEVERITY_TONES[cause.severity.value]
+    return Card("Primary bottleneck", cause.title, [line for line in lines if line[1]], badges, tone)
 
 
-def _odds(cause: Cause) -> str:
-    return f"p {cause.probability:.2f}" + (f" · {cause.severity.value.upper()}" if cause.rules else "")
-
-
-def _said(lines: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(name, text) for name, text in lines if text]
-
-
-# ── 1 ──
-
-
-def assessment(found: DiagnosisReport) -> list[Block]:
+def assessment(report: DiagnosisReport) -> list[Block]:
     """Success or failure, the gap, and the shape of the curves."""
-    facts = found.diagnosis.facts
-    said = []
+    facts = report.diagnosis.facts
+    parts = []
     if facts.threshold is not None and facts.reached is not None:
-        said.append(f"{facts.reached} of {plural(facts.runs, 'run')} reached {number(facts.threshold, 4)}")
+        parts.append(f"{facts.reached} of {plural(facts.runs, 'run')} reached {number(facts.threshold, 4)}")
         if facts.last is not None and facts.last < facts.threshold:
             gap = facts.threshold - facts.last
-            said.append(f"the gap is {number(gap)}" + (f" ({percent(gap / abs(facts.threshold))})" if facts.threshold else ""))
-    if found.standing:
-        said.append(f"how the runs stand: {found.standing}")
-    blocks: list[Block] = [Heading("Performance assessment", 3), Text("; ".join(said) + "." if said else "No return was logged.")]
+            parts.append(f"the gap is {number(gap)}" + (f" ({percent(gap / abs(facts.threshold))})" if facts.threshold else ""))
+    if report.standing:
+        parts.append(f"how the runs stand: {report.standing}")
+    blocks: list[Block] = [Heading("Performance assessment", 3), Text("; ".join(parts) + "." if parts else "No return was logged.")]
     return [*blocks, *([Points(list(facts.notes))] if facts.notes else [])]
 
 
-# ── 2 ──
-
-
-def key_metrics(found: DiagnosisReport) -> list[Block]:
+def key_metrics(report: DiagnosisReport) -> list[Block]:
     """Pictures of the series that are evidence, a table of the metrics that every report is asked for, and all findings."""
     blocks: list[Block] = []
-    if found.panels:
-        parts = [Figure(partial(charts.panel, panel), f"**{panel.label}**: {panel.text}") for panel in found.panels]
-        blocks += [Figures(parts), Text(_legend(found), quiet=True)]
-    rows = [_metric_row(row) for row in found.metrics]
-    if rows:
+    if report.panels:
+        figures = [Figure(partial(charts.panel, panel), f"**{panel.label}**: {panel.text}") for panel in report.panels]
+        band = "; green: where healthy runs usually are" if any(panel.band or panel.healthy for panel in report.panels) else ""
+        legend = f"Line: middle of the runs; blue: their range; shaded: where the evidence lies{band}. Env steps from left to right."
+        blocks.append(Figures(figures, legend))
+    if report.metrics:
         heads = ("metric", "about", "start", "end", "range", "trend", "usual")
-        blocks.append(Table(heads, rows))
-    return [*blocks, *_findings(found.diagnosis)]
+        blocks.append(Table(heads, [_metric_cells(row) for row in report.metrics]))
+    if report.diagnosis.findings:
+        rows = [
+            [f"`{each.rule}` {each.name}", each.severity.value, f"{len(each.runs)} of {each.judged}", short(each.onset), each.text]
+            for each in report.diagnosis.findings
+        ]
+        blocks += [Heading("Diagnostic findings", 3), Table(("finding", "severity", "runs", "from", "evidence"), rows)]
+    return blocks
 
 
-def _legend(found: DiagnosisReport) -> str:
-    band = "; green: where healthy runs usually are" if any(panel.band or panel.healthy for panel in found.panels) else ""
-    return f"Line: middle of the runs; blue: their range; shaded: where the evidence lies{band}. Env steps from left to right."
-
-
-def _metric_row(row: KeyMetric) -> list[str]:
+def _metric_cells(row: KeyMetric) -> list[str]:
     band = usual_band(row.name)
     usual = f"{number(band[0], 2)} to {number(band[1], 2)}" if band else ""
     broken = f", {plural(row.broken, 'value')} not finite" if row.broken else ""
@@ -101,152 +343,30 @@ def _metric_row(row: KeyMetric) -> list[str]:
     return [f"`{row.name}`", _TOPICS[row.topic], number(row.start), number(row.end), span, row.trend + broken, usual]
 
 
-def _findings(found: Diagnosis) -> list[Block]:
-    if not found.findings:
-        return []
-    rows = [
-        [f"`{each.rule}` {each.name}", each.severity.value, f"{len(each.runs)} of {each.judged}", short(each.onset), each.text]
-        for each in found.findings
-    ]
-    return [Heading("Diagnostic findings", 3), Table(("finding", "severity", "runs", "from", "evidence"), rows)]
-
-
-# ── 3 ──
-
-
-def bottlenecks(found: DiagnosisReport) -> list[Block]:
-    """Causes, the likeliest first, with the order of events; what was ruled out, what could not be judged, what others show."""
-    said = found.diagnosis
-    blocks: list[Block] = []
-    for place, cause in enumerate(worth_telling(said)):
-        blocks.append(_cause_card(place, cause))
-    blocks = [Heading("Root cause hypothesis", 3), *blocks] if blocks else [Text(f"None: {said.answer}.")]
-    if said.ruled_out:
-        blocks += [Heading("Ruled out", 3), Points([f"{each.title}: {each.because}" for each in said.ruled_out])]
-    blocks += _unassessable(said)
-    blocks.append(Text(checks(said), quiet=True))
-    return [*blocks, *_comparable(found.comparable)]
-
-
-def worth_telling(found: Diagnosis) -> list[Cause]:
-    """Causes that need a cure: not those that hardly anything speaks for, and "unknown" only where it is likely."""
-    told = [cause for cause in found.causes if cause.id not in CALM and cause.probability >= LEAST]
-    return [cause for cause in told if cause.id != "unknown" or cause is found.causes[0] or cause.probability >= 0.1]
-
-
-def _cause_card(place: int, cause: Cause) -> Card:
-    rank = "Primary" if place == 0 else "Consequence" if cause.consequence_of else "Secondary"
-    rules = ", ".join(f"`{rule}`" for rule in cause.rules[:4])
-    lines = [
-        ("moved first", cause.moved_first if not cause.consequence_of else ""),
-        ("with it", " · ".join(text for text in ((cause.moved_first if cause.consequence_of else ""), cause.with_it) if text)),
-        ("because", cause.because),
-        ("a consequence of", f"{cause.consequence_of}: it did not begin earlier" if cause.consequence_of else ""),
-        ("agree", f"{cause.agree} of {plural(cause.of, 'run')}" if cause.rules else ""),
-        ("rules", rules),
-    ]
-    title = "unknown: no check explains it" if cause.id == "unknown" else cause.title
-    return Card(_odds(cause), f"{rank}: {title}", _said(lines), SEVERITY[cause.severity.value])
-
-
-def _unassessable(found: Diagnosis) -> list[Block]:
-    if not found.unassessable:
-        return []
-    names = ", ".join(f"`{each.rule}` {each.name}" for each in found.unassessable)
-    blocks: list[Block] = [Heading("Not assessable", 3), Text(f"The log lacks what these checks need: {names}.")]
-    return [*blocks, Text("To judge them, put this into your script:"), Code("\n".join(pasted(found)), "python")]
-
-
-def pasted(found: Diagnosis) -> list[str]:
-    """Lines for the user's script that make the checks possible: a callback where there is one, else what to log."""
-    known = _CALLBACKS.get(found.facts.source)
-    return list(known) if known else most_useful(each.paste for each in found.unassessable)
-
-
-def checks(found: Diagnosis) -> str:
-    """How many checks there were, and how they came out."""
-    counts = found.checks
-    parts = [f"{counts.total} checks: {counts.failed} found something", f"{counts.passed} passed"]
-    parts.append(f"{counts.not_applicable} do not apply")
-    return ", ".join([*parts, f"{counts.not_assessable} not assessable"])
-
-
-def _comparable(other: Comparable | None) -> list[Block]:
-    if other is None:
-        return []
-    text = f"The best group of this environment and algorithm here is `{other.group}`: {other.said}. That it did better does not say why."
-    rows = [[f"`{each.setting}`", plain(each.here), plain(each.there)] for each in other.differences]
-    table: list[Block] = [Table(("setting", "here", other.group), rows)] if rows else []
-    return [Heading("Compared with the best group in the store", 3), Text(text), *table]
-
-
-# ── 4, 5, 6 ──
-
-
-def recommendations(found: DiagnosisReport) -> list[Block]:
-    """Each change with its reason, what it should bring, what it may cost and how urgent it is."""
-    if not found.recommendations:
-        return [Text("None: nothing that needs a change was found." if found.diagnosis.causes[0].id == "healthy" else "None.")]
-    return [_recommendation(each) for each in found.recommendations]
-
-
-def _recommendation(each: Recommendation) -> Card:
-    typed = " ".join(f"--set '{override}'" for override in each.overrides)
-    lines = [
-        ("change", f"`{typed}`" if typed else "no setting: see the text"),
-        ("in your framework", f"`{each.foreign}`" if each.foreign else ""),
-        ("rationale", each.rationale),
-        ("expected impact", each.expected),
-        ("risk", each.risk or "none known"),
-        ("priority", each.priority),
-    ]
-    return Card(each.priority, f"{each.number}. {each.change}", _said(lines), PRIORITY.get(each.priority, PRIORITY["low"]))
-
-
-def next_steps(found: DiagnosisReport, commands: Sequence[str]) -> list[Block]:
-    """What to type, what to watch, and whether what was to be watched has held."""
-    blocks: list[Block] = [Code("\n".join(commands), "sh")] if commands else []
-    tried = [each for each in found.recommendations if each.overrides and each.prescribed]
-    if found.group and len(tried) > 1 and any(command.startswith("rlclinic trial") for command in commands):
-        numbers = ",".join(str(each.number) for each in tried)
-        others = "; ".join(each.change for each in tried[1:])
-        blocks.append(
-            Text(f"**Variations to try**: {others}. All of them against one control: `rlclinic trial {found.group} --rx {numbers}`.")
+def bottlenecks(report: DiagnosisReport) -> list[Block]:
+    """Causes; what was ruled out, what could not be judged, what the best group shows."""
+    diagnosis, other = report.diagnosis, report.comparable
+    cards = describe_causes(diagnosis, "whole")
+    blocks: list[Block] = [Heading("Root cause hypothesis", 3), *cards] if cards else [Text(f"None: {diagnosis.answer}.")]
+    blocks += [*_ruled_out(diagnosis, "whole"), *_unassessable(diagnosis, "whole")]
+    if other is not None:
+        text = (
+            f"The best group of this environment and algorithm here is `{other.group}`: {other.said}. That it did better does not say why."
         )
-    if found.diagnosis.watch:
-        watch = " · ".join(each.text for each in found.diagnosis.watch)
-        unasked = " The next diagnosis of a run made from this one checks it unasked." if found.diagnosis.facts.source == "rlclinic" else ""
-        blocks.append(Text(f"**Watch next time**: {watch}.{unasked}"))
-    return [*blocks, *watched(found)]
-
-
-def watched(found: DiagnosisReport) -> list[Block]:
-    """Whether what the run's predecessor said to watch has held."""
-    if found.watched is None:
-        return []
-    head = Text(f"**Watched since {found.watched.source}** ({found.watched.cause}):")
-    return [head, Points([check.said for check in found.watched.checks])]
-
-
-def suspects(found: Sequence[Suspect]) -> list[Block]:
-    """Where to look for a bug, how to see it again, and what is right."""
-    blocks: list[Block] = []
-    for suspect in found:
-        lines = [(place.code, " · ".join(_where(place.file, place.function, place.look))) for place in suspect.places]
-        lines += [("reproduce", f"`{suspect.reproduce}`"), ("proposed fix", suspect.fix)]
-        blocks.append(Card(f"p {suspect.probability:.2f}", suspect.title, lines, SEVERITY["high"]))
+        rows = [[f"`{each.setting}`", say_setting(each.here), say_setting(each.there)] for each in other.differences]
+        blocks += [Heading("Compared with the best group in the store", 3), Text(text)]
+        blocks += [Table(("setting", "here", other.group), rows)] if rows else []
     return blocks
 
 
-def _where(file: str, function: str, look: str) -> list[str]:
-    place = f"`{file}`" if "." in file else file
-    return [place, *([f"`{function}`"] if function else []), look]
-
-
-def plain(value: Any) -> str:
-    """A setting's value in a sentence."""
-    if value is None:
-        return "none"
-    if isinstance(value, dict) and isinstance(value.get("start"), int | float):
-        return f"{value['start']:g}, {value.get('schedule', 'linear')} to {value.get('end', 0):g}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def next_steps(report: DiagnosisReport, commands: Sequence[str]) -> list[Block]:
+    """What to type, what to watch, and whether what was to be watched has held."""
+    blocks: list[Block] = [Commands([("next", command) for command in commands])]
+    tried = [rx for rx in report.recommendations if rx.overrides and rx.prescribed]
+    if report.group and len(tried) > 1 and any(command.startswith("rlclinic trial") for command in commands):
+        numbers = ",".join(str(rx.number) for rx in tried)
+        others = "; ".join(rx.change for rx in tried[1:])
+        blocks.append(
+            Text(f"**Variations to try**: {others}. All of them against one control: `rlclinic trial {report.group} --rx {numbers}`.")
+        )
+    return [*blocks, *_watches(report)]

@@ -55,6 +55,29 @@ def interval(low: float | None, high: float | None) -> str:
     return f"[{number(low)}, {number(high)}]"
 
 
+def describe_outcome(
+    runs: int,
+    reached: int | None,
+    threshold: float | None,
+    last: tuple[float | None, float | None, float | None],
+    best: tuple[float | None, float | None],
+) -> str:
+    """1 of 8 seeds reached 475 · return 212 [164, 268] (IQM, 95 %) · gap 263 (55 %) · best 488 at 31k.
+
+    `last`: the return at the end and its interval; `best`: the best return and its env step.
+    """
+    parts = [] if threshold is None else [f"{reached} of {plural(runs, 'seed')} reached {number(threshold, 4)}"]
+    value, low, high = last
+    if value is not None:
+        spread = f" {interval(low, high)} (IQM, 95 %)" if low is not None else ""
+        parts.append(f"return {number(value)}{spread}")
+        if threshold is not None and threshold > value:
+            share = f" ({percent((threshold - value) / abs(threshold))})" if threshold else ""
+            parts.append(f"gap {number(threshold - value)}{share}")
+    parts += [f"best {number(best[0])} at {short(best[1])}"] if best[0] is not None else []
+    return " · ".join(parts)
+
+
 def percent(fraction: float | None) -> str:
     """A share: 55 %, 2.5 %."""
     if fraction is None or not math.isfinite(fraction):
@@ -103,7 +126,13 @@ def plural(amount: int, noun: str) -> str:
     return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"
 
 
-def listed(words: Sequence[str], most: int = 6) -> str:
+def listed(words: Sequence[str], most: int = 6, separator: str = ", ") -> str:
     """A short list that says how much it left out."""
-    shown = ", ".join(words[:most])
+    shown = separator.join(words[:most])
     return shown if len(words) <= most else f"{shown} and {len(words) - most} more"
+
+
+def clip(text: str, most: int) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"

@@ -12,7 +12,7 @@ from rlclinic import stats
 from rlclinic.comparison.models import Band
 from rlclinic.report import charts
 from rlclinic.report.charts import Scale
-from rlclinic.report.document import Block, Code, Figure, Heading, Points, Table, Text, html, markdown
+from rlclinic.report.document import Block, Code, Figure, Heading, Points, Table, Text, render_html, render_markdown
 from rlclinic.report.format import BLANK, count, duration, number, percent, plural, short
 from rlclinic.runs import trials
 from rlclinic.runs.record import EVAL_RETURN, Run
@@ -385,8 +385,8 @@ def write(store: Store, trial: Trial) -> list[Path]:
     found = document(store, trial)
     title = f"Trial {trial.id} · {headline(trial)}"
     return [
-        trials.write_report(store, trial.id, "report.md", f"# {title}\n\n{markdown(found)}"),
-        trials.write_report(store, trial.id, "report.html", _page(title, trial, html(found))),
+        trials.write_report(store, trial.id, "report.md", f"# {title}\n\n{render_markdown(found)}"),
+        trials.write_report(store, trial.id, "report.html", _page(title, trial, render_html(found))),
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rlclinic.config import Config
 from rlclinic.diagnosis.findings import Diagnosis, Remedy
 from rlclinic.errors import RlclinicError
-from rlclinic.report.diagnosis import plain
+from rlclinic.report.diagnosis import say_setting
 from rlclinic.report.models import Recommendation
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, Run
@@ -40,7 +40,7 @@ def _of_prescription(rx: Prescription) -> Recommendation:
 
 def _of_remedy(place: int, remedy: Remedy, found: Diagnosis) -> Recommendation:
     priorities = ("critical", "high", "medium") if found.causes[0].severity.rank == 2 else ("high", "medium", "low")
-    told = remedy.text if remedy.setting is None else f"{remedy.setting} {plain(remedy.current)} → {plain(remedy.value)}"
+    told = remedy.text if remedy.setting is None else f"{remedy.setting} {say_setting(remedy.current)} → {say_setting(remedy.value)}"
     return Recommendation(
         number=place,
         priority=priorities[min(place - 1, 2)],

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # A pipe has no width; a table must not be cut for it.
 PIPE_WIDTH = 200
+CHART_WIDTH = 78
+"""Columns for a curve; fewer where the terminal is narrower."""
 
 
 def results() -> "Console":
@@ -21,8 +23,8 @@ def results() -> "Console":
 
 
 def chart_width() -> int:
-    """Columns for a curve: 78, fewer where the terminal is narrower."""
-    return min(78, results().width)
+    """Columns for a curve on this terminal."""
+    return min(CHART_WIDTH, results().width)
 
 
 def progress() -> "Console":

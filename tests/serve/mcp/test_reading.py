@@ -50,7 +50,7 @@ def test_a_concise_diagnosis_stays_concise(run: str) -> None:
 
 def test_the_diagnosis_says_cause_change_and_next_call() -> None:
     answer = call("diagnose_run", run_id="high")
-    assert "policy step too large [LRN101] · 3/3 seeds" in answer.text
+    assert "policy step too large [LRN101] · 3 of 3 seeds agree" in answer.text
     assert 'next: start_trial(run_id="high", rx=[1])' in answer.text
     assert answer.data["causes"][0]["probability"] > 0.9
     assert answer.data["recommendations"][0]["overrides"][0].startswith("algo.learning_rate=")

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from rlclinic.report.diagnosis import plain
+from rlclinic.report.diagnosis import say_setting
 from rlclinic.report.document import clean
 from rlclinic.report.format import BLANK, ago, count, listed, number, plural, short
 from rlclinic.serve.cli import console
@@ -66,6 +66,6 @@ def _cells(tried: "Tried", result: "EnvironmentHistory") -> list[str]:
     mark = " (best)" if tried.id == result.best else " (worst)" if tried.id == result.worst else ""
     when = ago(max(0.0, time.time() - tried.created)) if tried.created else tried.source
     reached = BLANK if tried.reached is None else f"{tried.reached}/{tried.seeds}"
-    changed = [f"{key.partition('.')[2] or key} {plain(value)}" for key, value in tried.changed.items()]
+    changed = [f"{key.partition('.')[2] or key} {say_setting(value)}" for key, value in tried.changed.items()]
     steps = short(tried.steps_to_threshold)
     return [tried.id + mark, when, tried.algo or "unknown", str(tried.seeds), reached, number(tried.score), steps, listed(changed, 4)]

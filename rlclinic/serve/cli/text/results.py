@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rlclinic.report import group
 from rlclinic.report.format import BLANK, ago, count, duration, listed, number, percent, plural, short, size
 from rlclinic.serve.cli import console
-from rlclinic.serve.cli.text import plot
+from rlclinic.serve.cli.text import plot, terminal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,98 +27,27 @@ if TYPE_CHECKING:
         RunInfo,
         RunList,
         RunRow,
-        TopFinding,
         TrainResult,
     )
 
 MEANING_WIDTH = 20
 MARKS = {"ok": "✓", "warning": "·", "missing": "✗", "failed": "✗"}
-STYLES = {"SOLVED": "bold green", "PARTLY SOLVED": "bold yellow", "NOT SOLVED": "bold red", "FAILED": "bold red"}
 
 
 def print_train(result: "TrainResult") -> None:
-    """The end of `train`: verdict, gap, curve where something is left to wish for, the next command, the report."""
-    out = console.results()
-    if result.report is None:
-        out.print(f"started {result.group} ({plural(len(result.runs), 'run')}), which goes on without this terminal")
-        out.print(f"watch it  rlclinic status {result.group}      stop it  rlclinic stop {result.group}")
-        out.print(f"report    rlclinic runs show {result.group} --report, once it has ended")
-        return
-    report = result.report
-    if report.verdict != "SOLVED":
-        out.print(f"{report.id} · {group.subtitle(report)}")
-    print_verdict(report)
-    if report.verdict != "SOLVED":
-        print_lines(plot.curve_lines(report.curve, console.chart_width()))
-    print_failures(report)
-    print_next(report, again=print_finding(result.finding))
-    if result.files:
-        out.print(f"report    {next((file for file in result.files if file.endswith('.html')), result.files[0])}")
-
-
-def print_verdict(report: "GroupReport") -> None:
-    """SOLVED  8 of 8 seeds reached 475 · return ... · time."""
-    from rich.text import Text
-
-    speed = f"{duration(report.wall_seconds)}, {count(report.steps_per_second)} steps/s" if report.wall_seconds else ""
-    line = Text(report.verdict, style=STYLES.get(report.verdict, "bold"))
-    line.append(f"  {group.headline(report)}" + (f" · {speed}" if speed else ""), style="default")
-    console.results().print(line, soft_wrap=True)
-    if report.note:
-        print_lines([f"note      {report.note}"])
-
-
-def print_failures(report: "GroupReport") -> None:
-    """Why seeds failed: each reason once, with the runs that gave it."""
-    reasons: dict[str, tuple[list[str], list[str]]] = {}
-    for seed in report.seeds:
-        if seed.state in ("failed", "crashed"):
-            first, *rest = (seed.reason or "no reason was recorded").splitlines()
-            reasons.setdefault(first, ([], rest))[0].append(seed.run)
-    for first, (runs, rest) in reasons.items():
-        print_lines([f"failed    {listed(runs, 4)}: {first}", *("          " + line for line in rest)])
-
-
-def print_finding(finding: "TopFinding | None") -> bool:
-    """The top finding at the end of `train`, and the command that shows all of it; False for healthy runs, which are not talked about."""
-    if finding is None or finding.cause in ("healthy", "no-reference", "no-return"):
-        return False
-    agree = f", {finding.agree} of {plural(finding.of, 'seed')}" if finding.of > 1 else ""
-    odds = f"p {finding.probability:.2f} {finding.severity.upper()}  " if finding.rule else ""
-    print_lines([f"cause     {odds}{finding.title}" + (f"  {finding.rule}{agree}" if finding.rule else "")])
-    print_lines([f"try       {finding.change}"] if finding.change else [])
-    print_lines([f"next      {finding.command}"])
-    return True
-
-
-def print_next(report: "GroupReport", again: bool = False) -> None:
-    """The commands worth typing now. `again`: after another one."""
-    print_lines([f"{'next' if index == 0 and not again else '':<10}{command}" for index, command in enumerate(report.next)])
+    """The end of `train`."""
+    terminal.show(group.training_end(result))
 
 
 def print_group(report: "GroupReport") -> None:
     """`runs show GROUP`."""
-    print_lines([f"{report.id} · {group.subtitle(report)}"])
-    print_verdict(report)
-    print_lines(plot.curve_lines(report.curve, console.chart_width()))
-    print_seeds(report)
-    print_next(report)
+    terminal.show(group.overview(report))
 
 
 def print_curve(report: "GroupReport") -> None:
     """The curve, where `print_train` has left it out."""
     if report.verdict == "SOLVED":
-        print_lines(plot.curve_lines(report.curve, console.chart_width()))
-
-
-def print_seeds(report: "GroupReport") -> None:
-    """A row per seed, and where the time went."""
-    table = bare_table("run", ">seed", ">last", ">best", ">threshold at", ">env steps", "state")
-    for seed in report.seeds:
-        table.add_row(*group.seed_cells(seed))
-    console.results().print(table)
-    if report.throughput:
-        print_lines(["time      " + " · ".join(f"{name} {percent(share)}" for name, share in report.throughput.items())])
+        terminal.show([group.curve_figure(report)])
 
 
 def print_runs(result: "RunList") -> None:
