@@ -1,6 +1,7 @@
 """A document in a terminal: plain lines into a pipe; colours, and lines wrapped under their own text, where somebody reads them."""
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,8 +75,13 @@ def style_line(line: Line, width: int) -> "Styled":
 
     text = line.text
     if line.hang is not None and len(text) > width:
-        hang = min(line.hang, width // 3)
-        text = "\n".join(textwrap.wrap(text, width, subsequent_indent=" " * hang, break_on_hyphens=False, drop_whitespace=True))
+        hang = " " * min(line.hang, width // 3)
+        # What stands apart on the line gets one of its own.
+        first, *apart = re.split(r"(?<=\S) {8,}", text)
+        wrapped = textwrap.wrap(first, width, subsequent_indent=hang, break_on_hyphens=False)
+        for part in apart:
+            wrapped += textwrap.wrap(part, width, initial_indent=hang, subsequent_indent=hang, break_on_hyphens=False)
+        text = "\n".join(wrapped)
     styled = Styled(text)
     at = styled.plain.find(line.word) if line.word else -1
     if at >= 0:
