@@ -10,7 +10,10 @@
         ├── RunBusy              another process is writing to this run
         └── DiskFailed           the disk is full, read-only or gone
 
-`str(error)` is the whole text for the user: what happened with the values, what it would cause, what to type.
+`str(error)` is the whole text for the user: what happened with the values, what it would cause, what to type. It is made of parts,
+of which those that are an `Action` say what to do next: a face that is not typed at says them in its own words.
+
+    raise NotFound(f"no run {name!r} in {root}.\n  See what there is: ", Action("runs list"))
 """
 
 import difflib
@@ -35,6 +38,17 @@ class RlclinicError(Exception):
     """The root of rlclinic's errors. `exit_code` is what the command line ends with."""
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, *parts: str) -> None:
+        super().__init__(*parts)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The text in order: sentences, and actions between them."""
+        return self.args
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
 
 
 class ConfigError(RlclinicError):

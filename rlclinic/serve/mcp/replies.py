@@ -12,6 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ContentBlock, TextContent
 from pydantic import BaseModel
 
+from rlclinic.actions import Action, ForPeople
 from rlclinic.errors import RlclinicError
 from rlclinic.report.document import clean
 from rlclinic.runs.store import Store
@@ -63,6 +64,61 @@ def spoken(text: str) -> str:
     for pattern, call in _CALLS:
         text = pattern.sub(call, text)
     return text.replace("Type: rlclinic", "A person types: rlclinic")
+
+
+CALLS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
+    "train": ("start_training", "config_id", {"set": "overrides"}),
+    "trial": ("start_trial", "run_id", {"set": "changes"}),
+    "optimize": ("start_optimize", "run_id", {"budget": "budget_env_steps", "set": "overrides"}),
+    "adopt": ("adopt", "trial_id", {"as": "as_variant"}),
+    "adjust": ("adjust_run", "run_id", {"set": "changes"}),
+    "compare": ("compare_runs", "run_ids", {}),
+    "runs metrics": ("get_run_metrics", "run_id", {}),
+    "runs list": ("list_runs", "", {}),
+    "runs show": ("get_run_info", "run_id", {}),
+    "runs logs": ("get_run_logs", "run_id", {}),
+    "runs checkpoints": ("list_checkpoints", "run_id", {}),
+    "evaluate": ("evaluate_checkpoint", "run_id", {}),
+    "diagnose": ("diagnose_run", "run_id", {}),
+    "prescribe": ("prescribe", "run_id", {}),
+    "status": ("get_training_status", "run_id", {}),
+    "stop": ("stop_training", "run_id", {}),
+    "rules": ("explain_rule", "rule", {}),
+    "envs": ("describe_environment", "env_id", {}),
+}
+"""By command: the tool, the argument for what it is about, and options whose arguments have another name."""
+_TERMINAL: Final = frozenset({"runs_dir", "list", "json", "yes"})
+"""Options that mean nothing to a tool: it has one store, and answers with everything."""
+_LISTS: Final = frozenset({("trial", "rx"), ("train", "set"), ("trial", "set"), ("optimize", "set"), ("adjust", "set")})
+
+
+def call(action: Action) -> str | None:
+    """The tool call that does what a command does; None if only people can do it."""
+    tool, about, renamed = CALLS.get(action.command, ("", "", {}))
+    given = {renamed.get(name, name): value for name, value in action.options.items() if name not in _TERMINAL}
+    if not tool or "force" in given:
+        return None
+    names = list(action.names) if tool == "compare_runs" or len(action.names) > 1 else next(iter(action.names), None)
+    arguments = ({about: names} if action.names else {}) | {
+        name: list(value) if isinstance(value, list | tuple) else value for name, value in given.items()
+    }
+    for name in [renamed.get(option, option) for command, option in _LISTS if command == action.command]:
+        if name in arguments and not isinstance(arguments[name], list):
+            arguments[name] = [arguments[name]]
+    said = f"{tool}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in arguments.items())})"
+    following = None if action.following is None else call(action.following) or str(action.following)
+    return said if following is None else f"{said} && {following}"
+
+
+def say(*parts: str) -> str:
+    """A text of parts as an agent reads it: actions as calls; a command that has no tool stays one, for a person to type."""
+    text = ""
+    for part in parts:
+        said = call(part) if isinstance(part, Action) else "" if isinstance(part, ForPeople) else str(part)
+        if said is None:
+            text, said = re.sub(r"Type: $", "A person types: ", text), str(part)
+        text += said
+    return text
 
 
 def answer(text: str, data: "BaseModel | Mapping[str, Any]", *more: ContentBlock) -> CallToolResult:
