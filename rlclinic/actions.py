@@ -19,14 +19,14 @@ class Action(str):
     options: dict[str, Any]
     following: "Action | None" = None
 
-    def __new__(cls, command: str, /, *names: str, **options: Any) -> "Action":
+    def __new__(cls, command: str, /, *names: object, **options: Any) -> "Action":
         """Made of its parts."""
         given = {name.removesuffix("_"): value for name, value in options.items() if value is not None and value is not False}
         words = ["rlclinic", *command.split(), *map(_word, names)]
         for name, value in given.items():
             words += _option(name, value)
         made = super().__new__(cls, " ".join(words))
-        made.command, made.names, made.options = command, names, given
+        made.command, made.names, made.options = command, tuple(map(str, names)), given
         return made
 
     @classmethod

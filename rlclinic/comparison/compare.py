@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from rlclinic import stats
+from rlclinic.actions import Action
 from rlclinic.comparison import configs, curves, outcomes, pairs, phases
 from rlclinic.comparison.models import Compared, Pair, SideOutcome
 from rlclinic.comparison.outcomes import Measure, Reading
@@ -22,9 +23,9 @@ def compare(
     """
     if len(given) < 2:
         raise UsageError(
-            f"compare needs two sides or more; here is {len(given)}.\n"
-            "  There is nothing to compare it with.\n"
-            "  Type: rlclinic compare A B, each a run, a group, a folder, a YAML file or ENV:VARIANT"
+            f"compare needs two sides or more; here is {len(given)}.\n  There is nothing to compare it with.\n  Type: ",
+            Action("compare", "A", "B"),
+            ", each a run, a group, a folder, a YAML file or ENV:VARIANT",
         )
     sides = labelled(given)
     trained = [side for side in sides if len(side)]

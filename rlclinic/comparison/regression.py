@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from rlclinic import stats
+from rlclinic.actions import Action
 from rlclinic.comparison import outcomes
 from rlclinic.comparison.models import Interval, Part
 from rlclinic.comparison.sides import Side
@@ -120,7 +121,9 @@ def baseline_of(side: Side, versions: Mapping[str, str], threshold: float | None
     measure = outcomes.measure_of([side])
     common = outcomes.common_steps([side], measure) if measure is not None else None
     if measure is None or common is None:
-        raise UsageError(f"{side.name} has no returns yet: there is nothing to keep.\n  Train it first, with evaluations: rlclinic train")
+        raise UsageError(
+            f"{side.name} has no returns yet: there is nothing to keep.\n  Train it first, with evaluations: ", Action("train")
+        )
     bar = side.threshold if threshold is None else threshold
     found = outcomes.readings(side, measure, common, bar)
     return Baseline(

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.config import gymnasium_solver, located, registry
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import Spec
@@ -126,7 +127,7 @@ def _find(ref: str, user: Path) -> tuple[Tree, str, list[str]]:
     if match := _FILE.fullmatch(ref):
         path = Path(match["path"])
         if not path.is_file():
-            raise NotFound(f"no file {path}.\n  There is nothing to load.\n  Try: {_similar_file(path)}")
+            raise NotFound(f"no file {path}.\n  There is nothing to load.\n  Try: ", *_similar_files(path))
         source = _read(path)
         variant = _choose(source.variants, match["variant"], str(path))
         tree, notes = _nested(source, variant)
@@ -334,10 +335,10 @@ def _no_variant(variant: str, variants: Iterable[str], where: str) -> NotFound:
     )
 
 
-def _similar_file(path: Path) -> str:
+def _similar_files(path: Path) -> tuple[str, ...]:
     siblings = [item.name for item in _files(path.parent)]
     similar = [str(path.parent / name) for name in nearest(path.name, siblings)]
-    return ", or ".join(similar) or "rlclinic envs, which lists those that are there"
+    return (", or ".join(similar),) if similar else (Action("envs"), ", which lists those that are there")
 
 
 def _name_in(tree: Tree) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from rlclinic.actions import Action
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
@@ -108,7 +109,7 @@ def _check_inside(key: str, field: FieldInfo, rest: list[str]) -> None:
         return
     owner = key.rsplit(".", len(rest))[0]
     offered = [f"{owner}.{name}" for name in nearest(rest[0], known)] if kind_of(field) is Kind.NUMBER else []
-    raise ConfigError(_unknown_message(key, offered or [owner]))
+    raise ConfigError(*_unknown_message(key, offered or [owner]))
 
 
 def _is_mapping(annotation: Any) -> bool:
@@ -131,12 +132,12 @@ def unknown_key(key: str, algo: str, origin: str | None = None) -> ConfigError:
             "  It would be ignored, and the run would not be the one you asked for.\n"
             f"  Try: {''.join(meant)}--set algo.name={others[0]} --set algo.{last}=VALUE, or leave it out"
         )
-    return ConfigError(_unknown_message(key, _offers(key, algo), place))
+    return ConfigError(*_unknown_message(key, _offers(key, algo), place))
 
 
-def _unknown_message(key: str, offered: list[str], place: str = "") -> str:
-    hint = ", or ".join(offered) if offered else "rlclinic config show CONFIG, which lists every key"
-    return f"{key} is no setting{place}.\n  It would be ignored, and the run would not be the one you asked for.\n  Try: {hint}"
+def _unknown_message(key: str, offered: list[str], place: str = "") -> tuple[str, ...]:
+    hint = (", or ".join(offered),) if offered else (Action("config show", "CONFIG"), ", which lists every key")
+    return (f"{key} is no setting{place}.\n  It would be ignored, and the run would not be the one you asked for.\n  Try: ", *hint)
 
 
 def _offers(key: str, algo: str) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, nearest
 
 __all__ = ["Registered", "look_up"]
@@ -51,10 +52,12 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
     entry = gymnasium.registry.get(env_id)
     if entry is None:
         offered = nearest(env_id, [*shipped, *gymnasium.registry])
-        hint = ", or ".join(offered) if offered else "rlclinic envs, which lists those with settings"
+        hint = (", or ".join(offered),) if offered else (Action("envs"), ", which lists those with settings")
         raise NotFound(
             f"no environment {env_id}: neither a file in config/environments nor Gymnasium has it.\n"
-            f"  There would be nothing to train on.\n  Try: {hint}; module:{env_id} for one that a module has"
+            "  There would be nothing to train on.\n  Try: ",
+            *hint,
+            f"; module:{env_id} for one that a module has",
         )
     threshold = None if entry.reward_threshold is None else float(entry.reward_threshold)
     return Registered(threshold, entry.max_episode_steps)

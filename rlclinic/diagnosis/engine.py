@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlclinic import stats
+from rlclinic.actions import Action
 from rlclinic.diagnosis import columns, exclusions, logging_snippets, registry, timeline
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.causes import UNKNOWN, rank, table
@@ -44,7 +45,7 @@ def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = Non
     The same histories give the same bytes. `select` and `ignore` take beginnings of rule ids, or names.
     """
     if not histories:
-        raise UsageError("there is no run to diagnose.\n  See what there is: rlclinic runs list")
+        raise UsageError("there is no run to diagnose.\n  See what there is: ", Action("runs list"))
     # A log may hold anything, 1e300 included: sums that overflow are infinite, and no rule trusts those.
     with np.errstate(all="ignore"):
         return _diagnose([Case(history) for history in histories], registry.selected(select, ignore))

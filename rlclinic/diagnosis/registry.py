@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
+from rlclinic.actions import Action
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Evidence, Finding, Remedy, Severity
 from rlclinic.errors import NotFound, nearest
@@ -141,7 +142,9 @@ def find(id_or_name: str) -> Rule:
         if wanted.upper() == each.id or wanted.lower().replace("_", "-") == each.name:
             return each
     offered = nearest(wanted, [*_RULES, *(each.name for each in _RULES.values())])
-    raise NotFound(f"no rule {wanted!r}" + (f"; nearest: {', '.join(offered)}" if offered else "") + ".\n  See all of them: rlclinic rules")
+    raise NotFound(
+        f"no rule {wanted!r}" + (f"; nearest: {', '.join(offered)}" if offered else "") + ".\n  See all of them: ", Action("rules")
+    )
 
 
 def selected(select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> list[Rule]:
@@ -149,7 +152,7 @@ def selected(select: Sequence[str] | None = None, ignore: Sequence[str] | None =
     everything = rules()
     for prefix in [*(select or ()), *(ignore or ())]:
         if not any(_fits(each, prefix) for each in everything):
-            raise NotFound(f"no rule begins with {prefix!r}.\n  See all of them: rlclinic rules")
+            raise NotFound(f"no rule begins with {prefix!r}.\n  See all of them: ", Action("rules"))
     kept = [each for each in everything if not select or any(_fits(each, prefix) for prefix in select)]
     return [each for each in kept if not any(_fits(each, prefix) for prefix in ignore or ())]
 

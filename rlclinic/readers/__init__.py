@@ -14,6 +14,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RlclinicError, UsageError
 from rlclinic.readers import console, csv_jsonl, file_per_metric, gymnasium_solver, lines, own, sb3, sidecar, tensorboard, thresholds, zoo
 from rlclinic.readers.guesses import Mapping
@@ -81,8 +82,10 @@ def read(
 def _read_path(path: Path, options: Options) -> list[History]:
     if not path.exists():
         raise NotFound(
-            f"{path} does not exist.\n  There is nothing to read.\n"
-            "  Give a run folder, a folder of runs, a log file, or - for text from a pipe: python train.py | rlclinic diagnose -"
+            f"{path} does not exist.\n"
+            "  There is nothing to read.\n"
+            "  Give a run folder, a folder of runs, a log file, or - for text from a pipe: python train.py | ",
+            Action("diagnose", "-"),
         )
     return _read_file(path, options) if path.is_file() else _read_folder(path, options)
 
@@ -91,7 +94,9 @@ def _read_file(path: Path, options: Options) -> list[History]:
     if zoo.is_model(path):
         raise UsageError(
             f"{path} is a saved model of Stable-Baselines3: it holds settings and weights, and no log.\n"
-            f"  There are no curves in it.\n  Give the folder with progress.csv, monitor.csv or events: rlclinic diagnose {path.parent}"
+            "  There are no curves in it.\n"
+            "  Give the folder with progress.csv, monitor.csv or events: ",
+            Action("diagnose", path.parent),
         )
     for form in FORMATS:
         if form.matches(path):

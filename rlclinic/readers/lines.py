@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError
 
 BLOCK_BYTES: Final = 1 << 20
@@ -87,7 +88,7 @@ def open_text(path: Path) -> BinaryIO:
         file = path.open("rb")
     except FileNotFoundError:
         raise NotFound(
-            f"{path} does not exist.\n  rlclinic diagnose PATH takes a run folder, a log file, or - for text from a pipe"
+            f"{path} does not exist.\n  ", Action("diagnose", "PATH"), " takes a run folder, a log file, or - for text from a pipe"
         ) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.\n  Check its permissions") from error

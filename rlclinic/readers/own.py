@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound
 from rlclinic.readers.options import Options
 from rlclinic.runs import disk, history
@@ -27,7 +28,7 @@ def read(path: Path, options: Options) -> list[History]:
     else:
         runs = Store(folder).runs()
     if not runs:
-        raise NotFound(f"{path} has no runs.\n  Start something: rlclinic train CartPole-v1:ppo")
+        raise NotFound(f"{path} has no runs.\n  Start something: ", Action("train", "CartPole-v1:ppo"))
     return [history.of_run(run) for run in runs]
 
 

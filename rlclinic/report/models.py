@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from rlclinic.actions import Action
 from rlclinic.diagnosis.findings import Diagnosis
 
 SCHEMA_VERSION = 1
@@ -296,7 +297,7 @@ class Outlook(Part):
     """What is likely wrong, with its probability and rule."""
     watch: str | None
     """What to keep an eye on."""
-    command: str | None
+    command: Action | None
     """What to type."""
 
 

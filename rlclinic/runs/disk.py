@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rlclinic.actions import Action
 from rlclinic.errors import DiskFailed
 
-_ADVICE = {
-    errno.ENOSPC: ("the disk is full", "Free space (rlclinic runs rm RUN), then: rlclinic train --resume {run}"),
-    errno.EDQUOT: ("your quota is used up", "Free space (rlclinic runs rm RUN), then: rlclinic train --resume {run}"),
+_FREE = ("Free space (", Action("runs rm", "RUN"), "), then: ")
+_ADVICE: dict[int, tuple[str, str | tuple[str, ...]]] = {
+    errno.ENOSPC: ("the disk is full", _FREE),
+    errno.EDQUOT: ("your quota is used up", _FREE),
     errno.EROFS: ("the file system is read-only", "Choose a folder you can write to: --runs-dir DIR"),
     errno.EACCES: ("permission denied", "Choose a folder you can write to: --runs-dir DIR"),
     errno.EPERM: ("permission denied", "Choose a folder you can write to: --runs-dir DIR"),
-    errno.ENOENT: ("the folder is gone", "Was the run removed while it was written? Start it again: rlclinic train"),
+    errno.ENOENT: ("the folder is gone", ("Was the run removed while it was written? Start it again: ", Action("train"))),
     errno.EMFILE: ("too many open files", "Raise the limit (ulimit -n 4096) or train fewer seeds at once"),
     errno.ENOLCK: ("the file system has no locks", "Choose a folder on a local disk: --runs-dir DIR"),
     errno.EOPNOTSUPP: ("the file system has no locks", "Choose a folder on a local disk: --runs-dir DIR"),
@@ -30,11 +32,14 @@ def guarded(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what, advice = _ADVICE.get(error.errno or 0, (error.strerror or str(error), "Check the disk, then: rlclinic train --resume {run}"))
+        what, advice = _ADVICE.get(error.errno or 0, (error.strerror or str(error), ("Check the disk, then: ",)))
+        parts = (advice,) if isinstance(advice, str) else advice
         raise DiskFailed(
             f"cannot write {path}: {what}.\n"
             f"  Everything written before is intact; what came after the last checkpoint is computed again by a resume.\n"
-            f"  {advice.format(run=_run_of(path))}"
+            "  ",
+            *parts,
+            *([Action("train", resume=_run_of(path))] if parts[-1].endswith("then: ") else []),
         ) from error
 
 

@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import RunBusy
 from rlclinic.runs import disk
 
@@ -73,18 +74,18 @@ def _take(fd: int, folder: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise
-        raise RunBusy(_busy_text(folder)) from None
+        raise RunBusy(*_describe_writer(folder)) from None
     os.ftruncate(fd, 0)
     os.pwrite(fd, json.dumps({"pid": os.getpid(), "host": HOST}).encode(), 0)
 
 
-def _busy_text(folder: Path) -> str:
+def _describe_writer(folder: Path) -> tuple[str, ...]:
     owner = disk.read_json(folder / NAME) or {}
     who = f"process {owner['pid']} on {owner['host']}" if {"pid", "host"} <= owner.keys() else "another process"
     return (
         f"run {folder.name} is being written by {who}.\n"
-        f"  A second writer would mix two histories in one metrics.csv.\n"
-        f"  Wait for it, or stop it first: rlclinic stop {folder.name}"
+        "  A second writer would mix two histories in one metrics.csv.\n  Wait for it, or stop it first: ",
+        Action("stop", folder.name),
     )
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError
 from rlclinic.runs import coerce, control, disk, status_file
 from rlclinic.runs.metrics_file import tail
@@ -210,7 +211,7 @@ class Run:
             if {"@best": checkpoint.best, "@last": checkpoint.last}.get(which, str(checkpoint.step) == which):
                 return checkpoint
         there = ", ".join(str(checkpoint.step) for checkpoint in found) or "none"
-        raise NotFound(f"run {self.id} has no checkpoint {which}; there: {there}.\n  rlclinic runs checkpoints {self.id}")
+        raise NotFound(f"run {self.id} has no checkpoint {which}; there: {there}.\n  ", Action("runs checkpoints", self.id))
 
     def policy(self, which: str = "@best", env: Any = None) -> "Acting":
         """The policy of a checkpoint (@best, @last or a step), to act with. Needs torch.
@@ -340,7 +341,8 @@ def _config(record: dict[str, Any]) -> "Config":
         raise RunError(
             f"{record.get('id')} was imported ({source.get('framework')}): not all of its settings are known.\n"
             "  What it left out would silently become another setting than the one it was trained with.\n"
-            f"  It can be diagnosed and compared; to train: rlclinic train {record.get('name', 'CONFIG')} --set KEY=VALUE"
+            "  It can be diagnosed and compared; to train: ",
+            Action("train", record.get("name", "CONFIG"), set=["KEY=VALUE"]),
         )
     return records.from_record(settings(record))
 
@@ -349,8 +351,8 @@ def _required(path: Path, name: str, kind: str) -> dict[str, Any]:
     record = disk.read_json(path / name)
     if record is None:
         if not (path / name).exists():
-            raise NotFound(f"{path} is not a {kind}: it has no {name}.\n  See what there is: rlclinic runs list")
-        raise RunError(f"{path / name} is not JSON any more; nothing can be said about this {kind}.\n  Train it anew: rlclinic train")
+            raise NotFound(f"{path} is not a {kind}: it has no {name}.\n  See what there is: ", Action("runs list"))
+        raise RunError(f"{path / name} is not JSON any more; nothing can be said about this {kind}.\n  Train it anew: ", Action("train"))
     if record.get("schema_version", 0) > SCHEMA_VERSION:
         schema = f"schema {record['schema_version']}, here {SCHEMA_VERSION}"
         raise RunError(f"{path / name} was written by a newer rlclinic ({schema}).\n  pip install -U rlclinic")

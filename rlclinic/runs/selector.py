@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 
 ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -45,8 +46,9 @@ def parse(text: str) -> Selector:
     if match is None or (match["base"].startswith("@") and match["base"] not in WORDS):
         raise UsageError(
             f"{text!r} names no run.\n"
-            f"  Forms: g7k2 (group), g7k2-s0 (run), a unique beginning, @last, @last~1, @best, @running, RUN/@best, RUN@STEP.\n"
-            f"  See what there is: rlclinic runs list"
+            "  Forms: g7k2 (group), g7k2-s0 (run), a unique beginning, @last, @last~1, @best, @running, RUN/@best, RUN@STEP.\n"
+            "  See what there is: ",
+            Action("runs list"),
         )
     if match["back"] and not match["base"].startswith("@"):
         raise UsageError(f"{text!r}: ~{match['back']} counts back from @last, @best or @running; a name needs none")

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.runs import disk, selector, status_file
 from rlclinic.runs.lock import Lock
@@ -83,7 +84,7 @@ class Store:
             return found
         run = found.run if isinstance(found, Checkpoint) else found
         if run.group is None:
-            raise NotFound(f"run {run.id} belongs to group {run.group_id}, which is not in {self.root}.\n  rlclinic runs list")
+            raise NotFound(f"run {run.id} belongs to group {run.group_id}, which is not in {self.root}.\n  ", Action("runs list"))
         return run.group
 
     def checkpoint(self, text: str) -> Checkpoint:
@@ -254,7 +255,7 @@ class Store:
             )
         folder = self.root / GROUPS / gid
         if (self.root / gid).exists() or folder.exists():
-            raise UsageError(f"{gid} is in {self.root} already.\n  Two would be one.\n  Choose another name, or: rlclinic runs rm {gid}")
+            raise UsageError(f"{gid} is in {self.root} already.\n  Two would be one.\n  Choose another name, or: ", Action("runs rm", gid))
         with disk.guarded(folder):
             folder.mkdir(parents=True)
         return gid
@@ -305,7 +306,9 @@ def _pick(items: list[Item], parsed: selector.Selector, root: Path) -> Item:
         what = {"@last": "is here", "@best": "has been evaluated", "@running": "is running"}[parsed.base]
         _raise_none(what, root)
     if parsed.back >= len(ordered):
-        raise NotFound(f"{parsed.base}~{parsed.back} goes back too far: there are {len(ordered)}.\n  See what there is: rlclinic runs list")
+        raise NotFound(
+            f"{parsed.base}~{parsed.back} goes back too far: there are {len(ordered)}.\n  See what there is: ", Action("runs list")
+        )
     return ordered[parsed.back]
 
 
@@ -361,11 +364,11 @@ def _ambiguous(text: str, ids: list[str]) -> UsageError:
 def _unknown(text: str, ids: list[str], root: Path) -> NotFound:
     offered = nearest(text, ids)
     hint = f"; nearest: {', '.join(offered)}" if offered else ""
-    return NotFound(f"no run or group {text!r} in {root}{hint}.\n  See what there is: rlclinic runs list")
+    return NotFound(f"no run or group {text!r} in {root}{hint}.\n  See what there is: ", Action("runs list"))
 
 
 def _raise_none(what: str, root: Path) -> list[Run]:
-    raise NotFound(f"nothing {what} in {root}.\n  Start something: rlclinic train CartPole-v1:ppo")
+    raise NotFound(f"nothing {what} in {root}.\n  Start something: ", Action("train", "CartPole-v1:ppo"))
 
 
 def _records(configs: "Sequence[Config]", extra: dict[str, Any]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError, UsageError, nearest
 from rlclinic.runs import disk, selector
 from rlclinic.runs.record import Group
@@ -61,7 +62,7 @@ def find(store: Store, kind: Kind, text: str) -> str:
         raise UsageError(f"{text!r} is the beginning of several: {', '.join(matches)}.\n  Type more of it.")
     offered = nearest(text, known) or known[-3:]
     there = f" There are: {', '.join(offered)}." if offered else ""
-    raise NotFound(f"no {kind} study {text!r} in {store.root}.{there}\n  Start one: rlclinic {kind}")
+    raise NotFound(f"no {kind} study {text!r} in {store.root}.{there}\n  Start one: ", Action(kind))
 
 
 def read(store: Store, kind: Kind, id: str) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def read(store: Store, kind: Kind, id: str) -> dict[str, Any]:
     path = folder(store, kind, id) / FILES[kind]
     record = disk.read_json(path)
     if record is None:
-        raise RunError(f"{path} is missing or damaged; nothing can be said about this study.\n  Start it anew: rlclinic {kind}")
+        raise RunError(f"{path} is missing or damaged; nothing can be said about this study.\n  Start it anew: ", Action(kind))
     return record
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.runs import disk, selector
 from rlclinic.runs.record import Group, Run
@@ -88,7 +89,7 @@ def find(store: Store, text: str = "@last") -> TrialRecord:
     if not matches:
         offered = nearest(text, [trial.id for trial in known]) or [trial.id for trial in known[-3:]]
         there = f" There are: {', '.join(offered)}." if offered else ""
-        raise NotFound(f"no trial {text!r} in {store.root}.{there}\n  Start one: rlclinic trial --set KEY=VALUE")
+        raise NotFound(f"no trial {text!r} in {store.root}.{there}\n  Start one: ", Action("trial", set=["KEY=VALUE"]))
     return matches[0]
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from rlclinic.actions import Action
 from rlclinic.errors import CheckpointCorrupt, RunError, nearest
 from rlclinic.runs import control, disk, record, status_file
 from rlclinic.runs.lock import HOST, Lock, started
@@ -142,7 +143,7 @@ class RunWriter:
         file = self.path / record.CONFIG
         current = disk.read_json(file)
         if current is None:
-            raise RunError(f"{file} is missing or is not JSON: the run cannot be told from another.\n  Train it anew: rlclinic train")
+            raise RunError(f"{file} is missing or is not JSON: the run cannot be told from another.\n  Train it anew: ", Action("train"))
         if frozen := sorted(entries.keys() - record.META):
             raise RunError(f"{file}: {', '.join(frozen)} belongs to the settings, which do not change after the start")
         disk.write_json(file, current | entries, sync=not self._relaxed)
@@ -179,7 +180,11 @@ class RunWriter:
                 found = os.pread(fd, size if size < 65_536 else 65_536, 0).partition(b"\n")
                 if not offset:
                     if offset is None and found[2]:
-                        raise RunError(_has_rows(self.path))
+                        raise RunError(
+                            f"run {self.path.name} has rows already; starting it again would overwrite them.\n"
+                            "  Go on from its last checkpoint: ",
+                            Action("train", resume=self.path.name),
+                        )
                     return _append(fd, 0, header)
                 _check_resume(self.path, header, found[0] + found[1], offset, size, os.pread(fd, 1, offset - 1))
                 os.ftruncate(fd, offset)
@@ -263,16 +268,10 @@ def _check_resume(path: Path, header: bytes, found: bytes, offset: int, size: in
         raise CheckpointCorrupt(
             f"run {path.name}: the checkpoint ends at byte {offset} of metrics.csv, which has {size} bytes"
             f"{'' if offset > size else ' and no row ends there'}.\n"
-            f"  Going on would leave a hole in the table.\n"
-            f"  Use an earlier checkpoint: rlclinic runs checkpoints {path.name}"
+            "  Going on would leave a hole in the table.\n"
+            "  Use an earlier checkpoint: ",
+            Action("runs checkpoints", path.name),
         )
-
-
-def _has_rows(path: Path) -> str:
-    return (
-        f"run {path.name} has rows already; starting it again would overwrite them.\n"
-        f"  Go on from its last checkpoint: rlclinic train --resume {path.name}"
-    )
 
 
 def _unknown_column(path: Path, unknown: list[str], columns: tuple[str, ...]) -> str:

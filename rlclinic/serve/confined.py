@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Final, TypeVar
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
@@ -27,7 +28,7 @@ def inside(store: Store, owner: Owner) -> Owner:
         links += [Path(entry.path) for entry in entries if entry.is_symlink()]
     out = next((link for link in links if not link.resolve().is_relative_to(root)), None)
     if out is not None:
-        raise NotFound(f"{owner.id} holds a link that leads out of the store ({out.name}): it is not followed.\n  rlclinic runs list")
+        raise NotFound(f"{owner.id} holds a link that leads out of the store ({out.name}): it is not followed.\n  ", Action("runs list"))
     return owner
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from rlclinic.actions import Action
 from rlclinic.config import Config, Schedule, kl_adapted, numbers, set_values, value_at
 from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.events import EventFile
@@ -111,15 +112,15 @@ class Member:
         for part in ("env", "net", "run", "spec"):
             if getattr(config, part) != getattr(self.config, part):
                 raise ConfigError(
-                    f"{part}.* cannot change while a run is running: it is not a number of the algorithm.\n"
-                    f"  Fork the run instead: rlclinic train {self.run.id}@STEP --set …"
+                    f"{part}.* cannot change while a run is running: it is not a number of the algorithm.\n  Fork the run instead: ",
+                    Action("train", f"{self.run.id}@STEP", set="…"),
                 )
         fixed = set(type(config.algo).model_fields) - set(numbers(config.algo))
         for name in sorted(fixed):
             if getattr(config.algo, name) != getattr(self.config.algo, name, None):
                 raise ConfigError(
-                    f"algo.{name} cannot change while a run is running: it decides the program's shape.\n"
-                    f"  Fork the run instead: rlclinic train {self.run.id}@STEP --set algo.{name}=…"
+                    f"algo.{name} cannot change while a run is running: it decides the program's shape.\n  Fork the run instead: ",
+                    Action("train", f"{self.run.id}@STEP", set=f"algo.{name}=…"),
                 )
 
 

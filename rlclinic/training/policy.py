@@ -12,6 +12,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.runs.record import Run
@@ -133,8 +134,10 @@ class Policy:
         if self.remembers is not None:
             raise UsageError(
                 f"this policy was trained with {self.remembers}: one observation alone is not what it saw.\n"
-                f"  Its actions would be wrong.\n"
-                f"  Use: rlclinic evaluate {self.path.parent.parent.name}, or policy.evaluate(episodes)"
+                "  Its actions would be wrong.\n"
+                "  Use: ",
+                Action("evaluate", self.path.parent.parent.name),
+                ", or policy.evaluate(episodes)",
             )
 
 

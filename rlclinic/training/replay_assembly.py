@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.errors import ConfigError
@@ -74,14 +75,16 @@ def _check_spaces(config: Config, env: VecEnv) -> None:
         raise ConfigError(
             f"{name} chooses one action of several, but {config.env.id} takes actions of kind {kind}.\n"
             "  There is no list of actions to give values to.\n"
-            f"  Try: rlclinic train {config.env.id}:{other}"
+            "  Try: ",
+            Action("train", f"{config.env.id}:{other}"),
         )
     if not chooses and kind != "box":
         other = "dqn" if kind == "discrete" else "ppo"
         raise ConfigError(
             f"{name} learns actions that are vectors of numbers, but {config.env.id} takes actions of kind {kind}.\n"
             "  Its actor has no slope to follow between choices.\n"
-            f"  Try: rlclinic train {config.env.id}:{other}"
+            "  Try: ",
+            Action("train", f"{config.env.id}:{other}"),
         )
     if not chooses:
         bounds = torch.stack([torch.as_tensor(env.action.low), torch.as_tensor(env.action.high)])
@@ -107,7 +110,9 @@ def _check_table(config: Config, env: VecEnv) -> None:
         f"q_learning keeps a table of states, but {config.env.id} gives observations of shape {tuple(env.obs_shape)} that are no state's "
         "number.\n"
         "  There would be no row to look up.\n"
-        f"  Try: rlclinic train {config.env.id}:dqn, or an environment whose observation_space is Discrete"
+        "  Try: ",
+        Action("train", f"{config.env.id}:dqn"),
+        ", or an environment whose observation_space is Discrete",
     )
 
 

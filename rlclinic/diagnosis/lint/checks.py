@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.errors import NotFound, nearest
 from rlclinic.references import REFERENCES
@@ -103,7 +104,8 @@ def find(id_or_name: str) -> Check:
             return each
     offered = nearest(wanted, [*(each.id for each in everything), *(each.name for each in everything)])
     raise NotFound(
-        f"no check {wanted!r}" + (f"; nearest: {', '.join(offered)}" if offered else "") + ".\n  See all of them: rlclinic rules"
+        f"no check {wanted!r}" + (f"; nearest: {', '.join(offered)}" if offered else "") + ".\n  See all of them: ",
+        Action("rules"),
     )
 
 
@@ -112,7 +114,7 @@ def selected(kind: str, select: Sequence[str] | None = None, ignore: Sequence[st
     everything = checks(kind)
     for prefix in [*(select or ()), *(ignore or ())]:
         if not fits_any(everything, prefix):
-            raise NotFound(f"no check of this kind begins with {prefix!r}.\n  See all of them: rlclinic rules")
+            raise NotFound(f"no check of this kind begins with {prefix!r}.\n  See all of them: ", Action("rules"))
     kept = [each for each in everything if not select or any(_fits(each, prefix) for prefix in select)]
     return [each for each in kept if not any(_fits(each, prefix) for prefix in ignore or ())]
 

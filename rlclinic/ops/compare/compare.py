@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.comparison import compare as comparing
 from rlclinic.comparison import trials
 from rlclinic.comparison.models import Compared
@@ -19,7 +20,7 @@ class Comparison(Result):
     targets: list[str]
     compared: Compared
     files: list[str]
-    next: list[str]
+    next: list[Action]
     """Commands to type next, the most useful first."""
 
 
@@ -39,7 +40,7 @@ def compare(
     out: a folder for compare.md (with its pictures), compare.html and compare.json, made if it is not there.
     """
     if not targets:
-        raise UsageError("compare needs something to compare.\n  Type: rlclinic compare @last~1 @last")
+        raise UsageError("compare needs something to compare.\n  Type: ", Action("compare", "@last~1", "@last"))
     how = Reading(runs_dir, threshold, budget, mapping)
     sides = [side for target in targets for side in read(target, how)]
     learned = recorded_effects.load(Store(runs_dir)).of_kin(next((side.algo for side in sides if side.algo is not None), "ppo"))
@@ -49,13 +50,13 @@ def compare(
     return result if out is None else result.model_copy(update={"files": _write(result, out)})
 
 
-def _next(targets: Sequence[str], compared: Compared) -> list[str]:
+def _next(targets: Sequence[str], compared: Compared) -> list[Action]:
     """What would say more: seeds where there are too few, a trial where two configs were never tried against each other."""
     few = [side for side in compared.sides if side.kind in ("group", "run") and 0 < side.runs < 4]
-    commands = [f"rlclinic train {side.name} --seeds 8" for side in few if "/" not in side.name][:1]
+    commands = [Action("train", side.name, seeds=8) for side in few if "/" not in side.name][:1]
     configs = [side.name for side in compared.sides if side.kind == "config" and not side.name.startswith(GIT)]
     if len(configs) == len(compared.sides) and compared.env is not None and compared.config.differences:
-        commands.append(f"rlclinic trial {' '.join(configs)}")
+        commands.append(Action("trial", *configs))
     return commands
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rlclinic.actions import Action
 from rlclinic.comparison import power, regression
 from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome
 from rlclinic.comparison.sides import Side
@@ -222,12 +223,12 @@ def _baseline(target: str, how: targets.Reading) -> Baseline:
         return Baseline.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as missing:
         raise NotFound(
-            f"no file {path}.\n  There is no baseline to judge by.\n  Make one: rlclinic regress --save-baseline {path} GROUP"
+            f"no file {path}.\n  There is no baseline to judge by.\n  Make one: ", Action("regress", "GROUP", save_baseline=path)
         ) from missing
     except (OSError, UnicodeDecodeError, ValidationError) as error:
         raise UsageError(
-            f"{path} is no baseline that this version can read.\n  Nothing can be judged by it.\n"
-            f"  Make it anew: rlclinic regress --save-baseline {path} GROUP"
+            f"{path} is no baseline that this version can read.\n  Nothing can be judged by it.\n  Make it anew: ",
+            Action("regress", "GROUP", save_baseline=path),
         ) from error
 
 
@@ -243,7 +244,7 @@ def _of_runs(target: str, how: targets.Reading) -> Baseline:
     side = _one(target, how)
     if side.config is not None:
         raise UsageError(
-            f"{target} is a config that was not trained: a baseline is made of runs.\n  Train it first: rlclinic train {target} --seeds 16"
+            f"{target} is a config that was not trained: a baseline is made of runs.\n  Train it first: ", Action("train", target, seeds=16)
         )
     return _kept(side, how.threshold)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic import stats
+from rlclinic.actions import Action
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.lint.config.linter import derived
@@ -337,4 +338,6 @@ def _nothing(env: str, runs_dir: Path) -> None:
     known = sorted({group.env_id for group in Store(runs_dir).groups() if is_readable(group)})
     offered = nearest(env, known) or known[:6]
     hint = f"\n  There are runs of: {', '.join(offered)}" if offered else ""
-    raise NotFound(f"no run of {env} in {runs_dir}.{hint}\n  Train it: rlclinic train {env}:ppo, or give folders of others: --path DIR")
+    raise NotFound(
+        f"no run of {env} in {runs_dir}.{hint}\n  Train it: ", Action("train", f"{env}:ppo"), ", or give folders of others: --path DIR"
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
@@ -59,7 +60,7 @@ class Prescriptions(Result):
             if rx.number == number:
                 return rx
         there = ", ".join(str(rx.number) for rx in self.prescriptions) or "none"
-        raise NotFound(f"{self.target} has no prescription {number}; there: {there}.\n  See them: rlclinic prescribe {self.target}")
+        raise NotFound(f"{self.target} has no prescription {number}; there: {there}.\n  See them: ", Action("prescribe", self.target))
 
 
 def prescribe(
@@ -81,7 +82,7 @@ def prescribe(
         raise UsageError(f"--as {framework}: no such framework.\n  There is nothing to translate to.\n  Try: {', '.join(FRAMEWORKS)}")
     owner, groups = diagnose.read(target, runs_dir, threshold, budget, mapping)
     if not groups:
-        raise NotFound(f"{target} holds no run to prescribe for.\n  See what there is: rlclinic runs list")
+        raise NotFound(f"{target} holds no run to prescribe for.\n  See what there is: ", Action("runs list"))
     return _prescriptions(target, owner, groups[0], recorded_effects.load(Store(runs_dir), recorded=use_recorded), framework)
 
 

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.jobs import models
 from rlclinic.ops.jobs.audit import Caller, audit
@@ -13,7 +14,7 @@ from rlclinic.report.models import Result
 from rlclinic.runs import jobs, status_file, studies, trials
 from rlclinic.runs.store import Store
 
-ALLOW: Final = "A person allows more: rlclinic agents budget --env-steps N --wall 2h"
+ALLOW: Final = ("A person allows more: ", Action("agents budget", env_steps="N", wall="2h"))
 
 
 class Budget(Result):
@@ -90,28 +91,30 @@ def check(store: Store, by: Caller, planned: Planned) -> None:
     now = standing(store)
     if not now.allowed:
         raise UsageError(
-            "nobody has said how much agents may train in this store.\n  Nothing is started without a budget.\n"
-            "  A person types: rlclinic agents budget --env-steps 20M --wall 2h"
+            "nobody has said how much agents may train in this store.\n  Nothing is started without a budget.\n  A person types: ",
+            Action("agents budget", env_steps="20M", wall="2h"),
         )
     if now.left_wall_seconds is not None and now.left_wall_seconds <= 0:
         raise UsageError(
             f"the {duration(now.wall_seconds)} of work that a person allowed are used up ({duration(now.used_wall_seconds)}).\n"
-            f"  Nothing more is started.\n  {ALLOW}"
+            "  Nothing more is started.\n  ",
+            *ALLOW,
         )
     if planned.max_env_steps is None:
         raise UsageError("nobody knows how many env steps this takes.\n  It could exceed the budget.\n  A person starts it")
     if now.left_env_steps is not None and planned.max_env_steps > now.left_env_steps:
-        raise UsageError(_too_much(now, planned))
+        raise UsageError(*_describe_excess(now, planned))
 
 
-def _too_much(now: Budget, planned: Planned) -> str:
+def _describe_excess(now: Budget, planned: Planned) -> tuple[str, ...]:
     left = now.left_env_steps or 0
     held = f", {count(now.held_env_steps)} are held by running jobs" if now.held_env_steps else ""
     each = left // max(planned.runs, 1)
     smaller = f"at most {count(each)} env steps for each of {planned.runs} runs (max_env_steps), or fewer runs (seeds, looks, per_look)"
     return (
         f"this may take {count(planned.max_env_steps)} env steps, and {count(left)} of the {count(now.env_steps)} that a person allowed "
-        f"are left{held}.\n  It would exceed the budget.\n  Make it smaller: {smaller}.\n  {ALLOW}"
+        f"are left{held}.\n  It would exceed the budget.\n  Make it smaller: {smaller}.\n  ",
+        *ALLOW,
     )
 
 

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.ops.jobs import audit, budget, models
 from rlclinic.ops.jobs.audit import LedgerLine
 from rlclinic.ops.jobs.budget import Budget
@@ -41,6 +42,14 @@ class MorningReport(Result):
     text: str
     """All of it as Markdown."""
 
+    @property
+    def adoptable(self) -> dict[str, Action]:
+        """By trial whose verdict is adopt and that nobody has adopted: what does it."""
+        trials = {job.job: job.refers for job in self.ran}
+        used = {line.target for line in self.adopted}
+        won = [trials.get(line.job) for line in self.found if line.verdict == "adopt"]
+        return {trial: Action("adopt", trial, as_="ENV:NAME") for trial in won if trial is not None and trial not in used}
+
 
 def morning_report(runs_dir: Path = Path("runs"), *, since_seconds: float = NIGHT_SECONDS) -> MorningReport:
     """What ran, what was found, what is adopted and what is left, over the last day (or another time)."""
@@ -50,8 +59,8 @@ def morning_report(runs_dir: Path = Path("runs"), *, since_seconds: float = NIGH
     lines = [line for line in audit.get_ledger(runs_dir, limit=None).entries if (line.ended or line.started) >= since]
     found = [line for line in lines if line.kind != "adopt" and line.outcome is not None]
     adopted = [line for line in lines if line.kind == "adopt"]
-    left = _left(ran, found, {line.target for line in adopted})
-    report = MorningReport(since=since, ran=ran, found=found, adopted=adopted, left=left, budget=budget.get_budget(runs_dir), text="")
+    report = MorningReport(since=since, ran=ran, found=found, adopted=adopted, left=[], budget=budget.get_budget(runs_dir), text="")
+    report = report.model_copy(update={"left": _list_open(report)})
     return report.model_copy(update={"text": _markdown(report)})
 
 
@@ -68,21 +77,21 @@ def _ran(store: Store, job: Job) -> Ran:
     )
 
 
-def _left(ran: list[Ran], found: list[LedgerLine], adopted: set[str]) -> list[str]:
+def _list_open(report: MorningReport) -> list[str]:
     """What somebody should look at, the most urgent first."""
     said = []
-    for job in ran:
+    for job in report.ran:
         if job.state in ("crashed", "failed", "stopped"):
             said.append(
                 f"{job.kind} {job.refers or job.job} {job.state}{f' ({job.reason})' if job.reason else ''}: start it again to go on"
             )
         elif job.state in models.LIVE:
             said.append(f"{job.kind} {job.refers or job.job} {job.reason if job.state == 'queued' else 'still runs'}")
-    by_job = {job.job: job for job in ran}
-    for line in found:
-        trial = by_job[line.job].refers if line.job in by_job else None
-        if line.verdict == "adopt" and trial is not None and trial not in adopted:
-            said.append(f"trial {trial} says adopt, and nobody has: rlclinic adopt {trial} --as ENV:NAME")
+    trials, adoptable = {job.job: job.refers for job in report.ran}, report.adoptable
+    for line in report.found:
+        trial = trials.get(line.job)
+        if line.verdict == "adopt" and trial is not None and trial in adoptable:
+            said.append(f"trial {trial} says adopt, and nobody has: {adoptable[trial]}")
         if line.verdict == "undecided":
             said.append(f"trial {trial or line.job} is undecided: more seeds, or another change")
     return said

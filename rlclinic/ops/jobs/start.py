@@ -193,7 +193,8 @@ def _check_wall(store: Store, by: Caller, wall: float | None) -> None:
     if left is not None and wall is not None and wall > left:
         raise UsageError(
             f"max_wall_seconds {wall:g}, and {left:.0f} s of what a person allowed are left.\n  It would exceed the budget.\n"
-            f"  Give at most {int(left)}. {budget.ALLOW}"
+            f"  Give at most {int(left)}. ",
+            *budget.ALLOW,
         )
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.config import describe
 from rlclinic.diagnosis.checkpoints import inspect_run
 from rlclinic.diagnosis.checkpoints.inspect_run import Inspection
@@ -211,6 +212,6 @@ def inspect_checkpoints(selector: str = "@last", runs_dir: Path = Path("runs")) 
     found = inspect_run.inspect(run, history.of_run(run))
     if found is None:
         raise NotFound(
-            f"run {run.id} has no checkpoint yet.\n  There is nothing to inspect.\n  See how far it is: rlclinic status {run.id}"
+            f"run {run.id} has no checkpoint yet.\n  There is nothing to inspect.\n  See how far it is: ", Action("status", run.id)
         )
     return InspectionReport(inspection=found)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.config import describe, files, to_record
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import NotFound
@@ -21,8 +22,10 @@ def list_environments(pattern: str = "") -> EnvironmentList:
     found = [entry for entry in files.available() if pattern.lower() in entry.env.lower()]
     if pattern and not found:
         raise NotFound(
-            f"no environment with settings has {pattern!r} in its name.\n"
-            f"  See all of them: rlclinic envs\n  Others train too, with general settings: rlclinic train {pattern}"
+            f"no environment with settings has {pattern!r} in its name.\n  See all of them: ",
+            Action("envs"),
+            "\n  Others train too, with general settings: ",
+            Action("train", pattern),
         )
     return EnvironmentList(
         environments=[

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.errors import RunError, UsageError
 from rlclinic.report.models import Part, Result
 from rlclinic.runs.history import History
@@ -34,7 +35,7 @@ class ImportResult(Result):
     path: str
     groups: list[str]
     runs: list[ImportedRun]
-    next: list[str]
+    next: list[Action]
 
 
 def import_path(
@@ -59,7 +60,7 @@ def import_path(
     by_source = {(history.id, history.path): history for history in histories}
     rows = [_row(run, by_source[_key(run)]) for run in runs]
     groups = list(dict.fromkeys(row.group for row in rows if row.group))
-    return ImportResult(path=path, groups=groups, runs=rows, next=[f"rlclinic diagnose {group}" for group in groups[:3]])
+    return ImportResult(path=path, groups=groups, runs=rows, next=[Action("diagnose", group) for group in groups[:3]])
 
 
 def _row(run: Run, history: History) -> ImportedRun:
@@ -89,8 +90,10 @@ def _refuse_copies(histories: Sequence[History], store: Store) -> None:
         known = there.get(history.path.resolve()) if history.path is not None else None
         if known is not None:
             raise UsageError(
-                f"{history.path} is in {store.root} already, as {known.id}.\n  A copy would be counted twice.\n"
-                f"  Look at it: rlclinic diagnose {known.group_id or known.id}; to read it again, first: rlclinic runs rm {known.id}"
+                f"{history.path} is in {store.root} already, as {known.id}.\n  A copy would be counted twice.\n  Look at it: ",
+                Action("diagnose", known.group_id or known.id),
+                "; to read it again, first: ",
+                Action("runs rm", known.id),
             )
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.report.group import possible_returns
 from rlclinic.report.models import (
@@ -155,7 +156,7 @@ def remove_runs(selectors: Sequence[str], runs_dir: Path = Path("runs"), *, dry_
     for selector in selectors:
         named = store.resolve(selector)
         if isinstance(named, Checkpoint):
-            raise UsageError(f"{selector!r} is a checkpoint, and runs are removed as a whole.\n  Type: rlclinic runs rm {named.run.id}")
+            raise UsageError(f"{selector!r} is a checkpoint, and runs are removed as a whole.\n  Type: ", Action("runs rm", named.run.id))
         found[named.path] = named
     groups = [target for target in found.values() if isinstance(target, Group)]
     members = {run.path: run for group in groups for run in group.runs}
@@ -224,7 +225,8 @@ def choose_metrics(names: Sequence[str], available: Sequence[str], run: str) -> 
             raise NotFound(
                 f"run {run} has no metric {name!r}"
                 + (f"; nearest: {', '.join(offered)}" if offered else "")
-                + f".\n  See all {len(available)}: rlclinic runs metrics {run} --list"
+                + f".\n  See all {len(available)}: ",
+                Action("runs metrics", run, list=True),
             )
         found += [hit for hit in hits if hit not in found]
     return found

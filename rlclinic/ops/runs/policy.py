@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.report.models import EvaluationResult
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -67,9 +68,12 @@ def play(
         raise UsageError(f"--render {render}: there are {', '.join(RENDERS)}.")
     if render == "human" and not _has_screen():
         raise UsageError(
-            "there is no screen here to open a window on.\n"
-            f"  Watch it as text: rlclinic play {selector} --render ansi\n"
-            f"  Record it: rlclinic evaluate {selector} --video episode.gif\n  Or only score it: rlclinic play {selector} --render none"
+            "there is no screen here to open a window on.\n  Watch it as text: ",
+            Action("play", selector, render="ansi"),
+            "\n  Record it: ",
+            Action("evaluate", selector, video="episode.gif"),
+            "\n  Or only score it: ",
+            Action("play", selector, render="none"),
         )
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
     policy = _load(checkpoint)
@@ -88,7 +92,9 @@ def pick_checkpoint(store: Store, selector: str) -> Checkpoint:
     run = _best_run(found) if isinstance(found, Group) else found
     kept = run.checkpoints
     if not kept:
-        raise NotFound(f"run {run.id} has no checkpoint yet: there is no policy to load.\n  See how it stands: rlclinic runs show {run.id}")
+        raise NotFound(
+            f"run {run.id} has no checkpoint yet: there is no policy to load.\n  See how it stands: ", Action("runs show", run.id)
+        )
     return next((checkpoint for checkpoint in kept if checkpoint.best), kept[-1])
 
 
@@ -125,7 +131,7 @@ def _stage(policy: "Policy", render: str) -> tuple[str | None, Frame | None]:
         return render, None if render == "human" else _print_frame
     if "rgb_array" not in modes:
         raise UsageError(
-            f"{settings.id} cannot render {render}; it has: {', '.join(modes) or 'none'}.\n  Score it instead: rlclinic evaluate"
+            f"{settings.id} cannot render {render}; it has: {', '.join(modes) or 'none'}.\n  Score it instead: ", Action("evaluate")
         )
     fps = _fps(policy, env)
     return "rgb_array", window(settings.id, fps) if render == "human" else terminal(fps)
@@ -151,7 +157,10 @@ def _environment(policy: "Policy", render_mode: str | None) -> Any:
         raise UsageError(
             f"{config.id} cannot draw pictures here: {str(error).partition(chr(10))[0]}\n"
             "  Robots of MuJoCo need OpenGL: MUJOCO_GL=egl (a GPU's), or MUJOCO_GL=osmesa (apt install libosmesa6) before the command\n"
-            "  Or only score it: rlclinic evaluate, rlclinic play --render none"
+            "  Or only score it: ",
+            Action("evaluate"),
+            ", ",
+            Action("play", render="none"),
         ) from error
 
 

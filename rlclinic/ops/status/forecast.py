@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlclinic.actions import Action
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Cause, Remedy
@@ -105,23 +106,23 @@ def _adjustable(remedy: Remedy, history: History) -> bool:
     return plain and remedy.setting.removeprefix("algo.") in numbers(kind())
 
 
-def _command(decision: str, name: str, histories: Sequence[History], remedy: Remedy | None) -> str | None:
+def _command(decision: str, name: str, histories: Sequence[History], remedy: Remedy | None) -> Action | None:
     if not histories or histories[0].source != "rlclinic":
         return None
     if decision == "CONTINUE":
         return _more_entropy(name, histories) if watch(histories) else None
     return {
-        "STOP": f"rlclinic stop {name} && rlclinic diagnose {name}",
-        "ADJUST": f"rlclinic adjust {name} --set {remedy.override}" if remedy is not None else None,
-        "ENDED": f"rlclinic diagnose {name}",
-        "SOLVED": f"rlclinic runs show {name}",
+        "STOP": Action("stop", name).then(Action("diagnose", name)),
+        "ADJUST": Action("adjust", name, set=remedy.override) if remedy is not None else None,
+        "ENDED": Action("diagnose", name),
+        "SOLVED": Action("runs show", name),
     }.get(decision)
 
 
-def _more_entropy(name: str, histories: Sequence[History]) -> str | None:
+def _more_entropy(name: str, histories: Sequence[History]) -> Action | None:
     """A bonus that slows the fall of the entropy: twice the present one, and at least a usual one."""
     coefficient = Case(histories[0]).number("ent_coef")
-    return None if coefficient is None else f"rlclinic adjust {name} --set algo.ent_coef={max(0.01, 2 * coefficient):.3g}"
+    return None if coefficient is None else Action("adjust", name, set=f"algo.ent_coef={max(0.01, 2 * coefficient):.3g}")
 
 
 def _percentile(histories: Sequence[History], chart: growth.Chart | None) -> float | None:

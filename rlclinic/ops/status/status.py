@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rlclinic import readers
+from rlclinic.actions import Action
 from rlclinic.diagnosis import columns
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.status import forecast
@@ -161,7 +162,7 @@ def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs"))
     from rlclinic.config.overrides import set_values
 
     if not changes:
-        raise UsageError("adjust needs something to change.\n  Type: rlclinic adjust @running --set algo.ent_coef=0.01")
+        raise UsageError("adjust needs something to change.\n  Type: ", Action("adjust", "@running", set=["algo.ent_coef=0.01"]))
     runs = _members(Store(runs_dir), selector)
     run = next((run for run in runs if run.status.live), runs[0])
     before = run.config
@@ -171,7 +172,8 @@ def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs"))
             raise ConfigError(
                 f"{'.'.join(path)} cannot change while a run is running: only numbers of the algorithm can.\n"
                 f"  Numbers here: {', '.join(numbers(before.algo))}.\n"
-                f"  For the rest, fork the run: rlclinic train {run.id}@STEP --set {change}"
+                "  For the rest, fork the run: ",
+                Action("train", f"{run.id}@STEP", set=[change]),
             )
     old, new = to_record(before)["algo"], to_record(set_values(before, list(changes)))["algo"]
     changed = {f"algo.{key}": value for key, value in new.items() if value != old[key]}
@@ -201,8 +203,8 @@ def _request(runs: Sequence[Run], numbers: dict[str, object], *, stop: bool = Fa
     if not asked:
         states = ", ".join(sorted(set(skipped.values())))
         raise NotFound(
-            f"none of these runs is training now ({', '.join(list(skipped)[:4])}: {states}).\n"
-            f"  See what is: rlclinic runs list --state running"
+            f"none of these runs is training now ({', '.join(list(skipped)[:4])}: {states}).\n  See what is: ",
+            Action("runs list", state="running"),
         )
     return Requested(runs=asked, skipped=skipped, changes=numbers)
 

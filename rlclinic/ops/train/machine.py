@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.errors import ConfigError
 from rlclinic.report.format import plural, size
@@ -81,8 +82,10 @@ def check_device(device: str | None) -> None:
     """Refuse a GPU that is not there before folders are made for it."""
     if device == "cuda" and not has_gpu():
         raise ConfigError(
-            "run.device=cuda, but there is no NVIDIA driver on this machine.\n  Nothing could be computed.\n"
-            "  Try: --device cpu (auto takes a GPU where there is one), or: rlclinic doctor"
+            "run.device=cuda, but there is no NVIDIA driver on this machine.\n"
+            "  Nothing could be computed.\n"
+            "  Try: --device cpu (auto takes a GPU where there is one), or: ",
+            Action("doctor"),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlclinic.actions import Action
 from rlclinic.config import Config, files
 from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import set_values
@@ -118,7 +119,9 @@ def _plan_prescribed(request: TrainRequest) -> TrainPlan:
     if request.ref is None or request.resume is not None or request.init_from is not None:
         raise UsageError(
             "--rx is a prescription for a run or group, which is trained anew with it.\n"
-            "  Without one there is nothing to change.\n  Type: rlclinic train GROUP --rx 1"
+            "  Without one there is nothing to change.\n"
+            "  Type: ",
+            Action("train", "GROUP", rx=1),
         )
     rx = prescribe(request.ref, request.runs_dir).find(request.rx or 1)
     if not rx.trialable:
@@ -132,8 +135,10 @@ def _plan(request: TrainRequest, store: Store) -> TrainPlan:
         return _plan_resume(request, store)
     if request.ref is None and request.init_from is None:
         raise UsageError(
-            "train needs something to train.\n"
-            "  Type for example: rlclinic train CartPole-v1:ppo --seeds 8\n  See what there is: rlclinic envs"
+            "train needs something to train.\n  Type for example: ",
+            Action("train", "CartPole-v1:ppo", seeds=8),
+            "\n  See what there is: ",
+            Action("envs"),
         )
     found = _selected(store, request.ref)
     if found is None:
@@ -276,19 +281,22 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
     if request.ref is not None or request.init_from is not None:
         raise UsageError(f"--resume {request.resume} goes on with what that is; leave out {request.ref or '--init-from'}")
     if request.changes or request.seed is not None or request.seeds is not None:
-        changes = " ".join(f"--set {change}" for change in request.changes)
         raise UsageError(
-            f"a resumed run keeps its settings and seed, or it would be another run.\n"
-            f"  With other settings, fork it: rlclinic train {request.resume}@last {changes}".rstrip()
+            "a resumed run keeps its settings and seed, or it would be another run.\n  With other settings, fork it: ",
+            Action("train", f"{request.resume}@last", set=request.changes),
         )
     runs = store.select(request.resume)
     if runs and runs[0].record.get("source"):
         raise UsageError(
-            f"{request.resume} was imported: another framework trained it, and there is no state here to go on from.\n"
-            f"  Look at it: rlclinic diagnose {request.resume}\n  Train with its settings: rlclinic train {request.resume}"
+            f"{request.resume} was imported: another framework trained it, and there is no state here to go on from.\n  Look at it: ",
+            Action("diagnose", request.resume),
+            "\n  Train with its settings: ",
+            Action("train", request.resume),
         )
     if busy := [run.id for run in runs if run.status.state == "running"]:
-        raise RunBusy(f"{listed(busy)} is training now.\n  A second writer would mix two histories.\n  Watch it: rlclinic status {busy[0]}")
+        raise RunBusy(
+            f"{listed(busy)} is training now.\n  A second writer would mix two histories.\n  Watch it: ", Action("status", busy[0])
+        )
     for run in runs:
         _check_meaning(run)
     if request.max_env_steps is not None:
@@ -297,8 +305,8 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
     if not open_runs:
         budget = runs[0].config.run.max_env_steps
         raise UsageError(
-            f"{request.resume} has finished its {count(budget)} env steps: there is nothing to resume.\n"
-            f"  Train it further: rlclinic train --resume {request.resume} --max-env-steps {2 * budget}"
+            f"{request.resume} has finished its {count(budget)} env steps: there is nothing to resume.\n  Train it further: ",
+            Action("train", resume=request.resume, max_env_steps=2 * budget),
         )
     return TrainPlan(request, resumed=open_runs)
 
@@ -319,7 +327,8 @@ def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:
     if wanted <= budget:
         raise UsageError(
             f"--max-env-steps {wanted} is no more than the {count(budget)} that {request.resume} has: there is nothing to extend.\n"
-            f"  Resume it as it is: rlclinic train --resume {request.resume}"
+            "  Resume it as it is: ",
+            Action("train", resume=request.resume),
         )
     checkpoints = [run.checkpoint("@last") for run in runs]
     configs = [set_values(_as_adjusted(checkpoint), flag_changes(request)) for checkpoint in checkpoints]

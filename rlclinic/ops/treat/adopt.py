@@ -4,6 +4,7 @@ import difflib
 import time
 from pathlib import Path
 
+from rlclinic.actions import Action, ForPeople
 from rlclinic.config import Config, from_record, to_record
 from rlclinic.errors import UsageError
 from rlclinic.report.models import Result
@@ -45,15 +46,15 @@ def adopt(
     config = _tried(trial, effect)
     if config.env.id != env_id:
         raise UsageError(
-            f"trial {trial.id} was made on {config.env.id}; {env_id} was not tried.\n  Its evidence would not hold there.\n"
-            f"  Type: rlclinic adopt {trial.id} --as {config.env.id}:{variant}"
+            f"trial {trial.id} was made on {config.env.id}; {env_id} was not tried.\n  Its evidence would not hold there.\n  Type: ",
+            Action("adopt", trial.id, as_=f"{config.env.id}:{variant}"),
         )
     path = writing.file_for(env_id, folder)
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     if writing.has_variant(before, variant) and not force:
         raise UsageError(
-            f"{env_id}:{variant} is already in {path}.\n  It would be overwritten.\n"
-            f"  Give another name, or: rlclinic adopt {trial.id} --as {env_id}:{variant} --force"
+            f"{env_id}:{variant} is already in {path}.\n  It would be overwritten.\n  Give another name",
+            ForPeople(f", or: {Action('adopt', trial.id, as_=f'{env_id}:{variant}', force=True)}"),
         )
     evidence = evidence_lines(trial, effect)
     after = writing.written(before, config, variant, evidence, env_id)
@@ -92,10 +93,12 @@ def _named(ref: str) -> tuple[str, str]:
 
 def _winner(trial: Trial, force: bool) -> Effect:
     if trial.state != "finished" or trial.leading is None:
-        raise UsageError(f"trial {trial.id} has not ended.\n  There is no verdict to keep.\n  Type: rlclinic trial --resume {trial.id}")
+        raise UsageError(f"trial {trial.id} has not ended.\n  There is no verdict to keep.\n  Type: ", Action("trial", resume=trial.id))
     if trial.verdict != "adopt" and not force:
         raise UsageError(
-            f"trial {trial.id} ended with {headline(trial)}.\n  It does not show that the change helps.\n  To keep it all the same: --force"
+            f"trial {trial.id} ended with {headline(trial)}.\n  It does not show that the change helps.\n  Try it on more seeds: ",
+            Action("trial", "…", per_look=8),
+            ForPeople("\n  To keep it all the same: --force"),
         )
     return trial.leading
 
@@ -140,7 +143,9 @@ def trial_of(ref: str, folder: Path = FOLDER) -> str | None:
     found = writing.trial_of(path.read_text(encoding="utf-8"), variant)
     if found is None:
         raise UsageError(
-            f"{ref} was not adopted from a trial ({path} has no such comment above it).\n  Nothing tells which changes it is made of.\n"
-            "  Give two configs instead: rlclinic trial OLD NEW"
+            f"{ref} was not adopted from a trial ({path} has no such comment above it).\n"
+            "  Nothing tells which changes it is made of.\n"
+            "  Give two configs instead: ",
+            Action("trial", "OLD", "NEW"),
         )
     return found

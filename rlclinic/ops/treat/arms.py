@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlclinic.actions import Action
 from rlclinic.comparison.sides import Side
 from rlclinic.config import Config, describe, from_record, load
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
@@ -188,7 +189,8 @@ def _config(side: Side) -> Config:
     if translated is None or translated.env.id == "unknown":
         raise ConfigError(
             f"{side.name}: its log does not say enough to train it here (algorithm {side.algo or '?'}, environment {side.env or '?'}).\n"
-            "  A trial would compare something else.\n  Try your own code: rlclinic trial --run 'python train.py --seed {seed} …' --arm …"
+            "  A trial would compare something else.\n  Try your own code: ",
+            Action("trial", run="python train.py --seed {seed} …", arm="…"),
         )
     return _with_known_task(translated)
 
@@ -231,7 +233,7 @@ def default_target(store: Store) -> str:
     """The newest group that is not part of a trial."""
     groups = [group for group in store.groups() if trials.trial_of(group) is None]
     if not groups:
-        raise NotFound(f"there is no group in {store.root} to treat.\n  Train one: rlclinic train CartPole-v1:ppo --seeds 8")
+        raise NotFound(f"there is no group in {store.root} to treat.\n  Train one: ", Action("train", "CartPole-v1:ppo", seeds=8))
     return groups[-1].id
 
 
@@ -239,20 +241,22 @@ def _prescribe(resolved: Resolved, base: Config, target: str, request: TrialRequ
     found = prescribe.prescribe(target, request.runs_dir, threshold=request.threshold)
     if not found.prescriptions:
         raise NotFound(
-            f"nothing is prescribed for {target}: {found.why_none or 'no cause was found'}.\n  There is nothing to try.\n"
-            f"  Try a change of your own: rlclinic trial {target} --set KEY=VALUE"
+            f"nothing is prescribed for {target}: {found.why_none or 'no cause was found'}.\n"
+            "  There is nothing to try.\n"
+            "  Try a change of your own: ",
+            Action("trial", target, set=["KEY=VALUE"]),
         )
     usable = [rx.number for rx in found.prescriptions if rx.trialable]
     chosen = [found.find(number) for number in request.rx or usable[:1]]
     for rx in chosen:
         if not rx.trialable:
             raise UsageError(
-                f"prescription {rx.number} ({rx.title}) changes no setting.\n  A trial cannot try it.\n"
-                f"  See the others: rlclinic prescribe {target}"
+                f"prescription {rx.number} ({rx.title}) changes no setting.\n  A trial cannot try it.\n  See the others: ",
+                Action("prescribe", target),
             )
     if not chosen:
         raise UsageError(
-            f"no prescription for {target} changes a setting.\n  There is nothing to try.\n  See them: rlclinic prescribe {target}"
+            f"no prescription for {target} changes a setting.\n  There is nothing to try.\n  See them: ", Action("prescribe", target)
         )
     resolved.treatments = [arms.changed(base, rx.overrides, f"rx{rx.number}") for rx in chosen]
     resolved.context |= {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.config import Config, from_record, to_record
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.launch.batch import Progress
@@ -52,7 +53,7 @@ class SearchReport(Result):
     """What the best config changes in the start, as --set takes it."""
     evidence: list[str]
     files: list[str]
-    next: list[str]
+    next: list[Action]
 
 
 def plan(
@@ -221,10 +222,10 @@ def _evidence(ledger: Ledger) -> list[str]:
     return [said, *confirmed, f"{len(ledger.tried)} configs tried in {short(ledger.spent)} env steps"]
 
 
-def _next(ledger: Ledger, files: Sequence[str]) -> list[str]:
+def _next(ledger: Ledger, files: Sequence[str]) -> list[Action]:
     if ledger.state != "finished":
-        return [f"rlclinic optimize --resume {ledger.id}"]
+        return [Action("optimize", resume=ledger.id)]
     confirmed = [each for each in ledger.confirmations if each.verdict == "adopt"]
     if confirmed:
-        return [f"rlclinic adopt {confirmed[-1].trial} --as {ledger.env_id}:mine"]
-    return [f"rlclinic train {files[-1]}:{VARIANT} --seeds 8"] if len(files) > 1 else []
+        return [Action("adopt", confirmed[-1].trial, as_=f"{ledger.env_id}:mine")]
+    return [Action("train", f"{files[-1]}:{VARIANT}", seeds=8)] if len(files) > 1 else []

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.launch.batch import Progress
 from rlclinic.report.models import Result
@@ -34,8 +35,10 @@ def plan(target: str = "@last", runs_dir: Path = Path("runs")) -> ProbePlan:
     group = Store(runs_dir).group(target)
     if group.record.get("source"):
         raise UsageError(
-            f"{group.id} was trained by another framework.\n  Its runs cannot be gone on with, nor repeated, from here.\n"
-            f"  See what would help: rlclinic prescribe {group.id}"
+            f"{group.id} was trained by another framework.\n"
+            "  Its runs cannot be gone on with, nor repeated, from here.\n"
+            "  See what would help: ",
+            Action("prescribe", group.id),
         )
     diagnosis = probe.diagnosed(group)
     experiment = probe.propose(diagnosis, group, group.config)
@@ -58,6 +61,6 @@ def run(
     """Make the experiment; study.Interrupted if `stop` says so."""
     if planned.experiment is None:
         raise UsageError(
-            f"{planned.group}: {planned.why_none}.\n  There is nothing to try.\n  See its causes: rlclinic diagnose {planned.group}"
+            f"{planned.group}: {planned.why_none}.\n  There is nothing to try.\n  See its causes: ", Action("diagnose", planned.group)
         )
     return ProbeReport(group=planned.group, probed=probe.run(Store(runs_dir), planned.experiment, watch=watch, stop=stop, cores=cores))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from rlclinic.actions import Action
 from rlclinic.config import files
 from rlclinic.errors import UsageError
 from rlclinic.ops.train import signals
@@ -51,7 +52,7 @@ class TrialResult(Result):
 
     trial: Trial
     files: list[str]
-    next: list[str]
+    next: list[Action]
     """Commands to type next, the most useful first."""
     signal: str | None = None
     """SIGINT or SIGTERM, if that ended it before its time."""
@@ -207,18 +208,19 @@ def _result(store: Store, trial: Trial, ended_by: str | None = None) -> TrialRes
     return TrialResult(trial=trial, files=[str(file) for file in files], next=_next(store, trial), signal=ended_by)
 
 
-def _next(store: Store, trial: Trial) -> list[str]:
-    flag = "" if store.root == Path("runs") else f" --runs-dir {store.root}"
+def _next(store: Store, trial: Trial) -> list[Action]:
+    where = None if store.root == Path("runs") else store.root
     if trial.state != "finished":
-        return [f"rlclinic trial --resume {trial.id}{flag}"]
+        return [Action("trial", resume=trial.id, runs_dir=where)]
     commands = []
     if trial.verdict == "adopt" and trial.source != "command":
-        commands.append(f"rlclinic adopt {trial.id} --as {trial.env_id}:mine{flag}")
+        commands.append(Action("adopt", trial.id, as_=f"{trial.env_id}:mine", runs_dir=where))
     if trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):
         # Fresh seeds: what these ones show of the return was not asked of them.
         asked = trial.context.get("typed") or "rlclinic trial …"
-        commands.append(f"{asked} --outcome return{'' if flag in asked else flag}")
-    commands.append(f"rlclinic runs list --trial {trial.id}{flag}")
+        flag = "" if where is None else f" --runs-dir {where}"
+        commands.append(Action.quoted(f"{asked} --outcome return{'' if flag in asked else flag}"))
+    commands.append(Action("runs list", trial=trial.id, runs_dir=where))
     return commands
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.runs.store import Store
@@ -36,6 +37,6 @@ def caller(request: Any) -> Caller:
     principal = request.scope["state"]["principal"]
     if "write" not in principal.scopes:
         raise UsageError(
-            f"{principal.name} may read only.\n  Nothing was changed.\n  A person types: rlclinic serve token add NAME --scope write"
+            f"{principal.name} may read only.\n  Nothing was changed.\n  A person types: ", Action("serve token add", "NAME", scope="write")
         )
     return Caller(face="mcp", name=principal.name, budgeted=True)

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 
 FOLDER: Final = "@server"
@@ -90,6 +91,8 @@ def check(settings: Settings, tokens: int) -> None:
         raise UsageError(
             f"{where}, and there is no token.\n"
             "  Anybody who finds the port could read every run and start trainings on this machine.\n"
-            "  Make a token: rlclinic serve token add NAME --scope write\n"
-            "  Or serve this machine only: rlclinic serve --host 127.0.0.1"
+            "  Make a token: ",
+            Action("serve token add", "NAME", scope="write"),
+            "\n  Or serve this machine only: ",
+            Action("serve", host="127.0.0.1"),
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.launch.child import die_with
 from rlclinic.runs.store import Store
@@ -74,6 +75,6 @@ def _check_port(settings: Settings) -> None:
     except OSError as error:
         other = 1024 + secrets.randbelow(60_000)
         raise UsageError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}.\n  Nothing was started.\n"
-            f"  Try another port: rlclinic serve --port {other}"
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}.\n  Nothing was started.\n  Try another port: ",
+            Action("serve", port=other),
         ) from error

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ContentBlock, TextContent
@@ -18,96 +18,57 @@ from rlclinic.report.document import clean
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import check_named
 
+if TYPE_CHECKING:
+    from rlclinic.ops.jobs.daily_report import MorningReport
+
 LONGEST: Final = 12_000
 """Characters of any answer: far below what clients cut at, and what is left out is said."""
 NAMES: Final = frozenset({"run_id", "run_ids", "config_id", "resume"})
 """Arguments that name runs and groups."""
-_NAME: Final = r"([^\s;,()]+)"
-# What people type, and what a tool is called with. The order matters: longer commands first.
-_CALLS: Final = tuple(
-    (re.compile(pattern), call)
-    for pattern, call in (
-        (rf"rlclinic train --resume {_NAME} --max-env-steps (\d+)", r'start_training(resume="\1", max_env_steps=\2)'),
-        (rf"rlclinic train --resume {_NAME}", r'start_training(resume="\1")'),
-        (rf"rlclinic train {_NAME} --rx (\d+)", r'start_training(config_id="\1", rx=\2)'),
-        (rf"rlclinic train {_NAME} --seeds (\d+)", r'start_training(config_id="\1", seeds=\2)'),
-        (rf"rlclinic train {_NAME}", r'start_training(config_id="\1")'),
-        (rf"rlclinic trial --resume {_NAME}", r'start_trial(resume="\1")'),
-        (rf"rlclinic trial {_NAME} --rx (\d+)", r'start_trial(run_id="\1", rx=[\2])'),
-        (rf"rlclinic trial {_NAME} --set {_NAME}", r'start_trial(run_id="\1", changes=["\2"], hypothesis="…")'),
-        (rf"rlclinic optimize --resume {_NAME}", r'start_optimize(resume="\1")'),
-        (rf"rlclinic optimize {_NAME} --budget {_NAME}", r'start_optimize(run_id="\1", budget_env_steps="\2")'),
-        (rf"rlclinic adopt {_NAME} --as {_NAME}( --force)?", r'adopt(trial_id="\1", as_variant="\2")'),
-        (rf"rlclinic adjust {_NAME} --set {_NAME}", r'adjust_run(run_id="\1", changes=["\2"])'),
-        (rf"rlclinic runs metrics {_NAME} --list", r'get_run_metrics(run_id="\1")'),
-        (r"rlclinic runs list --state running", 'list_runs(state="running")'),
-        (rf"rlclinic runs list --trial {_NAME}", r'get_trial(trial_id="\1")'),
-        (r"rlclinic runs list", "list_runs()"),
-        (rf"rlclinic runs show {_NAME}", r'get_run_info(run_id="\1")'),
-        (rf"rlclinic runs logs {_NAME}", r'get_run_logs(run_id="\1")'),
-        (rf"rlclinic diagnose {_NAME}", r'diagnose_run(run_id="\1")'),
-        (rf"rlclinic prescribe {_NAME}", r'prescribe(run_id="\1")'),
-        (rf"rlclinic status {_NAME}", r'get_training_status(run_id="\1")'),
-        (rf"rlclinic stop {_NAME}", r'stop_training(run_id="\1")'),
-        (rf"rlclinic rules {_NAME}", r'explain_rule(rule="\1")'),
-        (r"rlclinic envs", "describe_environment()"),
-    )
-)
-
-
-def spoken(text: str) -> str:
-    """A text for people with its commands as tool calls; a command that has no tool stays, for a person to type."""
-    text = re.sub(r" --runs-dir \S+", "", text)
-    # Forcing is for people.
-    text = re.sub(r"\n  To keep it all the same: --force", "\n  Try it on more seeds: start_trial(…, per_look=8)", text)
-    text = re.sub(r", or: rlclinic adopt \S+ --as \S+ --force", "", text)
-    for pattern, call in _CALLS:
-        text = pattern.sub(call, text)
-    return text.replace("Type: rlclinic", "A person types: rlclinic")
-
-
 CALLS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
-    "train": ("start_training", "config_id", {"set": "overrides"}),
-    "trial": ("start_trial", "run_id", {"set": "changes"}),
-    "optimize": ("start_optimize", "run_id", {"budget": "budget_env_steps", "set": "overrides"}),
-    "adopt": ("adopt", "trial_id", {"as": "as_variant"}),
-    "adjust": ("adjust_run", "run_id", {"set": "changes"}),
-    "compare": ("compare_runs", "run_ids", {}),
-    "runs metrics": ("get_run_metrics", "run_id", {}),
-    "runs list": ("list_runs", "", {}),
-    "runs show": ("get_run_info", "run_id", {}),
-    "runs logs": ("get_run_logs", "run_id", {}),
-    "runs checkpoints": ("list_checkpoints", "run_id", {}),
+    "train": (
+        "start_training",
+        "config_id",
+        {"set": "overrides*", "resume": "resume", "max_env_steps": "max_env_steps", "rx": "rx", "seeds": "seeds"},
+    ),
+    "trial": ("start_trial", "run_id", {"set": "changes*", "rx": "rx*", "resume": "resume", "per_look": "per_look"}),
+    "optimize": ("start_optimize", "run_id", {"resume": "resume", "budget": "budget_env_steps"}),
+    "sensitivity": ("start_sensitivity", "run_id", {"resume": "resume"}),
+    "adopt": ("adopt", "trial_id!", {"as": "as_variant"}),
+    "adjust": ("adjust_run", "run_id!", {"set": "changes*"}),
+    "compare": ("compare_runs", "run_ids!*", {}),
+    "runs metrics": ("get_run_metrics", "run_id!", {}),
+    "runs list": ("list_runs", "", {"state": "state"}),
+    "runs show": ("get_run_info", "run_id!", {}),
+    "runs logs": ("get_run_logs", "run_id!", {}),
+    "runs checkpoints": ("list_checkpoints", "run_id!", {}),
     "evaluate": ("evaluate_checkpoint", "run_id", {}),
     "diagnose": ("diagnose_run", "run_id", {}),
     "prescribe": ("prescribe", "run_id", {}),
     "status": ("get_training_status", "run_id", {}),
-    "stop": ("stop_training", "run_id", {}),
-    "rules": ("explain_rule", "rule", {}),
+    "stop": ("stop_training", "run_id!", {}),
+    "rules": ("explain_rule", "rule!", {}),
     "envs": ("describe_environment", "env_id", {}),
 }
-"""By command: the tool, the argument for what it is about, and options whose arguments have another name."""
-_TERMINAL: Final = frozenset({"runs_dir", "list", "json", "yes"})
+"""By command: the tool, the argument for what it is about (! where a call needs one), and what its options are called (* for lists)."""
+_TERMINAL: Final = frozenset({"runs_dir", "list"})
 """Options that mean nothing to a tool: it has one store, and answers with everything."""
-_LISTS: Final = frozenset({("trial", "rx"), ("train", "set"), ("trial", "set"), ("optimize", "set"), ("adjust", "set")})
 
 
 def call(action: Action) -> str | None:
     """The tool call that does what a command does; None if only people can do it."""
-    tool, about, renamed = CALLS.get(action.command, ("", "", {}))
-    given = {renamed.get(name, name): value for name, value in action.options.items() if name not in _TERMINAL}
-    if not tool or "force" in given:
+    tool, about, known = CALLS.get(action.command, ("", "", {}))
+    options = {name: value for name, value in action.options.items() if name not in _TERMINAL}
+    if not tool or not options.keys() <= known.keys() or ("!" in about and not action.names) or "-" in action.names:
         return None
-    names = list(action.names) if tool == "compare_runs" or len(action.names) > 1 else next(iter(action.names), None)
-    arguments = ({about: names} if action.names else {}) | {
-        name: list(value) if isinstance(value, list | tuple) else value for name, value in given.items()
-    }
-    for name in [renamed.get(option, option) for command, option in _LISTS if command == action.command]:
-        if name in arguments and not isinstance(arguments[name], list):
-            arguments[name] = [arguments[name]]
-    said = f"{tool}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in arguments.items())})"
-    following = None if action.following is None else call(action.following) or str(action.following)
-    return said if following is None else f"{said} && {following}"
+    given: dict[str, Any] = {}
+    if action.names:
+        given[about.rstrip("!*")] = list(action.names) if about.endswith("*") or len(action.names) > 1 else action.names[0]
+    for name, value in options.items():
+        many = known[name].endswith("*") and not isinstance(value, list | tuple)
+        given[known[name].rstrip("*")] = [value] if many else value
+    said = f"{tool}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in given.items())})"
+    return said if action.following is None else f"{said} && {call(action.following) or action.following}"
 
 
 def say(*parts: str) -> str:
@@ -118,6 +79,14 @@ def say(*parts: str) -> str:
         if said is None:
             text, said = re.sub(r"Type: $", "A person types: ", text), str(part)
         text += said
+    return text
+
+
+def morning(report: "MorningReport") -> str:
+    """The morning report with calls in place of commands."""
+    text = report.text
+    for action in report.adoptable.values():
+        text = text.replace(action, say(action))
     return text
 
 
@@ -148,7 +117,7 @@ def told(tool: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 return await tool(*args, **kwargs)
             except RlclinicError as error:
-                raise ToolError(spoken(str(error))) from error
+                raise ToolError(say(*error.parts)) from error
 
         return waiting
 
@@ -157,7 +126,7 @@ def told(tool: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return tool(*args, **kwargs)
         except RlclinicError as error:
-            raise ToolError(spoken(str(error))) from error
+            raise ToolError(say(*error.parts)) from error
 
     return calling
 

@@ -15,7 +15,7 @@ from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.agents import roles
 from rlclinic.serve.confined import check_named
-from rlclinic.serve.mcp.replies import spoken
+from rlclinic.serve.mcp.replies import morning, say
 
 JSON, MARKDOWN = "application/json", "text/markdown"
 
@@ -100,7 +100,7 @@ class _Documents:
 
     def morning(self) -> str:
         """What ran in the last day, what was found, what is adopted, what is left."""
-        return spoken(daily_report.morning_report(self._store.root).text)
+        return morning(daily_report.morning_report(self._store.root))
 
     def _owner(self, name: str) -> Run | Group:
         try:
@@ -108,9 +108,9 @@ class _Documents:
                 check_named(self._store, name)
             found = self._store.resolve(name)
         except NotFound as error:
-            raise ResourceNotFoundError(spoken(str(error))) from error
+            raise ResourceNotFoundError(say(*error.parts)) from error
         except RlclinicError as error:
-            raise ResourceError(spoken(str(error))) from error
+            raise ResourceError(say(*error.parts)) from error
         return found.run if isinstance(found, Checkpoint) else found
 
     def _group(self, name: str) -> Group:

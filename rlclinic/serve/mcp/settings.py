@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.runs.store import Store
@@ -47,8 +48,8 @@ class Settings:
         whole = Path(target).resolve()
         if not target.startswith("git:") and not any(whole.is_relative_to(root) for root in self.readable(store)):
             raise UsageError(
-                f"{target} lies outside of the folders that this server may read.\n  Nothing was opened.\n"
-                "  A person allows a folder: rlclinic mcp --allow-path DIR"
+                f"{target} lies outside of the folders that this server may read.\n  Nothing was opened.\n  A person allows a folder: ",
+                Action("mcp", allow_path="DIR"),
             )
         return target
 

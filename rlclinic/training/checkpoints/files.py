@@ -24,6 +24,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from rlclinic.actions import Action
 from rlclinic.errors import CheckpointCorrupt
 from rlclinic.runs import disk
 from rlclinic.training.checkpoints import replay_files
@@ -121,17 +122,17 @@ def read(path: Path, *, replay: bool = False) -> Checkpoint:
         manifest = json.loads((path / MANIFEST).read_bytes())
         contents = {name: (path / name).read_bytes() for name in FILES}
     except (OSError, ValueError) as error:
-        raise CheckpointCorrupt(_corrupt(path, f"it is incomplete ({error})")) from error
+        raise CheckpointCorrupt(*_describe_damage(path, f"it is incomplete ({error})")) from error
     if not isinstance(manifest, dict):
-        raise CheckpointCorrupt(_corrupt(path, f"{MANIFEST} is not what was written"))
+        raise CheckpointCorrupt(*_describe_damage(path, f"{MANIFEST} is not what was written"))
     for name, data in contents.items():
         if hashlib.sha256(data).hexdigest() != manifest.get(name):
-            raise CheckpointCorrupt(_corrupt(path, f"{name} is not what was written (its checksum differs)"))
+            raise CheckpointCorrupt(*_describe_damage(path, f"{name} is not what was written (its checksum differs)"))
     try:
         policy, optimizer, loop = (load_tensors(contents[name]) for name in FILES[:3])
         return Checkpoint(policy, optimizer, loop, json.loads(contents["state.json"]), replay_files.read(path) if replay else None)
     except (SafetensorError, ValueError) as error:
-        raise CheckpointCorrupt(_corrupt(path, str(error))) from error
+        raise CheckpointCorrupt(*_describe_damage(path, str(error))) from error
 
 
 def steps(run: Path) -> list[int]:
@@ -188,9 +189,9 @@ def _at_once(call: Callable[[Any], None], each: Sequence[Any]) -> None:
         list(pool.map(call, each))
 
 
-def _corrupt(path: Path, what: str) -> str:
+def _describe_damage(path: Path, what: str) -> tuple[str, ...]:
     return (
         f"checkpoint {path} cannot be used: {what}.\n"
-        f"  Training from it would go on from numbers that no run ever had.\n"
-        f"  An earlier one is used where there is one: rlclinic runs checkpoints {path.parent.parent.name}"
+        "  Training from it would go on from numbers that no run ever had.\n  An earlier one is used where there is one: ",
+        Action("runs checkpoints", path.parent.parent.name),
     )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rlclinic.actions import Action
 from rlclinic.errors import CheckpointCorrupt, ConfigError
 from rlclinic.training.checkpoints import files, replay_files, state
 from rlclinic.training.checkpoints.files import Checkpoint, Tensors
@@ -135,7 +136,7 @@ def of_run(run: Path, step: int | None) -> tuple[Checkpoint, list[str]]:
         raise CheckpointCorrupt(
             f"run {run.name} has no checkpoint that can be used.\n"
             + "".join(f"  {text.partition(chr(10))[0]}\n" for text in passed)
-            + "  There is nothing to go on from.\n"
-            + f"  Train its settings and seed again, as a new run: rlclinic train {run.name}"
+            + "  There is nothing to go on from.\n  Train its settings and seed again, as a new run: ",
+            Action("train", run.name),
         )
     return found, passed

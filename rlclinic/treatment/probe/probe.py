@@ -17,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.config import A2CConfig, Config, PPOConfig, from_record, to_record
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
@@ -276,5 +277,5 @@ def _until(env_steps: int) -> batch.Judge:
 def diagnosed(group: Group) -> Diagnosis:
     """The diagnosis that an experiment starts from; UsageError without a run."""
     if not group.runs:
-        raise UsageError(f"{group.id} has no run to probe.\n  See what there is: rlclinic runs list")
+        raise UsageError(f"{group.id} has no run to probe.\n  See what there is: ", Action("runs list"))
     return engine.diagnose([of_run(run) for run in group.runs])

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from rlclinic import readers
+from rlclinic.actions import Action
 from rlclinic.errors import RlclinicError
 from rlclinic.runs import disk, trials
 from rlclinic.runs.history import History
@@ -82,7 +83,7 @@ def _run(job: Job, look: int, waiting: list[Call], everything: Sequence[Call]) -
     try:
         while waiting or running:
             if job.stopping():
-                raise Interrupted(f"trial {job.tid} was interrupted in look {look}.\n  Go on: rlclinic trial --resume {job.tid}")
+                raise Interrupted(f"trial {job.tid} was interrupted in look {look}.\n  Go on: ", Action("trial", resume=job.tid))
             while waiting and len(running) < job.cores:
                 running.append(_start(waiting.pop(0)))
             running = [call for call in running if not _finished(call, job.plan.timeout_seconds)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.errors import RunError
 from rlclinic.launch import local
@@ -71,7 +72,7 @@ def train_look(job: Job, look: int, arms: Sequence[Arm]) -> dict[str, Group]:
         launch.wait(tick=_Tick(job, look, groups, launch, began))
         if launch.stopping:
             raise Interrupted(
-                f"trial {job.tid} was interrupted in look {look}; its runs have checkpoints.\n  Go on: rlclinic trial --resume {job.tid}"
+                f"trial {job.tid} was interrupted in look {look}; its runs have checkpoints.\n  Go on: ", Action("trial", resume=job.tid)
             )
     return groups
 

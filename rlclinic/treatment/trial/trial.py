@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import local
@@ -247,7 +248,9 @@ def load(store: Store, tid: str = "@last") -> Trial:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise RunError(
             f"{found.path / trials.TRIAL} is damaged, or from another version: {where or 'it'} is not as it should be.\n"
-            "  Nothing can be said about this trial.\n  Start it anew: rlclinic trial"
+            "  Nothing can be said about this trial.\n"
+            "  Start it anew: ",
+            Action("trial"),
         ) from None
 
 

@@ -390,6 +390,8 @@ def test_comparing_imports_none_of_the_training_packages(two: tuple[Group, Group
     code = """
 import sys
 from pathlib import Path
+from rlclinic.ops.compare import regress
+from rlclinic.ops.compare.compare import compare
 compare([sys.argv[1], sys.argv[2], "CartPole-v1:ppo_zoo"], out=Path("out"))
 regress.regress(sys.argv[1], sys.argv[2])
 print([name for name in ("torch", "gymnasium", "matplotlib", "scipy", "tensorboard") if name in sys.modules])

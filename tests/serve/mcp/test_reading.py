@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlclinic.actions import Action, ForPeople
 from rlclinic.ops.runs.metric_rows import get_metric_rows
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
-from rlclinic.serve.mcp.replies import finite, spoken
+from rlclinic.serve.mcp.replies import finite, say
 from rlclinic.serve.mcp.settings import Settings
 from tests.ops.recorded import record_group
 from tests.serve.mcp.stores import call, read, size
@@ -233,10 +234,12 @@ def test_text_of_a_run_is_fenced_cut_and_without_control_characters(tmp_path: Pa
 
 
 def test_commands_become_calls_and_what_only_people_can_do_stays_a_command() -> None:
-    assert spoken("Try: rlclinic trial g7k2 --rx 1 --runs-dir elsewhere") == 'Try: start_trial(run_id="g7k2", rx=[1])'
-    assert spoken("rlclinic train --resume g7k2 --max-env-steps 2000") == 'start_training(resume="g7k2", max_env_steps=2000)'
-    assert "--force" not in spoken("no.\n  To keep it all the same: --force")
-    assert spoken("Type: rlclinic agents budget --env-steps 1M") == "A person types: rlclinic agents budget --env-steps 1M"
+    assert say("Try: ", Action("trial", "g7k2", rx=1, runs_dir="elsewhere")) == 'Try: start_trial(run_id="g7k2", rx=[1])'
+    assert say(Action("train", resume="g7k2", max_env_steps=2000)) == 'start_training(resume="g7k2", max_env_steps=2000)'
+    assert say(Action("stop", "g").then(Action("diagnose", "g"))) == 'stop_training(run_id="g") && diagnose_run(run_id="g")'
+    assert say("no.", ForPeople("\n  To keep it all the same: --force")) == "no."
+    assert say("Type: ", Action("agents budget", env_steps="1M")) == "A person types: rlclinic agents budget --env-steps 1M"
+    assert say(Action("adopt", "t", as_="E:v", force=True)) == "rlclinic adopt t --as E:v --force"
 
 
 # ── advice ──

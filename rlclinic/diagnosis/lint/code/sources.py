@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError
 
 LARGEST: Final = 5_000_000
@@ -40,10 +41,10 @@ def read(target: str) -> list[Source]:
     if path.is_dir():
         found = [source for file in _below(path) if (source := _read_quietly(file)) is not None]
         if not found:
-            raise NotFound(f"{target} holds no .py or .ipynb file.\n  There is no code to check.\n  Try: rlclinic lint --code train.py")
+            raise NotFound(f"{target} holds no .py or .ipynb file.\n  There is no code to check.\n  Try: ", Action("lint", code="train.py"))
         return found
     if not path.exists():
-        raise NotFound(f"{target} does not exist.\n  There is no code to check.\n  Try: rlclinic lint --code path/to/train.py")
+        raise NotFound(f"{target} does not exist.\n  There is no code to check.\n  Try: ", Action("lint", code="path/to/train.py"))
     return [_read(path)]
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.report.models import Part, Result
 from rlclinic.runs import disk
@@ -79,7 +80,7 @@ class Tokens:
         known = self._read()
         if name in known:
             raise UsageError(
-                f"there is a token {name} already.\n  Two could not be told apart.\n  Type: rlclinic serve token revoke {name}"
+                f"there is a token {name} already.\n  Two could not be told apart.\n  Type: ", Action("serve token revoke", name)
             )
         token = PREFIX + secrets.token_urlsafe(32)
         self._write({**known, name: {"hash": _hash(token), "scope": scope, "created": time.time()}})
@@ -96,7 +97,8 @@ class Tokens:
         if name not in known:
             offered = nearest(name, known) or list(known)[:3]
             raise NotFound(
-                f"there is no token {name!r}" + (f"; there are: {', '.join(offered)}" if offered else "") + ".\n  rlclinic serve token list"
+                f"there is no token {name!r}" + (f"; there are: {', '.join(offered)}" if offered else "") + ".\n  ",
+                Action("serve token list"),
             )
         self._write({key: about for key, about in known.items() if key != name})
         return self.listed()
@@ -165,7 +167,7 @@ class Tokens:
             record = disk.read_json(self.path)
             if record is None:
                 raise UsageError(
-                    f"{self.path} is not a file of tokens.\n  Nobody could come in.\n  Remove it, then: rlclinic serve token add NAME"
+                    f"{self.path} is not a file of tokens.\n  Nobody could come in.\n  Remove it, then: ", Action("serve token add", "NAME")
                 )
             self._known = {name: about for name, about in record.items() if isinstance(about, dict)}
             self._stamp = stamp

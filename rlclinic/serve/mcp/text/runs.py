@@ -9,7 +9,7 @@ from rlclinic.report.comparison import headline, listed_notes, tables, verdicts
 from rlclinic.report.format import ago, count, duration, number, short
 from rlclinic.runs import history
 from rlclinic.serve.cli.text.status import header, standing
-from rlclinic.serve.mcp.replies import clip, spoken
+from rlclinic.serve.mcp.replies import clip, say
 
 if TYPE_CHECKING:
     from rlclinic.ops.compare.compare import Comparison
@@ -116,7 +116,7 @@ def _status_lines(group: "LiveGroup") -> list[str]:
     if outlook is not None:
         lines.append(f"{outlook.decision}  {standing(group, outlook)}")
         lines.append(f"because: {clip(outlook.reason, 200)}")
-        more = {"likely": outlook.cause, "watch": outlook.watch, "call": spoken(outlook.command or "")}
+        more = {"likely": outlook.cause, "watch": outlook.watch, "call": say(outlook.command or "")}
         lines += [f"{label}: {clip(text, 200)}" for label, text in more.items() if text]
     for member in group.members[:12]:
         doubt = f" · {clip(member.reason.splitlines()[0], 120)}" if member.reason else ""
@@ -192,7 +192,7 @@ def comparison(result: "Comparison", values: Values) -> str:
     ]
     lines += [f"note: {clip(note, 200)}" for note in listed_notes(compared)[:4]]
     if result.next:
-        lines.append("next: " + " | ".join(spoken(command) for command in result.next))
+        lines.append("next: " + " | ".join(say(command) for command in result.next))
     return "\n".join(lines)
 
 

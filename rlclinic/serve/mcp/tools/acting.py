@@ -15,7 +15,7 @@ from rlclinic.ops.treat import sensitivity, trial
 from rlclinic.ops.treat.arms import TrialRequest
 from rlclinic.report.format import number
 from rlclinic.runs.store import Store
-from rlclinic.serve.mcp.replies import answer, clip, spoken
+from rlclinic.serve.mcp.replies import answer, clip, say
 from rlclinic.serve.mcp.settings import Settings
 from rlclinic.serve.mcp.text import study
 from rlclinic.serve.mcp.tools.advising import Overrides, as_changes
@@ -212,7 +212,7 @@ class Acting:
             for row in done.runs[:12]
         ]
         lines += [f"note: {clip(note, 160)}" for row in done.runs[:1] for note in row.notes[:4]]
-        return answer("\n".join([*lines, "next: " + " | ".join(spoken(each) for each in done.next)]), done.model_dump(mode="json"))
+        return answer("\n".join([*lines, "next: " + " | ".join(say(each) for each in done.next)]), done.model_dump(mode="json"))
 
     def evaluate_checkpoint(
         self,

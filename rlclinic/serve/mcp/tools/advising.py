@@ -14,7 +14,7 @@ from rlclinic.ops.diagnose import guides
 from rlclinic.ops.jobs import daily_report, progress
 from rlclinic.ops.runs import plot
 from rlclinic.runs.store import Store
-from rlclinic.serve.mcp.replies import answer, clip, spoken
+from rlclinic.serve.mcp.replies import answer, clip, morning, say
 from rlclinic.serve.mcp.settings import Settings
 from rlclinic.serve.mcp.text import study
 from rlclinic.serve.mcp.tools.reading import Target, Threshold
@@ -104,7 +104,7 @@ class Advising:
             found = lint(ref, changes, self.root).lint
             view = show_config(ref, changes, self.root)
         except ConfigError as error:
-            return answer(f"INVALID  {spoken(str(error))}", {"config_id": config_id, "valid": False, "error": str(error), "findings": []})
+            return answer(f"INVALID  {say(*error.parts)}", {"config_id": config_id, "valid": False, "error": str(error), "findings": []})
         findings = [{"rule": each.rule, "severity": each.severity.value, "text": each.text} for each in found.findings]
         lines = [f"VALID  {view.name} · {found.checks} checks, {len(findings)} findings"]
         lines += [f"{each['severity'].upper()} {each['rule']}: {clip(each['text'], 200)}" for each in findings]
@@ -166,4 +166,4 @@ class Advising:
         """What ran, what was found, what is adopted, what is left to do, and what is left of the budget."""
         found = daily_report.morning_report(self.root, since_seconds=hours * 3600)
         data = found.model_dump(mode="json", exclude={"text", "schema_version"})
-        return answer(spoken(found.text), {key: each[:MOST_LINES] if isinstance(each, list) else each for key, each in data.items()})
+        return answer(morning(found), {key: each[:MOST_LINES] if isinstance(each, list) else each for key, each in data.items()})
