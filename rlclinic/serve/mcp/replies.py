@@ -55,8 +55,8 @@ _TERMINAL: Final = frozenset({"runs_dir", "list"})
 """Options that mean nothing to a tool: it has one store, and answers with everything."""
 
 
-def call(action: Action) -> str | None:
-    """The tool call that does what a command does; None if only people can do it."""
+def find_call(action: Action) -> tuple[str, dict[str, Any]] | None:
+    """The tool that does what a command does, with its arguments; None if only people can do it."""
     tool, about, known = CALLS.get(action.command, ("", "", {}))
     options = {name: value for name, value in action.options.items() if name not in _TERMINAL}
     if not tool or not options.keys() <= known.keys() or ("!" in about and not action.names) or "-" in action.names:
@@ -67,15 +67,23 @@ def call(action: Action) -> str | None:
     for name, value in options.items():
         many = known[name].endswith("*") and not isinstance(value, list | tuple)
         given[known[name].rstrip("*")] = [value] if many else value
-    said = f"{tool}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in given.items())})"
-    return said if action.following is None else f"{said} && {call(action.following) or action.following}"
+    return tool, given
+
+
+def say_action(action: Action) -> str | None:
+    """The call as an agent writes it; None if only people can do it."""
+    found = find_call(action)
+    if found is None:
+        return None
+    said = f"{found[0]}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in found[1].items())})"
+    return said if action.following is None else f"{said} && {say_action(action.following) or action.following}"
 
 
 def say(*parts: str) -> str:
     """A text of parts as an agent reads it: actions as calls; a command that has no tool stays one, for a person to type."""
     text = ""
     for part in parts:
-        said = call(part) if isinstance(part, Action) else "" if isinstance(part, ForPeople) else str(part)
+        said = say_action(part) if isinstance(part, Action) else "" if isinstance(part, ForPeople) else str(part)
         if said is None:
             text, said = re.sub(r"Type: $", "A person types: ", text), str(part)
         text += said

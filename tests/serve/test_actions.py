@@ -1,0 +1,92 @@
+"""Every next action that the code can name: a command that the command line takes, and where agents have it, a call that a tool takes."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import typer
+
+import rlclinic
+from rlclinic.actions import Action
+from rlclinic.runs.store import Store
+from rlclinic.serve.cli.app import app
+from rlclinic.serve.mcp.replies import find_call
+
+KINDS = ("optimize", "sensitivity")
+"""What the name of a study stands for."""
+
+
+def written() -> Iterator[tuple[str, Action]]:
+    """Each `Action(…)` of the source, with something put in for what is computed."""
+    root = Path(rlclinic.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Action" and node.args:
+                head, *rest = node.args
+                names = [word for each in rest for word in (["A", "B"] if isinstance(each, ast.Starred) else [_value(each)])]
+                options = {str(each.arg): _value(each.value) for each in node.keywords}
+                for command in [head.value] if isinstance(head, ast.Constant) else KINDS:
+                    yield f"{path.relative_to(root)}:{node.lineno}", Action(str(command), *names, **options)
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.List):
+        return [_value(each) for each in node.elts]
+    return node.value if isinstance(node, ast.Constant) else 1
+
+
+@cache
+def tools() -> dict[str, Any]:
+    from mcp import Client
+
+    from rlclinic.serve.mcp.server import build
+    from rlclinic.serve.mcp.settings import Settings
+
+    async def listed() -> dict[str, Any]:
+        async with Client(build(Store("nowhere"), Settings(local=True))) as client:
+            return {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+
+    return anyio.run(listed)
+
+
+ACTIONS = dict(written())
+
+
+def test_the_source_was_found() -> None:
+    assert len(ACTIONS) > 60
+
+
+@pytest.mark.parametrize("place", ACTIONS)
+def test_a_next_action_is_a_command_that_can_be_typed(place: str) -> None:
+    import shlex
+
+    command: Any = typer.main.get_command(app)
+    words = ["1" if word == "N" else word for word in shlex.split(ACTIONS[place])[1:]]
+    while hasattr(command, "commands") and words and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
+    context = command.make_context("rlclinic", words)
+    assert context.command is command
+    if not ACTIONS[place].names:
+        return
+    assert any(parameter.param_type_name == "argument" for parameter in command.params)
+
+
+@pytest.mark.parametrize("place", ACTIONS)
+def test_a_next_action_that_agents_have_is_a_call_that_its_tool_takes(place: str) -> None:
+    found = find_call(ACTIONS[place])
+    if found is not None:
+        name, arguments = found
+        schema = tools()[name]
+        assert set(schema.get("required", [])) <= arguments.keys() <= schema["properties"].keys()
+
+
+def test_a_call_keeps_what_it_is_about_and_refuses_what_its_tool_does_not_have() -> None:
+    assert find_call(Action("trial", "g7k2", rx=[1, 2])) == ("start_trial", {"run_id": "g7k2", "rx": [1, 2]})
+    assert find_call(Action("evaluate", "g7k2", video="episode.gif")) is None
+    assert find_call(Action("rules")) is None
+    assert find_call(Action("runs rm", "g7k2")) is None
+    assert find_call(Action.quoted("rlclinic trial g7k2")) is None
