@@ -34,6 +34,12 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         before="steps in which a vector environment only reset were learned from under env.frame_stack or env.time_in_obs",
         touches=lambda config, skips: skips and config.algo.loop == "off_policy" and (config.env.frame_stack > 1 or config.env.time_in_obs),
     ),
+    "uncounted_rows_without_priority": Correction(
+        before="rows that count nothing (resets of a vector environment, lost final observations) were drawn by priority, more and more",
+        touches=lambda config, skips: (
+            config.algo.name == "dqn" and config.algo.prioritized and (skips or config.algo.optimize_memory_usage)
+        ),
+    ),
 }
 """Every correction so far. A name is never reused."""
 

@@ -76,6 +76,7 @@ def replay_config(kind: str, **changes: Any) -> Config:
 
 TOUCHED: dict[str, tuple[Config, Factory | None]] = {
     "reset_rows_under_wrappers": (replay_config("dqn", env={"id": "Paying", "frame_stack": 2}), PayingVector),
+    "uncounted_rows_without_priority": (replay_config("dqn", env={"id": "Paying"}, algo={"prioritized": True}), PayingVector),
 }
 """A config for each correction whose old meaning is gone, which it touches and no other does."""
 

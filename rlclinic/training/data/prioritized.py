@@ -67,9 +67,13 @@ def put(tree: Tree, index: Tensor, priority: Tensor) -> Tree:
     return tree
 
 
-def add(tree: Tree, index: Tensor) -> Tree:
-    """New rows [M, n] get the highest priority so far: everything is looked at once before it can be judged."""
-    return put(tree, index, tree.highest.expand(index.shape))
+def add(tree: Tree, index: Tensor, valid: Tensor | None = None) -> Tree:
+    """New rows [M, n] get the highest priority so far, so that everything is drawn once before its error is known.
+
+    Rows that are no transition (not valid) get none: they teach nothing, so their error would never fall and they would be drawn ever more.
+    """
+    highest = tree.highest.expand(index.shape)
+    return put(tree, index, highest if valid is None else highest * valid)
 
 
 def sample(tree: Tree, size: int, uniform: Tensor, beta: Tensor, count: Tensor | int) -> tuple[Tensor, Tensor]:

@@ -236,7 +236,9 @@ def _add_beside(replay: Replay, steps: Steps, t: int) -> None:
         replay.images.obs[:, here : here + n_envs], replay.images.next_obs[:, here : here + n_envs] = steps.obs[:, t], steps.next_obs[:, t]
     if replay.tree is not None:
         index = torch.arange(here, here + n_envs, device=replay.table.device).expand(len(replay.table), -1)
-        replay.tree = prioritized.add(replay.tree, index)
+        replay.tree = prioritized.add(
+            replay.tree, index, steps.valid[:, t] if replay.shape.marks_valid and steps.valid is not None else None
+        )
 
 
 def _add_once(once: Once, steps: Steps, t: int, place: int, stored: int) -> None:

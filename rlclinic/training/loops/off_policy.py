@@ -276,7 +276,9 @@ def learn(
         found = plan.algo.update(plan, learner, batch, hp, active, draws.noise(learner.updates))
         learner = replace(learner, updates=learner.updates + 1)
         if memory.tree is not None and batch.places is not None:
-            memory.tree = prioritized.put(memory.tree, batch.places, prioritized.priority(found["error"], hp.priority_alpha))
+            priority = prioritized.priority(found["error"], hp.priority_alpha)
+            # A row that does not count has learned nothing from its error, and never will.
+            memory.tree = prioritized.put(memory.tree, batch.places, priority if batch.weight is None else priority * (batch.weight > 0))
         for name, reading in found.items():
             readings.setdefault(name, []).append(reading)
     return learner, readings

@@ -121,6 +121,36 @@ def test_rows_in_which_a_vector_env_only_resets_do_not_count_however_it_is_wrapp
     assert 0.6 < float(batch.weight.mean()) < 0.9  # one in four
 
 
+def test_rows_in_which_a_vector_env_only_resets_are_never_drawn_by_priority() -> None:
+    algo = {"learning_starts": 0, "prioritized": True, "gamma": 0.9, "learning_rate": 0.02, "gradient_steps": 16}
+    at = bench([make_config("dqn", {"id": "Paying", "kwargs": {"length": 19}}, algo=algo, run={"max_env_steps": 4000})], PayingVector)
+    for _ in range(6):
+        at.iterate()
+    stored = at.memory.table[0, : at.memory.size, at.memory.cells["valid"]]
+    assert 0.04 < 1 - float(stored.mean()) < 0.06
+    rows, weight = replay.by_priority(at.memory, at.seed, 10**6, 512, at.numbers().priority_beta)
+    assert bool(stored[rows[0]].all())  # half of the draws after as many iterations, when resets had a priority like any step
+    assert bool((weight > 0).all())
+
+
+def test_a_row_that_does_not_count_loses_its_priority_when_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = of_kind("dqn with everything", seeds=(0,), env={"id": "CartPole-v1", "n_envs": 2})
+    gather = replay.gather
+
+    def uncounted(*given: Any) -> replay.Batch:
+        batch = gather(*given)
+        assert batch.weight is not None
+        return batch._replace(weight=batch.weight * (batch.places != 0) if batch.places is not None else None)
+
+    monkeypatch.setattr(replay, "gather", uncounted)
+    for _ in range(3):
+        at.iterate()
+    assert at.memory.tree is not None
+    priorities = at.memory.tree.nodes[0, at.memory.tree.leaves :][: at.memory.size]
+    assert priorities[0] == 0
+    assert bool((priorities[1:] > 0).all())
+
+
 def test_the_value_of_a_task_that_resets_in_steps_of_its_own_is_right_under_stacked_frames() -> None:
     algo = {"learning_starts": 0, "gamma": 0.9, "learning_rate": 0.02, "target_update_interval": 16, "gradient_steps": 16}
     at = bench([make_config("dqn", {"id": "Paying", "frame_stack": 2}, algo=algo, run={"max_env_steps": 4000})], PayingVector)
