@@ -410,7 +410,7 @@ QUESTIONS: dict[str, Callable[[Path], dict[str, Any]]] = {
 # ── what is the same everywhere ──
 
 # Of the clock, and of the machine.
-ELSEWHERE = frozenset({"age_seconds", "cores", "created", "ended_seconds_ago", "set_at", "since", "time"})
+ELSEWHERE = frozenset({"age_seconds", "cores", "created", "ended_seconds_ago", "modified", "set_at", "since", "time"})
 
 
 def steady(said: Any, here: Path, key: str = "") -> Any:
