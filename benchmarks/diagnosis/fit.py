@@ -1,4 +1,4 @@
-"""`python -m benchmarks.diagnosis.fit`: fit the weights of rlclinic/diagnosis/causes.json to the corpus' "fit" split.
+"""`python -m benchmarks.diagnosis.fit`: fit the weights of rlclinic/diagnosis/weights.json to the corpus' "fit" split.
 
 The model is the shipped one: log-odds by finding, softmax over the causes that have a key finding, and "unknown". Weights are drawn
 towards those that are in the table already, so that what the corpus says little about stays as the rules' authors put it. How
@@ -22,7 +22,7 @@ from benchmarks.diagnosis.corpus import Group
 from rlclinic.diagnosis import causes, engine
 from rlclinic.diagnosis.causes import UNKNOWN, Weights
 
-TABLE: Final = Path(causes.__file__).with_name("causes.json")
+TABLE: Final = Path(causes.__file__).with_name("weights.json")
 PULLS: Final = (0.03, 0.1, 0.3, 1.0, 3.0)
 """How strongly weights are drawn to the table: candidates."""
 SMALLEST: Final = 0.15
@@ -128,14 +128,14 @@ def best_pull(model: Model, data: Sequence[Example]) -> float:
 
 
 def rewrite(model: Model, weights: Tensor, priors: Tensor) -> None:
-    """Put the fitted numbers into the table, leaving its form, titles, keys and explanations as they are."""
+    """Put the fitted numbers into the file of weights; causes that were declared since are added."""
     raw = json.loads(TABLE.read_text("utf-8"))
     for row, cause in enumerate(model.causes):
-        entry: dict[str, Any] = raw["causes"][cause]
+        entry: dict[str, Any] = raw["causes"].setdefault(cause, {"prior": causes.PRIOR, "speaks": {}})
         seen = {rule: round(float(weights[row, place]), 2) for place, rule in enumerate(model.rules)}
         kept = {rule: weight for rule, weight in seen.items() if abs(weight) >= SMALLEST}
         # A key finding speaks for its cause, however little the corpus has to say about it.
-        kept |= {rule: max(kept.get(rule, 0.0), 2 * SMALLEST) for rule in entry["key"] if rule in seen}
+        kept |= {rule: max(kept.get(rule, 0.0), 2 * SMALLEST) for rule in causes.table()[cause].key if rule in seen}
         untouched = {rule: weight for rule, weight in entry["speaks"].items() if rule not in seen}
         entry["speaks"] = dict(sorted({**untouched, **kept}.items(), key=lambda item: -item[1]))
         entry["prior"] = round(float(priors[row]), 2) if cause == UNKNOWN else min(round(float(priors[row]), 2), -0.1)

@@ -179,7 +179,7 @@ def elsewhere() -> dict[str, Any]:
     """Runs of Stable-Baselines3, as users have them (with --threshold) and with our callback.
 
     Where a log cannot tell causes apart, the family that covers them counts as right: the merged classes are those that
-    causes.json declares.
+    the causes themselves declare.
     """
     families = {cause: row.covers for cause, row in table().items()}
     cells = sb3_corpus.load()

@@ -19,7 +19,6 @@ from typing import Any, Final
 from urllib.error import URLError
 
 from rlclinic.ops.diagnose.diagnose import examine_group
-from rlclinic.report.evidence import CALM
 from rlclinic.runs import studies, trials
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
@@ -34,7 +33,7 @@ def sick_group(store: Store) -> Group:
     own = [group for group in reversed(store.groups()) if not trials.trial_of(group)]
     for group in own:
         found = examine_group(group)
-        if found is not None and found.diagnosis.causes[0].id not in CALM and found.diagnosis.findings:
+        if found is not None and not found.diagnosis.causes[0].calm and found.diagnosis.findings:
             return group
     return own[0]
 

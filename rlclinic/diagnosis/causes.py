@@ -3,7 +3,8 @@
 Each cause starts from a prior; every finding that speaks for or against it moves it by weight x strength. The probability is
 the softmax over all causes that have at least one key finding, and over "unknown", which needs none. Then consequences are
 told from causes: findings that the first cause explains, and that did not come before it, count little for the next.
-The table is causes.json: readable, and replaceable by one that was fitted.
+Causes are declared beside the rules that are their key (registry.cause). Their fitted weights are in weights.json; a rule
+without one speaks for its causes with the usual weight.
 """
 
 import json
@@ -14,15 +15,60 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from rlclinic.diagnosis.findings import Cause, GroupFinding, Remedy, Severity
+from rlclinic.diagnosis import registry
+from rlclinic.diagnosis.findings import Cause, GroupFinding, Kind, Remedy, Severity
+from rlclinic.diagnosis.registry import KnownCause
 
 UNKNOWN: Final = "unknown"
+HEALTHY: Final = "healthy"
+NO_REFERENCE: Final = "no-reference"
+TOO_EARLY: Final = "too-early"
+NO_RETURN: Final = "no-return"
+
+WEIGHT: Final = 4.0
+"""Log-odds of a key finding that was never fitted: enough to make its cause likely where nothing else speaks."""
+PRIOR: Final = -2.0
 EXPLAINED: Final = 0.25
 """What a finding that an earlier cause explains still counts for the next one."""
 NEAR: Final = 0.5
 """Log-odds within which the order in time decides."""
 LEAST: Final = 0.02
 MOST: Final = 5
+
+_OF_NO_RULE: Final = (
+    KnownCause(
+        UNKNOWN,
+        "unknown",
+        "symptom",
+        doses=(
+            "warm-up",
+            "shorter-steps-if-long",
+            "longer-steps-if-short",
+            "scale-observations-if-far",
+            "scale-rewards-if-far",
+            "more-updates-if-few",
+            "let-it-fall",
+            "entropy-that-falls",
+            "ppo-instead",
+        ),
+    ),
+    KnownCause(HEALTHY, "healthy", "nothing wrong", doses=("longer-steps-if-short", "more-updates-if-few", "more-envs")),
+    KnownCause(NO_REFERENCE, "it learns; whether it learned enough cannot be told without a threshold (--threshold)", "nothing wrong"),
+    KnownCause(TOO_EARLY, "too early to tell", "cannot tell"),
+    KnownCause(NO_RETURN, "no return was logged: nothing can be said about learning", "cannot tell"),
+)
+"""Answers that need no finding."""
+
+
+def known() -> dict[str, KnownCause]:
+    """Every cause that a diagnosis can name, by id."""
+    return {**{each.id: each for each in _OF_NO_RULE}, **registry.known_causes()}
+
+
+def kind_of(id: str) -> Kind:
+    """Where a cause lies; one that is not known here (a file of another version) is a symptom."""
+    found = known().get(id)
+    return "symptom" if found is None else found.kind
 
 
 @dataclass(frozen=True)
@@ -45,21 +91,27 @@ class Weights:
 
 @cache
 def table() -> dict[str, Weights]:
-    """The shipped weights, by cause."""
-    raw = json.loads((files("rlclinic.diagnosis") / "causes.json").read_text("utf-8"))
-    return {
-        id: Weights(
-            id=id,
-            title=row["title"],
-            prior=float(row["prior"]),
-            speaks={rule: float(weight) for rule, weight in row["speaks"].items()},
-            key=frozenset(row["key"]),
-            explains=frozenset(row.get("explains", ())),
-            watch=tuple(row.get("watch", ())),
-            covers=frozenset(row.get("covers", ())),
-        )
-        for id, row in raw["causes"].items()
-    }
+    """What is known of each cause that findings can speak for, with its weights."""
+    fitted: dict[str, Any] = json.loads((files("rlclinic.diagnosis") / "weights.json").read_text("utf-8"))["causes"]
+    keys: dict[str, list[str]] = {}
+    for each in registry.rules():
+        for id in each.causes:
+            keys.setdefault(id, []).append(each.id)
+    rows = known()
+    return {id: _row(rows[id], fitted.get(id, {}), keys.get(id, [])) for id in dict.fromkeys([*fitted, *keys])}
+
+
+def _row(known_cause: KnownCause, fitted: Mapping[str, Any], keys: Sequence[str]) -> Weights:
+    return Weights(
+        id=known_cause.id,
+        title=known_cause.title,
+        prior=float(fitted.get("prior", PRIOR)),
+        speaks={**dict(fitted.get("speaks", {})), **{rule: WEIGHT for rule in keys if rule not in fitted.get("speaks", {})}},
+        key=frozenset(keys),
+        explains=known_cause.explains,
+        watch=known_cause.watch,
+        covers=known_cause.covers,
+    )
 
 
 def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weights] | None = None) -> list[Cause]:

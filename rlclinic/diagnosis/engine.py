@@ -11,7 +11,7 @@ from rlclinic import stats
 from rlclinic.actions import Action
 from rlclinic.diagnosis import columns, exclusions, logging_snippets, registry, timeline
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.causes import UNKNOWN, rank, table
+from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN, known, rank, table
 from rlclinic.diagnosis.findings import Cause, Checks, Curve, Diagnosis, Facts, Finding, GroupFinding, Remedy, Severity, Unassessable, Watch
 from rlclinic.diagnosis.registry import Rule
 from rlclinic.diagnosis.signals import detect
@@ -190,16 +190,18 @@ def _troubled(cases: Sequence[Case]) -> bool:
 def _calm(cases: Sequence[Case]) -> Cause:
     """The answer where nothing needs an explanation."""
     states = Counter(case.standing for case in cases)
+    title = None
     if states["unknown"] == len(cases):
-        id, title = "no-return", "no return was logged: nothing can be said about learning"
+        id = NO_RETURN
     elif any(case.on_course for case in cases):
-        id, title = "too-early", "on its way: at the present rate it gets there within its budget"
+        id, title = TOO_EARLY, "on its way: at the present rate it gets there within its budget"
     elif states["early"] or any(case.sick for case in cases):
-        id, title = "too-early", "too early to tell"
+        id = TOO_EARLY
     elif cases[0].threshold is None:
-        id, title = "no-reference", "it learns; whether it learned enough cannot be told without a threshold (--threshold)"
+        id = NO_REFERENCE
     else:
-        id, title = "healthy", "healthy"
+        id = HEALTHY
+    title = title or known()[id].title
     return Cause(id=id, title=title, probability=1.0, severity=Severity.LOW, rules=(), agree=len(cases), of=len(cases))
 
 

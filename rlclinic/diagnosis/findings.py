@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 SCHEMA_VERSION: Final = 1
 
@@ -25,6 +25,9 @@ class Severity(StrEnum):
         return (Severity.LOW, Severity.MEDIUM, Severity.HIGH).index(self)
 
 
+Kind = Literal["nothing wrong", "cannot tell", "symptom", "fault of settings", "fault of code", "fault of environment"]
+"""Where a cause lies. "cannot tell": there is too little to judge by. "symptom": something is wrong, and this is how it shows; what
+lies behind it is not known."""
 Effect = Literal["> 30 %", "10-30 %", "< 10 %", "unknown"]
 """Expected change of the final return or of the steps to the threshold."""
 
@@ -136,6 +139,20 @@ class Cause(Part):
     consequence_of: str | None = None
     """Id of a cause that came before it and explains it."""
     remedies: tuple[Remedy, ...] = ()
+    kind: Kind = "symptom"
+    """Where it lies; by its id, also in files that were written without it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _look_up_kind(cls, given: Any) -> Any:
+        from rlclinic.diagnosis import causes
+
+        return {**given, "kind": causes.kind_of(given["id"])} if isinstance(given, dict) and "id" in given else given
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing needs an explanation: all is well, or it cannot be told yet whether it is."""
+        return self.kind in ("nothing wrong", "cannot tell")
 
 
 class RuledOut(Part):

@@ -7,15 +7,16 @@ declared, so that a missing input is answered with "not assessable" and never wi
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Final, Literal
 
 from rlclinic.actions import Action
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.findings import Evidence, Finding, Remedy, Severity
+from rlclinic.diagnosis.findings import Evidence, Finding, Kind, Remedy, Severity
 from rlclinic.errors import NotFound, nearest
 from rlclinic.references import REFERENCES
 
@@ -27,6 +28,8 @@ FAMILIES: Final = (
     "resume", "throughput", "budget", "folder",
     "replay", "q_values", "tables", "actors", "families",
 )  # fmt: skip
+ENTRY_POINTS: Final = "rlclinic.rules"
+"""Each names a module of another package, whose rules and causes are registered when it is imported."""
 ON_POLICY: Final = ("ppo", "a2c", "reinforce")
 CONFIG: Final = "config:"
 _ID: Final = re.compile(r"[A-Z]{3}\d{3}")
@@ -51,6 +54,8 @@ class Rule:
     """An invariant: what it finds is wrong whether or not the run learned."""
     check: Check
     doc: str
+    causes: tuple[str, ...] = ()
+    """Causes that are considered where this rule finds something."""
 
     @property
     def title(self) -> str:
@@ -79,6 +84,7 @@ def rule(
     cites: Sequence[str] = (),
     scope: Scope = "run",
     certain: bool = False,
+    causes: Sequence[str] = (),
 ) -> Callable[[Check], Check]:
     """Register a check under an id that is never used again. `needs` are metric names and `config:<setting>`."""
 
@@ -90,7 +96,7 @@ def rule(
         wanted = tuple((need,) if isinstance(need, str) else tuple(need) for need in needs)
         family = check.__module__.rpartition(".")[2]
         name = check.__name__.replace("_", "-")
-        _RULES[id] = Rule(id, name, family, severity, scope, tuple(algos), wanted, tuple(cites), certain, check, doc)
+        _RULES[id] = Rule(id, name, family, severity, scope, tuple(algos), wanted, tuple(cites), certain, check, doc, tuple(causes))
         return check
 
     return register
@@ -122,16 +128,91 @@ def _is_off(case: Case, name: str) -> bool:
     return name.startswith(CONFIG) and key in case.history.settings and case.history.settings[key] is None
 
 
+# ── causes ──
+
+
+@dataclass(frozen=True)
+class BugLocation:
+    """Where a bug usually sits, as file, function and what to look at; how to see it, and what is right."""
+
+    fix: str
+    check: str
+    """A line that fails where the bug is."""
+    rlclinic: tuple[str, str, str]
+    sb3: tuple[str, str, str]
+    cleanrl: tuple[str, str, str]
+    own: str
+    """What to look at in a training script of any make."""
+
+
+@dataclass(frozen=True)
+class KnownCause:
+    """An explanation that findings can have, and what is done about it."""
+
+    id: str
+    title: str
+    kind: Kind
+    doses: tuple[str, ...] = ()
+    """Names of doses (treatment/prescription/formulas), the most promising first; "one+other" is both at once."""
+    advice: str = ""
+    """What to do where no setting helps."""
+    explains: frozenset[str] = frozenset()
+    """Rules whose findings it brings about."""
+    covers: frozenset[str] = frozenset()
+    """Causes that it stands for where a log cannot tell them apart."""
+    watch: tuple[Mapping[str, Any], ...] = ()
+    """What should look otherwise next time."""
+    bug: BugLocation | None = None
+
+
+_CAUSES: dict[str, KnownCause] = {}
+
+
+def cause(
+    id: str,
+    title: str,
+    kind: Kind,
+    *,
+    doses: Sequence[str] = (),
+    advice: str = "",
+    explains: str = "",
+    covers: str = "",
+    watch: Sequence[Mapping[str, Any]] = (),
+    bug: BugLocation | None = None,
+) -> None:
+    """Register a cause, beside the rules that are its key. `explains` and `covers` are ids with spaces between them."""
+    if id in _CAUSES:
+        raise ValueError(f"cause {id}: the id is taken")
+    words = (frozenset(explains.split()), frozenset(covers.split()))
+    _CAUSES[id] = KnownCause(id, title, kind, tuple(doses), advice, *words, tuple(watch), bug)
+
+
+def known_causes() -> dict[str, KnownCause]:
+    """Every cause that rules can point to, by id."""
+    _load()
+    return dict(_CAUSES)
+
+
+# ── what there is ──
+
+
 @cache
 def _load() -> None:
     for family in FAMILIES:
         import_module(f"rlclinic.diagnosis.rules.{family}")
+    for entry in entry_points(group=ENTRY_POINTS):
+        entry.load()
+    for each in _RULES.values():
+        undeclared = [id for id in each.causes if id not in _CAUSES]
+        if undeclared:
+            raise ValueError(f"rule {each.id}: no cause {undeclared[0]!r} is declared")
 
 
 def rules() -> list[Rule]:
-    """Every rule, by family and id."""
+    """Every rule, by family and id; those of other packages last."""
     _load()
-    return sorted(_RULES.values(), key=lambda each: (FAMILIES.index(each.family), each.id))
+    places = {family: place for place, family in enumerate(FAMILIES)}
+    return sorted(_RULES.values(), key=lambda each: (places.get(each.family, len(places)), each.family, each.id))
 
 
 def find(id_or_name: str) -> Rule:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
+from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, UNKNOWN, kind_of
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
 from rlclinic.diagnosis.logging_snippets import most_useful
 from rlclinic.report import charts, evidence
@@ -24,7 +25,7 @@ from rlclinic.report.document import (
     Tone,
     Verdict,
 )
-from rlclinic.report.evidence import CALM, usual_band
+from rlclinic.report.evidence import usual_band
 from rlclinic.report.format import ago, count, describe_outcome, duration, listed, number, percent, plural, short
 from rlclinic.report.models import Comparable, DiagnosisReport, KeyMetric, Recommendation, SeedCurve, Suspect, TopFinding
 
@@ -68,17 +69,17 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
     blocks: list[Block] = [Text(describe_runs(diagnosis.facts, report.ended_seconds_ago)), verdict(diagnosis)]
     if detail != "brief":
         blocks.append(Rows([("note", note) for note in diagnosis.facts.notes]))
-        blocks += [_curve(report)] if diagnosis.answer != "healthy" else []
+        blocks += [_curve(report)] if diagnosis.causes[0].id != HEALTHY else []
     blocks.append(Gap())
-    if first.id == "healthy":
+    if first.id == HEALTHY:
         blocks.append(
             Verdict("HEALTHY", "nothing that needs a change was found")
             if len(diagnosis.causes) == 1
             else Verdict("DOES WELL", "and yet this is wrong:")
         )
-    elif first.id in CALM:
+    elif first.calm:
         blocks.append(Text(first.title))
-    if first.id == "no-reference" and diagnosis.findings:
+    if first.id == NO_REFERENCE and diagnosis.findings:
         # Without a threshold nothing is called a cause; what the user set oddly is worth a look all the same.
         blocks.append(Points([f"{finding.text} ({finding.rule})" for finding in diagnosis.findings], "Noticed", 3))
     blocks += describe_causes(diagnosis, detail)
@@ -90,7 +91,7 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
         blocks.append(Points([f"{' · '.join(name for name in names if name)}  ({rules.file})"], "Rules"))
     for card in suspects(report.suspects):
         blocks += [Gap(), card]
-    if report.recommendations and first.id not in ("healthy", "too-early", "no-return"):
+    if report.recommendations and not evidence.needs_no_change(diagnosis):
         blocks += [Gap(), *recommendations(report, detail)]
     return [*blocks, *_watches(report), *(_best_group(report.comparable) if report.comparable and detail != "brief" else [])]
 
@@ -105,7 +106,7 @@ def ending(report: DiagnosisReport, seconds: float) -> list[Block]:
 
 def top_finding(finding: TopFinding | None) -> list[Block]:
     """The answer in three lines, for the end of `train`; nothing for healthy runs, which are not talked about."""
-    if finding is None or finding.cause in ("healthy", "no-reference", "no-return"):
+    if finding is None or kind_of(finding.cause) == "nothing wrong":
         return []
     agree = f", {finding.agree} of {plural(finding.of, 'seed')}" if finding.of > 1 else ""
     odds = f"p {finding.probability:.2f} {finding.severity.upper()}  " if finding.rule else ""
@@ -144,8 +145,8 @@ def _curve(report: DiagnosisReport) -> Figure:
 
 def worth_telling(diagnosis: Diagnosis) -> list[Cause]:
     """Causes that need a cure: not those that hardly anything speaks for, and "unknown" only where it is likely."""
-    causes = [cause for cause in diagnosis.causes if cause.id not in CALM and cause.probability >= LEAST]
-    return [cause for cause in causes if cause.id != "unknown" or cause is diagnosis.causes[0] or cause.probability >= 0.1]
+    causes = [cause for cause in diagnosis.causes if not cause.calm and cause.probability >= LEAST]
+    return [cause for cause in causes if cause.id != UNKNOWN or cause is diagnosis.causes[0] or cause.probability >= 0.1]
 
 
 def describe_causes(diagnosis: Diagnosis, detail: Detail) -> list[Card]:
@@ -168,7 +169,7 @@ def describe_causes(diagnosis: Diagnosis, detail: Detail) -> list[Card]:
             lines.append(("rules", ", ".join(f"`{name}`" for name in cause.rules[:4])))
             aside += ": it did not begin earlier" if cause.consequence_of else ""
         level = cause.severity.value.upper() if cause.rules and (likely or detail == "brief") else ""
-        title = "unknown: no check explains it" if cause.id == "unknown" else cause.title
+        title = "unknown: no check explains it" if cause.id == UNKNOWN else cause.title
         badges = (f"p {cause.probability:.2f}", level)
         tone = SEVERITY_TONES[cause.severity.value]
         cards.append(Card(kind, title, [line for line in lines if line[1]] if likely else [], badges, tone, rule, aside))
@@ -232,7 +233,7 @@ def suspects(found: Sequence[Suspect]) -> list[Card]:
 def recommendations(report: DiagnosisReport, detail: Detail) -> list[Block]:
     """Each change with its reason, what it should bring, what it may cost and how urgent it is."""
     if not report.recommendations:
-        return [Text("None: nothing that needs a change was found." if report.diagnosis.causes[0].id == "healthy" else "None.")]
+        return [Text("None: nothing that needs a change was found." if report.diagnosis.causes[0].id == HEALTHY else "None.")]
     return [_recommendation(rx, report.diagnosis.facts.source, detail) for rx in report.recommendations]
 
 
@@ -291,8 +292,8 @@ def say_setting(value: Any) -> str:
 def bottleneck(report: DiagnosisReport) -> Card:
     """The primary bottleneck and the first change, in a few lines."""
     diagnosis, cause = report.diagnosis, report.diagnosis.causes[0]
-    if cause.id in CALM:
-        return Card("", diagnosis.answer, [("checks", describe_checks(diagnosis))], tone="good" if cause.id == "healthy" else "quiet")
+    if cause.calm:
+        return Card("", diagnosis.answer, [("checks", describe_checks(diagnosis))], tone="good" if cause.id == HEALTHY else "quiet")
     change = report.recommendations[0].change if report.recommendations else ""
     lines = [("what moved first", cause.moved_first), ("because", cause.because), ("first thing to try", change)]
     badges = (f"p {cause.probability:.2f}", cause.severity.value.upper() if cause.rules else "")

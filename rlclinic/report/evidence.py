@@ -10,6 +10,7 @@ import numpy as np
 from rlclinic import metrics, stats
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.causes import NO_REFERENCE
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Evidence, GroupFinding
 from rlclinic.diagnosis.forecast import growth
 from rlclinic.diagnosis.registry import CONFIG
@@ -20,7 +21,6 @@ from rlclinic.report.models import Curve, Healthy, Interval, KeyMetric, Panel, S
 
 POINTS: Final = 64
 MOST: Final = 6
-CALM: Final = frozenset({"healthy", "too-early", "no-reference", "no-return"})
 
 _KEY: Final = {
     "learning": (columns.EVAL_RETURN, columns.RETURN, columns.LENGTH, columns.SUCCESS, columns.POLICY_LOSS, columns.TOTAL_LOSS),
@@ -32,7 +32,12 @@ _KEY: Final = {
 
 def first_cause(found: Diagnosis) -> Cause | None:
     """The likeliest explanation; None where nothing needs one."""
-    return next((cause for cause in found.causes if cause.id not in CALM and cause.rules), None)
+    return next((cause for cause in found.causes if not cause.calm and cause.rules), None)
+
+
+def needs_no_change(found: Diagnosis) -> bool:
+    """Whether changes are not talked about: all is well or cannot be told. Without a threshold nobody knows, and they may be of use."""
+    return found.causes[0].calm and found.causes[0].id != NO_REFERENCE
 
 
 def standing(cases: Sequence[Case]) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from rlclinic.diagnosis import causes, registry
 from rlclinic.diagnosis.causes import Weights
-from rlclinic.diagnosis.findings import Evidence, GroupFinding, Remedy, Severity
+from rlclinic.diagnosis.findings import Cause, Evidence, GroupFinding, Remedy, Severity
 
 RULES = {each.id for each in registry.rules()}
 
@@ -136,3 +136,32 @@ def test_of_causes_that_are_about_as_likely_the_one_that_came_before_and_brings_
     assert other[0].id == "collapse"
     far = causes.rank([finding("DOWN", 0.7, onset=100.0), finding("SURE", onset=900.0)], 4, rows)
     assert far[0].id == "collapse"
+
+
+# ── where a cause lies ──
+
+KINDS = {
+    "nothing wrong": {"healthy", "no-reference"},
+    "cannot tell": {"too-early", "no-return"},
+    "symptom": {"unknown", "not-finite", "run-failed", "unlucky-seed", "values-run-away", "dead-units", "exploration-collapsed"}
+    | {"actor-saturated", "updates-too-small", "critic-explains-nothing", "progress-without-effect"},
+}
+
+
+def test_every_cause_has_one_kind_and_what_is_no_fault_is_listed_once() -> None:
+    known = causes.known()
+    assert set(causes.table()) <= set(known)
+    assert {kind: {id for id, row in known.items() if row.kind == kind} for kind in KINDS} == KINDS
+    assert {row.kind for row in known.values()} - set(KINDS) == {"fault of settings", "fault of code", "fault of environment"}
+
+
+def test_a_cause_of_an_older_file_gets_its_kind_by_its_id() -> None:
+    old = '{"id": "reward-sign", "title": "x", "probability": 1.0, "severity": "high", "rules": [], "agree": 1, "of": 1}'
+    assert Cause.model_validate_json(old).kind == "fault of environment"
+    assert Cause.model_validate_json(old.replace("reward-sign", "of-another-version")).kind == "symptom"
+
+
+def test_a_cause_without_a_setting_to_try_lies_in_the_code_or_the_environment_or_says_what_to_do() -> None:
+    """Prescriptions say so of every cause without doses."""
+    by_hand = {row.id for row in causes.known().values() if not row.doses and row.kind in ("fault of settings", "symptom")}
+    assert by_hand == {"settings-mixed", "run-failed"}

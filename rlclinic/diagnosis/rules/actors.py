@@ -9,7 +9,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import ENTROPY, EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures, off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, SOFT
 
@@ -20,7 +20,7 @@ NATS: Final = math.log(2)
 """Entropy of a uniform action from -1 to 1, per component: the largest there is."""
 
 
-@rule("ACT101", severity=Severity.HIGH, algos=ACTORS, needs=[REACH], cites=["raffin2021sb3"], certain=True)
+@rule("ACT101", severity=Severity.HIGH, algos=ACTORS, needs=[REACH], cites=["raffin2021sb3"], certain=True, causes=["action-bounds"])
 def actions_never_reach_their_bounds(case: Case) -> Iterator[Finding]:
     """No action that reached the environment came near its bounds, not even the random ones of the start; or all went beyond.
 
@@ -52,7 +52,15 @@ def _tried_widely(case: Case) -> bool:
     return wide or (case.setting("algo.action_noise") not in ("none", None) and (std or 0.0) >= 0.1)
 
 
-@rule("ACT102", severity=Severity.MEDIUM, algos=ACTORS, needs=[AT_BOUND], cites=["fujimoto2018td3"])
+cause(
+    "actor-saturated",
+    "the actor is stuck at its bounds",
+    "symptom",
+    doses=["third-of-the-rate", "usual-noise", "scale-observations-if-far"],
+)
+
+
+@rule("ACT102", severity=Severity.MEDIUM, algos=ACTORS, needs=[AT_BOUND], cites=["fujimoto2018td3"], causes=["actor-saturated"])
 def actor_is_stuck_at_the_bounds(case: Case) -> Iterator[Finding]:
     """Nearly every action of the policy is at an end of its box, and nothing better is found.
 
@@ -75,7 +83,38 @@ def actor_is_stuck_at_the_bounds(case: Case) -> Iterator[Finding]:
 # ── SAC's temperature ──
 
 
-@rule("ACT103", severity=Severity.HIGH, algos=SOFT, needs=[ALPHA, ENTROPY], cites=["haarnoja2018sac"], certain=True)
+cause(
+    "temperature-sign",
+    "the temperature moves the wrong way",
+    "fault of code",
+    advice="alpha's loss is -log_alpha x (log_prob + target_entropy): check the sign of both",
+    explains="ACT104 ACT105 QVL101",
+    bug=BugLocation(
+        fix="alpha's loss is -log_alpha x (log_prob + target_entropy), with log_prob detached",
+        check="assert alpha falls while -log_prob.mean() > target_entropy",
+        rlclinic=("rlclinic/training/algos/sac.py", "improve_temperature", "the sign of what is missing of the entropy"),
+        sb3=("stable_baselines3/sac/sac.py", "SAC.train", "ent_coef_loss = -(log_ent_coef * (log_prob + target_entropy).detach()).mean()"),
+        cleanrl=(
+            "sac_continuous_action.py",
+            "the block under args.autotune",
+            "alpha_loss = (-log_alpha.exp() * (log_pi + target_entropy)).mean()",
+        ),
+        own=(
+            "where log_alpha gets its loss: both signs, that of the loss and that of target_entropy (minus the number of action components)"
+        ),
+    ),
+)
+
+
+@rule(
+    "ACT103",
+    severity=Severity.HIGH,
+    algos=SOFT,
+    needs=[ALPHA, ENTROPY],
+    cites=["haarnoja2018sac"],
+    certain=True,
+    causes=["temperature-sign"],
+)
 def temperature_moves_the_wrong_way(case: Case) -> Iterator[Finding]:
     """A learned temperature rises while the entropy is above its target, or falls while it is below.
 
@@ -104,7 +143,23 @@ def temperature_moves_the_wrong_way(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(ALPHA, text, *case.span, wrong=wrong),), remedies=(fix,))
 
 
-@rule("ACT104", severity=Severity.HIGH, algos=SOFT, needs=[ALPHA, (sentinel("reward_std"), RETURN)], cites=["haarnoja2018sac"])
+cause(
+    "temperature-too-high",
+    "entropy is worth more than the task",
+    "fault of settings",
+    doses=["learned-temperature", "usual-target-entropy", "scale-rewards"],
+    explains="QVL101 QVL102",
+)
+
+
+@rule(
+    "ACT104",
+    severity=Severity.HIGH,
+    algos=SOFT,
+    needs=[ALPHA, (sentinel("reward_std"), RETURN)],
+    cites=["haarnoja2018sac"],
+    causes=["temperature-too-high"],
+)
 def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     """The temperature makes a random action worth more than a good one.
 
@@ -140,7 +195,16 @@ def _falls(alpha: detect.Signal) -> bool:
     return len(late) >= 4 and late.last < 0.9 * late.first and late.last <= 1.05 * late.bottom
 
 
-@rule("ACT105", severity=Severity.HIGH, algos=SOFT, needs=[ENTROPY], cites=["haarnoja2018sac"])
+cause(
+    "temperature-too-low",
+    "the policy became deterministic at once",
+    "fault of settings",
+    doses=["learned-temperature", "usual-target-entropy"],
+    explains="ACT102 REW501",
+)
+
+
+@rule("ACT105", severity=Severity.HIGH, algos=SOFT, needs=[ENTROPY], cites=["haarnoja2018sac"], causes=["temperature-too-low"])
 def policy_became_deterministic_at_once(case: Case) -> Iterator[Finding]:
     """The entropy falls far below any useful target before anything was learned.
 
@@ -164,7 +228,14 @@ def policy_became_deterministic_at_once(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(ENTROPY, text, *case.span, entropy=early.median),), remedies=(fix,))
 
 
-@rule("ACT106", severity=Severity.HIGH, algos=OFF_POLICY, needs=[RETURN, sentinel("random_return")], cites=["jones2021debugging"])
+@rule(
+    "ACT106",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[RETURN, sentinel("random_return")],
+    cites=["jones2021debugging"],
+    causes=["actions-without-effect"],
+)
 def choices_have_no_effect(case: Case) -> Iterator[Finding]:
     """Values are learned and the policy follows them, but the return stays that of a random policy.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import measures
 
 SHAPE = ("config:env.n_envs", "config:algo.n_steps")
@@ -16,7 +16,16 @@ SMALL_RATE = 2.5e-4
 """With such steps even eight transitions an update are enough: rl-zoo3's tuned MountainCarContinuous and InvertedPendulum."""
 
 
-@rule("BAT101", severity=Severity.HIGH, algos=ON_POLICY, needs=[*SHAPE], cites=["schulman2016nuts"])
+cause(
+    "too-few-updates",
+    "too few gradient steps",
+    "fault of settings",
+    doses=["more-updates", "minibatches", "more-epochs", "learn-at-every-step"],
+    explains="POL102 ENT301 VAL201 VAL203 LRN103 BUD101 POL108",
+)
+
+
+@rule("BAT101", severity=Severity.HIGH, algos=ON_POLICY, needs=[*SHAPE], cites=["schulman2016nuts"], causes=["too-few-updates"])
 def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     """The whole run makes only a handful of gradient steps.
 
@@ -56,7 +65,23 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=tuple(fixes[:3]))
 
 
-@rule("BAT102", severity=Severity.MEDIUM, algos=["ppo"], needs=[*SHAPE], cites=["schulman2016nuts", "andrychowicz2021matters"])
+cause(
+    "rollout-too-small",
+    "rollouts too short",
+    "fault of settings",
+    doses=["longer-rollouts", "more-copies", "shorter-steps"],
+    explains="POL101 LRN107 VAL201 EVA802",
+)
+
+
+@rule(
+    "BAT102",
+    severity=Severity.MEDIUM,
+    algos=["ppo"],
+    needs=[*SHAPE],
+    cites=["schulman2016nuts", "andrychowicz2021matters"],
+    causes=["rollout-too-small"],
+)
 def rollout_tiny(case: Case) -> Iterator[Finding]:
     """An update sees only a few transitions.
 
@@ -75,7 +100,24 @@ def rollout_tiny(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(-case.rollout, -64.0, -16.0), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("BAT103", severity=Severity.HIGH, algos=["ppo"], needs=["config:algo.n_epochs"], cites=["schulman2017ppo", "moalla2024collapse"])
+cause(
+    "too-many-epochs",
+    "too many epochs per rollout",
+    "fault of settings",
+    doses=["fewer-epochs", "stop-at-kl", "shorter-steps"],
+    explains="POL101 ENT302 EVA802 GRD404 GRD405 GRD406 VAL201 REW504 POL104 LRN107 BUD103",
+    watch=[{"series": "train/metrics/kl_divergence", "below": 0.03, "text": "KL <= 0.03"}],
+)
+
+
+@rule(
+    "BAT103",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=["config:algo.n_epochs"],
+    cites=["schulman2017ppo", "moalla2024collapse"],
+    causes=["too-many-epochs"],
+)
 def very_many_epochs(case: Case) -> Iterator[Finding]:
     """Each rollout is passed over far more often than usual.
 
@@ -98,6 +140,22 @@ def very_many_epochs(case: Case) -> Iterator[Finding]:
     )
 
 
+cause(
+    "updates-missing",
+    "gradient steps are missing",
+    "fault of code",
+    advice="look at the loop over minibatches: are all of them visited in each epoch?",
+    bug=BugLocation(
+        fix="run n_epochs x rollout / batch_size gradient steps per rollout, each with zero_grad, backward and step",
+        check="count optimizer.step() calls per rollout",
+        rlclinic=("rlclinic/training/loops/on_policy.py", "learn", "the loop over minibatches"),
+        sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "target_kl stops the epochs, or a batch_size larger than the buffer"),
+        cleanrl=("ppo.py", "the loops over update_epochs and minibatches", "a break or a continue that is taken too often"),
+        own="an early break, an optimizer that is stepped every other batch, an exception that is swallowed",
+    ),
+)
+
+
 @rule(
     "BAT104",
     severity=Severity.HIGH,
@@ -105,6 +163,7 @@ def very_many_epochs(case: Case) -> Iterator[Finding]:
     needs=[sentinel("updates"), "config:algo.n_epochs", "config:algo.batch_size"],
     cites=["schulman2017ppo"],
     certain=True,
+    causes=["updates-missing"],
 )
 def gradient_steps_missing(case: Case) -> Iterator[Finding]:
     """Fewer gradient steps are taken than the config asks for, and no target_kl stops them.
@@ -130,7 +189,12 @@ def gradient_steps_missing(case: Case) -> Iterator[Finding]:
 
 
 @rule(
-    "BAT105", severity=Severity.HIGH, algos=["ppo"], needs=["config:algo.clip_range"], cites=["schulman2017ppo", "andrychowicz2021matters"]
+    "BAT105",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=["config:algo.clip_range"],
+    cites=["schulman2017ppo", "andrychowicz2021matters"],
+    causes=["clip-range-too-small"],
 )
 def clip_range_out_of_the_usual(case: Case) -> Iterator[Finding]:
     """clip_range is far from what is usual.
@@ -150,7 +214,14 @@ def clip_range_out_of_the_usual(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.clip_range", text, value=start),), remedies=(fix,))
 
 
-@rule("BAT106", severity=Severity.HIGH, algos=["ppo"], needs=["config:algo.target_kl"], cites=["schulman2017ppo"])
+@rule(
+    "BAT106",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=["config:algo.target_kl"],
+    cites=["schulman2017ppo"],
+    causes=["target-kl-too-tight"],
+)
 def target_kl_far_below_the_usual(case: Case) -> Iterator[Finding]:
     """target_kl is so small that the first gradient step passes it.
 
@@ -169,7 +240,13 @@ def target_kl_far_below_the_usual(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.target_kl", text, value=limit),), remedies=(fix,))
 
 
-@rule("BAT107", severity=Severity.MEDIUM, needs=["config:algo.max_grad_norm"], cites=["godbole2023playbook"])
+@rule(
+    "BAT107",
+    severity=Severity.MEDIUM,
+    needs=["config:algo.max_grad_norm"],
+    cites=["godbole2023playbook"],
+    causes=["gradient-clip-too-tight"],
+)
 def gradient_limit_tiny(case: Case) -> Iterator[Finding]:
     """max_grad_norm is far below any usual gradient.
 
@@ -188,7 +265,14 @@ def gradient_limit_tiny(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.max_grad_norm", text, value=limit),), remedies=(fix,))
 
 
-@rule("BAT108", severity=Severity.MEDIUM, algos=ON_POLICY, needs=["config:net.policy_gain"], cites=["andrychowicz2021matters"])
+@rule(
+    "BAT108",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=["config:net.policy_gain"],
+    cites=["andrychowicz2021matters"],
+    causes=["initial-policy-too-sure"],
+)
 def policy_head_starts_large(case: Case) -> Iterator[Finding]:
     """The policy's last layer starts with large weights.
 

@@ -9,13 +9,22 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures, off_policy
 
 _UNTOLD: Final = "see what it printed last: it still runs, was stopped, or broke down; then let it run to its budget"
 
 
-@rule("BUD101", severity=Severity.HIGH, needs=[RETURN, "threshold"], cites=["henderson2018matters"])
+cause(
+    "budget-too-small",
+    "stopped too early",
+    "fault of settings",
+    doses=["more-steps", "longer-steps", "more-updates"],
+    explains="ENT301 VAL201",
+)
+
+
+@rule("BUD101", severity=Severity.HIGH, needs=[RETURN, "threshold"], cites=["henderson2018matters"], causes=["budget-too-small"])
 def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     """The return was still rising when the run ended.
 
@@ -51,7 +60,7 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("BUD102", severity=Severity.HIGH, needs=["budget"], cites=["henderson2018matters"])
+@rule("BUD102", severity=Severity.HIGH, needs=["budget"], cites=["henderson2018matters"], causes=["budget-too-small"])
 def stopped_before_its_budget(case: Case) -> Iterator[Finding]:
     """The run was stopped before it had used its budget.
 
@@ -80,7 +89,16 @@ def stopped_before_its_budget(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("BUD103", severity=Severity.MEDIUM, scope="group", cites=["henderson2018matters", "agarwal2021rliable"])
+cause(
+    "unlucky-seed",
+    "unlucky seed",
+    "symptom",
+    doses=["let-it-fall", "shorter-steps", "larger-minibatches", "more-data"],
+    explains="EVA802",
+)
+
+
+@rule("BUD103", severity=Severity.MEDIUM, scope="group", cites=["henderson2018matters", "agarwal2021rliable"], causes=["unlucky-seed"])
 def some_seeds_fail(cases: Sequence[Case]) -> Iterator[Finding]:
     """Some seeds of one config reach the threshold, and others do not.
 
@@ -103,7 +121,13 @@ def some_seeds_fail(cases: Sequence[Case]) -> Iterator[Finding]:
     yield Finding(strength=grade(share, 0.3, 0.8), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("BUD104", severity=Severity.HIGH, needs=["budget", "config:run.max_env_steps"], cites=["henderson2018matters"])
+@rule(
+    "BUD104",
+    severity=Severity.HIGH,
+    needs=["budget", "config:run.max_env_steps"],
+    cites=["henderson2018matters"],
+    causes=["budget-too-small"],
+)
 def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     """The whole budget is a few dozen episodes; with a replay, a few hundred gradient steps.
 
@@ -134,7 +158,13 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence("config:run.max_env_steps", text, episodes=episodes),), remedies=(fix,))
 
 
-@rule("BUD105", severity=Severity.HIGH, needs=["budget", "config:env.n_envs", "config:algo.n_steps"], cites=["henderson2018matters"])
+@rule(
+    "BUD105",
+    severity=Severity.HIGH,
+    needs=["budget", "config:env.n_envs", "config:algo.n_steps"],
+    cites=["henderson2018matters"],
+    causes=["budget-too-small"],
+)
 def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
     """The whole budget is a few rollouts of a usual length.
 

@@ -8,7 +8,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import ACTION_STD, ENTROPY, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 
 RELATIVE = sentinel("entropy_relative")
@@ -36,7 +36,24 @@ def policy_stays_random(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(RELATIVE, text, *case.span, late=late),))
 
 
-@rule("ENT302", severity=Severity.HIGH, algos=ON_POLICY, needs=[(RELATIVE, STD_MIN, ENTROPY), RETURN], cites=["jones2021debugging"])
+cause(
+    "exploration-collapsed",
+    "exploration ended before anything was learned",
+    "symptom",
+    doses=["explore-longer", "more-entropy", "shorter-steps", "entropy-that-falls"],
+    explains="EVA802 REW504 VAL201 REW505",
+    watch=[{"series": "train/sentinel/entropy_relative", "above": 0.2, "text": "entropy > 20 % of its maximum at half time"}],
+)
+
+
+@rule(
+    "ENT302",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(RELATIVE, STD_MIN, ENTROPY), RETURN],
+    cites=["jones2021debugging"],
+    causes=["exploration-collapsed"],
+)
 def exploration_ends_before_anything_is_learned(case: Case) -> Iterator[Finding]:
     """The policy became certain before its return had improved.
 
@@ -87,7 +104,23 @@ def _gained(case: Case, at: float) -> float:
     return (returns.at(at) - progress.start) / (goal - progress.start) if goal > progress.start else 0.0
 
 
-@rule("ENT303", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RELATIVE], cites=["andrychowicz2021matters", "schulman2016nuts"])
+cause(
+    "initial-policy-too-sure",
+    "the policy starts out certain",
+    "fault of settings",
+    doses=["start-undecided", "start-with-noise", "start-undecided+careful-rate", "start-with-noise+careful-rate"],
+    explains="ENT302 REW504 BUD103 GRD405 POL101 POL111 POL104",
+)
+
+
+@rule(
+    "ENT303",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=[RELATIVE],
+    cites=["andrychowicz2021matters", "schulman2016nuts"],
+    causes=["initial-policy-too-sure"],
+)
 def policy_starts_out_certain(case: Case) -> Iterator[Finding]:
     """The very first policy is not random: it has favourite actions before it has seen anything.
 
@@ -109,12 +142,23 @@ def policy_starts_out_certain(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(RELATIVE, text, first=first),), remedies=(fix,))
 
 
+cause(
+    "entropy-bonus-too-high",
+    "entropy bonus too high",
+    "fault of settings",
+    doses=["less-entropy", "no-entropy", "less-entropy+careful-rate"],
+    explains="ENT301 ENT305 POL102 EVA801 VAL201 ENV609 BUD101",
+    watch=[{"series": "train/sentinel/entropy_relative", "below": 0.8, "text": "entropy < 80 % of its maximum at half time"}],
+)
+
+
 @rule(
     "ENT304",
     severity=Severity.HIGH,
     algos=ON_POLICY,
     needs=[sentinel("grad_entropy_share"), "config:algo.ent_coef"],
     cites=["andrychowicz2021matters"],
+    causes=["entropy-bonus-too-high"],
 )
 def entropy_bonus_outweighs_the_return(case: Case) -> Iterator[Finding]:
     """The entropy bonus pulls harder on the policy than the advantages do.
@@ -149,7 +193,14 @@ def _growth(case: Case) -> float:
     return entropy.share(0.8).median - entropy.first if len(entropy) else 0.0
 
 
-@rule("ENT305", severity=Severity.HIGH, algos=ON_POLICY, needs=[(STD_MAX, ACTION_STD)], cites=["andrychowicz2021matters"])
+@rule(
+    "ENT305",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(STD_MAX, ACTION_STD)],
+    cites=["andrychowicz2021matters"],
+    causes=["entropy-bonus-too-high"],
+)
 def action_noise_grows(case: Case) -> Iterator[Finding]:
     """The deviation of continuous actions grows instead of shrinking.
 
@@ -173,7 +224,14 @@ def action_noise_grows(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("ENT306", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:algo.ent_coef"], cites=["andrychowicz2021matters"])
+@rule(
+    "ENT306",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=["config:algo.ent_coef"],
+    cites=["andrychowicz2021matters"],
+    causes=["entropy-bonus-too-high"],
+)
 def entropy_bonus_unusually_large(case: Case) -> Iterator[Finding]:
     """The weight of the entropy bonus is far above what is usual.
 
@@ -192,7 +250,14 @@ def entropy_bonus_unusually_large(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(decades(coefficient), -1.0, -0.3), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("ENT307", severity=Severity.HIGH, algos=ON_POLICY, needs=[STD_MAX, "config:net.log_std_init"], cites=["andrychowicz2021matters"])
+@rule(
+    "ENT307",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[STD_MAX, "config:net.log_std_init"],
+    cites=["andrychowicz2021matters"],
+    causes=["initial-policy-too-sure"],
+)
 def action_noise_tiny_from_the_start(case: Case) -> Iterator[Finding]:
     """Continuous actions start with next to no noise.
 
@@ -211,7 +276,23 @@ def action_noise_tiny_from_the_start(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(STD_MAX, text, first=deviation.first),), remedies=(fix,))
 
 
-@rule("ENT308", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:net.log_std_init"], cites=["andrychowicz2021matters"])
+cause(
+    "action-noise-too-wide",
+    "action noise too wide for its box",
+    "fault of settings",
+    doses=["start-with-noise", "less-entropy", "rescale-actions", "usual-noise"],
+    explains="ENV609",
+)
+
+
+@rule(
+    "ENT308",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=["config:net.log_std_init"],
+    cites=["andrychowicz2021matters"],
+    causes=["action-noise-too-wide"],
+)
 def initial_action_noise_huge(case: Case) -> Iterator[Finding]:
     """Continuous actions start with a deviation far above 1.
 
@@ -229,7 +310,14 @@ def initial_action_noise_huge(case: Case) -> Iterator[Finding]:
     yield Finding(strength=0.8, text=text, evidence=(evidence("config:net.log_std_init", text, value=start),), remedies=(fix,))
 
 
-@rule("ENT309", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:net.log_std_init"], cites=["andrychowicz2021matters"])
+@rule(
+    "ENT309",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=["config:net.log_std_init"],
+    cites=["andrychowicz2021matters"],
+    causes=["initial-policy-too-sure"],
+)
 def initial_action_noise_tiny(case: Case) -> Iterator[Finding]:
     """The config starts continuous actions with a deviation of a few hundredths.
 

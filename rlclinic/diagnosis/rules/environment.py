@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say, told
 from rlclinic.diagnosis.signals import detect, measures
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
@@ -15,7 +15,16 @@ SLIVER = 0.05
 """Of half a box's width: a deviation below it leaves nearly all of the box untried."""
 
 
-@rule("ENV601", severity=Severity.HIGH, needs=[OBS_STD, REPEAT], cites=["schulman2016nuts"])
+cause(
+    "observation-constant",
+    "observations never change",
+    "fault of environment",
+    advice="look at reset() and step(): the observation that they return never changes",
+    explains="VAL201 ENV602 ENV604 ENV607 GRD404 POL102 ENT301 ENT302 REW504 LRN103 GRD403 VAL203",
+)
+
+
+@rule("ENV601", severity=Severity.HIGH, needs=[OBS_STD, REPEAT], cites=["schulman2016nuts"], causes=["observation-constant"])
 def observations_never_change(case: Case) -> Iterator[Finding]:
     """Every observation is the same, whatever happens.
 
@@ -51,7 +60,28 @@ def _vanishes(case: Case) -> bool:
     return len(size) > 0 and size.top < (1e-3 if case.setting("env.normalize_obs") is True else 1e-6)
 
 
-@rule("ENV602", severity=Severity.HIGH, needs=[REPEAT, OBS_STD], cites=["sutton2018book"])
+cause(
+    "observation-not-updated",
+    "observations are not carried over",
+    "fault of environment",
+    advice="look at step(): is the new observation returned, and is it a copy?",
+    explains="VAL201 ENV607 ENT302 REW504 VAL203 EVA802",
+    bug=BugLocation(
+        fix="obs = next_obs at the end of each step, for every environment",
+        check="assert (next_obs != obs).any() in each step",
+        rlclinic=("rlclinic/training/loops/on_policy.py", "collect", "position is carried from step to step"),
+        sb3=(
+            "stable_baselines3/common/on_policy_algorithm.py",
+            "OnPolicyAlgorithm.collect_rollouts",
+            "self._last_obs = new_obs in a copied collect_rollouts",
+        ),
+        cleanrl=("ppo.py", "the rollout loop around envs.step", "next_obs is assigned from envs.step"),
+        own="the line that carries the observation over, and an environment that returns one array object it keeps changing",
+    ),
+)
+
+
+@rule("ENV602", severity=Severity.HIGH, needs=[REPEAT, OBS_STD], cites=["sutton2018book"], causes=["observation-not-updated"])
 def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     """After most steps the observation is the one from before the step.
 
@@ -70,7 +100,19 @@ def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(REPEAT, text, *case.span, repeat=repeat.median),), remedies=(fix,))
 
 
-@rule("ENV603", severity=Severity.HIGH, needs=[OBS_MAX], cites=["schulman2016nuts", "andrychowicz2021matters"])
+cause(
+    "observation-scale",
+    "observations not scaled",
+    "fault of environment",
+    doses=["scale-observations", "scale-observations+scale-rewards-if-far", "scale-observations+careful-rate"],
+    advice="scale each component of the observation to about 1",
+    explains="GRD405 VAL201 ENT302 NRM703 EVA802 VAL203 GRD404 LRN107 POL101",
+)
+
+
+@rule(
+    "ENV603", severity=Severity.HIGH, needs=[OBS_MAX], cites=["schulman2016nuts", "andrychowicz2021matters"], causes=["observation-scale"]
+)
 def observations_not_scaled(case: Case) -> Iterator[Finding]:
     """The networks are shown numbers far outside the range that they can tell apart.
 
@@ -95,7 +137,17 @@ def observations_not_scaled(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(OBS_MAX, text, *case.span, **numbers),), remedies=fixes)
 
 
-@rule("ENV604", severity=Severity.MEDIUM, needs=[OBS_STD], cites=["schulman2016nuts"])
+cause(
+    "observation-partial",
+    "part of the state cannot be seen",
+    "fault of environment",
+    doses=["stack-frames"],
+    advice="return the missing component of the state",
+    explains="VAL201 EVA802 VAL203 NRM703",
+)
+
+
+@rule("ENV604", severity=Severity.MEDIUM, needs=[OBS_STD], cites=["schulman2016nuts"], causes=["observation-partial"])
 def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     """A component of the observation never changes.
 
@@ -138,7 +190,15 @@ def observations_leave_their_bounds(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(late, 0.0, 0.5), text=text, evidence=(evidence(share.name, text, *case.span, share=late),))
 
 
-@rule("ENV608", severity=Severity.HIGH, cites=["schulman2016nuts"], certain=True)
+cause(
+    "environment-not-finite",
+    "the environment failed",
+    "fault of environment",
+    explains="CFG107 GRD408 BUD102",
+)
+
+
+@rule("ENV608", severity=Severity.HIGH, cites=["schulman2016nuts"], certain=True, causes=["environment-not-finite"])
 def environment_failed(case: Case) -> Iterator[Finding]:
     """The environment raised an error, or returned something that is not a number.
 
@@ -161,7 +221,23 @@ def environment_failed(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("ENV609", severity=Severity.HIGH, algos=ON_POLICY, needs=[sentinel("action_at_bound")], cites=["raffin2021sb3"])
+cause(
+    "action-bounds",
+    "action space not scaled",
+    "fault of environment",
+    doses=["rescale-actions", "start-with-noise"],
+    explains="VAL201 ENT302",
+)
+
+
+@rule(
+    "ENV609",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[sentinel("action_at_bound")],
+    cites=["raffin2021sb3"],
+    causes=["action-noise-too-wide", "action-bounds"],
+)
 def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
     """Most continuous actions are cut off at a bound of the action space.
 
@@ -193,6 +269,7 @@ def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
     algos=ON_POLICY,
     needs=[sentinel("action_at_bound"), sentinel("action_std_max"), RETURN],
     cites=["raffin2021sb3"],
+    causes=["action-bounds"],
 )
 def actions_use_a_sliver_of_their_box(case: Case) -> Iterator[Finding]:
     """Continuous actions never come near their bounds, and nothing is learned.
@@ -220,7 +297,16 @@ def actions_use_a_sliver_of_their_box(case: Case) -> Iterator[Finding]:
     yield Finding(strength=0.8, text=text, evidence=(evidence(share.name, text, *case.span, largest=share.top),), remedies=(fix,))
 
 
-@rule("ENV611", severity=Severity.HIGH, needs=[RETURN], cites=["schulman2016nuts"])
+cause(
+    "environment-changed",
+    "the environment changed under way",
+    "fault of environment",
+    advice="what changed at that step: a version, a curriculum, a limit of the simulator? Log the environment's version and parameters",
+    explains="EVA802 VAL201 BUD103 ENT302 LRN107",
+)
+
+
+@rule("ENV611", severity=Severity.HIGH, needs=[RETURN], cites=["schulman2016nuts"], causes=["environment-changed"])
 def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     """The return broke off at one moment while the policy's updates were small and steady.
 
@@ -260,12 +346,22 @@ def _critic_broke(case: Case, at: float) -> bool:
     return len(before) >= 2 and len(after) >= 1 and float(after.values.min()) < before.median - 0.3
 
 
+cause(
+    "actions-without-effect",
+    "actions have no effect",
+    "fault of environment",
+    advice="follow one action from the policy to the simulator; does a scripted policy do better than a random one?",
+    explains="VAL201 EVA801",
+)
+
+
 @rule(
     "ENV616",
     severity=Severity.HIGH,
     algos=ON_POLICY,
     needs=[RETURN, sentinel("adv_logp_corr"), "train/metrics/explained_variance"],
     cites=["jones2021debugging"],
+    causes=["actions-without-effect"],
 )
 def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     """The policy moves by full steps and the critic learns, but the return stays that of a random policy.

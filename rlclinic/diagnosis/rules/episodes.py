@@ -7,7 +7,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EPISODES, LENGTH, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
@@ -16,7 +16,28 @@ LONG_ENOUGH = 2_000
 """Env steps without an end, above the length of nearly every task's episodes."""
 
 
-@rule("ENV606", severity=Severity.HIGH, needs=[EPISODES, LENGTH], cites=["sutton2018book"], certain=True)
+cause(
+    "never-reset",
+    "episodes do not restart",
+    "fault of environment",
+    advice="reset the environment when terminated or truncated, and act on the observation that reset() returns",
+    explains="ENV605 ENV607 REW504 REW501 ENV603 ENV602",
+    bug=BugLocation(
+        fix="reset an environment whose episode ended, or use a vector environment that does",
+        check="assert episode lengths never exceed the time limit",
+        rlclinic=("rlclinic/training/envs/stepping.py", "Lanes._restart", "it is called for every ended episode"),
+        sb3=(
+            "stable_baselines3/common/vec_env/dummy_vec_env.py",
+            "DummyVecEnv.step_wait",
+            "a vector environment of your own without reset",
+        ),
+        cleanrl=("ppo.py", "the rollout loop around envs.step", "the autoreset mode of the vector environment"),
+        own="who calls reset after terminated or truncated",
+    ),
+)
+
+
+@rule("ENV606", severity=Severity.HIGH, needs=[EPISODES, LENGTH], cites=["sutton2018book"], certain=True, causes=["never-reset"])
 def episodes_do_not_restart(case: Case) -> Iterator[Finding]:
     """Episodes end at every step: the environment is not reset after an end.
 
@@ -38,7 +59,39 @@ def episodes_do_not_restart(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(LENGTH, text, *case.span, late=late, first=first),), remedies=(fix,))
 
 
-@rule("ENV607", severity=Severity.HIGH, needs=[sentinel("next_obs_is_reset")], cites=["pardo2018time"], certain=True)
+cause(
+    "final-observation-overwritten",
+    "final observations are overwritten by the reset",
+    "fault of environment",
+    advice='use info["final_obs"] (SAME_STEP) or mask the reset rows (NEXT_STEP) where values are bootstrapped',
+    explains="VAL201 VAL211",
+    bug=BugLocation(
+        fix="take the next observation of an ended episode from info['final_obs'] (terminal_observation in SB3), not from the reset",
+        check="assert not (next_obs[ended] == first_obs_of_next_episode).all()",
+        rlclinic=("rlclinic/training/envs/stepping.py", "Lanes._step", "next_obs is kept before the restart"),
+        sb3=(
+            "stable_baselines3/common/vec_env/dummy_vec_env.py",
+            "DummyVecEnv.step_wait",
+            "a vector environment of your own that resets before it saves terminal_observation",
+        ),
+        cleanrl=(
+            "ppo.py",
+            "the rollout loop around envs.step",
+            "real_next_obs: infos['final_obs'] where an episode ended; the autoreset mode of the vector environment",
+        ),
+        own="what the vector environment returns at an end: with autoreset the observation already belongs to the next episode",
+    ),
+)
+
+
+@rule(
+    "ENV607",
+    severity=Severity.HIGH,
+    needs=[sentinel("next_obs_is_reset")],
+    cites=["pardo2018time"],
+    certain=True,
+    causes=["final-observation-overwritten"],
+)
 def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     """The observation at an episode's end is the first one of the next episode.
 
@@ -61,7 +114,23 @@ def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, share=share.median),), remedies=(fix,))
 
 
-@rule("ENV612", severity=Severity.HIGH, needs=[TRUNCATED, TERMINATED, RETURN], cites=["pardo2018time"])
+cause(
+    "episode-too-short",
+    "the time limit is too short for the task",
+    "fault of environment",
+    doses=["own-time-limit", "entropy-that-falls"],
+    advice="raise the time limit until a scripted or a lucky agent gets there",
+    explains="REW501 VAL201 REW505 VAL203",
+)
+
+
+@rule(
+    "ENV612",
+    severity=Severity.HIGH,
+    needs=[TRUNCATED, TERMINATED, RETURN],
+    cites=["pardo2018time"],
+    causes=["reward-never-seen", "episode-too-short"],
+)
 def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     """All episodes are cut by the time limit, and the return never leaves its floor; or most are, by a limit far below the task's own.
 
@@ -96,7 +165,42 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(longer, curious))
 
 
-@rule("ENV613", severity=Severity.MEDIUM, needs=[LENGTH, TRUNCATED, TERMINATED], cites=["pardo2018time"], certain=True)
+cause(
+    "time-limit-as-terminal",
+    "the time limit is treated as an end",
+    "fault of environment",
+    advice="report a time limit as truncated (gymnasium.wrappers.TimeLimit does), and add gamma x V(final observation) there",
+    explains="VAL201 VAL211 VAL203",
+    bug=BugLocation(
+        fix="bootstrap with the value of the final observation where truncated is set and terminated is not",
+        check="with a time limit of 1 step and reward 1 every step, the critic must approach 1 / (1 - gamma), not 1",
+        rlclinic=("rlclinic/training/maths/returns.py", "gae", "next_value is kept where only truncated is set"),
+        sb3=(
+            "stable_baselines3/common/on_policy_algorithm.py",
+            "OnPolicyAlgorithm.collect_rollouts",
+            "an environment that does not say info['TimeLimit.truncated'] or has no terminal_observation",
+        ),
+        cleanrl=(
+            "ppo.py",
+            "the rollout loop around envs.step",
+            (
+                "next_done = np.logical_or(terminations, truncations) throws the difference away: add gamma * V(final_obs) to "
+                "the reward of truncated steps"
+            ),
+        ),
+        own="where terminated and truncated become one flag",
+    ),
+)
+
+
+@rule(
+    "ENV613",
+    severity=Severity.MEDIUM,
+    needs=[LENGTH, TRUNCATED, TERMINATED],
+    cites=["pardo2018time"],
+    certain=True,
+    causes=["time-limit-as-terminal"],
+)
 def time_limit_reported_as_an_end(case: Case) -> Iterator[Finding]:
     """Episodes end at the time limit, but are reported as terminated.
 
@@ -122,7 +226,15 @@ def time_limit_reported_as_an_end(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("ENV614", severity=Severity.MEDIUM, needs=[LENGTH], cites=["pardo2018time"], certain=True)
+cause(
+    "time-limit-missing",
+    "the time limit is not applied",
+    "fault of environment",
+    advice="wrap the environment in gymnasium.wrappers.TimeLimit",
+)
+
+
+@rule("ENV614", severity=Severity.MEDIUM, needs=[LENGTH], cites=["pardo2018time"], certain=True, causes=["time-limit-missing"])
 def episodes_outlast_the_time_limit(case: Case) -> Iterator[Finding]:
     """Episodes are longer than the time limit that the config names.
 
@@ -147,6 +259,7 @@ def episodes_outlast_the_time_limit(case: Case) -> Iterator[Finding]:
     needs=[sentinel("bootstrap_mass"), TRUNCATED],
     cites=["pardo2018time"],
     certain=True,
+    causes=["time-limit-as-terminal"],
 )
 def nothing_is_bootstrapped_at_time_limits(case: Case) -> Iterator[Finding]:
     """Episodes are cut by a time limit, and their targets end there as if the task were over.
@@ -175,6 +288,7 @@ def nothing_is_bootstrapped_at_time_limits(case: Case) -> Iterator[Finding]:
     needs=["threshold", RETURN, TRUNCATED, "config:env.max_episode_steps"],
     cites=["pardo2018time"],
     certain=True,
+    causes=["episode-too-short"],
 )
 def threshold_met_because_episodes_are_cut_short(case: Case) -> Iterator[Finding]:
     """The threshold is passed only because a shorter time limit leaves no time to lose more.
@@ -198,7 +312,7 @@ def threshold_met_because_episodes_are_cut_short(case: Case) -> Iterator[Finding
     yield Finding(text=text, evidence=(evidence(RETURN, text, *case.span, limit=float(limit)),), remedies=(fix,))
 
 
-@rule("ENV618", severity=Severity.HIGH, needs=[EPISODES], cites=["pardo2018time"], certain=True)
+@rule("ENV618", severity=Severity.HIGH, needs=[EPISODES], cites=["pardo2018time"], certain=True, causes=["time-limit-missing"])
 def no_episode_ever_ends(case: Case) -> Iterator[Finding]:
     """Not one episode ended in the whole run.
 

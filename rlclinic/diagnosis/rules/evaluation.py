@@ -8,11 +8,31 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, change, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 
+cause(
+    "evaluation-mismatch",
+    "evaluation differs from training",
+    "fault of code",
+    advice="evaluate on the environment that was trained on: same wrappers, same time limit; compare sampled with greedy actions",
+    explains="EVA802",
+    bug=BugLocation(
+        fix="build both environments with one function, and the same wrappers, limits and action scaling",
+        check="compare env.spec, wrappers and spaces of both",
+        rlclinic=("rlclinic/training/evaluation.py", "play", "deterministic actions and the ends of episodes"),
+        sb3=(
+            "stable_baselines3/common/callbacks.py",
+            "EvalCallback._on_step",
+            "eval_env is made without the training environment's wrappers, or deterministic=True hides a policy that needs noise",
+        ),
+        cleanrl=("ppo.py", "make_env", "the same function for training and evaluation"),
+        own="wrappers, time limits, seeds and the greedy action: what differs between training and evaluation",
+    ),
+)
 
-@rule("EVA801", severity=Severity.HIGH, needs=[EVAL_RETURN, RETURN], cites=["raffin2021sb3"])
+
+@rule("EVA801", severity=Severity.HIGH, needs=[EVAL_RETURN, RETURN], cites=["raffin2021sb3"], causes=["evaluation-mismatch"])
 def evaluation_far_below_training(case: Case) -> Iterator[Finding]:
     """Evaluation returns stay far below those of training.
 
@@ -63,7 +83,21 @@ def best_policy_lost_again(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), onset=progress.best_at, remedies=(fix,))
 
 
-@rule("EVA803", severity=Severity.MEDIUM, needs=[EVAL_RETURN, EVAL_STD, "threshold"], cites=["henderson2018matters", "agarwal2021rliable"])
+cause(
+    "evaluation-too-noisy",
+    "evaluation too noisy to judge",
+    "fault of settings",
+    doses=["steadier-evaluation"],
+)
+
+
+@rule(
+    "EVA803",
+    severity=Severity.MEDIUM,
+    needs=[EVAL_RETURN, EVAL_STD, "threshold"],
+    cites=["henderson2018matters", "agarwal2021rliable"],
+    causes=["evaluation-too-noisy"],
+)
 def evaluation_too_noisy_to_judge(case: Case) -> Iterator[Finding]:
     """An evaluation's own error is as large as the distance that it should tell.
 
@@ -88,7 +122,21 @@ def evaluation_too_noisy_to_judge(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(EVAL_STD, text, *case.span, error=error),), remedies=(fix,))
 
 
-@rule("EVA804", severity=Severity.HIGH, needs=["threshold", (EVAL_RETURN, RETURN)], cites=["henderson2018matters"])
+cause(
+    "threshold-out-of-reach",
+    "the threshold cannot be reached",
+    "fault of environment",
+    advice="name a threshold that the task allows: --set spec.threshold=VALUE",
+)
+
+
+@rule(
+    "EVA804",
+    severity=Severity.HIGH,
+    needs=["threshold", (EVAL_RETURN, RETURN)],
+    cites=["henderson2018matters"],
+    causes=["threshold-out-of-reach"],
+)
 def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
     """The run sits at the highest return that the task allows, and that is below the threshold.
 
@@ -133,7 +181,13 @@ def never_evaluated(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence("config:run.eval_every_env_steps", text),), remedies=(fix,))
 
 
-@rule("EVA806", severity=Severity.MEDIUM, needs=[EVAL_LENGTH, LENGTH, EVAL_RETURN, RETURN], cites=["raffin2021sb3"])
+@rule(
+    "EVA806",
+    severity=Severity.MEDIUM,
+    needs=[EVAL_LENGTH, LENGTH, EVAL_RETURN, RETURN],
+    cites=["raffin2021sb3"],
+    causes=["evaluation-mismatch"],
+)
 def evaluation_counts_other_steps(case: Case) -> Iterator[Finding]:
     """Episodes in evaluation are several times longer or shorter than in training, at the same return per step.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EXPLAINED_VARIANCE, KL, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, advice, cause, evidence, grade, rule, say
 from rlclinic.diagnosis.signals import measures
 
 _TELL = advice("log the sentinels, which tell them apart: rlclinic.sentinels (docs/sentinels.md)")
@@ -16,7 +16,21 @@ def _plain(case: Case) -> bool:
     return not case.has(sentinel("ratio_first_dev")) and not case.has(sentinel("updates"))
 
 
-@rule("FAM101", severity=Severity.HIGH, algos=ON_POLICY, needs=[KL, RETURN], cites=["schulman2017ppo"])
+cause(
+    "updates-too-small",
+    "updates too small; the log does not say what holds them",
+    "symptom",
+    doses=["longer-steps", "more-updates", "usual-gradient-limit"],
+    advice="look at what holds updates back: learning rate, its schedule, max_grad_norm, target_kl, the optimizer, saturated layers",
+    explains="POL102 ENT301 VAL201 BUD101",
+    covers=(
+        "learning-rate-too-low learning-rate-schedule-too-short target-kl-too-tight gradient-clip-too-tight too-few-updates "
+        "optimizer-mismatch saturating-activation network-too-small"
+    ),
+)
+
+
+@rule("FAM101", severity=Severity.HIGH, algos=ON_POLICY, needs=[KL, RETURN], cites=["schulman2017ppo"], causes=["updates-too-small"])
 def updates_hardly_move_the_policy(case: Case) -> Iterator[Finding]:
     """The policy stands still, and the log does not say what holds it.
 
@@ -39,7 +53,25 @@ def updates_hardly_move_the_policy(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(KL, text, *case.span, share=size),), remedies=(_TELL,))
 
 
-@rule("FAM102", severity=Severity.HIGH, algos=ON_POLICY, needs=[EXPLAINED_VARIANCE, RETURN], cites=["jones2021debugging"])
+cause(
+    "critic-explains-nothing",
+    "the critic explains nothing: untrained, blind, or chasing noise",
+    "symptom",
+    doses=["critic-weight", "more-data"],
+    advice="is the critic trained, do observations say anything, is the reward more than noise? The sentinels tell (docs/sentinels.md)",
+    explains="VAL201 BUD101 EVA802",
+    covers="critic-not-trained reward-noise observation-constant",
+)
+
+
+@rule(
+    "FAM102",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[EXPLAINED_VARIANCE, RETURN],
+    cites=["jones2021debugging"],
+    causes=["critic-explains-nothing"],
+)
 def nothing_of_the_returns_is_explained(case: Case) -> Iterator[Finding]:
     """The critic never explains anything of the returns, and the log does not say why.
 
@@ -60,7 +92,30 @@ def nothing_of_the_returns_is_explained(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(EXPLAINED_VARIANCE, text, *case.span),), remedies=(_TELL,))
 
 
-@rule("FAM103", severity=Severity.HIGH, algos=ON_POLICY, needs=[KL, EXPLAINED_VARIANCE, RETURN], cites=["jones2021debugging"])
+cause(
+    "progress-without-effect",
+    "sound updates without progress: actions, observations or horizon",
+    "symptom",
+    doses=["scale-observations-if-far", "ppo-instead"],
+    advice=(
+        "check that actions arrive, that the state can be seen and that gamma looks far enough: rlclinic lint --env, docs/sentinels.md"
+    ),
+    explains="EVA802 BUD101",
+    covers=(
+        "actions-without-effect action-bounds observation-partial observation-constant observation-scale discount-too-low "
+        "gae-lambda-too-low episode-too-short"
+    ),
+)
+
+
+@rule(
+    "FAM103",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[KL, EXPLAINED_VARIANCE, RETURN],
+    cites=["jones2021debugging"],
+    causes=["progress-without-effect"],
+)
 def sound_updates_without_progress(case: Case) -> Iterator[Finding]:
     """Updates and critic are as they should be, and the return does not follow.
 

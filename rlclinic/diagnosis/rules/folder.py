@@ -8,10 +8,27 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, evidence, grade, percent, rule, say, told
 from rlclinic.diagnosis.signals import off_policy
 
 LOSSES = (POLICY_LOSS, VALUE_LOSS, ENTROPY_LOSS, TOTAL_LOSS)
+
+
+cause(
+    "loss-terms-wrong",
+    "the loss is not the sum of its parts",
+    "fault of code",
+    advice="look at the sum of the loss terms: the sign of the entropy bonus first",
+    explains="ENT302 ENT301 VAL201",
+    bug=BugLocation(
+        fix="total = policy loss + vf_coef x value loss - ent_coef x entropy, and log each term before it is weighted",
+        check="recompute the total from the logged parts: they must agree to float precision",
+        rlclinic=("rlclinic/training/algos/ppo.py", "loss", "the sum, and what is logged"),
+        sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "a copied train with another weight on a term"),
+        cleanrl=("ppo.py", "loss = pg_loss - args.ent_coef * entropy_loss + v_loss * args.vf_coef", "the weights and signs"),
+        own="the line that adds the loss terms up, and a weight that is applied twice",
+    ),
+)
 
 
 @rule(
@@ -21,6 +38,7 @@ LOSSES = (POLICY_LOSS, VALUE_LOSS, ENTROPY_LOSS, TOTAL_LOSS)
     needs=[*LOSSES, applied("vf_coef"), applied("ent_coef")],
     cites=["schulman2017ppo"],
     certain=True,
+    causes=["loss-terms-wrong"],
 )
 def total_loss_is_not_the_sum_of_its_parts(case: Case) -> Iterator[Finding]:
     """The loss that was minimized is not policy + vf_coef x value + ent_coef x entropy.
@@ -65,6 +83,7 @@ def _off(case: Case, value_sign: float = 1.0, entropy_sign: float = 1.0) -> tupl
     needs=[*LOSSES, applied("vf_coef"), applied("ent_coef")],
     cites=["schulman2017ppo"],
     certain=True,
+    causes=["value-loss-sign"],
 )
 def critic_driven_away_by_its_loss(case: Case) -> Iterator[Finding]:
     """The total loss is policy minus vf_coef x value: the critic is driven away from its targets.
@@ -84,6 +103,15 @@ def critic_driven_away_by_its_loss(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
 
 
+cause(
+    "entropy-sign",
+    "the entropy bonus has the wrong sign",
+    "fault of code",
+    advice="look at the sign of the entropy bonus: it is subtracted from the loss",
+    explains="ENT302 ENT301 VAL201 REW504",
+)
+
+
 @rule(
     "CFG109",
     severity=Severity.HIGH,
@@ -91,6 +119,7 @@ def critic_driven_away_by_its_loss(case: Case) -> Iterator[Finding]:
     needs=[*LOSSES, applied("vf_coef"), applied("ent_coef")],
     cites=["schulman2017ppo"],
     certain=True,
+    causes=["entropy-sign"],
 )
 def entropy_added_to_the_loss(case: Case) -> Iterator[Finding]:
     """The total loss is policy + vf_coef x value + ent_coef x the entropy itself: noise is punished in place of paid for.
@@ -110,7 +139,24 @@ def entropy_added_to_the_loss(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("CFG102", severity=Severity.HIGH, needs=[KL], cites=["schulman2020kl"], certain=True)
+cause(
+    "kl-negative",
+    "the KL estimate is wrong",
+    "fault of code",
+    advice="estimate KL as mean(ratio - 1 - log ratio), which is never negative",
+    explains="POL102 LRN103",
+    bug=BugLocation(
+        fix="use mean((ratio - 1) - log ratio), which is never negative, over the data of the rollout",
+        check="assert ((ratio - 1) - log_ratio).mean() >= 0",
+        rlclinic=("rlclinic/training/maths/losses.py", "kl_k3", "(ratio - 1) - log ratio"),
+        sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "approx_kl of a copied train"),
+        cleanrl=("ppo.py", "approx_kl in the minibatch loop", "((ratio - 1) - logratio).mean()"),
+        own="the KL estimate: the order of new and old, and the mean over the right rows",
+    ),
+)
+
+
+@rule("CFG102", severity=Severity.HIGH, needs=[KL], cites=["schulman2020kl"], certain=True, causes=["kl-negative"])
 def kl_is_negative(case: Case) -> Iterator[Finding]:
     """The KL divergence is negative.
 
@@ -130,7 +176,23 @@ def kl_is_negative(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(evidence(KL, text, *case.span, share=share),))
 
 
-@rule("CFG103", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"], certain=True)
+cause(
+    "seeds-identical",
+    "seeds are not independent",
+    "fault of code",
+    advice="give every run its own seed, down to the weights and the environment",
+    bug=BugLocation(
+        fix="give every run, environment and generator its own seed",
+        check="two runs with different seeds must have different first rows",
+        rlclinic=("rlclinic/training/rng.py", "bits", "the run's seed is part of the hash"),
+        sb3=("stable_baselines3/common/env_util.py", "make_vec_env", "seed + rank per environment, and seed= of the algorithm"),
+        cleanrl=("ppo.py", "make_env", "args.seed + idx, torch.manual_seed(args.seed)"),
+        own="a constant where the seed should be",
+    ),
+)
+
+
+@rule("CFG103", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"], certain=True, causes=["seeds-identical"])
 def seeds_are_copies_of_each_other(cases: Sequence[Case]) -> Iterator[Finding]:
     """Two runs with different seeds have the same numbers.
 
@@ -160,7 +222,15 @@ def _draws_nothing(case: Case) -> bool:
     return case.algo == "q_learning" and (case.setting("algo.exploration") == "ucb" or (len(share) > 0 and share.top == 0.0))
 
 
-@rule("CFG105", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"])
+cause(
+    "settings-mixed",
+    "runs with different settings are mixed",
+    "fault of settings",
+    advice="diagnose runs of one config together, and others apart",
+)
+
+
+@rule("CFG105", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"], causes=["settings-mixed"])
 def runs_of_one_group_differ_in_their_settings(cases: Sequence[Case]) -> Iterator[Finding]:
     """Runs that are compared as seeds of one config have different settings.
 
@@ -207,7 +277,15 @@ def files_are_missing_or_damaged(case: Case) -> Iterator[Finding]:
         yield Finding(text=text, evidence=(evidence("folder", text),))
 
 
-@rule("CFG107", severity=Severity.HIGH, cites=["raffin2021sb3"])
+cause(
+    "run-failed",
+    "the run failed",
+    "symptom",
+    explains="BUD102",
+)
+
+
+@rule("CFG107", severity=Severity.HIGH, cites=["raffin2021sb3"], causes=["run-failed"])
 def run_failed(case: Case) -> Iterator[Finding]:
     """The run ended with an error.
 

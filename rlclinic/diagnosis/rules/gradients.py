@@ -7,14 +7,29 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import GRAD_ACTOR, GRAD_MAX, GRAD_NORM, GRAD_P50, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 
 RATIO_MIN = sentinel("update_ratio_min")
 WEIGHTS = sentinel("weight_norm")
 
 
-@rule("GRD401", severity=Severity.HIGH, needs=[(GRAD_P50, GRAD_NORM), "config:algo.max_grad_norm"], cites=["godbole2023playbook"])
+cause(
+    "gradient-clip-too-tight",
+    "gradient limit too tight",
+    "fault of settings",
+    doses=["usual-gradient-limit", "usual-gradient-limit+careful-rate"],
+    explains="POL102 ENT301 VAL201 VAL203 LRN103 BUD101",
+)
+
+
+@rule(
+    "GRD401",
+    severity=Severity.HIGH,
+    needs=[(GRAD_P50, GRAD_NORM), "config:algo.max_grad_norm"],
+    cites=["godbole2023playbook"],
+    causes=["gradient-clip-too-tight"],
+)
 def gradient_limit_far_below_the_gradients(case: Case) -> Iterator[Finding]:
     """max_grad_norm is so far below the gradients that hardly anything of them is left.
 
@@ -42,7 +57,7 @@ def gradient_limit_far_below_the_gradients(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("GRD402", severity=Severity.MEDIUM, needs=[GRAD_MAX], cites=["godbole2023playbook"])
+@rule("GRD402", severity=Severity.MEDIUM, needs=[GRAD_MAX], cites=["godbole2023playbook"], causes=["not-finite"])
 def gradient_spikes_before_the_fall(case: Case) -> Iterator[Finding]:
     """The gradient norm jumped to many times its usual size, and the return fell after it.
 
@@ -76,7 +91,24 @@ def gradient_spikes_before_the_fall(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("GRD403", severity=Severity.HIGH, needs=[RATIO_MIN], cites=["jones2021debugging"], certain=True)
+cause(
+    "layer-frozen",
+    "a layer never changes",
+    "fault of code",
+    advice="a layer never changes: is it in the optimizer's parameters, and is its input attached?",
+    explains="VAL201 GRD405",
+    bug=BugLocation(
+        fix="give the optimizer every parameter, and take off requires_grad = False and detach",
+        check="before, after = copies of the weights around one update: none may be equal",
+        rlclinic=("rlclinic/training/nets/mlp.py", "actor_critic", "which parameters the outputs depend on"),
+        sb3=("stable_baselines3/common/policies.py", "ActorCriticPolicy._build", "modules made after the optimizer are not trained"),
+        cleanrl=("ppo.py", "Agent.__init__", "layers kept in a plain list are not in agent.parameters()"),
+        own="layers in a plain Python list, layers made after the optimizer, a detach between trunk and head",
+    ),
+)
+
+
+@rule("GRD403", severity=Severity.HIGH, needs=[RATIO_MIN], cites=["jones2021debugging"], certain=True, causes=["layer-frozen"])
 def a_layer_never_changes(case: Case) -> Iterator[Finding]:
     """The weights of at least one layer stay exactly as they were.
 
@@ -98,7 +130,22 @@ def a_layer_never_changes(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(share, 0.4, 0.9), text=text, evidence=(evidence(RATIO_MIN, text, *case.span, share=share),))
 
 
-@rule("GRD404", severity=Severity.MEDIUM, needs=[(sentinel("dormant_actor"), sentinel("dormant_critic"))], cites=["sokar2023dormant"])
+cause(
+    "dead-units",
+    "hidden units are dead",
+    "symptom",
+    doses=["normalize-layers", "shorter-steps", "tanh-layers"],
+    explains="VAL201",
+)
+
+
+@rule(
+    "GRD404",
+    severity=Severity.MEDIUM,
+    needs=[(sentinel("dormant_actor"), sentinel("dormant_critic"))],
+    cites=["sokar2023dormant"],
+    causes=["dead-units"],
+)
 def hidden_units_are_dead(case: Case) -> Iterator[Finding]:
     """Many hidden units have stopped responding.
 
@@ -177,7 +224,13 @@ def weights_blow_up(case: Case) -> Iterator[Finding]:
 
 
 @rule(
-    "GRD407", severity=Severity.HIGH, algos=ON_POLICY, needs=[GRAD_ACTOR, sentinel("adv_std")], cites=["jones2021debugging"], certain=True
+    "GRD407",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[GRAD_ACTOR, sentinel("adv_std")],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["dead-surrogate"],
 )
 def policy_gets_no_gradient(case: Case) -> Iterator[Finding]:
     """No gradient reaches the policy although the advantages vary.
@@ -197,7 +250,16 @@ def policy_gets_no_gradient(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(GRAD_ACTOR, text, *case.span, median=norm.median),))
 
 
-@rule("GRD408", severity=Severity.HIGH, cites=["jones2021debugging"], certain=True)
+cause(
+    "not-finite",
+    "numbers stopped being finite",
+    "symptom",
+    doses=["shorter-steps", "usual-gradient-limit", "scale-rewards"],
+    explains="CFG107 EVA802",
+)
+
+
+@rule("GRD408", severity=Severity.HIGH, cites=["jones2021debugging"], certain=True, causes=["not-finite"])
 def numbers_are_not_finite(case: Case) -> Iterator[Finding]:
     """NaN or infinity turned up in the metrics.
 
@@ -223,7 +285,18 @@ def numbers_are_not_finite(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(name, text, at, at),), onset=at)
 
 
-@rule("GRD409", severity=Severity.MEDIUM, needs=["config:net.activation"], cites=["andrychowicz2021matters"])
+cause(
+    "saturating-activation",
+    "saturating activations",
+    "fault of settings",
+    doses=["tanh-layers", "tanh-layers+two-layers", "normalize-layers"],
+    explains="POL102 REW504 ENT301 ENT302 VAL201 LRN103",
+)
+
+
+@rule(
+    "GRD409", severity=Severity.MEDIUM, needs=["config:net.activation"], cites=["andrychowicz2021matters"], causes=["saturating-activation"]
+)
 def sigmoid_hidden_layers(case: Case) -> Iterator[Finding]:
     """Hidden layers with sigmoid activations.
 
@@ -246,7 +319,16 @@ def sigmoid_hidden_layers(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("GRD410", severity=Severity.MEDIUM, needs=["config:net.hidden"], cites=["andrychowicz2021matters"])
+cause(
+    "network-too-small",
+    "network too small",
+    "fault of settings",
+    doses=["wider-layers", "wider-layers+careful-rate"],
+    explains="VAL201 VAL203 POL102 LRN103",
+)
+
+
+@rule("GRD410", severity=Severity.MEDIUM, needs=["config:net.hidden"], cites=["andrychowicz2021matters"], causes=["network-too-small"])
 def network_tiny(case: Case) -> Iterator[Finding]:
     """The hidden layers are too narrow to represent much.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.columns import KL, RETURN, applied, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 
@@ -22,7 +22,30 @@ LOW: Final = {"ppo": 1e-5, "a2c": 1e-5, "reinforce": 1e-4}
 """Below every tuned setting: rl-zoo3's lowest for PPO is 2e-5, with 160 gradient steps per rollout."""
 
 
-@rule("LRN101", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RATE], cites=["andrychowicz2021matters", "huang2022details"])
+cause(
+    "learning-rate-too-high",
+    "policy step too large",
+    "fault of settings",
+    doses=["shorter-steps", "shorter-still", "fewer-epochs", "stop-at-kl", "warm-up", "cautious-values"],
+    explains=(
+        "ENT302 EVA802 GRD404 GRD405 GRD406 VAL201 VAL203 REW504 POL104 LRN107 ENV611 BUD103 GRD402 EVA801 ENT301 POL102 "
+        "QVL101 QVL102 ACT102"
+    ),
+    watch=[
+        {"series": "train/metrics/kl_divergence", "below": 0.03, "text": "KL <= 0.03"},
+        {"series": "train/sentinel/entropy_relative", "above": 0.2, "text": "entropy > 20 % of its maximum at half time"},
+    ],
+)
+
+
+@rule(
+    "LRN101",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=[RATE],
+    cites=["andrychowicz2021matters", "huang2022details"],
+    causes=["learning-rate-too-high"],
+)
 def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
     """The learning rate is above all tuned settings of this algorithm.
 
@@ -42,7 +65,9 @@ def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(decades(rate / limit), 0.0, 0.5), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("LRN102", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RATE], cites=["andrychowicz2021matters"])
+@rule(
+    "LRN102", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RATE], cites=["andrychowicz2021matters"], causes=["learning-rate-too-low"]
+)
 def learning_rate_unusually_low(case: Case) -> Iterator[Finding]:
     """The learning rate is below all tuned settings of this algorithm.
 
@@ -61,7 +86,24 @@ def learning_rate_unusually_low(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(decades(limit / rate), 0.0, 1.0), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("LRN103", severity=Severity.HIGH, algos=ON_POLICY, needs=[(KL, sentinel("kl_exact")), RATE], cites=["schulman2017ppo"])
+cause(
+    "learning-rate-too-low",
+    "learning rate too low",
+    "fault of settings",
+    doses=["longer-steps", "longer-still", "more-epochs"],
+    explains="POL102 ENT301 VAL201 VAL203 BUD101 EVA801 EVA802 REW504",
+    watch=[{"series": "train/metrics/kl_divergence", "above": 0.001, "text": "KL >= 0.001 in the first half"}],
+)
+
+
+@rule(
+    "LRN103",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(KL, sentinel("kl_exact")), RATE],
+    cites=["schulman2017ppo"],
+    causes=["learning-rate-too-low"],
+)
 def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
     """Every update is taken in full, and yet the policy hardly moves: the learning rate is too low.
 
@@ -107,7 +149,17 @@ def _held_back(case: Case) -> bool:
     return case.setting("algo.optimizer") == "sgd" or cut or tight
 
 
-@rule("LRN104", severity=Severity.HIGH, needs=[RATE, "budget"], cites=["engstrom2020matters"])
+cause(
+    "learning-rate-schedule-too-short",
+    "the learning rate falls to 0 too early",
+    "fault of settings",
+    doses=["whole-schedule", "steady-rate", "cosine-to-a-tenth"],
+    explains="POL102 ENT301 VAL201 VAL203 POL108 GRD403 LRN103",
+    watch=[{"series": "train/hp/learning_rate", "above": 0.0, "text": "the learning rate at half time"}],
+)
+
+
+@rule("LRN104", severity=Severity.HIGH, needs=[RATE, "budget"], cites=["engstrom2020matters"], causes=["learning-rate-schedule-too-short"])
 def schedule_ends_long_before_the_run(case: Case) -> Iterator[Finding]:
     """The learning rate reaches (almost) 0 long before the budget is used up.
 
@@ -137,7 +189,35 @@ def schedule_ends_long_before_the_run(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), onset=end, remedies=(fix,))
 
 
-@rule("LRN105", severity=Severity.HIGH, needs=[applied("learning_rate"), RATE, "budget"], cites=["engstrom2020matters"], certain=True)
+cause(
+    "schedule-not-followed",
+    "a schedule is not followed",
+    "fault of code",
+    advice="compute the schedule from the env steps taken and the whole budget, also after a resume",
+    explains="LRN107 POL101",
+    bug=BugLocation(
+        fix="write the scheduled value into every optimizer.param_groups[i]['lr'] before each update",
+        check="log optimizer.param_groups[0]['lr'] and lay it over the plan",
+        rlclinic=("rlclinic/training/assembly.py", "assemble", "how schedules are given to the loop"),
+        sb3=(
+            "stable_baselines3/common/base_class.py",
+            "BaseAlgorithm._update_learning_rate",
+            "a custom callback or a train that does not call it; a total_timesteps that is not the real one",
+        ),
+        cleanrl=("ppo.py", "# Annealing the rate if instructed to do so", "frac and the number of iterations it is computed from"),
+        own="where the schedule's value is computed and where it is applied, and the total that it is a share of",
+    ),
+)
+
+
+@rule(
+    "LRN105",
+    severity=Severity.HIGH,
+    needs=[applied("learning_rate"), RATE, "budget"],
+    cites=["engstrom2020matters"],
+    certain=True,
+    causes=["schedule-not-followed"],
+)
 def schedule_not_followed(case: Case) -> Iterator[Finding]:
     """A hyperparameter that was applied is not the one that its schedule asks for.
 
@@ -176,7 +256,23 @@ def _falls_from(values: NDArray[np.float64], start: float) -> bool:
     return bool(abs(values[0] - start) <= 0.1 * abs(start) and (np.diff(values) <= 0).all())
 
 
-@rule("LRN106", severity=Severity.HIGH, algos=(*ON_POLICY, *OFF_POLICY), needs=["config:algo.optimizer", RATE], cites=["kingma2015adam"])
+cause(
+    "optimizer-mismatch",
+    "plain SGD at a rate that suits Adam",
+    "fault of settings",
+    doses=["adam", "adam-at-a-third"],
+    explains="POL102 ENT301 VAL201 VAL203 LRN103 GRD401",
+)
+
+
+@rule(
+    "LRN106",
+    severity=Severity.HIGH,
+    algos=(*ON_POLICY, *OFF_POLICY),
+    needs=["config:algo.optimizer", RATE],
+    cites=["kingma2015adam"],
+    causes=["optimizer-mismatch"],
+)
 def plain_sgd_at_the_rate_of_adam(case: Case) -> Iterator[Finding]:
     """Plain SGD with a learning rate that suits Adam.
 
@@ -198,7 +294,14 @@ def plain_sgd_at_the_rate_of_adam(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(-decades(rate), 1.3, 2.3), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("LRN107", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RETURN, RATE], cites=["engstrom2020matters"])
+@rule(
+    "LRN107",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=[RETURN, RATE],
+    cites=["engstrom2020matters"],
+    causes=["learning-rate-too-high"],
+)
 def late_swings_at_a_constant_rate(case: Case) -> Iterator[Finding]:
     """The return swings widely to the end, with a learning rate that never falls.
 

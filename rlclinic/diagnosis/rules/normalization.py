@@ -5,13 +5,41 @@ from collections.abc import Iterator
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, change, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, rule, say
 from rlclinic.diagnosis.signals import measures
 
 RATIO = sentinel("ratio_first_dev")
 
 
-@rule("NRM701", severity=Severity.HIGH, needs=[RATIO, "config:env.normalize_obs"], cites=["huang2022details"], certain=True)
+cause(
+    "normalizer-moves",
+    "the normalizer moves between rollout and update",
+    "fault of code",
+    advice="update the normalizer's statistics once per iteration, after the update; keep them frozen in between",
+    explains="POL106 POL101 POL103 VAL201",
+    bug=BugLocation(
+        fix="freeze the normalizer from the first step of a rollout to the last gradient step on it",
+        check="assert (ratio - 1).abs().max() < 1e-4 in the first minibatch, with the normalizer on",
+        rlclinic=("rlclinic/training/loops/on_policy.py", "renormalize", "it is called after the update, and nowhere else"),
+        sb3=(
+            "stable_baselines3/common/vec_env/vec_normalize.py",
+            "VecNormalize.step_wait",
+            "observations are normalized once, when they are collected; do not normalize again in the policy",
+        ),
+        cleanrl=("ppo.py", "make_env", "NormalizeObservation in the environment only, and not in the agent too"),
+        own="statistics that change between the forward pass of the rollout and that of the update",
+    ),
+)
+
+
+@rule(
+    "NRM701",
+    severity=Severity.HIGH,
+    needs=[RATIO, "config:env.normalize_obs"],
+    cites=["huang2022details"],
+    certain=True,
+    causes=["normalizer-moves"],
+)
 def normalizer_moves_between_rollout_and_update(case: Case) -> Iterator[Finding]:
     """With observations normalized, the ratio is not 1 before the first step: the statistics changed in between.
 
@@ -36,7 +64,38 @@ def normalizer_moves_between_rollout_and_update(case: Case) -> Iterator[Finding]
         yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("NRM702", severity=Severity.HIGH, needs=[EVAL_RETURN, RETURN, "config:env.normalize_obs"], cites=["raffin2021sb3"])
+cause(
+    "evaluation-without-normalizer",
+    "evaluation misses the normalizer",
+    "fault of code",
+    advice="evaluate with the training run's statistics, loaded and frozen",
+    explains="EVA801 EVA802",
+    bug=BugLocation(
+        fix="evaluate through the same normalizer, frozen: load its statistics, do not update them",
+        check="evaluate once with and once without it",
+        rlclinic=("rlclinic/training/evaluation.py", "evaluate", "observations go through see() with the learner's statistics"),
+        sb3=(
+            "stable_baselines3/common/callbacks.py",
+            "EvalCallback._on_step",
+            "wrap the evaluation environment in VecNormalize(training=False, norm_reward=False) and sync it",
+        ),
+        cleanrl=(
+            "cleanrl_utils/evals/ppo_eval.py",
+            "evaluate",
+            "copy obs_rms of the training environments into the evaluation environments",
+        ),
+        own="whether the evaluation environment has the training environment's observation statistics",
+    ),
+)
+
+
+@rule(
+    "NRM702",
+    severity=Severity.HIGH,
+    needs=[EVAL_RETURN, RETURN, "config:env.normalize_obs"],
+    cites=["raffin2021sb3"],
+    causes=["evaluation-without-normalizer"],
+)
 def evaluation_misses_the_normalizer(case: Case) -> Iterator[Finding]:
     """Training returns rise, evaluation stays bad, and observations are normalized.
 
@@ -67,6 +126,7 @@ def evaluation_misses_the_normalizer(case: Case) -> Iterator[Finding]:
     severity=Severity.MEDIUM,
     needs=[sentinel("obs_std_min"), sentinel("obs_abs_max"), "config:env.normalize_obs"],
     cites=["schulman2016nuts"],
+    causes=["observation-scale"],
 )
 def components_differ_in_scale(case: Case) -> Iterator[Finding]:
     """Observation components differ in scale by orders of magnitude, and nothing normalizes them.
@@ -90,12 +150,22 @@ def components_differ_in_scale(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
+cause(
+    "advantages-not-scaled",
+    "advantages not scaled",
+    "fault of settings",
+    doses=["scale-advantages"],
+    explains="POL101 POL102",
+)
+
+
 @rule(
     "NRM704",
     severity=Severity.MEDIUM,
     algos=["ppo"],
     needs=["config:algo.normalize_advantage", sentinel("adv_std")],
     cites=["andrychowicz2021matters"],
+    causes=["advantages-not-scaled"],
 )
 def advantages_not_scaled(case: Case) -> Iterator[Finding]:
     """Advantages are used at the scale of the rewards.

@@ -7,7 +7,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import CLIP_FRACTION, KL, sentinel
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 
 KL_EXACT = sentinel("kl_exact")
@@ -15,7 +15,14 @@ RATIO = sentinel("ratio_first_dev")
 CORRELATION = sentinel("adv_logp_corr")
 
 
-@rule("POL101", severity=Severity.HIGH, algos=ON_POLICY, needs=[(KL, KL_EXACT)], cites=["schulman2017ppo", "jones2021debugging"])
+@rule(
+    "POL101",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(KL, KL_EXACT)],
+    cites=["schulman2017ppo", "jones2021debugging"],
+    causes=["learning-rate-too-high"],
+)
 def policy_step_too_large(case: Case) -> Iterator[Finding]:
     """The policy moves too far in one update, again and again.
 
@@ -95,7 +102,23 @@ def policy_hardly_moves(case: Case) -> Iterator[Finding]:
     yield Finding(strength=small, text=text, evidence=(found,))
 
 
-@rule("POL103", severity=Severity.HIGH, algos=["ppo"], needs=[KL, CLIP_FRACTION], cites=["schulman2017ppo", "huang2022details"])
+cause(
+    "clip-range-too-small",
+    "clip range too small",
+    "fault of settings",
+    doses=["usual-clip", "usual-clip+careful-rate", "usual-clip+stop-at-kl"],
+    explains="POL102 ENT301 LRN103 BUD101",
+)
+
+
+@rule(
+    "POL103",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=[KL, CLIP_FRACTION],
+    cites=["schulman2017ppo", "huang2022details"],
+    causes=["clip-range-too-small"],
+)
 def clip_range_too_tight(case: Case) -> Iterator[Finding]:
     """Most samples are clipped although the policy hardly moves.
 
@@ -118,7 +141,29 @@ def clip_range_too_tight(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=tuple(found), remedies=(fix,))
 
 
-@rule("POL104", severity=Severity.MEDIUM, algos=["ppo"], needs=[KL, CLIP_FRACTION], cites=["schulman2017ppo"])
+cause(
+    "clip-not-applied",
+    "the clip range does not hold updates back",
+    "fault of code",
+    doses=["usual-clip", "stop-at-kl"],
+    advice="check the surrogate: -min(ratio x advantage, clip(ratio) x advantage), and that clip_range reaches it",
+    explains="POL101 ENT302 EVA802 LRN107 REW504 POL102 GRD403 GRD405 GRD406 BUD103 POL109",
+    bug=BugLocation(
+        fix="loss = -min(ratio x advantage, clamp(ratio, 1 - clip_range, 1 + clip_range) x advantage), the smaller of the two",
+        check="assert surrogate([2.0], advantage=[1.0], clip_range=0.2) == -1.2",
+        rlclinic=("rlclinic/training/maths/losses.py", "clipped_surrogate", "torch.min over both terms, the clamp's bounds"),
+        sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "a copied train with max for min, or a clip_range schedule that returns 1"),
+        cleanrl=(
+            "ppo.py",
+            "the policy loss in the minibatch loop",
+            "torch.max of the two negated losses, clamp(ratio, 1 - clip_coef, 1 + clip_coef)",
+        ),
+        own="the surrogate: the minimum of both terms (the maximum of both losses), and the clip range that is really used",
+    ),
+)
+
+
+@rule("POL104", severity=Severity.MEDIUM, algos=["ppo"], needs=[KL, CLIP_FRACTION], cites=["schulman2017ppo"], causes=["clip-not-applied"])
 def clipping_does_not_bind(case: Case) -> Iterator[Finding]:
     """The policy moves far, but hardly a sample is clipped.
 
@@ -139,7 +184,23 @@ def clipping_does_not_bind(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("POL105", severity=Severity.HIGH, algos=["ppo"], needs=[sentinel("updates"), "config:algo.target_kl"], cites=["schulman2017ppo"])
+cause(
+    "target-kl-too-tight",
+    "target_kl stops every update",
+    "fault of settings",
+    doses=["looser-kl-stop", "other-kl-stop", "looser-kl-stop+careful-rate"],
+    explains="POL102 ENT301 VAL201 VAL203 LRN103 BUD101 BAT109",
+)
+
+
+@rule(
+    "POL105",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=[sentinel("updates"), "config:algo.target_kl"],
+    cites=["schulman2017ppo"],
+    causes=["target-kl-too-tight"],
+)
 def target_kl_stops_almost_every_update(case: Case) -> Iterator[Finding]:
     """target_kl ends each rollout's epochs almost before they began.
 
@@ -161,7 +222,41 @@ def target_kl_stops_almost_every_update(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("POL106", severity=Severity.HIGH, algos=["ppo"], needs=[RATIO], cites=["huang2022details"], certain=True)
+cause(
+    "log-prob-mismatch",
+    "old log-probabilities are wrong",
+    "fault of code",
+    advice="store the log-probability of the very action and observation that the policy chose with, at the moment it chose",
+    explains="POL101 POL104 ENT302 EVA802 VAL201 LRN107 REW504 POL103 POL102",
+    bug=BugLocation(
+        fix="store the action that was sampled, before it is clipped, with its own log-probability; clip only what goes to env.step",
+        check="assert (ratio - 1).abs().max() < 1e-4  # first minibatch of the first epoch, before any step",
+        rlclinic=(
+            "rlclinic/training/loops/on_policy.py",
+            "collect",
+            "which action is stored, and the policy that its log-probability is taken from",
+        ),
+        sb3=(
+            "stable_baselines3/common/on_policy_algorithm.py",
+            "OnPolicyAlgorithm.collect_rollouts",
+            "a wrapper or subclass that stores clipped actions, or a distribution whose log_prob leaves out the squash",
+        ),
+        cleanrl=(
+            "ppo.py",
+            "Agent.get_action_and_value",
+            "log_prob of the very action that is stored; one log_prob summed over action dimensions",
+        ),
+        own=(
+            "what goes into the buffer: the sampled action with its log-probability, dropout and batch norm off, the same "
+            "normalizer in both passes"
+        ),
+    ),
+)
+
+
+@rule(
+    "POL106", severity=Severity.HIGH, algos=["ppo"], needs=[RATIO], cites=["huang2022details"], certain=True, causes=["log-prob-mismatch"]
+)
 def old_log_probabilities_are_wrong(case: Case) -> Iterator[Finding]:
     """The probability ratio is not 1 before the first gradient step.
 
@@ -187,7 +282,46 @@ def old_log_probabilities_are_wrong(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(share, 0.1, 0.6), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("POL107", severity=Severity.HIGH, algos=ON_POLICY, needs=[CORRELATION], cites=["jones2021debugging"], certain=True)
+cause(
+    "advantage-sign",
+    "good actions are made rarer: a wrong sign",
+    "fault of code",
+    advice="look for a wrong sign where the advantage enters the policy loss, and in the ratio (new over old)",
+    explains="REW504 ENT302 VAL201 EVA802 POL101 POL102",
+    bug=BugLocation(
+        fix=(
+            "advantage = reward + gamma * next value - value, the loss is minus the mean of ratio x advantage, ratio = exp(new "
+            "log-probability - old)"
+        ),
+        check="assert np.corrcoef(advantages, new_log_prob - old_log_prob)[0, 1] > 0  # after one update",
+        rlclinic=("rlclinic/training/maths/returns.py", "gae", "the sign of delta, and which value is subtracted"),
+        sb3=(
+            "stable_baselines3/common/buffers.py",
+            "RolloutBuffer.compute_returns_and_advantage",
+            "a subclass that computes delta the wrong way round, or a loss in a copied PPO.train without its minus",
+        ),
+        cleanrl=(
+            "ppo.py",
+            "the loop over reversed(range(num_steps))",
+            "delta = rewards + gamma * nextvalues * nextnonterminal - values, and pg_loss with -mb_advantages",
+        ),
+        own=(
+            "where advantages are computed and where the policy loss is: count the minus signs, and look at the order of the "
+            "two log-probabilities in the ratio"
+        ),
+    ),
+)
+
+
+@rule(
+    "POL107",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[CORRELATION],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["advantage-sign"],
+)
 def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
     """Actions with a positive advantage become less likely.
 
@@ -212,6 +346,31 @@ def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
+cause(
+    "dead-surrogate",
+    "the policy loss is dead",
+    "fault of code",
+    advice="keep the log-probabilities of the rollout; do not compute them anew inside the update",
+    explains="POL102 ENT301 ENT302 LRN103 REW504 ENV611 EVA802 GRD403",
+    bug=BugLocation(
+        fix="keep the graph: new log-probabilities come from a forward pass inside the update, without detach, no_grad or .item()",
+        check="loss.backward(); assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in policy.parameters())",
+        rlclinic=("rlclinic/training/algos/ppo.py", "loss", "log_prob comes from params, not from the batch"),
+        sb3=(
+            "stable_baselines3/common/policies.py",
+            "ActorCriticPolicy.evaluate_actions",
+            "an override that detaches, or evaluates under no_grad",
+        ),
+        cleanrl=(
+            "ppo.py",
+            "the policy loss in the minibatch loop",
+            "newlogprob from agent.get_action_and_value(b_obs[mb_inds], b_actions[mb_inds]), not b_logprobs",
+        ),
+        own="the policy loss: it must depend on the weights; a detach, a no_grad block or old log-probabilities on both sides kill it",
+    ),
+)
+
+
 @rule(
     "POL108",
     severity=Severity.HIGH,
@@ -219,6 +378,7 @@ def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
     needs=[KL, sentinel("adv_std"), sentinel("updates")],
     cites=["schulman2017ppo"],
     certain=True,
+    causes=["dead-surrogate"],
 )
 def surrogate_is_dead(case: Case) -> Iterator[Finding]:
     """Many gradient steps per rollout, advantages that vary, and a KL divergence of exactly nothing.
@@ -252,7 +412,32 @@ def surrogate_is_dead(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(still, 0.8, 0.95), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("POL109", severity=Severity.HIGH, algos=ON_POLICY, needs=[CORRELATION, (KL, KL_EXACT)], cites=["jones2021debugging"], certain=True)
+cause(
+    "rows-misaligned",
+    "advantages do not belong to their rows",
+    "fault of code",
+    advice="index advantages, actions and observations with the same permutation",
+    explains="EVA802 ENT301 ENT302 LRN107 REW504",
+    bug=BugLocation(
+        fix="flatten every field of the rollout the same way before minibatches are drawn, and index them with one permutation",
+        check="mark one transition with a huge reward: its own advantage must be the largest one in its minibatch",
+        rlclinic=("rlclinic/training/data/rollouts.py", "minibatches", "one index for all fields"),
+        sb3=("stable_baselines3/common/buffers.py", "RolloutBuffer.get", "a subclass that adds a field without swap_and_flatten"),
+        cleanrl=("ppo.py", "# flatten the batch", "every b_* with reshape((-1,) + shape), one b_inds"),
+        own="reshape and transpose of [steps, envs] fields: one of them is flattened in another order, or shuffled by itself",
+    ),
+)
+
+
+@rule(
+    "POL109",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[CORRELATION, (KL, KL_EXACT)],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["rows-misaligned"],
+)
 def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     """The policy moves by full steps, but not towards actions with a positive advantage.
 
@@ -283,6 +468,7 @@ def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     needs=[sentinel("adv_mean"), sentinel("return_mean"), sentinel("value_mean")],
     cites=["schulman2015gae"],
     certain=True,
+    causes=["advantage-sign"],
 )
 def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     """Advantages and value targets contradict each other.
@@ -319,6 +505,7 @@ def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     algos=["ppo"],
     needs=[KL, "config:algo.learning_rate", "config:algo.n_epochs", "config:algo.batch_size"],
     cites=["schulman2017ppo"],
+    causes=["clip-not-applied"],
 )
 def clip_does_not_hold_the_update(case: Case) -> Iterator[Finding]:
     """Updates are far larger than this learning rate and number of gradient steps can explain.

@@ -9,7 +9,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
 
@@ -24,8 +24,24 @@ NATS: Final = math.log(2)
 """Entropy of a uniform action from -1 to 1, per component: the largest there is."""
 
 
+cause(
+    "values-run-away",
+    "Q-values run away",
+    "symptom",
+    doses=["cautious-values", "third-of-the-rate", "renew-the-target", "td3-instead"],
+    advice="check that terminal states have no future in the target",
+    explains="QVL109",
+)
+
+
 @rule(
-    "QVL101", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_TOP, Q_BOUND], cites=["fujimoto2018td3", "hasselt2016double"], certain=True
+    "QVL101",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[Q_TOP, Q_BOUND],
+    cites=["fujimoto2018td3", "hasselt2016double"],
+    certain=True,
+    causes=["values-run-away"],
 )
 def q_values_beyond_any_return(case: Case) -> Iterator[Finding]:
     """Q-values are larger than any sum of the rewards that have been seen.
@@ -59,7 +75,14 @@ def q_values_beyond_any_return(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(case.signal(Q_TOP)), remedies=(fix,))
 
 
-@rule("QVL102", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[Q_BIAS, Q_MEAN], cites=["hasselt2016double", "fujimoto2018td3"])
+@rule(
+    "QVL102",
+    severity=Severity.MEDIUM,
+    algos=OFF_POLICY,
+    needs=[Q_BIAS, Q_MEAN],
+    cites=["hasselt2016double", "fujimoto2018td3"],
+    causes=["values-run-away"],
+)
 def q_values_far_above_returns(case: Case) -> Iterator[Finding]:
     """Q-values promise far more than the returns that really come.
 
@@ -87,7 +110,15 @@ def q_values_far_above_returns(case: Case) -> Iterator[Finding]:
 # ── targets, checked against a second calculation ──
 
 
-@rule("QVL103", severity=Severity.HIGH, algos=OFF_POLICY, needs=[sentinel("target_error_ends")], cites=["sutton2018book"], certain=True)
+@rule(
+    "QVL103",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[sentinel("target_error_ends")],
+    cites=["sutton2018book"],
+    certain=True,
+    causes=["episode-ends-ignored"],
+)
 def q_targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
     """At terminal states the target is not the reward alone.
 
@@ -109,7 +140,15 @@ def q_targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("target_error_ends"), text, *case.span),), remedies=(fix,))
 
 
-@rule("QVL104", severity=Severity.HIGH, algos=OFF_POLICY, needs=[sentinel("target_error_cuts")], cites=["pardo2018time"], certain=True)
+@rule(
+    "QVL104",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[sentinel("target_error_cuts")],
+    cites=["pardo2018time"],
+    certain=True,
+    causes=["time-limit-as-terminal"],
+)
 def q_targets_stop_at_the_time_limit(case: Case) -> Iterator[Finding]:
     """Where a time limit cut an episode, the target has no future, although the task went on.
 
@@ -129,7 +168,15 @@ def q_targets_stop_at_the_time_limit(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("target_error_cuts"), text, *case.span),), remedies=(fix,))
 
 
-@rule("QVL105", severity=Severity.HIGH, algos=OFF_POLICY, needs=[sentinel("target_error")], cites=["sutton2018book"], certain=True)
+@rule(
+    "QVL105",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[sentinel("target_error")],
+    cites=["sutton2018book"],
+    certain=True,
+    causes=["returns-wrong"],
+)
 def q_targets_do_not_follow_from_the_replay(case: Case) -> Iterator[Finding]:
     """Within episodes, targets are not what the stored rewards and the target network give.
 
@@ -154,7 +201,14 @@ def q_targets_do_not_follow_from_the_replay(case: Case) -> Iterator[Finding]:
 # ── step size ──
 
 
-@rule("QVL106", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[RATE], cites=["mnih2015dqn", "haarnoja2018sac"])
+@rule(
+    "QVL106",
+    severity=Severity.MEDIUM,
+    algos=OFF_POLICY,
+    needs=[RATE],
+    cites=["mnih2015dqn", "haarnoja2018sac"],
+    causes=["learning-rate-too-high"],
+)
 def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
     """The learning rate is above all tuned settings of learners with a replay.
 
@@ -173,7 +227,14 @@ def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(decades(rate / HIGH), 0.0, 0.4), text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("QVL107", severity=Severity.MEDIUM, algos=OFF_POLICY, needs=[RATE], cites=["mnih2015dqn", "haarnoja2018sac"])
+@rule(
+    "QVL107",
+    severity=Severity.MEDIUM,
+    algos=OFF_POLICY,
+    needs=[RATE],
+    cites=["mnih2015dqn", "haarnoja2018sac"],
+    causes=["learning-rate-too-low"],
+)
 def learning_rate_below_every_tuned_one(case: Case) -> Iterator[Finding]:
     """The learning rate is below all tuned settings of learners with a replay; or near their lower end, and Q-values stay at their start.
 
@@ -226,7 +287,14 @@ def q_values_never_leave_their_start(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(Q_MEAN, text, *case.span, reached=mean.median / real),), remedies=fixes)
 
 
-@rule("QVL109", severity=Severity.HIGH, algos=OFF_POLICY, needs=[("train/loss/td", "train/loss/critic")], cites=["fujimoto2018td3"])
+@rule(
+    "QVL109",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[("train/loss/td", "train/loss/critic")],
+    cites=["fujimoto2018td3"],
+    causes=["learning-rate-too-high"],
+)
 def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
     """The TD error grows by orders of magnitude.
 
@@ -252,7 +320,14 @@ def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
 # ── reward scale ──
 
 
-@rule("QVL110", severity=Severity.HIGH, algos=OFF_POLICY, needs=[(sentinel("reward_std"), RETURN)], cites=["jones2021debugging"])
+@rule(
+    "QVL110",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[(sentinel("reward_std"), RETURN)],
+    cites=["jones2021debugging"],
+    causes=["reward-scale-too-large"],
+)
 def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards are so large that Q-values would have to be in the tens of thousands.
 
@@ -273,7 +348,14 @@ def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(series, text, *case.span, size=size),), remedies=(fix,))
 
 
-@rule("QVL111", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BOUND, sentinel("reward_max")], cites=["jones2021debugging"])
+@rule(
+    "QVL111",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[Q_BOUND, sentinel("reward_max")],
+    cites=["jones2021debugging"],
+    causes=["reward-scale-too-small"],
+)
 def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards are so small that all Q-values differ by less than the network's noise.
 
@@ -301,6 +383,7 @@ def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
     algos=OFF_POLICY,
     needs=[sentinel("reward_std"), sentinel("td_error"), sentinel("reward_min"), sentinel("reward_max")],
     cites=["schulman2016nuts"],
+    causes=["reward-noise"],
 )
 def rewards_are_noise_to_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards vary widely to both sides, and the critic's error stays as large as they do.

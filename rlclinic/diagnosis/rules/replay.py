@@ -9,7 +9,7 @@ from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
-from rlclinic.diagnosis.registry import advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, OFF_POLICY, Q_LEARNERS
 
@@ -21,7 +21,23 @@ FEW: Final = 6000.0
 """Gradient steps in a run: tuned settings have 10,000 or more, of small tasks too."""
 
 
-@rule("RPL101", severity=Severity.HIGH, algos=OFF_POLICY, needs=[TAU], cites=["mnih2015dqn", "lillicrap2016ddpg"])
+cause(
+    "target-not-updated",
+    "the target network hardly ever moves",
+    "fault of settings",
+    doses=["renew-the-target", "soft-target"],
+    explains="QVL108 RPL103",
+)
+
+
+@rule(
+    "RPL101",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[TAU],
+    cites=["mnih2015dqn", "lillicrap2016ddpg"],
+    causes=["target-not-updated"],
+)
 def target_network_hardly_ever_moves(case: Case) -> Iterator[Finding]:
     """The target network takes up only a handful of times in the whole run what has been learned.
 
@@ -45,7 +61,23 @@ def target_network_hardly_ever_moves(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(_usual_target(case),))
 
 
-@rule("RPL102", severity=Severity.HIGH, algos=OFF_POLICY, needs=[TAU], cites=["mnih2015dqn", "lillicrap2016ddpg"])
+cause(
+    "target-follows-at-once",
+    "the target network follows at once",
+    "fault of settings",
+    doses=["renew-the-target", "soft-target", "cautious-values"],
+    explains="QVL101 QVL102 QVL109",
+)
+
+
+@rule(
+    "RPL102",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[TAU],
+    cites=["mnih2015dqn", "lillicrap2016ddpg"],
+    causes=["target-follows-at-once"],
+)
 def target_follows_the_network_at_once(case: Case) -> Iterator[Finding]:
     """The target network is the trained one, or lags it by a step or two.
 
@@ -72,7 +104,43 @@ def _usual_target(case: Case) -> Remedy:
     return change(case, "algo.tau", 0.005, "an average over about 200 gradient steps", "> 30 %")
 
 
-@rule("RPL103", severity=Severity.HIGH, algos=OFF_POLICY, needs=[sentinel("target_updates"), TAU], cites=["mnih2015dqn"], certain=True)
+cause(
+    "target-update-wrong",
+    "the target network is not updated as the settings say",
+    "fault of code",
+    advice="copy the network to its target when the interval has passed (or by a share tau), and never share their tensors",
+    explains="QVL101 QVL102 QVL108 QVL109",
+    bug=BugLocation(
+        fix=(
+            "copy the network to its target when the interval has passed (tau 1), or take over a share tau at every update; "
+            "the target has tensors of its own"
+        ),
+        check="assert (target is not network) and target_distance > 0 between two copies, and 0 right after one",
+        rlclinic=("rlclinic/training/loops/off_policy.py", "follow", "whether it is called, how often, and with which tau"),
+        sb3=(
+            "stable_baselines3/dqn/dqn.py",
+            "DQN._on_step",
+            "polyak_update every target_update_interval // n_envs calls; in SAC and TD3 inside train()",
+        ),
+        cleanrl=(
+            "dqn.py",
+            "the block under global_step % args.target_network_frequency",
+            "target_network_param.data.copy_(tau * q + (1 - tau) * target)",
+        ),
+        own="where the target network is made (a copy, not a second name) and where it is updated: count how often that line runs",
+    ),
+)
+
+
+@rule(
+    "RPL103",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[sentinel("target_updates"), TAU],
+    cites=["mnih2015dqn"],
+    certain=True,
+    causes=["target-update-wrong"],
+)
 def target_network_does_not_do_what_the_settings_say(case: Case) -> Iterator[Finding]:
     """The target network is renewed at other times than the settings say, or is the network itself although it should lag.
 
@@ -102,7 +170,23 @@ def target_network_does_not_do_what_the_settings_say(case: Case) -> Iterator[Fin
     yield Finding(text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("RPL104", severity=Severity.HIGH, algos=OFF_POLICY, needs=[SIZE, "budget"], cites=["mnih2015dqn", "fedus2020replay"])
+cause(
+    "replay-too-small",
+    "the replay forgets too soon",
+    "fault of settings",
+    doses=["larger-replay", "larger-replay+third-of-the-rate"],
+    explains="QVL102 EVA802",
+)
+
+
+@rule(
+    "RPL104",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[SIZE, "budget"],
+    cites=["mnih2015dqn", "fedus2020replay"],
+    causes=["replay-too-small"],
+)
 def replay_forgets_too_soon(case: Case) -> Iterator[Finding]:
     """The replay holds a few episodes only.
 
@@ -128,12 +212,22 @@ def replay_forgets_too_soon(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(SIZE, text, size=size, share=size / budget),), remedies=(fix,))
 
 
+cause(
+    "learning-starts-too-late",
+    "learning starts too late",
+    "fault of settings",
+    doses=["learn-sooner", "more-steps"],
+    explains="BUD101 QVL108",
+)
+
+
 @rule(
     "RPL105",
     severity=Severity.HIGH,
     algos=OFF_POLICY,
     needs=[(STARTS, sentinel(off_policy.STEPS), *off_policy.LOSSES)],
     cites=["mnih2015dqn"],
+    causes=["learning-starts-too-late"],
 )
 def learning_begins_late(case: Case) -> Iterator[Finding]:
     """A large part of the budget is over before the first gradient step.
@@ -154,7 +248,7 @@ def learning_begins_late(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(STARTS, text, share=start / budget),), remedies=(fix,))
 
 
-@rule("RPL106", severity=Severity.HIGH, algos=OFF_POLICY, needs=[UPDATES], cites=["fedus2020replay"])
+@rule("RPL106", severity=Severity.HIGH, algos=OFF_POLICY, needs=[UPDATES], cites=["fedus2020replay"], causes=["too-few-updates"])
 def few_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     """There are so few gradient steps that most of what is collected is never learned from.
 
@@ -176,7 +270,18 @@ def few_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(UPDATES[0], text, *case.span, rate=rate, total=total),), remedies=fixes)
 
 
-@rule("RPL114", severity=Severity.HIGH, algos=OFF_POLICY, needs=["config:algo.batch_size"], cites=["mnih2015dqn"])
+cause(
+    "batch-too-small",
+    "minibatches of a few transitions",
+    "fault of settings",
+    doses=["usual-minibatches", "usual-minibatches+third-of-the-rate"],
+    explains="EVA802 EVA801 ENV611",
+)
+
+
+@rule(
+    "RPL114", severity=Severity.HIGH, algos=OFF_POLICY, needs=["config:algo.batch_size"], cites=["mnih2015dqn"], causes=["batch-too-small"]
+)
 def minibatches_of_a_few_transitions(case: Case) -> Iterator[Finding]:
     """Each gradient step sees only a few transitions.
 
@@ -196,7 +301,23 @@ def minibatches_of_a_few_transitions(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.batch_size", text, value=size or 0.0),), remedies=(fix,))
 
 
-@rule("RPL107", severity=Severity.HIGH, algos=OFF_POLICY, needs=[UPDATES], cites=["sokar2023dormant", "fedus2020replay"])
+cause(
+    "too-many-updates",
+    "too many gradient steps per env step",
+    "fault of settings",
+    doses=["learn-at-every-step", "normalize-layers", "third-of-the-rate"],
+    explains="QVL101 QVL102 GRD404",
+)
+
+
+@rule(
+    "RPL107",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[UPDATES],
+    cites=["sokar2023dormant", "fedus2020replay"],
+    causes=["too-many-updates"],
+)
 def many_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     """Each transition is learned from so often that the values run ahead of the data.
 
@@ -215,12 +336,22 @@ def many_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(UPDATES[0], text, *case.span, rate=rate),), remedies=(fix,))
 
 
+cause(
+    "exploration-never-ends",
+    "random actions never end",
+    "fault of settings",
+    doses=["explore-less"],
+    explains="EVA801",
+)
+
+
 @rule(
     "RPL108",
     severity=Severity.HIGH,
     algos=Q_LEARNERS,
     needs=[(off_policy.EPSILON, "config:algo.exploration_final_eps")],
     cites=["mnih2015dqn"],
+    causes=["exploration-never-ends"],
 )
 def actions_stay_random(case: Case) -> Iterator[Finding]:
     """A large share of all actions is random to the end.
@@ -246,12 +377,22 @@ def actions_stay_random(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
+cause(
+    "exploration-ends-too-early",
+    "exploration ends before anything was found",
+    "fault of settings",
+    doses=["explore-longer", "learned-temperature"],
+    explains="REW501 REW505",
+)
+
+
 @rule(
     "RPL109",
     severity=Severity.HIGH,
     algos=Q_LEARNERS,
     needs=[(off_policy.EPSILON, "config:algo.exploration_fraction"), "budget"],
     cites=["mnih2015dqn", "nikanjam2022faults"],
+    causes=["exploration-ends-too-early"],
 )
 def randomness_ends_at_once(case: Case) -> Iterator[Finding]:
     """Hardly any action is random from the first per cent of the run on.
@@ -277,6 +418,26 @@ def randomness_ends_at_once(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(off_policy.EPSILON, text, 0, reached, share=until),), remedies=(fix,))
 
 
+cause(
+    "importance-weights-missing",
+    "prioritized replay without importance weights",
+    "fault of code",
+    advice="multiply each row's loss by (count x probability) ** -beta, as a share of the batch's largest",
+    bug=BugLocation(
+        fix="multiply each row's loss by (count x probability) ** -beta, divided by the largest of the batch",
+        check="assert weights.min() < weights.max()  # once priorities differ and beta > 0",
+        rlclinic=("rlclinic/training/data/prioritized.py", "sample", "the weights that are returned with the rows"),
+        sb3=(
+            "your subclass of ReplayBuffer",
+            "sample",
+            "SB3 has no prioritized replay: the weights must reach the loss in a copied train()",
+        ),
+        cleanrl=("rainbow_atari.py", "the loss on the sampled batch", "(loss_per_sample * data.weights).mean()"),
+        own="where the loss is averaged over the batch: is it weighted before the mean?",
+    ),
+)
+
+
 @rule(
     "RPL110",
     severity=Severity.HIGH,
@@ -284,6 +445,7 @@ def randomness_ends_at_once(case: Case) -> Iterator[Finding]:
     needs=["config:algo.prioritized", sentinel("is_weight_min"), sentinel("td_error_p95")],
     cites=["schaul2016prioritized"],
     certain=True,
+    causes=["importance-weights-missing"],
 )
 def priorities_without_importance_weights(case: Case) -> Iterator[Finding]:
     """Transitions are drawn by priority, but all weigh the same.
@@ -309,7 +471,12 @@ def priorities_without_importance_weights(case: Case) -> Iterator[Finding]:
 
 
 @rule(
-    "RPL111", severity=Severity.HIGH, algos=ACTORS, needs=["config:algo.action_noise_std"], cites=["lillicrap2016ddpg", "fujimoto2018td3"]
+    "RPL111",
+    severity=Severity.HIGH,
+    algos=ACTORS,
+    needs=["config:algo.action_noise_std"],
+    cites=["lillicrap2016ddpg", "fujimoto2018td3"],
+    causes=["action-noise-too-wide"],
 )
 def action_noise_drowns_the_actions(case: Case) -> Iterator[Finding]:
     """The noise on actions is as wide as the whole box.
@@ -331,7 +498,14 @@ def action_noise_drowns_the_actions(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence("config:algo.action_noise_std", text, value=std),), remedies=(fix,))
 
 
-@rule("RPL112", severity=Severity.HIGH, algos=["td3", "ddpg"], needs=["config:algo.action_noise"], cites=["lillicrap2016ddpg"])
+@rule(
+    "RPL112",
+    severity=Severity.HIGH,
+    algos=["td3", "ddpg"],
+    needs=["config:algo.action_noise"],
+    cites=["lillicrap2016ddpg"],
+    causes=["exploration-ends-too-early"],
+)
 def deterministic_policy_without_noise(case: Case) -> Iterator[Finding]:
     """A deterministic policy acts without any noise: after the warm-up nothing new is tried.
 
@@ -361,6 +535,7 @@ def deterministic_policy_without_noise(case: Case) -> Iterator[Finding]:
     needs=[sentinel("epsilon_actual"), off_policy.EPSILON],
     cites=["mnih2015dqn"],
     certain=True,
+    causes=["schedule-not-followed"],
 )
 def epsilon_is_not_what_was_scheduled(case: Case) -> Iterator[Finding]:
     """The share of random actions is not the one that the schedule gives.

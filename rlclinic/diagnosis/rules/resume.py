@@ -7,13 +7,34 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import advice, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, evidence, grade, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 
 STEPS = sentinel("optimizer_steps")
 
 
-@rule("RES901", severity=Severity.HIGH, needs=[STEPS], cites=["kingma2015adam"], certain=True)
+cause(
+    "optimizer-state-lost",
+    "the optimizer's state was lost",
+    "fault of code",
+    advice="save and load the optimizer's moments and step count with the weights",
+    explains="RES903 EVA802",
+    bug=BugLocation(
+        fix="save optimizer.state_dict() in the checkpoint, and load it after the parameters were moved to their device",
+        check="the step count in the optimizer's state must go on where it was",
+        rlclinic=("rlclinic/training/checkpoints/files.py", "read", "optimizer.safetensors"),
+        sb3=(
+            "stable_baselines3/common/base_class.py",
+            "BaseAlgorithm.set_parameters",
+            "policy.load_state_dict alone does not bring the optimizer back; use PPO.load",
+        ),
+        cleanrl=("ppo.py", "the end of the script", "torch.save(agent.state_dict()) holds no optimizer"),
+        own="what the checkpoint holds, and the order of loading and making the optimizer",
+    ),
+)
+
+
+@rule("RES901", severity=Severity.HIGH, needs=[STEPS], cites=["kingma2015adam"], certain=True, causes=["optimizer-state-lost"])
 def optimizer_state_lost(case: Case) -> Iterator[Finding]:
     """The optimizer's step count went back: it started anew while the weights went on.
 
@@ -35,7 +56,7 @@ def optimizer_state_lost(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(STEPS, text, at, at),), onset=at, remedies=(fix,))
 
 
-@rule("RES902", severity=Severity.HIGH, needs=[STEPS], cites=["kingma2015adam"], certain=True)
+@rule("RES902", severity=Severity.HIGH, needs=[STEPS], cites=["kingma2015adam"], certain=True, causes=["optimizer-state-lost"])
 def optimizer_counts_other_steps(case: Case) -> Iterator[Finding]:
     """The optimizer counts fewer or more steps than were taken.
 
@@ -58,7 +79,28 @@ def optimizer_counts_other_steps(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(STEPS, text, *case.span, counted=counted, taken=wanted),))
 
 
-@rule("RES903", severity=Severity.HIGH, needs=[RETURN], cites=["raffin2021sb3"])
+cause(
+    "resume-not-complete",
+    "a resume did not restore everything",
+    "fault of code",
+    advice="compare what is saved and loaded: weights, optimizer, normalizer, schedule position, random numbers",
+    explains="EVA802 ENV611",
+    bug=BugLocation(
+        fix="save and restore normalizer statistics, schedule position, random state and the environment's own state",
+        check="resume at once after a save: the next row must be the one that would have come",
+        rlclinic=("rlclinic/training/checkpoints/snapshot.py", "take", "what a checkpoint holds"),
+        sb3=(
+            "stable_baselines3/common/base_class.py",
+            "BaseAlgorithm.learn",
+            "reset_num_timesteps=False, and VecNormalize.load for the statistics",
+        ),
+        cleanrl=("ppo.py", "the start of the script", "global_step and the learning rate begin anew"),
+        own="what begins anew after a resume: statistics, schedules, counters",
+    ),
+)
+
+
+@rule("RES903", severity=Severity.HIGH, needs=[RETURN], cites=["raffin2021sb3"], causes=["resume-not-complete"])
 def jump_at_a_resume(case: Case) -> Iterator[Finding]:
     """Right after a restart the return dropped or the policy jumped.
 

@@ -8,7 +8,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY, Q_LEARNERS
 
@@ -19,7 +19,17 @@ CONSTANT = 0.1
 STD, LOW, HIGH = sentinel("reward_std"), sentinel("reward_min"), sentinel("reward_max")
 
 
-@rule("REW501", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["schulman2016nuts"])
+cause(
+    "reward-never-seen",
+    "the goal is never met",
+    "fault of environment",
+    doses=["own-time-limit", "explore-longer", "start-wide", "entropy-that-falls", "whole-episode", "more-steps"],
+    advice="can the goal be reached at all? Longer episodes, a shaped reward, starts nearer to the goal",
+    explains="VAL201 ENT301 POL102 LRN103 REW503 ENV612",
+)
+
+
+@rule("REW501", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["schulman2016nuts"], causes=["reward-never-seen"])
 def all_returns_are_equal(case: Case) -> Iterator[Finding]:
     """Every episode has the same return: there is nothing to prefer.
 
@@ -40,7 +50,24 @@ def all_returns_are_equal(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(RETURN, text, *case.span, value=returns.median, deviation=varied),), remedies=(fix,))
 
 
-@rule("REW502", severity=Severity.HIGH, algos=ON_POLICY, needs=[(TARGETS, VALUE_LOSS)], cites=["jones2021debugging"])
+cause(
+    "reward-scale-too-large",
+    "rewards too large",
+    "fault of environment",
+    doses=["scale-rewards+scale-observations-if-far", "scale-rewards", "scale-rewards+own-networks", "equal-shares"],
+    advice="divide the reward in the environment until returns are about 1 to 100",
+    explains="VAL201 VAL203 VAL205 POL102 LRN103 ENT301 GRD401 QVL109 REW504",
+)
+
+
+@rule(
+    "REW502",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(TARGETS, VALUE_LOSS)],
+    cites=["jones2021debugging"],
+    causes=["reward-scale-too-large"],
+)
 def reward_scale_too_large(case: Case) -> Iterator[Finding]:
     """Value targets are hundreds or thousands of times larger than a network's output at its start.
 
@@ -67,7 +94,24 @@ def reward_scale_too_large(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(size.name, text, *case.span, median=size.median),), remedies=fixes)
 
 
-@rule("REW503", severity=Severity.HIGH, algos=ON_POLICY, needs=[(TARGETS, VALUE_LOSS)], cites=["jones2021debugging"])
+cause(
+    "reward-scale-too-small",
+    "rewards too small",
+    "fault of environment",
+    doses=["scale-rewards+scale-observations-if-far", "scale-rewards", "scale-rewards+no-entropy", "less-entropy"],
+    advice="multiply the reward in the environment until returns are about 1 to 100",
+    explains="ENT301 ENT304 VAL201 VAL203 POL102",
+)
+
+
+@rule(
+    "REW503",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(TARGETS, VALUE_LOSS)],
+    cites=["jones2021debugging"],
+    causes=["reward-scale-too-small"],
+)
 def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     """Rewards are so small that everything else outweighs them.
 
@@ -87,7 +131,16 @@ def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(size.name, text, *case.span, median=size.median),), remedies=fixes)
 
 
-@rule("REW504", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["jones2021debugging"])
+cause(
+    "reward-sign",
+    "the reward (or its use) has the wrong sign",
+    "fault of environment",
+    advice="turn the reward's sign around in the environment, or name the threshold of this reward",
+    explains="EVA802 ENT302",
+)
+
+
+@rule("REW504", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["jones2021debugging"], causes=["reward-sign"])
 def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     """The return falls below that of the first, random policy and stays there.
 
@@ -111,7 +164,14 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(returns))
 
 
-@rule("REW505", severity=Severity.MEDIUM, algos=ANY, needs=[sentinel("reward_nonzero")], cites=["schulman2016nuts"])
+@rule(
+    "REW505",
+    severity=Severity.MEDIUM,
+    algos=ANY,
+    needs=[sentinel("reward_nonzero")],
+    cites=["schulman2016nuts"],
+    causes=["reward-never-seen"],
+)
 def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
     """Almost every step has a reward of 0.
 
@@ -135,7 +195,24 @@ def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, share=early.median),), remedies=(fix,))
 
 
-@rule("REW506", severity=Severity.HIGH, algos=ON_POLICY, needs=[STD, EXPLAINED_VARIANCE, LOW, HIGH], cites=["schulman2016nuts"])
+cause(
+    "reward-noise",
+    "the reward is mostly noise",
+    "fault of environment",
+    doses=["more-data", "larger-minibatches", "scale-rewards", "shorter-steps"],
+    advice="take the noise out of the reward: it is larger than what the agent can change",
+    explains="VAL201 EVA802 LRN107 ENT302 VAL203 REW504",
+)
+
+
+@rule(
+    "REW506",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[STD, EXPLAINED_VARIANCE, LOW, HIGH],
+    cites=["schulman2016nuts"],
+    causes=["reward-noise"],
+)
 def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     """Rewards vary widely from step to step, and the critic can explain none of it.
 
@@ -160,12 +237,22 @@ def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(STD, text, *case.span, deviation=deviation.median),), remedies=fixes)
 
 
+cause(
+    "deceptive-reward",
+    "settles for doing nothing",
+    "fault of environment",
+    doses=["explore-longer", "start-wide-and-look-ahead", "start-wide", "whole-episode", "more-entropy"],
+    explains="ENT302 VAL201 EVA802 REW505",
+)
+
+
 @rule(
     "REW507",
     severity=Severity.HIGH,
     algos=ON_POLICY,
     needs=[RETURN, sentinel("action_std_max"), sentinel("reward_max")],
     cites=["schulman2016nuts"],
+    causes=["deceptive-reward"],
 )
 def settles_for_doing_nothing(case: Case) -> Iterator[Finding]:
     """The return rose to about 0 and stays there: effort costs, and doing nothing is free.
@@ -199,7 +286,22 @@ def settles_for_doing_nothing(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("REW508", severity=Severity.MEDIUM, needs=[STD, sentinel("reward_trained_std"), "config:env.clip_reward"], cites=["schulman2016nuts"])
+cause(
+    "reward-clipped",
+    "reward clipping hides magnitudes",
+    "fault of settings",
+    doses=["wider-reward-clip"],
+    advice="do not clip rewards whose size matters; scale them",
+)
+
+
+@rule(
+    "REW508",
+    severity=Severity.MEDIUM,
+    needs=[STD, sentinel("reward_trained_std"), "config:env.clip_reward"],
+    cites=["schulman2016nuts"],
+    causes=["reward-clipped"],
+)
 def reward_clip_hides_magnitudes(case: Case) -> Iterator[Finding]:
     """Normalized rewards are cut so tightly that large and small ones look alike.
 
@@ -219,6 +321,22 @@ def reward_clip_hides_magnitudes(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(-limit, -3.0, -1.0), text=text, evidence=(found,), remedies=(fix,))
 
 
+cause(
+    "returns-accounting",
+    "returns are counted wrongly",
+    "fault of environment",
+    advice="sum the rewards of one episode, from reset to its end, before any normalization",
+    bug=BugLocation(
+        fix="count rewards before they are scaled, and set the sum to 0 at every end",
+        check="compare the logged return with the sum of env.step's own rewards over one episode",
+        rlclinic=("rlclinic/training/data/episodes.py", "Episodes._finish", "sums are cleared at ends"),
+        sb3=("stable_baselines3/common/monitor.py", "Monitor.step", "Monitor must lie inside reward wrappers, not around them"),
+        cleanrl=("ppo.py", "make_env", "RecordEpisodeStatistics before NormalizeReward"),
+        own="the order of the wrapper that counts and the one that scales",
+    ),
+)
+
+
 @rule(
     "REW509",
     severity=Severity.MEDIUM,
@@ -226,6 +344,7 @@ def reward_clip_hides_magnitudes(case: Case) -> Iterator[Finding]:
     needs=[RETURN, LENGTH, sentinel("reward_mean")],
     cites=["jones2021debugging"],
     certain=True,
+    causes=["returns-accounting"],
 )
 def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     """Reported returns are not what the rewards per step and the episodes' lengths give.
@@ -256,7 +375,14 @@ def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(beyond, 0.1, 0.5), text=text, evidence=(evidence(RETURN, text, *case.span, bound=most),))
 
 
-@rule("REW510", severity=Severity.HIGH, needs=[(HIGH, LENGTH), "threshold", RETURN], cites=["jones2021debugging"], certain=True)
+@rule(
+    "REW510",
+    severity=Severity.HIGH,
+    needs=[(HIGH, LENGTH), "threshold", RETURN],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["reward-sign"],
+)
 def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     """No reward is positive, but the threshold is: no episode can ever reach it.
 
@@ -279,7 +405,13 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("REW511", severity=Severity.HIGH, needs=[RETURN, EVAL_RETURN, sentinel("random_return")], cites=["jones2021debugging"])
+@rule(
+    "REW511",
+    severity=Severity.HIGH,
+    needs=[RETURN, EVAL_RETURN, sentinel("random_return")],
+    cites=["jones2021debugging"],
+    causes=["reward-sign"],
+)
 def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     """What training calls better, evaluation calls worse: its reward has the opposite sign.
 

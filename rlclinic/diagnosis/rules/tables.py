@@ -15,7 +15,7 @@ RATE: Final = "config:algo.learning_rate"
 STATES: Final = "config:about.obs_flags"
 
 
-@rule("TAB101", severity=Severity.HIGH, algos=TABLES, needs=[RATE, STATES], cites=["sutton2018book"])
+@rule("TAB101", severity=Severity.HIGH, algos=TABLES, needs=[RATE, STATES], cites=["sutton2018book"], causes=["learning-rate-too-low"])
 def the_table_hardly_moves(case: Case) -> Iterator[Finding]:
     """The learning rate moves a value so little per visit that the whole run covers a fraction of the way to its target.
 
@@ -40,7 +40,14 @@ def the_table_hardly_moves(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(RATE, text, value=rate, covered=covered),), remedies=(fix,))
 
 
-@rule("TAB102", severity=Severity.HIGH, algos=TABLES, needs=["config:algo.exploration_fraction", "budget"], cites=["sutton2018book"])
+@rule(
+    "TAB102",
+    severity=Severity.HIGH,
+    algos=TABLES,
+    needs=["config:algo.exploration_fraction", "budget"],
+    cites=["sutton2018book"],
+    causes=["exploration-ends-too-early"],
+)
 def a_table_that_tries_nothing_new(case: Case) -> Iterator[Finding]:
     """Hardly any action is random from the first per cent of the run on, and the table's first values invite no trying either.
 

@@ -8,7 +8,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EXPLAINED_VARIANCE, GRAD_CRITIC, LENGTH, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, advice, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 
@@ -40,7 +40,32 @@ def critic_explains_nothing(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(EXPLAINED_VARIANCE, text, *case.span, late=late.median),))
 
 
-@rule("VAL202", severity=Severity.HIGH, algos=ON_POLICY, needs=["config:algo.vf_coef"], cites=["andrychowicz2021matters"])
+cause(
+    "critic-not-trained",
+    "the critic is not trained",
+    "fault of code",
+    doses=["critic-weight", "critic-weight+careful-rate"],
+    advice="no gradient reaches the critic: is its loss added, are its features attached, does the optimizer hold its parameters?",
+    explains="VAL201 VAL203 GRD403 VAL211",
+    bug=BugLocation(
+        fix="the value loss must reach the critic's weights: they are in the optimizer, and vf_coef is not 0",
+        check="loss.backward(); assert value_head.weight.grad.abs().sum() > 0",
+        rlclinic=("rlclinic/training/algos/ppo.py", "loss", "vf_coef x value_loss is part of the sum"),
+        sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "vf_coef=0, or an optimizer that was made before the value net"),
+        cleanrl=("ppo.py", "the value loss in the minibatch loop", "v_loss in the total, agent.critic in optim.Adam(agent.parameters())"),
+        own="whether the optimizer knows the critic's parameters, and whether its output was detached",
+    ),
+)
+
+
+@rule(
+    "VAL202",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=["config:algo.vf_coef"],
+    cites=["andrychowicz2021matters"],
+    causes=["critic-not-trained"],
+)
 def critic_has_no_weight(case: Case) -> Iterator[Finding]:
     """The value loss has no weight, so the critic is never trained.
 
@@ -90,12 +115,22 @@ def value_lags_behind_its_targets(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("value_mean"), text, *case.span, gap=gap),))
 
 
+cause(
+    "value-clip-too-tight",
+    "value clip too tight",
+    "fault of settings",
+    doses=["no-value-clip", "no-value-clip+careful-rate", "scale-rewards"],
+    explains="VAL201 VAL203",
+)
+
+
 @rule(
     "VAL204",
     severity=Severity.HIGH,
     algos=["ppo"],
     needs=["config:algo.clip_range_vf", TARGETS],
     cites=["engstrom2020matters", "andrychowicz2021matters"],
+    causes=["value-clip-too-tight"],
 )
 def value_clip_too_tight(case: Case) -> Iterator[Finding]:
     """A value may move per update by far less than its targets are away.
@@ -119,12 +154,22 @@ def value_clip_too_tight(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(TARGETS, text, *case.span, reach=reach),), remedies=(fix,))
 
 
+cause(
+    "value-loss-dominates",
+    "the value loss drowns the policy",
+    "fault of settings",
+    doses=["own-networks", "equal-shares", "scale-rewards"],
+    explains="POL102 ENT301 LRN103 VAL201",
+)
+
+
 @rule(
     "VAL205",
     severity=Severity.HIGH,
     algos=ON_POLICY,
     needs=[sentinel("grad_value_share"), "config:net.shared"],
     cites=["andrychowicz2021matters"],
+    causes=["value-loss-dominates"],
 )
 def value_loss_drowns_the_policy(case: Case) -> Iterator[Finding]:
     """On a shared network, the value loss makes up almost the whole gradient.
@@ -152,7 +197,32 @@ def value_loss_drowns_the_policy(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, share=share.median),), remedies=fixes)
 
 
-@rule("VAL206", severity=Severity.HIGH, algos=ON_POLICY, needs=[VALUE_LOSS, EXPLAINED_VARIANCE], cites=["jones2021debugging"], certain=True)
+cause(
+    "value-loss-sign",
+    "the critic runs away from its targets",
+    "fault of code",
+    advice="look at the sign of the value loss, and at the shapes in its difference: (N, 1) minus (N,) is (N, N)",
+    explains="VAL201 VAL203 VAL212 GRD406 GRD401 EVA802 POL102 REW504 ENT302",
+    bug=BugLocation(
+        fix="minimize the squared error: loss = policy loss + vf_coef x value loss - ent_coef x entropy",
+        check="the value loss on one fixed batch must fall over 100 gradient steps",
+        rlclinic=("rlclinic/training/maths/losses.py", "value_error", "the sign, and the sign of vf_coef in the sum"),
+        sb3=("stable_baselines3/ppo/ppo.py", "PPO.train", "a copied train with - self.vf_coef * value_loss"),
+        cleanrl=("ppo.py", "the value loss in the minibatch loop", "loss = pg_loss - ent_coef * entropy_loss + v_loss * vf_coef"),
+        own="the sign of the value loss in the total",
+    ),
+)
+
+
+@rule(
+    "VAL206",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[VALUE_LOSS, EXPLAINED_VARIANCE],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["value-loss-sign"],
+)
 def critic_runs_away(case: Case) -> Iterator[Finding]:
     """The critic gets worse without bound: its error grows by orders of magnitude, far beyond its targets.
 
@@ -182,7 +252,15 @@ def critic_runs_away(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("VAL207", severity=Severity.HIGH, algos=ON_POLICY, needs=[GRAD_CRITIC], cites=["jones2021debugging"], certain=True)
+@rule(
+    "VAL207",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[GRAD_CRITIC],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["critic-not-trained"],
+)
 def critic_gets_no_gradient(case: Case) -> Iterator[Finding]:
     """No gradient reaches the critic although its loss is counted.
 
@@ -199,7 +277,16 @@ def critic_gets_no_gradient(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(GRAD_CRITIC, text, *case.span, largest=norm.top),))
 
 
-@rule("VAL208", severity=Severity.HIGH, algos=(*ANY, "q_learning"), needs=[GAMMA], cites=["schulman2016nuts"])
+cause(
+    "discount-too-low",
+    "discount too low: the agent is short-sighted",
+    "fault of settings",
+    doses=["discount-for-the-episode", "other-discount", "discount-for-the-episode+longer-advantages"],
+    explains="VAL201 REW504 EVA802 VAL203 EVA801 BUD101 REW503 LRN107 ENT302 QVL108",
+)
+
+
+@rule("VAL208", severity=Severity.HIGH, algos=(*ANY, "q_learning"), needs=[GAMMA], cites=["schulman2016nuts"], causes=["discount-too-low"])
 def discount_looks_too_few_steps_ahead(case: Case) -> Iterator[Finding]:
     """gamma makes the agent blind to anything but the next few steps.
 
@@ -227,7 +314,23 @@ def discount_looks_too_few_steps_ahead(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(GAMMA, text, value=gamma, horizon=ahead),), remedies=(fix,))
 
 
-@rule("VAL209", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[GAMMA], cites=["schulman2016nuts", "pardo2018time"])
+cause(
+    "discount-too-high",
+    "no discount",
+    "fault of settings",
+    doses=["discount-for-the-episode", "other-discount", "discount-for-the-episode+longer-advantages"],
+    explains="VAL203 VAL201 REW502",
+)
+
+
+@rule(
+    "VAL209",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=[GAMMA],
+    cites=["schulman2016nuts", "pardo2018time"],
+    causes=["discount-too-high"],
+)
 def no_discount(case: Case) -> Iterator[Finding]:
     """gamma is 1: rewards count for ever.
 
@@ -247,12 +350,22 @@ def no_discount(case: Case) -> Iterator[Finding]:
     yield Finding(strength=0.4 + 0.6 * grade(share, 0.05, 0.6), text=text, evidence=(evidence(GAMMA, text, value=gamma),), remedies=(fix,))
 
 
+cause(
+    "gae-lambda-too-low",
+    "advantages rest on one step",
+    "fault of settings",
+    doses=["longer-advantages", "longest-advantages", "longer-advantages+careful-rate"],
+    explains="VAL201 VAL203 EVA802 BUD103 LRN107",
+)
+
+
 @rule(
     "VAL210",
     severity=Severity.MEDIUM,
     algos=["ppo", "a2c"],
     needs=["config:algo.gae_lambda"],
     cites=["schulman2015gae", "andrychowicz2021matters"],
+    causes=["gae-lambda-too-low"],
 )
 def advantages_rest_on_one_step(case: Case) -> Iterator[Finding]:
     """gae_lambda is (almost) 0: an advantage is one reward plus the critic's opinion.
@@ -273,7 +386,39 @@ def advantages_rest_on_one_step(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("VAL211", severity=Severity.HIGH, algos=ON_POLICY, needs=[sentinel("ev_early"), sentinel("ev_late")], cites=["pardo2018time"])
+cause(
+    "returns-wrong",
+    "returns are computed wrongly",
+    "fault of code",
+    advice="check the direction of the sums over time, and that targets at a time limit go on behind it",
+    explains="VAL201 VAL203 EVA802 REW504 ENT302 GRD405",
+    bug=BugLocation(
+        fix="run the sum backwards, discount once per step, and add the value back for the critic's target",
+        check="on rewards 1, 1, 1 with gamma 0.5 and no value function the returns are 1.75, 1.5, 1",
+        rlclinic=(
+            "rlclinic/training/maths/returns.py",
+            "gae",
+            "the direction of the loop, gamma against gamma x lambda, returns = advantage + value",
+        ),
+        sb3=("stable_baselines3/common/buffers.py", "RolloutBuffer.compute_returns_and_advantage", "a subclass with its own loop"),
+        cleanrl=(
+            "ppo.py",
+            "the loop over reversed(range(num_steps))",
+            "reversed(range(...)), gamma * gae_lambda on the trace and gamma on the value, returns = advantages + values",
+        ),
+        own="the backward recursion: its direction, its discounts, and what is added back",
+    ),
+)
+
+
+@rule(
+    "VAL211",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[sentinel("ev_early"), sentinel("ev_late")],
+    cites=["pardo2018time"],
+    causes=["returns-wrong"],
+)
 def critic_fails_late_in_episodes(case: Case) -> Iterator[Finding]:
     """The critic predicts well early in episodes, and nothing at all late in them.
 
@@ -297,6 +442,31 @@ def critic_fails_late_in_episodes(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(sentinel("ev_late"), text, *case.span, **numbers),), remedies=(fix,))
 
 
+cause(
+    "episode-ends-ignored",
+    "sums run through the ends of episodes",
+    "fault of code",
+    advice="multiply the bootstrapped value by (1 - terminated), and cut the trace at both kinds of end",
+    explains="VAL201 VAL203 EVA802 REW502 QVL101 QVL102 QVL109",
+    bug=BugLocation(
+        fix="multiply the trace and the next value by 1 - terminated; cut the trace, and only that, where an episode is truncated",
+        check="two episodes of one step with reward 1 and gamma 1: both returns are 1, not 2",
+        rlclinic=("rlclinic/training/maths/returns.py", "gae", "~terminated on the value, ~(terminated | truncated) on the trace"),
+        sb3=(
+            "stable_baselines3/common/vec_env/base_vec_env.py",
+            "VecEnv.step_wait",
+            "a vector environment of your own whose dones are always False",
+        ),
+        cleanrl=(
+            "ppo.py",
+            "the loop over reversed(range(num_steps))",
+            "nextnonterminal = 1.0 - dones[t + 1], and next_done in the last step",
+        ),
+        own="the done flags between env.step and the recursion: lost, shifted by one step, or of another environment",
+    ),
+)
+
+
 @rule(
     "VAL212",
     severity=Severity.HIGH,
@@ -304,6 +474,7 @@ def critic_fails_late_in_episodes(case: Case) -> Iterator[Finding]:
     needs=[sentinel("return_mean"), sentinel("reward_max"), sentinel("reward_min"), LENGTH, GAMMA],
     cites=["sutton2018book"],
     certain=True,
+    causes=["episode-ends-ignored"],
 )
 def targets_larger_than_episodes_can_earn(case: Case) -> Iterator[Finding]:
     """Value targets are larger than the rewards of an episode could ever sum up to.
@@ -350,7 +521,15 @@ def _reward_scale(case: Case) -> float:
     return trained.median / raw.median if len(raw) and len(trained) and raw.median > 0 else math.nan
 
 
-@rule("VAL213", severity=Severity.HIGH, algos=ON_POLICY, needs=[sentinel("target_error")], cites=["schulman2015gae"], certain=True)
+@rule(
+    "VAL213",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[sentinel("target_error")],
+    cites=["schulman2015gae"],
+    certain=True,
+    causes=["returns-wrong"],
+)
 def targets_do_not_follow_from_rewards(case: Case) -> Iterator[Finding]:
     """Value targets are not what rewards, values, gamma and gae_lambda give.
 
@@ -372,7 +551,15 @@ def targets_do_not_follow_from_rewards(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("VAL214", severity=Severity.HIGH, algos=ON_POLICY, needs=[sentinel("target_error_ends")], cites=["schulman2015gae"], certain=True)
+@rule(
+    "VAL214",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[sentinel("target_error_ends")],
+    cites=["schulman2015gae"],
+    certain=True,
+    causes=["episode-ends-ignored"],
+)
 def targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
     """At terminal states the target is more than the last reward, although within episodes it is right.
 

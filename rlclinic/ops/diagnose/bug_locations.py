@@ -1,56 +1,53 @@
-"""Where a suspected bug usually sits: file, function, how to see it again, and what is right; a table by cause in bug_locations.json."""
+"""Where a suspected bug usually sits: file, function, how to see it again, and what is right; as its cause has it."""
 
-import json
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
+from rlclinic.diagnosis import causes
 from rlclinic.diagnosis.findings import Cause, Diagnosis
+from rlclinic.diagnosis.registry import BugLocation
 from rlclinic.report.models import Place, Suspect
 
 LEAST: Final = 0.15
 """A bug less likely than this is not worth reading code for."""
-_NAMES: Final = {"rlclinic": "rlclinic", "sb3": "Stable-Baselines3", "cleanrl": "CleanRL", "own": "your own script"}
 _FRAMEWORKS: Final = {
     "rlclinic": ("rlclinic",),
     "sb3": ("sb3", "own"),
     "cleanrl": ("cleanrl", "own"),
     "tensorboard": ("cleanrl", "own"),
 }
+"""Whose code a run of each source comes from."""
 _QUICK: Final = 20_000
 
 
-@cache
-def table() -> dict[str, dict[str, Any]]:
-    """The rows of bug_locations.json."""
-    found: dict[str, dict[str, Any]] = json.loads(
-        files("rlclinic.ops.diagnose").joinpath("bug_locations.json").read_text(encoding="utf-8")
-    )["suspects"]
-    return found
-
-
-def suspected(found: Diagnosis, repeat: str | None) -> list[Suspect]:
+def find_suspects(diagnosis: Diagnosis, repeat: str | None) -> list[Suspect]:
     """Bugs among the likely causes, the likeliest first. `repeat` is the command that trains our own group again."""
-    likely = [cause for cause in found.causes if cause.probability >= LEAST and cause.id in table() and cause.consequence_of is None]
-    return [_suspect(cause, found.facts.source, repeat) for cause in likely]
+    known = causes.known()
+    likely = [cause for cause in diagnosis.causes if cause.probability >= LEAST and cause.consequence_of is None]
+    return [
+        _suspect(cause, bug, diagnosis.facts.source, repeat)
+        for cause in likely
+        if cause.id in known and (bug := known[cause.id].bug) is not None
+    ]
 
 
-def _suspect(cause: Cause, source: str, repeat: str | None) -> Suspect:
-    row = table()[cause.id]
+def _suspect(cause: Cause, bug: BugLocation, source: str, repeat: str | None) -> Suspect:
     return Suspect(
         cause=cause.id,
         title=cause.title,
         probability=cause.probability,
-        places=_places(row["places"], _FRAMEWORKS.get(source, ("own", "sb3", "cleanrl"))),
-        reproduce=f"{repeat} --max-env-steps {_QUICK}" if repeat else row["check"],
-        fix=row["fix"],
+        places=_places(bug, _FRAMEWORKS.get(source, ("own", "sb3", "cleanrl"))),
+        reproduce=f"{repeat} --max-env-steps {_QUICK}" if repeat else bug.check,
+        fix=bug.fix,
     )
 
 
-def _places(rows: dict[str, Any], wanted: Sequence[str]) -> list[Place]:
-    found = []
-    for kind in wanted:
-        file, function, look = ("your training script", "", rows[kind]) if kind == "own" else rows[kind]
-        found.append(Place(code=_NAMES[kind], file=file, function=function, look=look))
-    return found
+def _places(bug: BugLocation, frameworks: Sequence[str]) -> list[Place]:
+    rows = {
+        "rlclinic": ("rlclinic", *bug.rlclinic),
+        "sb3": ("Stable-Baselines3", *bug.sb3),
+        "cleanrl": ("CleanRL", *bug.cleanrl),
+        "own": ("your own script", "your training script", "", bug.own),
+    }
+    chosen = [rows[framework] for framework in frameworks]
+    return [Place(code=code, file=file, function=function, look=look) for code, file, function, look in chosen]

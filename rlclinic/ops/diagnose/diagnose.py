@@ -79,7 +79,7 @@ def examine(
         found = findings.joined(found, owner.runs if isinstance(owner, Group) else [owner], histories, asked.checks)
     if isinstance(owner, Group):
         found = found.model_copy(update={"facts": found.facts.model_copy(update={"id": owner.id})})
-    cases, calm = [Case(each) for each in histories], found.causes[0].id in evidence.CALM
+    cases, calm = [Case(each) for each in histories], found.causes[0].calm
     advised = advice.recommended(found, histories, owner)
     return DiagnosisReport(
         target=target,
@@ -91,7 +91,7 @@ def examine(
         panels=tuple(evidence.panels(found, cases)),
         marked=evidence.marked(found, cases),
         recommendations=tuple(advised),
-        suspects=tuple(bug_locations.suspected(found, _repeat(owner))),
+        suspects=tuple(bug_locations.find_suspects(found, _repeat(owner))),
         watched=watch_list.checked(owner, histories),
         comparable=best_group.best(owner, histories, others) if isinstance(owner, Group) and not calm else None,
         switched=rules.switched,
@@ -117,7 +117,7 @@ def top_finding(found: DiagnosisReport, flag: str = "") -> TopFinding:
         agree=cause.agree,
         of=cause.of,
         rule=cause.rules[0] if cause.rules else None,
-        change=None if change is None or cause.id in evidence.CALM else change.change,
+        change=None if change is None or cause.calm else change.change,
         command=f"rlclinic diagnose {found.target}{flag}",
     )
 
@@ -250,7 +250,7 @@ def _write_out(folder: Path, owner: Run | Group | None, found: DiagnosisReport, 
 def _next(owner: Run | Group | None, found: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[str]:
     """Commands that exist and help, the most useful first."""
     commands: list[str] = []
-    sound = found.causes[0].id in ("healthy", "too-early", "no-return")
+    sound = evidence.needs_no_change(found)
     first = None if sound else next((each for each in advised if each.overrides), None)
     if owner is not None and is_ours(owner):
         treated = _treatments(owner.id, first) if first is not None else []

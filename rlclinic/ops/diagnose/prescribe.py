@@ -6,6 +6,7 @@ from pathlib import Path
 from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.diagnosis import engine
+from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.diagnose import diagnose
@@ -125,10 +126,10 @@ def _written(rx: Prescription, config: Config | None, frameworks: Sequence[str])
 
 def _why_none(first: Cause) -> str:
     return {
-        "healthy": "nothing needs a change, and nothing in its numbers says how to be faster",
-        "no-reference": "it learns; without a threshold nothing says that it should learn more (--threshold)",
-        "too-early": "too little was trained to tell",
-        "no-return": "no return was logged: nothing can be said about learning",
+        HEALTHY: "nothing needs a change, and nothing in its numbers says how to be faster",
+        NO_REFERENCE: "it learns; without a threshold nothing says that it should learn more (--threshold)",
+        TOO_EARLY: "too little was trained to tell",
+        NO_RETURN: "no return was logged: nothing can be said about learning",
     }.get(first.id, "no setting is known to help here")
 
 
@@ -141,6 +142,6 @@ def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagn
     commands = []
     if first is not None and ours:
         commands += [f"rlclinic trial {name} --rx {first.number}{flag}", f"rlclinic train {name} --rx {first.number}{flag}"]
-    if ours and (first is None or found.causes[0].id == "unknown"):
+    if ours and (first is None or found.causes[0].id == UNKNOWN):
         commands.append(f"rlclinic optimize {name} --budget 3M{flag}")
     return commands

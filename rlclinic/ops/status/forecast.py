@@ -8,6 +8,7 @@ from typing import Any
 from rlclinic.actions import Action
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.causes import UNKNOWN
 from rlclinic.diagnosis.findings import Cause, Remedy
 from rlclinic.diagnosis.forecast import growth, model
 from rlclinic.diagnosis.forecast.model import Forecast
@@ -22,7 +23,6 @@ from rlclinic.runs.store import Store
 HELP_BELOW = 0.5
 """A forecast at or below this is worth a change, if one is known."""
 SURE = 0.5
-CALM = ("healthy", "no-reference", "no-return", "too-early", "unknown")
 FLOOR = 0.05
 
 
@@ -90,7 +90,7 @@ def _reason(decision: str, found: Sequence[Forecast], live: Sequence[Forecast]) 
 def _diagnosed(histories: Sequence[History]) -> tuple[Cause | None, Remedy | None]:
     """The likeliest cause, and its first remedy that a run can take while it trains."""
     first = engine.diagnose(histories).causes[0]
-    if first.id in CALM or first.probability < SURE:
+    if first.calm or first.id == UNKNOWN or first.probability < SURE:
         return None, None
     return first, next((remedy for remedy in first.remedies if _adjustable(remedy, histories[0])), None)
 

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from rlclinic.comparison.frameworks import DEFAULTS
 from rlclinic.config import ALGORITHMS, Config, to_record
+from rlclinic.diagnosis import causes
 from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.errors import ConfigError
 from rlclinic.runs.history import History
-from rlclinic.treatment.prescription import cures
+from rlclinic.treatment.prescription import doses
 from rlclinic.treatment.prescription.group_numbers import Chart
 from rlclinic.treatment.prescription.prescription import MOST_SETTINGS, EffectClass, Expected, Prescription, Priority, changed, worded
 from rlclinic.treatment.prescription.recorded_effects import Effects
@@ -25,11 +26,8 @@ LIKELY_TOO: Final = 0.15
 """From here on a second cause is treated together with the first."""
 UNKNOWN: Final = 0.3
 """Where something else is likelier, what is tried without a cause must be at least this likely."""
-CALM: Final = frozenset({"healthy", "no-reference"})
-"""Answers after which nothing needs a cure; what is prescribed makes it faster."""
 STOPPED: Final = "BUD102"
 """The rule that says that a run was stopped before its budget was used."""
-SILENT: Final = frozenset({"too-early", "no-return"})
 _PLACES: Final = (0.7, 0.5, 0.35, 0.25, 0.2, 0.15)
 """How often the first, the second, ... cure of a right cause is taken to help, before any trial was recorded."""
 _SECTIONS: Final = frozenset({"spec", "env", "algo", "net", "run"})
@@ -81,26 +79,27 @@ def prescribe(
 
 def _candidates(diagnosis: Diagnosis, chart: Chart) -> Iterator[Candidate]:
     for place, cause in enumerate(diagnosis.causes):
-        if cause.id == "unknown" and chart.setting("algo.name") is None and all(case.history.algo is None for case in chart.cases):
+        if cause.id == causes.UNKNOWN and chart.setting("algo.name") is None and all(case.history.algo is None for case in chart.cases):
             continue  # nothing is known of what is wrong, nor of whose settings these would be
-        least = UNKNOWN if cause.id == "unknown" else LIKELY
-        if cause.id in SILENT or (place > 0 and (cause.probability < least or cause.consequence_of is not None)):
+        least = UNKNOWN if cause.id == causes.UNKNOWN else LIKELY
+        if cause.kind == "cannot tell" or (place > 0 and (cause.probability < least or cause.consequence_of is not None)):
             continue
         yield from _of_cause(cause, chart)
 
 
 def _of_cause(cause: Cause, chart: Chart) -> Iterator[Candidate]:
     """The table's doses first, as they are computed over all runs; then what the rules say of other settings; then advice."""
-    id = "healthy" if cause.id in CALM else cause.id
-    row = cures.table().get(id)
+    # Where nothing is wrong, what is prescribed makes it faster.
+    id = causes.HEALTHY if cause.kind == "nothing wrong" else cause.id
+    row = causes.known().get(id)
     if cause.rules[:1] == (STOPPED,):
         # Nothing is known to be wrong with its settings: it was stopped before it had used its budget.
         yield from (Candidate(cause, {}, each.text, "", 0, cause.probability) for each in cause.remedies if each.setting is None)
         return
-    given = [(dict(dose.changes), dose.text, dose.risk) for dose in cures.doses(id, chart)]
+    given = [(dict(dose.changes), dose.text, dose.risk) for dose in doses.compute_for(id, chart)]
     dosed = {setting for changes, _, _ in given for setting in changes}
     # A cause without cures lies in the code or in the environment: no setting mends that.
-    remedies = [each for each in cause.remedies if not _another_task(each, chart)] if row is None or row.do else []
+    remedies = [each for each in cause.remedies if not _another_task(each, chart)] if row is None or row.doses else []
     given += [
         ({each.setting: each.value}, each.text, each.risk) for each in remedies if each.setting is not None and each.setting not in dosed
     ]
@@ -265,8 +264,8 @@ def _advice(each: Candidate) -> str:
     if each.cause.rules[:1] == (STOPPED,):
         return "it was stopped before its budget was used: nothing is known to be wrong with its settings"
     where = "the cure lies in the code or in the environment, so no trial can try it"
-    row = cures.table().get(each.cause.id)
-    return f"should no setting help: then {where}" if row is not None and row.do else f"{each.cause.title}: {where}"
+    row = causes.known().get(each.cause.id)
+    return f"should no setting help: then {where}" if row is not None and row.doses else f"{each.cause.title}: {where}"
 
 
 def title(changes: Mapping[str, Any], current: Mapping[str, Any]) -> str:
@@ -287,7 +286,7 @@ def _evidence(cause: Cause, diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def _priority(each: Candidate, diagnosis: Diagnosis) -> Priority:
     """critical: without it nothing is learned; high: a likely cause; medium: a second choice; low: it does well already."""
-    if each.cause.id in CALM or diagnosis.verdict == "SOLVED":
+    if each.cause.kind == "nothing wrong" or diagnosis.verdict == "SOLVED":
         return "low"
     level = 0 if each.cause.severity.value == "high" and each.cause.probability >= 0.5 and diagnosis.verdict != "PARTLY SOLVED" else 1
     level += each.cause.probability < 0.3

@@ -16,7 +16,7 @@ Odds = tuple[tuple[float, float], str, str]
 
 @cache
 def listed(name: str) -> frozenset[str]:
-    """Causes of a kind: those that lie in the environment, those in which data is too noisy, those in which the critic fails."""
+    """Causes that an experiment is about: those in which data is too noisy ("noise"), those in which the critic fails ("critic")."""
     raw = json.loads((files("rlclinic.treatment.probe") / "probes.json").read_text("utf-8"))
     return frozenset(raw[name])
 

@@ -21,6 +21,7 @@ from rlclinic.actions import Action
 from rlclinic.config import A2CConfig, Config, PPOConfig, from_record, to_record
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.causes import UNKNOWN
 from rlclinic.diagnosis.findings import Cause, Diagnosis
 from rlclinic.errors import UsageError
 from rlclinic.launch import batch
@@ -50,7 +51,7 @@ LONGEST_EPISODE: Final = 2_000
 """Of a task without a time limit."""
 STILL: Final = 1e-9
 """A learning rate that leaves the policy where it is."""
-_BY_HAND: Final = frozenset({"unknown", "budget-too-small", "unlucky-seed"})
+_BY_HAND: Final = frozenset({UNKNOWN, "budget-too-small", "unlucky-seed"})
 
 
 @cache
@@ -72,7 +73,7 @@ def kind_for(first: str, second: str) -> Kind:
 
 def propose(diagnosis: Diagnosis, group: Group, config: Config) -> Experiment | None:
     """The experiment for the two likeliest causes of a group; None if one of them is likely enough, or none separates them."""
-    causes = [cause for cause in diagnosis.causes if cause.consequence_of is None and (cause.rules or cause.id == "unknown")]
+    causes = [cause for cause in diagnosis.causes if cause.consequence_of is None and (cause.rules or cause.id == UNKNOWN)]
     if len(causes) < 2 or causes[0].probability >= CLOSE:
         return None
     first, second = causes[0], causes[1]

@@ -8,13 +8,14 @@ from typing import Final
 
 import numpy as np
 
+from rlclinic.diagnosis import causes
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, EXPLAINED_VARIANCE, GRAD_NORM, RETURN
 from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.probe.models import Arm, Experiment, Probed, Reading
-from rlclinic.treatment.probe.odds import Odds, likelihood, listed, odds, of_a_kind, speaks
+from rlclinic.treatment.probe.odds import Odds, likelihood, odds, of_a_kind, speaks
 
 MASTERED: Final = 0.9
 EXPLAINS: Final = (0.2, 0.6)
@@ -106,7 +107,7 @@ def judged_task(experiment: Experiment, reading: Reading) -> Odds:
     """A learner that fails a trivial task is at fault itself; one that masters it leaves the environment."""
     if reading.gain is None:
         return experiment.before, "", "nothing could be read"
-    inner = tuple(cause not in listed("environment") for cause in experiment.causes)
+    inner = tuple(causes.kind_of(cause) != "fault of environment" for cause in experiment.causes)
     if inner[0] == inner[1]:
         word = "masters" if reading.gain >= 0.5 else "fails"
         return experiment.before, "", f"it {word} the task, which speaks for neither"

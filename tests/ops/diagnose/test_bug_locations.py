@@ -23,32 +23,37 @@ def defined(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("cause", bug_locations.table())
-def test_a_suspect_is_a_cause_and_names_places_that_exist(cause: str) -> None:
-    assert cause in causes.table()
-    row = bug_locations.table()[cause]
-    file, function, look = row["places"]["rlclinic"]
+BUGS = {id: cause.bug for id, cause in causes.known().items() if cause.bug is not None}
+
+
+@pytest.mark.parametrize("cause", BUGS)
+def test_a_bug_names_places_that_exist(cause: str) -> None:
+    bug = BUGS[cause]
+    file, function, look = bug.rlclinic
     assert function in defined(ROOT / file)
-    assert look
-    assert row["fix"]
-    assert row["check"]
-    assert len(row["places"]["sb3"]) == len(row["places"]["cleanrl"]) == 3
+    assert all([look, bug.fix, bug.check, bug.own, *bug.sb3, *bug.cleanrl])
+
+
+def test_what_lies_in_the_code_says_where() -> None:
+    """One kind of fault, and one place that knows where to look for it."""
+    code = {id for id, cause in causes.known().items() if cause.kind == "fault of code"}
+    assert code - BUGS.keys() == {"entropy-sign"}
 
 
 @pytest.mark.parametrize("name", ["bug-advantage-sign", "bug-value-loss-sign", "bug-dead-surrogate", "bug-clipped-action-stored"])
 def test_a_planted_bug_is_suspected_first(name: str) -> None:
     recipe, histories = recorded.load(name)
-    found = bug_locations.suspected(engine.diagnose(histories), "rlclinic train g1 --seeds 1")
+    found = bug_locations.find_suspects(engine.diagnose(histories), "rlclinic train g1 --seeds 1")
     assert found[0].cause == recipe["cause"]
     assert found[0].reproduce == "rlclinic train g1 --seeds 1 --max-env-steps 20000"
 
 
 def test_a_run_of_sb3_is_pointed_to_its_own_files() -> None:
     histories = [replace(each, source="sb3") for each in recorded.histories("bug-advantage-sign")]
-    found = bug_locations.suspected(engine.diagnose(histories), None)
+    found = bug_locations.find_suspects(engine.diagnose(histories), None)
     assert [place.code for place in found[0].places] == ["Stable-Baselines3", "your own script"]
     assert found[0].reproduce.startswith("assert ")
 
 
 def test_a_healthy_group_suspects_nothing() -> None:
-    assert bug_locations.suspected(engine.diagnose(recorded.histories("cp-healthy")), None) == []
+    assert bug_locations.find_suspects(engine.diagnose(recorded.histories("cp-healthy")), None) == []

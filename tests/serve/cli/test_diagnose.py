@@ -9,9 +9,12 @@ import pytest
 
 from rlclinic.config import files
 from rlclinic.ops.diagnose import diagnose
+from rlclinic.report.diagnosis import top_finding
+from rlclinic.report.models import TopFinding
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from rlclinic.serve.cli.text.diagnose import print_diagnosis
+from rlclinic.serve.mcp.text.diagnosis import concise
 from tests.diagnosis import recorded
 from tests.diagnosis.stored import write_group
 from tests.ops.recorded import flat, record_group
@@ -163,3 +166,26 @@ def test_a_level_and_a_title_stand_apart(tmp_path: Path, capsys: pytest.CaptureF
     log.write_text("timesteps,ep_rew_mean,value_loss\n" + "".join(f"{step},{step},{'nan' if step > 40 else 1}\n" for step in range(90)))
     print_diagnosis(diagnose.diagnose(str(log), runs_dir=tmp_path), 0.1)
     assert "MEDIUM  numbers stopped" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [("healthy", False), ("no-reference", False), ("too-early", True), ("no-return", True), ("unknown", True), ("reward-sign", True)],
+)
+def test_the_end_of_training_is_silent_only_where_nothing_is_wrong(cause: str, said: bool) -> None:
+    """A run whose return was never logged used to end as silently as a healthy one, one that is too early did not."""
+    found = TopFinding(
+        cause=cause, title="the title", probability=1, severity="low", agree=1, of=1, rule=None, change=None, command="rlclinic diagnose x"
+    )
+    assert ("the title" in str(top_finding(found))) is said
+
+
+def test_without_a_threshold_every_face_offers_the_same_change(capsys: pytest.CaptureFixture[str]) -> None:
+    """The terminal used to offer a trial of it, while the page and MCP took the same answer for a healthy one."""
+    group = write_group("ac-healthy", changes=("spec.threshold=null",))
+    report = diagnose.diagnose(group.id)
+    assert report.diagnosis.causes[0].id == "no-reference"
+    assert report.recommendations
+    print_diagnosis(report, 0.4)
+    assert f"rlclinic trial {group.id} --rx 1" in capsys.readouterr().out
+    assert f'start_trial(run_id="{group.id}", rx=[1])' in concise(report)

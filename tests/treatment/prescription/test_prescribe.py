@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from rlclinic.config import Config, files, from_record, set_values, to_record
 from rlclinic.diagnosis import causes, engine
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Remedy, Severity
-from rlclinic.errors import ConfigError, UsageError
+from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.runs.history import History, dotted, make_series
-from rlclinic.treatment.prescription import cures
-from rlclinic.treatment.prescription.formulas import learning_rate
+from rlclinic.treatment.prescription import doses
 from rlclinic.treatment.prescription.group_numbers import Chart
 from rlclinic.treatment.prescription.prescribe import accepted, prescribe, stand_in
 from rlclinic.treatment.prescription.prescription import MOST_SETTINGS, Prescription, apply
@@ -37,9 +36,9 @@ def history(changes: dict[str, Any] | None = None, **series: float) -> History:
     return builders.series(known, {name.replace("__", "/"): value for name, value in series.items()})
 
 
-def dose(name: str, *changes: str, **series: float) -> learning_rate.Dose | None:
+def dose(name: str, *changes: str, **series: float) -> doses.Dose | None:
     made = config(*changes)
-    return learning_rate.FORMULAS[name](Chart([history(**series)], made))
+    return doses.compute(name, Chart([history(**series)], made))
 
 
 def diagnosis_of(cause: str, probability: float = 0.9, verdict: str = "NOT SOLVED") -> Diagnosis:
@@ -69,7 +68,7 @@ def test_a_wide_clip_range_allows_longer_steps():
     # KL 0.09 at a clip range of 0.3: a usual update is 0.045, so the same KL is only twice that.
     narrow = dose("shorter-steps", "algo.learning_rate=0.003", train__metrics__kl_divergence=0.09)
     made = config("algo.learning_rate=0.003", "algo.clip_range=0.3")
-    wide = learning_rate.FORMULAS["shorter-steps"](Chart([history({"algo.clip_range": 0.3}, train__metrics__kl_divergence=0.09)], made))
+    wide = doses.compute("shorter-steps", Chart([history({"algo.clip_range": 0.3}, train__metrics__kl_divergence=0.09)], made))
     assert narrow is not None
     assert wide is not None
     assert wide.changes["algo.learning_rate"]["start"] > narrow.changes["algo.learning_rate"]["start"]
@@ -120,7 +119,7 @@ def test_twice_the_budget_where_no_slope_says_how_much():
 
 def test_a_budget_of_a_few_rollouts_becomes_one_of_many():
     # 6,000 env steps are 23 rollouts of 256; 128 are wanted.
-    found = learning_rate.FORMULAS["more-steps"](Chart([history(train__roll__ep_rew_mean=20.0)], config("run.max_env_steps=6000")))
+    found = doses.compute("more-steps", Chart([history(train__roll__ep_rew_mean=20.0)], config("run.max_env_steps=6000")))
     assert found is not None
     assert found.changes == {"run.max_env_steps": 33_000}
 
@@ -227,12 +226,16 @@ def _told(name: str) -> list[dict[str, Any]]:
     return [rx.model_dump() for rx in prescribe(engine.diagnose(histories), histories)]
 
 
-def test_every_cause_has_a_cure_or_advice_and_every_cure_exists():
-    table = cures.table()
-    assert set(causes.table()) <= set(table)
-    assert {part for row in table.values() for name in row.do for part in name.split("+")} == set(learning_rate.FORMULAS)
-    silent = {cause for cause, row in table.items() if not row.do and not row.advice}
+def test_every_cause_has_a_dose_or_advice_and_every_dose_exists():
+    known = causes.known()
+    assert {part for row in known.values() for name in row.doses for part in name.split("+")} == set(doses.names())
+    silent = {id for id, row in known.items() if not row.doses and not row.advice} - {"no-reference", "too-early", "no-return"}
     assert silent == {"environment-not-finite", "run-failed"}, "there the error itself says what to try"
+
+
+def test_a_dose_that_does_not_exist_is_refused_with_the_nearest():
+    with pytest.raises(NotFound, match="shorter-steps"):
+        doses.compute("shorter-step", Chart([history()], config()))
 
 
 def test_the_tasks_own_time_limit_is_never_exceeded():
@@ -250,12 +253,12 @@ def test_the_tasks_own_time_limit_is_never_exceeded():
 
 def test_a_cure_of_two_formulas_is_both_at_once_and_nothing_if_one_has_nothing_to_say():
     tight = Chart([history()], config("algo.max_grad_norm=1e-6", "algo.learning_rate=1e-3"))
-    alone, both = cures.doses("gradient-clip-too-tight", tight)
+    alone, both = doses.compute_for("gradient-clip-too-tight", tight)
     assert dict(alone.changes) == {"algo.max_grad_norm": 0.5}
     assert dict(both.changes) == {"algo.max_grad_norm": 0.5, "algo.learning_rate": {"start": 5e-4, "end": 0.0, "schedule": "linear"}}
     assert alone.text in both.text
     plain = Chart([history()], config("algo.max_grad_norm=1e-6", "algo.optimizer=sgd"))
-    assert [dict(each.changes) for each in cures.doses("gradient-clip-too-tight", plain)] == [{"algo.max_grad_norm": 0.5}]
+    assert [dict(each.changes) for each in doses.compute_for("gradient-clip-too-tight", plain)] == [{"algo.max_grad_norm": 0.5}]
 
 
 def test_a_careful_rate_is_half_of_a_plausible_one_and_computed_where_it_is_not():
@@ -301,7 +304,7 @@ def test_a_warm_up_is_prescribed_where_only_the_first_updates_are_too_long():
     spike = np.where(steps <= 5_000, 0.3, 0.01)
     early = builders.unsolved()
     early = replace(early, series={**early.series, KL: make_series(steps, spike, KL)})
-    found = learning_rate.FORMULAS["warm-up"](Chart([early], config("algo.learning_rate=0.003")))
+    found = doses.compute("warm-up", Chart([early], config("algo.learning_rate=0.003")))
     assert found is not None
     assert found.changes == {"algo.learning_rate": {"start": 0.003, "end": 0.0, "schedule": "linear", "warmup": 0.1}}
     assert "0.3 in the first tenth" in found.text
@@ -320,7 +323,7 @@ def test_a_cosine_keeps_a_tenth_of_the_rate_to_the_end():
 # ── the noise of the gradient ──
 
 
-def noisy(name: str, signal: float, noise: float, *changes: str) -> learning_rate.Dose | None:
+def noisy(name: str, signal: float, noise: float, *changes: str) -> doses.Dose | None:
     return dose(name, "algo.batch_size=64", *changes, train__sentinel__grad_signal=signal, train__sentinel__grad_noise=noise)
 
 
@@ -353,11 +356,11 @@ def test_rollouts_grow_with_the_noise_and_at_most_eightfold():
 # ── learners with a replay ──
 
 
-def replay_dose(name: str, algo: str, *changes: str) -> learning_rate.Dose | None:
+def replay_dose(name: str, algo: str, *changes: str) -> doses.Dose | None:
     base = ["env.n_envs=1", "run.max_env_steps=20000", "algo.learning_starts=100", "algo.train_freq=1"]
     made = config(f"algo.name={algo}", *base, *changes)
     bare = replace(history(), settings=dotted(to_record(made)), algo=algo, max_env_steps=made.run.max_env_steps, series={})
-    return learning_rate.FORMULAS[name](Chart([bare], made))
+    return doses.compute(name, Chart([bare], made))
 
 
 def test_the_rate_of_a_learner_with_a_replay_follows_from_its_gradient_steps():
@@ -480,7 +483,7 @@ CHANGES = st.fixed_dictionaries(
         "algo.double": st.booleans(),
     },
 )
-NAMES = sorted(set(cures.table()) - {"healthy"})
+NAMES = sorted(set(causes.known()) - {"healthy"})
 
 
 HEALTHY = engine.diagnose([builders.healthy()])
@@ -624,7 +627,7 @@ def test_a_second_dose_follows_a_first_that_may_not_be_enough():
 
 def test_a_run_that_was_stopped_is_to_go_on_and_not_to_be_longer():
     stopped = replace(builders.unsolved(), state="stopped", env_steps=10_000, max_env_steps=50_000)
-    assert learning_rate.FORMULAS["more-steps"](Chart([stopped], config())) is None
+    assert doses.compute("more-steps", Chart([stopped], config())) is None
 
 
 def test_the_effect_class_comes_from_recorded_trials_only():
@@ -667,11 +670,11 @@ def test_a_run_that_failed_is_given_what_its_error_says_should_be_tried():
 
 def test_a_table_is_given_a_tables_learning_rate_and_random_actions():
     table = builders.setting(replace(builders.q_learner(), algo="q_learning"), algo__name="q_learning")
-    assert learning_rate.FORMULAS["longer-steps"](Chart([builders.setting(table, algo__learning_rate=1e-5)], None)).changes == {
+    assert doses.compute("longer-steps", Chart([builders.setting(table, algo__learning_rate=1e-5)], None)).changes == {
         "algo.learning_rate": {"start": 0.5, "end": 0.05, "schedule": "linear"}
     }
     greedy = builders.setting(table, algo__exploration_fraction=0.6, algo__exploration_initial_eps=0.0)
-    assert learning_rate.FORMULAS["explore-longer"](Chart([greedy], None)).changes == {"algo.exploration_initial_eps": 1.0}
+    assert doses.compute("explore-longer", Chart([greedy], None)).changes == {"algo.exploration_initial_eps": 1.0}
 
 
 def test_where_neither_the_fault_nor_the_algorithm_is_known_no_setting_is_guessed():

@@ -89,7 +89,6 @@ def test_every_pair_in_the_table_is_one_of_known_causes():
     for pair, kind in probe.table().items():
         assert set(pair.split(" | ")) <= known
         assert kind in ("cures", "fork", "task", "noise", "critic", "baselines")
-    assert odds.listed("environment") <= known
     assert odds.listed("noise") | odds.listed("critic") <= known
     assert probe.kind_for("dead-surrogate", "value-loss-sign") == "task"
     assert probe.kind_for("gae-lambda-too-low", "discount-too-low") == "cures"

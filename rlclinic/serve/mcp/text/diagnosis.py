@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlclinic.report.diagnosis import answer, key_metrics, pasted
 from rlclinic.report.document import render_compact
-from rlclinic.report.evidence import CALM, first_cause
+from rlclinic.report.evidence import first_cause, needs_no_change
 
 if TYPE_CHECKING:
     from rlclinic.report.models import DiagnosisReport
@@ -29,7 +29,7 @@ def _next(result: "DiagnosisReport") -> list[str]:
     first = next((each for each in result.recommendations if each.prescribed and each.overrides), None)
     if "running" in found.facts.state:
         calls.append(f'get_training_status(run_id="{name}")')
-    if first is not None and found.causes[0].id not in CALM:
+    if first is not None and not needs_no_change(found):
         calls.append(f'start_trial(run_id="{name}", rx=[{first.number}])')
     cause = first_cause(found)
     if cause is not None:

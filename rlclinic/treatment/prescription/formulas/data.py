@@ -3,7 +3,8 @@
 import math
 from typing import Any, Final
 
-from rlclinic.treatment.prescription.formulas.learning_rate import MOST_RATE_STEPS, Dose, formula
+from rlclinic.treatment.prescription.doses import Dose, dose
+from rlclinic.treatment.prescription.formulas.learning_rate import MOST_RATE_STEPS
 from rlclinic.treatment.prescription.group_numbers import Chart
 
 ROLLOUTS: Final = 128
@@ -17,7 +18,7 @@ FEWEST_ROWS_ONCE: Final = 16
 """Where each rollout is passed over only once or twice, its minibatches must do the work of the passes."""
 
 
-@formula
+@dose
 def fewer_epochs(chart: Chart) -> Dose | None:
     """So many passes as the learning rate allows."""
     epochs, rate = chart.count("algo.n_epochs"), chart.real("algo.learning_rate")
@@ -32,7 +33,7 @@ def fewer_epochs(chart: Chart) -> Dose | None:
     return Dose({"algo.n_epochs": new}, why, "uses each rollout less")
 
 
-@formula
+@dose
 def more_updates(chart: Chart) -> Dose | None:
     """Rollouts and minibatches that fit the budget: 128 policies or more, and some thousand gradient steps."""
     budget, envs = chart.budget, chart.n_envs
@@ -52,7 +53,7 @@ def more_updates(chart: Chart) -> Dose | None:
     return Dose(changes, f"{why}, about {steps} gradient steps", "noisier updates") if changes else None
 
 
-@formula
+@dose
 def more_updates_if_few(chart: Chart) -> Dose | None:
     """More and shorter rollouts where the budget holds only a few."""
     few = chart.budget and chart.rollout and chart.budget / chart.rollout < ROLLOUTS / 4
@@ -68,7 +69,7 @@ def _rows(rollout: int, rollouts: int, epochs: int) -> int:
     return rollout // pieces
 
 
-@formula
+@dose
 def minibatches(chart: Chart) -> Dose | None:
     """The same rollouts, each used ten times in small minibatches."""
     rollout, epochs, budget = chart.rollout, chart.count("algo.n_epochs"), chart.budget
@@ -80,7 +81,7 @@ def minibatches(chart: Chart) -> Dose | None:
     )
 
 
-@formula
+@dose
 def more_epochs(chart: Chart) -> Dose | None:
     """Each rollout used ten times."""
     epochs = chart.count("algo.n_epochs")
@@ -89,7 +90,7 @@ def more_epochs(chart: Chart) -> Dose | None:
     return Dose({"algo.n_epochs": 10}, f"uses each rollout 10 times instead of {epochs}", "larger steps: watch KL")
 
 
-@formula
+@dose
 def longer_rollouts(chart: Chart) -> Dose | None:
     """256 transitions and more between updates, with as many gradient steps on them as before."""
     if not chart.rollout:
@@ -104,7 +105,7 @@ def longer_rollouts(chart: Chart) -> Dose | None:
     return Dose(changes, f"{n_steps * chart.n_envs} transitions per update instead of {chart.rollout}", "fewer updates")
 
 
-@formula
+@dose
 def more_copies(chart: Chart) -> Dose | None:
     """Longer rollouts by more copies of the environment, in four minibatches."""
     steps, envs = chart.count("algo.n_steps"), chart.n_envs
@@ -115,7 +116,7 @@ def more_copies(chart: Chart) -> Dose | None:
     return Dose(changes, f"{new * steps} transitions per update, from {new} places at once", "fewer updates")
 
 
-@formula
+@dose
 def more_data(chart: Chart) -> Dose | None:
     """As much data per gradient step as its noise asks for, at most eight times; four times where the noise is not known."""
     steps, budget = chart.count("algo.n_steps"), chart.budget
@@ -136,7 +137,7 @@ def more_data(chart: Chart) -> Dose | None:
     return Dose(changes, why, f"1/{factor} of the updates")
 
 
-@formula
+@dose
 def larger_minibatches(chart: Chart) -> Dose | None:
     """Minibatches as large as the noise of the gradient asks for, out of the same rollouts."""
     rows, rollout, noise = chart.batch_rows, chart.rollout, chart.noise_rows
@@ -154,7 +155,7 @@ def _divisor(rollout: int, wanted: int) -> int:
     return min((rows for rows in range(1, rollout + 1) if rollout % rows == 0), key=lambda rows: (abs(rows - wanted), -rows))
 
 
-@formula
+@dose
 def more_envs(chart: Chart) -> Dose | None:
     """The same rollout from more copies: a step of many costs little more than a step of one."""
     steps, envs = chart.count("algo.n_steps"), chart.n_envs

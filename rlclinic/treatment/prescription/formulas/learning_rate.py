@@ -1,17 +1,13 @@
-"""Doses: how much of a setting, computed from the run's own numbers.
-
-A formula looks at a Chart and gives the new values of one or two settings with the reason, or None where it has nothing to
-say. cures.json names them by cause. No formula looks at a shipped variant.
-"""
+"""Doses of the learning rate, its schedule and its optimizer."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, OFF_POLICY
+from rlclinic.treatment.prescription.doses import Dose, dose
 from rlclinic.treatment.prescription.group_numbers import Chart
 
 USUAL_STEP: Final = 0.5
@@ -32,25 +28,6 @@ WALK: Final = 0.15
 and 1 in settings that are known to work, from CartPole's 10,000 steps to Atari's millions."""
 REPLAY_RATES: Final = (3e-5, 2e-3)
 LARGEST_FACTOR: Final = 1000.0
-
-
-@dataclass(frozen=True)
-class Dose:
-    """New values by dotted setting, and why these."""
-
-    changes: Mapping[str, Any]
-    text: str
-    risk: str = ""
-
-
-Formula = Callable[[Chart], Dose | None]
-FORMULAS: dict[str, Formula] = {}
-
-
-def formula(check: Formula) -> Formula:
-    """Register a formula under its function's name, with dashes."""
-    FORMULAS[check.__name__.replace("_", "-")] = check
-    return check
 
 
 # ── the learning rate ──
@@ -86,7 +63,7 @@ def _replay_rate(chart: Chart, rate: float) -> Dose | None:
     return Dose({"algo.learning_rate": falling(new)}, why, "slower first steps" if new < rate else "watch that Q-values stay bounded")
 
 
-@formula
+@dose
 def shorter_steps(chart: Chart) -> Dose | None:
     """A learning rate that shrinks the update to half a usual one: KL grows with its square."""
     rate, size = chart.real("algo.learning_rate") or chart.rate, chart.step_size
@@ -107,7 +84,7 @@ def shorter_steps(chart: Chart) -> Dose | None:
     )
 
 
-@formula
+@dose
 def shorter_still(chart: Chart) -> Dose | None:
     """A quarter of that again, should it not be enough: KL says little about a policy that is already lost."""
     first = shorter_steps(chart)
@@ -117,7 +94,7 @@ def shorter_still(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": falling(new)}, "should the rate above not be low enough: a quarter of it", "slow")
 
 
-@formula
+@dose
 def longer_steps(chart: Chart) -> Dose | None:
     """A learning rate that grows the update to half a usual one."""
     rate, size = chart.real("algo.learning_rate") or chart.rate, chart.step_size
@@ -141,7 +118,7 @@ def longer_steps(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": falling(new)}, why, "watch that KL stays below 0.03")
 
 
-@formula
+@dose
 def longer_still(chart: Chart) -> Dose | None:
     """Three times that again, should it not be enough; a third of it with a replay, where the first dose is a high one."""
     first = longer_steps(chart)
@@ -159,19 +136,19 @@ def _most(chart: Chart, rate_steps: float) -> float:
     return min(rate_steps / chart.updates, RATES[1]) if chart.algo == "ppo" else HIGHEST.get(chart.algo, RATES[1])
 
 
-@formula
+@dose
 def shorter_steps_if_long(chart: Chart) -> Dose | None:
     """Shorter steps where they are longer than usual."""
     return shorter_steps(chart) if chart.step_size > 1.2 else None
 
 
-@formula
+@dose
 def longer_steps_if_short(chart: Chart) -> Dose | None:
     """Longer steps where they are shorter than usual."""
     return longer_steps(chart) if chart.step_size < 0.1 else None
 
 
-@formula
+@dose
 def whole_schedule(chart: Chart) -> Dose | None:
     """The same learning rate, falling over the whole budget."""
     applied = chart.of(
@@ -183,7 +160,7 @@ def whole_schedule(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": falling(rounded(rate, 2))}, f"{rate:.2g} at first, and 0 only when the budget is used up")
 
 
-@formula
+@dose
 def careful_rate(chart: Chart) -> Dose | None:
     """Half the learning rate, falling, where it is plausible; else one that suits the gradient steps per rollout."""
     rate = chart.real("algo.learning_rate")
@@ -198,7 +175,7 @@ def careful_rate(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": falling(new)}, f"{why}, falling to 0", "slower first steps")
 
 
-@formula
+@dose
 def steady_rate(chart: Chart) -> Dose | None:
     """A learning rate that does not fall at all."""
     whole = whole_schedule(chart)
@@ -208,7 +185,7 @@ def steady_rate(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": new}, f"{new:g} all the way, so that no schedule can end it")
 
 
-@formula
+@dose
 def cosine_to_a_tenth(chart: Chart) -> Dose | None:
     """A rate that stays near its start for longer, and never ends: for runs that a straight fall to 0 stopped while they still rose."""
     whole = whole_schedule(chart)
@@ -222,7 +199,7 @@ def cosine_to_a_tenth(chart: Chart) -> Dose | None:
     )
 
 
-@formula
+@dose
 def warm_up(chart: Chart) -> Dose | None:
     """Short steps at first, where only the first updates are too long: Adam's moments and the critic are not worth much yet."""
     rate, early, later = chart.real("algo.learning_rate"), chart.early_kl, chart.later_kl
@@ -233,7 +210,7 @@ def warm_up(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": value}, why, "slower first steps")
 
 
-@formula
+@dose
 def let_it_fall(chart: Chart) -> Dose | None:
     """A constant learning rate begins to fall."""
     rate, setting = chart.real("algo.learning_rate"), chart.setting("algo.learning_rate")
@@ -242,7 +219,7 @@ def let_it_fall(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": falling(rate)}, "a rate that falls to 0 keeps what was learned", "slower at the end")
 
 
-@formula
+@dose
 def adam(chart: Chart) -> Dose | None:
     """Adam, at a rate that suits it."""
     rate = chart.real("algo.learning_rate") or 1e-3
@@ -255,7 +232,7 @@ def adam(chart: Chart) -> Dose | None:
     return Dose(changes, "Adam scales each weight's step by its own gradients: plain SGD's are as short as the gradient")
 
 
-@formula
+@dose
 def adam_at_a_third(chart: Chart) -> Dose | None:
     """Adam at a third of the rate that is thought to suit it."""
     first = adam(chart)
@@ -266,7 +243,7 @@ def adam_at_a_third(chart: Chart) -> Dose | None:
     return Dose({"algo.optimizer": "adam", "algo.learning_rate": falling(new)}, f"Adam again, at {new:g}: should its steps be too long")
 
 
-@formula
+@dose
 def stop_at_kl(chart: Chart) -> Dose | None:
     """Ends a rollout's epochs when the policy has moved by a usual step."""
     if chart.algo != "ppo":

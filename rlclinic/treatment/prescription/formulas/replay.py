@@ -1,7 +1,8 @@
 """Doses for learners with a replay: targets, gradient steps, exploration, temperature."""
 
 from rlclinic.diagnosis.signals.off_policy import ACTORS, OFF_POLICY, Q_LEARNERS, SOFT
-from rlclinic.treatment.prescription.formulas.learning_rate import Dose, formula, rounded
+from rlclinic.treatment.prescription.doses import Dose, dose
+from rlclinic.treatment.prescription.formulas.learning_rate import rounded
 from rlclinic.treatment.prescription.group_numbers import Chart
 
 RENEWALS = 200
@@ -16,7 +17,7 @@ def _lag(chart: Chart) -> float:
     return every / tau if chart.algo in Q_LEARNERS else 1 / tau
 
 
-@formula
+@dose
 def renew_the_target(chart: Chart) -> Dose | None:
     """A target that follows in time: copied a few hundred times in the run, or averaged over 200 gradient steps."""
     if chart.algo not in OFF_POLICY:
@@ -27,7 +28,7 @@ def renew_the_target(chart: Chart) -> Dose | None:
     return Dose({"algo.tau": 0.005}, f"{_lag(chart):.2g} gradient steps behind becomes 200")
 
 
-@formula
+@dose
 def soft_target(chart: Chart) -> Dose | None:
     """A target that follows a little at every step."""
     if chart.algo not in Q_LEARNERS:
@@ -35,7 +36,7 @@ def soft_target(chart: Chart) -> Dose | None:
     return Dose({"algo.tau": 0.01, "algo.target_update_interval": 1}, "a moving average in place of copies")
 
 
-@formula
+@dose
 def larger_replay(chart: Chart) -> Dose | None:
     """Room for most of the run."""
     size, budget = chart.count("algo.buffer_size"), chart.budget or 100_000
@@ -45,7 +46,7 @@ def larger_replay(chart: Chart) -> Dose | None:
     return Dose({"algo.buffer_size": wanted}, f"{wanted / budget:.0%} of the run in place of {size / budget:.1%}", "more memory")
 
 
-@formula
+@dose
 def usual_minibatches(chart: Chart) -> Dose | None:
     """As many transitions per gradient step as tuned settings have."""
     size = chart.real("algo.batch_size")
@@ -56,7 +57,7 @@ def usual_minibatches(chart: Chart) -> Dose | None:
     )
 
 
-@formula
+@dose
 def learn_sooner(chart: Chart) -> Dose | None:
     """The first gradient step after 2 % of the run."""
     start, wanted = chart.real("algo.learning_starts"), int(max(100, 0.02 * (chart.budget or 10_000)))
@@ -65,7 +66,7 @@ def learn_sooner(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_starts": wanted}, f"after {wanted} env steps in place of {start:g}")
 
 
-@formula
+@dose
 def learn_at_every_step(chart: Chart) -> Dose | None:
     """As many gradient steps as env steps are taken; every fourth step at most in between."""
     if chart.algo not in OFF_POLICY:
@@ -75,7 +76,7 @@ def learn_at_every_step(chart: Chart) -> Dose | None:
     return Dose(changes, "one gradient step per env step", "more time per env step, where there were fewer") if changes else None
 
 
-@formula
+@dose
 def explore_less(chart: Chart) -> Dose | None:
     """One action in twenty stays random."""
     last = chart.real("algo.exploration_final_eps")
@@ -84,7 +85,7 @@ def explore_less(chart: Chart) -> Dose | None:
     return Dose({"algo.exploration_final_eps": 0.05}, f"5 % of the actions stay random in place of {last:.0%}")
 
 
-@formula
+@dose
 def explore_longer(chart: Chart) -> Dose | None:
     """Random actions over a fifth of the run; noise, where actions are continuous."""
     if chart.algo in ACTORS:
@@ -118,7 +119,7 @@ def _more_noise(chart: Chart) -> Dose | None:
     return Dose({"algo.action_noise_std": new}, f"{new:g} in place of {std:g}, for actions from -1 to 1") if new > std else None
 
 
-@formula
+@dose
 def usual_noise(chart: Chart) -> Dose | None:
     """Noise of a tenth of the half box."""
     std = chart.real("algo.action_noise_std")
@@ -127,7 +128,7 @@ def usual_noise(chart: Chart) -> Dose | None:
     return Dose({"algo.action_noise_std": 0.1}, f"0.1 in place of {std:g}, for actions from -1 to 1")
 
 
-@formula
+@dose
 def learned_temperature(chart: Chart) -> Dose | None:
     """Let SAC find what entropy is worth."""
     if chart.algo not in SOFT or chart.setting("algo.ent_coef") == "auto":
@@ -135,7 +136,7 @@ def learned_temperature(chart: Chart) -> Dose | None:
     return Dose({"algo.ent_coef": "auto"}, "the temperature follows the entropy; no value suits every reward scale")
 
 
-@formula
+@dose
 def usual_target_entropy(chart: Chart) -> Dose | None:
     """Minus the number of action components."""
     if chart.algo not in SOFT or chart.setting("algo.target_entropy") in (None, "auto"):
@@ -143,7 +144,7 @@ def usual_target_entropy(chart: Chart) -> Dose | None:
     return Dose({"algo.target_entropy": "auto"}, "minus the number of action components")
 
 
-@formula
+@dose
 def cautious_values(chart: Chart) -> Dose | None:
     """Double Q-learning, or the lower of two critics."""
     if chart.algo == "dqn" and chart.setting("algo.double") is not True:
@@ -153,7 +154,7 @@ def cautious_values(chart: Chart) -> Dose | None:
     return None
 
 
-@formula
+@dose
 def third_of_the_rate(chart: Chart) -> Dose | None:
     """Steps a third as long, for values that run away at a usual rate."""
     rate = chart.real("algo.learning_rate")
@@ -162,7 +163,7 @@ def third_of_the_rate(chart: Chart) -> Dose | None:
     return Dose({"algo.learning_rate": rounded(rate / 3)}, f"a third of {rate:g}", "slower")
 
 
-@formula
+@dose
 def td3_instead(chart: Chart) -> Dose | None:
     """TD3, which was made to cure what DDPG's values suffer from."""
     if chart.algo != "ddpg":

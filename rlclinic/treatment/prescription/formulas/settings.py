@@ -8,13 +8,13 @@ from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.signals import detect
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
+from rlclinic.treatment.prescription.doses import Dose, dose
 from rlclinic.treatment.prescription.formulas.data import ROLLOUTS
-from rlclinic.treatment.prescription.formulas.learning_rate import Dose, formula
 from rlclinic.treatment.prescription.formulas.terms import whole_episode
 from rlclinic.treatment.prescription.group_numbers import Chart
 
 
-@formula
+@dose
 def scale_rewards(chart: Chart) -> Dose | None:
     """Rewards divided by the deviation of the return."""
     if chart.setting("env.normalize_reward") is True:
@@ -23,7 +23,7 @@ def scale_rewards(chart: Chart) -> Dose | None:
     return Dose({"env.normalize_reward": True}, f"{seen}; reported returns stay raw")
 
 
-@formula
+@dose
 def scale_observations(chart: Chart) -> Dose | None:
     """Observations with mean 0 and deviation 1."""
     if chart.setting("env.normalize_obs") is True:
@@ -33,20 +33,20 @@ def scale_observations(chart: Chart) -> Dose | None:
     return Dose({"env.normalize_obs": True}, seen, "one-hot states do not need it")
 
 
-@formula
+@dose
 def scale_rewards_if_far(chart: Chart) -> Dose | None:
     """Scaled rewards where targets are far from 1."""
     return scale_rewards(chart) if chart.targets > 20 or chart.targets < 0.05 else None
 
 
-@formula
+@dose
 def scale_observations_if_far(chart: Chart) -> Dose | None:
     """Scaled observations where they are far from 1."""
     largest, smallest = chart.sentinel("obs_abs_max"), chart.sentinel("obs_std_min")
     return scale_observations(chart) if largest > 10 or 1e-7 < smallest < 0.03 else None
 
 
-@formula
+@dose
 def scale_advantages(chart: Chart) -> Dose | None:
     """Advantages with deviation 1."""
     if chart.setting("algo.normalize_advantage") in ("batch", "rollout"):
@@ -54,14 +54,14 @@ def scale_advantages(chart: Chart) -> Dose | None:
     return Dose({"algo.normalize_advantage": "rollout" if chart.algo == "reinforce" else "batch"}, "deviation 1, whatever the rewards")
 
 
-@formula
+@dose
 def wider_reward_clip(chart: Chart) -> Dose | None:
     """Only outliers are cut."""
     limit = chart.real("env.clip_reward")
     return Dose({"env.clip_reward": 10.0}, f"{limit:g} hides how large rewards are") if limit is not None and limit < 10 else None
 
 
-@formula
+@dose
 def rescale_actions(chart: Chart) -> Dose | None:
     """The action box as [-1, 1], which is where the policy's noise lies."""
     wrappers = list(chart.setting("env.wrappers") or ())
@@ -76,14 +76,14 @@ def rescale_actions(chart: Chart) -> Dose | None:
 # ── networks and the first policy ──
 
 
-@formula
+@dose
 def start_undecided(chart: Chart) -> Dose | None:
     """A last layer that starts near zero."""
     gain = chart.real("net.policy_gain")
     return Dose({"net.policy_gain": 0.01}, "starts with equal preferences") if gain is None or gain > 0.1 else None
 
 
-@formula
+@dose
 def start_with_noise(chart: Chart) -> Dose | None:
     """Action noise of the order of the action's range."""
     start = chart.real("net.log_std_init")
@@ -92,7 +92,7 @@ def start_with_noise(chart: Chart) -> Dose | None:
     return Dose({"net.log_std_init": 0.0}, f"a deviation of 1 instead of {math.exp(min(max(start or 0.0, -20), 20)):.2g}")
 
 
-@formula
+@dose
 def start_wide(chart: Chart) -> Dose | None:
     """Wider actions at first, and pay for them until the goal was seen."""
     start = chart.real("net.log_std_init") or 0.0
@@ -104,7 +104,7 @@ def start_wide(chart: Chart) -> Dose | None:
     return Dose(changes, "independent noise below 1 cancels out before it gets anywhere; the bonus keeps it up")
 
 
-@formula
+@dose
 def start_wide_and_look_ahead(chart: Chart) -> Dose | None:
     """Wider actions at first, and a discount under which the goal is worth what it costs to get there."""
     wide, ahead = start_wide(chart), whole_episode(chart)
@@ -114,7 +114,7 @@ def start_wide_and_look_ahead(chart: Chart) -> Dose | None:
     return Dose({**noise, **ahead.changes}, f"wider actions find the goal; {ahead.text}", ahead.risk)
 
 
-@formula
+@dose
 def tanh_layers(chart: Chart) -> Dose | None:
     """Hidden layers whose slope is 1 at 0."""
     if chart.setting("net.activation", "tanh") == "tanh":
@@ -122,7 +122,7 @@ def tanh_layers(chart: Chart) -> Dose | None:
     return Dose({"net.activation": "tanh"}, "centred, with a slope of 1 at 0")
 
 
-@formula
+@dose
 def two_layers(chart: Chart) -> Dose | None:
     """As many layers as vector tasks need."""
     layers = chart.setting("net.hidden")
@@ -131,7 +131,7 @@ def two_layers(chart: Chart) -> Dose | None:
     return Dose({"net.hidden": [64, 64]}, f"two layers instead of {len(layers)}: a gradient fades with every one")
 
 
-@formula
+@dose
 def wider_layers(chart: Chart) -> Dose | None:
     """Layers wide enough for a vector task."""
     layers = chart.setting("net.hidden")
@@ -140,7 +140,7 @@ def wider_layers(chart: Chart) -> Dose | None:
     return Dose({"net.hidden": [64, 64]}, "two layers of 64 fit vector tasks", "slower steps")
 
 
-@formula
+@dose
 def normalize_layers(chart: Chart) -> Dose | None:
     """Keeps hidden units in range."""
     if chart.setting("net.layer_norm") is True:
@@ -148,7 +148,7 @@ def normalize_layers(chart: Chart) -> Dose | None:
     return Dose({"net.layer_norm": True}, "keeps hidden units in range, so that they stay alive", "some cost per step")
 
 
-@formula
+@dose
 def stack_frames(chart: Chart) -> Dose | None:
     """Several observations together, which show what changes."""
     if (chart.count("env.frame_stack") or 1) >= 4:
@@ -159,7 +159,7 @@ def stack_frames(chart: Chart) -> Dose | None:
 # ── time ──
 
 
-@formula
+@dose
 def own_time_limit(chart: Chart) -> Dose | None:
     """The task's own time limit."""
     limit, usual = chart.count("env.max_episode_steps"), chart.count("spec.max_episode_steps")
@@ -171,7 +171,7 @@ def own_time_limit(chart: Chart) -> Dose | None:
     )
 
 
-@formula
+@dose
 def more_steps(chart: Chart) -> Dose | None:
     """A larger budget: as far as the slope of the second half needs, else twice."""
     budget = chart.budget
@@ -198,7 +198,7 @@ def _missing_budgets(case: Case) -> float:
     return float(gap / slope) if slope > 0 and gap > 0 else math.nan
 
 
-@formula
+@dose
 def steadier_evaluation(chart: Chart) -> Dose | None:
     """More episodes per evaluation."""
     episodes = chart.count("run.eval_episodes") or 20
@@ -209,7 +209,7 @@ def steadier_evaluation(chart: Chart) -> Dose | None:
     )
 
 
-@formula
+@dose
 def ppo_instead(chart: Chart) -> Dose | None:
     """PPO, which uses each rollout several times and holds its steps short."""
     if chart.algo == "ppo":

@@ -5,11 +5,12 @@ from typing import Any
 
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
-from rlclinic.treatment.prescription.formulas.learning_rate import SAFE_RATE_STEPS, Dose, falling, formula, rounded
+from rlclinic.treatment.prescription.doses import Dose, dose
+from rlclinic.treatment.prescription.formulas.learning_rate import SAFE_RATE_STEPS, falling, rounded
 from rlclinic.treatment.prescription.group_numbers import Chart
 
 
-@formula
+@dose
 def usual_clip(chart: Chart) -> Dose | None:
     """The clip range of the paper."""
     clip = chart.real("algo.clip_range")
@@ -20,7 +21,7 @@ def usual_clip(chart: Chart) -> Dose | None:
     )
 
 
-@formula
+@dose
 def looser_kl_stop(chart: Chart) -> Dose | None:
     """No KL limit where the learning rate is a plausible one, else that of a usual update, so that most epochs run."""
     limit, rate = chart.real("algo.target_kl"), chart.real("algo.learning_rate")
@@ -32,7 +33,7 @@ def looser_kl_stop(chart: Chart) -> Dose | None:
     return Dose({"algo.target_kl": None if plausible else 0.02}, why, "larger steps: watch KL")
 
 
-@formula
+@dose
 def other_kl_stop(chart: Chart) -> Dose | None:
     """A KL limit where none was proposed; none, at a plausible rate, where one was."""
     first = looser_kl_stop(chart)
@@ -45,7 +46,7 @@ def other_kl_stop(chart: Chart) -> Dose | None:
     return Dose(changes, f"no limit, at a rate that {chart.updates} gradient steps allow", "watch KL")
 
 
-@formula
+@dose
 def usual_gradient_limit(chart: Chart) -> Dose | None:
     """A gradient limit that cuts only the outliers."""
     limit, usual = chart.real("algo.max_grad_norm"), chart.level(columns.GRAD_P50)
@@ -55,7 +56,7 @@ def usual_gradient_limit(chart: Chart) -> Dose | None:
     return Dose({"algo.max_grad_norm": 0.5}, f"0.5 cuts outliers only{seen}")
 
 
-@formula
+@dose
 def less_entropy(chart: Chart) -> Dose | None:
     """An entropy bonus that pulls a tenth as hard as the advantages."""
     coefficient = chart.real("algo.ent_coef") or 0.0
@@ -70,7 +71,7 @@ def less_entropy(chart: Chart) -> Dose | None:
     return Dose({"algo.ent_coef": new}, f"{pulls}; {new:g} makes it a tenth or less", "explores less")
 
 
-@formula
+@dose
 def no_entropy(chart: Chart) -> Dose | None:
     """No bonus at all."""
     coefficient = chart.real("algo.ent_coef") or 0.0
@@ -79,7 +80,7 @@ def no_entropy(chart: Chart) -> Dose | None:
     return Dose({"algo.ent_coef": 0.0}, "no bonus: should even a small one be too much", "explores less")
 
 
-@formula
+@dose
 def more_entropy(chart: Chart) -> Dose | None:
     """An entropy bonus that keeps the policy trying, in units of the advantages that it competes with."""
     coefficient, spread = chart.real("algo.ent_coef") or 0.0, chart.sentinel("adv_std")
@@ -92,7 +93,7 @@ def more_entropy(chart: Chart) -> Dose | None:
     return Dose({"algo.ent_coef": new}, f"{seen}{new:g} per nat against advantages of about {unit:.2g}", "too much keeps the policy random")
 
 
-@formula
+@dose
 def entropy_that_falls(chart: Chart) -> Dose | None:
     """A bonus for looking around first and settling later."""
     coefficient = chart.real("algo.ent_coef") or 0.0
@@ -103,7 +104,7 @@ def entropy_that_falls(chart: Chart) -> Dose | None:
     return Dose({"algo.ent_coef": value}, f"{new:g} per nat at first, nothing at the end: look around, then settle", "slower first steps")
 
 
-@formula
+@dose
 def critic_weight(chart: Chart) -> Dose | None:
     """A critic that is trained at all."""
     weight = chart.real("algo.vf_coef")
@@ -112,7 +113,7 @@ def critic_weight(chart: Chart) -> Dose | None:
     return Dose({"algo.vf_coef": 0.5}, f"at {weight:g} the critic learns nothing, and advantages are plain returns")
 
 
-@formula
+@dose
 def equal_shares(chart: Chart) -> Dose | None:
     """A weight of the value loss at which both terms pull equally on the shared network."""
     weight, share = chart.real("algo.vf_coef"), chart.sentinel("grad_value_share")
@@ -122,7 +123,7 @@ def equal_shares(chart: Chart) -> Dose | None:
     return Dose({"algo.vf_coef": new}, f"the value term is {100 * share:.0f} % of the shared network's gradient; {new:g} makes it half")
 
 
-@formula
+@dose
 def own_networks(chart: Chart) -> Dose | None:
     """A network each: the critic can take nothing away."""
     if chart.setting("net.shared") is not True:
@@ -133,7 +134,7 @@ def own_networks(chart: Chart) -> Dose | None:
     return Dose(changes, "with a network each, the value loss cannot drown the policy", "a second network to train")
 
 
-@formula
+@dose
 def no_value_clip(chart: Chart) -> Dose | None:
     """Values may move as far as their targets are."""
     if chart.algo != "ppo" or chart.setting("algo.clip_range_vf") is None:
@@ -142,7 +143,7 @@ def no_value_clip(chart: Chart) -> Dose | None:
     return Dose({"algo.clip_range_vf": None}, f"{chart.real('algo.clip_range_vf'):g} per update{reach} never gets there")
 
 
-@formula
+@dose
 def discount_for_the_episode(chart: Chart) -> Dose | None:
     """A discount that sees as far as the task needs: a quarter of an episode where rewards come late, a fifth where they come at once."""
     length = chart.task_length
@@ -157,7 +158,7 @@ def discount_for_the_episode(chart: Chart) -> Dose | None:
     return Dose({"algo.gamma": float(f"{new:.6g}")}, why, "larger values: the critic needs longer")
 
 
-@formula
+@dose
 def other_discount(chart: Chart) -> Dose | None:
     """Three times as far ahead where rewards come late, else a third as far."""
     first = discount_for_the_episode(chart)
@@ -169,7 +170,7 @@ def other_discount(chart: Chart) -> Dose | None:
     return Dose({"algo.gamma": new}, f"should that look too {'near' if late else 'far'}: {1 / (1 - new):.0f} steps ahead")
 
 
-@formula
+@dose
 def longer_advantages(chart: Chart) -> Dose | None:
     """Advantages over many steps."""
     new, old = trace_for(chart.real("algo.gamma") or 0.99), chart.real("algo.gae_lambda")
@@ -178,7 +179,7 @@ def longer_advantages(chart: Chart) -> Dose | None:
     return Dose({"algo.gae_lambda": new}, f"about {1 / (1 - new):.0f} steps of real rewards before the critic's opinion", "noisier")
 
 
-@formula
+@dose
 def longest_advantages(chart: Chart) -> Dose | None:
     """Advantages over as many steps as are ever usual."""
     first = longer_advantages(chart)
@@ -193,7 +194,7 @@ def trace_for(gamma: float) -> float:
     return float(f"{1 - rounded(1 / min(max(ahead / 3, 5.0), 20.0)):.6g}")
 
 
-@formula
+@dose
 def whole_episode(chart: Chart) -> Dose | None:
     """A discount that sees the end of an episode from its start: what pays comes last, and everything before it costs."""
     length = chart.task_length

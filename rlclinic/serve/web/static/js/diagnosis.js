@@ -5,7 +5,7 @@ import { chip, command, h, status } from "./dom.js";
 import { metric, percent, short } from "./format.js";
 import { regions } from "./panel.js";
 
-const CALM = new Set(["healthy", "too-early", "no-reference", "no-return"]);
+const calmly = (cause) => ["nothing wrong", "cannot tell"].includes(cause.kind);
 const MARKS = { high: ["bad", "▲"], medium: ["warn", "◆"], low: ["live", "●"] };
 
 /** The whole column beside the curves. `id` is a group; null for a single run, which trials do not take. */
@@ -16,7 +16,7 @@ export function diagnosisCard(report, panel, st, id) {
 
 function answerCard(report, diagnosis) {
   const [first, ...others] = diagnosis.causes;
-  const calm = CALM.has(first.id);
+  const calm = calmly(first);
   const rows = [
     ["moved first", first.moved_first],
     ["with it", first.with_it],
@@ -56,7 +56,9 @@ function odds(cause) {
 }
 
 function rxCard(report, id) {
-  if (!report.recommendations.length || CALM.has(report.diagnosis.causes[0].id)) return null;
+  const [first] = report.diagnosis.causes;
+  // Without a threshold nobody knows whether it is well: what could be changed may be of use.
+  if (!report.recommendations.length || (calmly(first) && first.id !== "no-reference")) return null;
   return h(
     "section",
     { class: "card", "aria-label": "What to change" },
