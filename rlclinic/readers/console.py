@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, csv_jsonl, guesses, hyperparameters, lines, metric_aliases, rows
+from rlclinic.readers import column_names, csv_jsonl, histories, hyperparameters, metric_aliases, tables, text_files
 from rlclinic.readers.metric_aliases import Framework
 from rlclinic.readers.options import Options
-from rlclinic.readers.recording import Recording
-from rlclinic.readers.rows import Block, Count
+from rlclinic.readers.raw_log import RawLog
+from rlclinic.readers.tables import Block, LeftOut
 from rlclinic.runs.history import LOG_TAIL_LINES, History
 
 _LINE_CHARS: Final = 2_000
@@ -49,10 +49,10 @@ _STEPS: Final = ("time/total_timesteps", "total_timesteps", "total timesteps", "
 
 
 @dataclass
-class Printed:
+class ConsoleText:
     """What was found in a text."""
 
-    recording: Recording
+    raw_log: RawLog
     framework: Framework | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=LOG_TAIL_LINES))
@@ -65,18 +65,18 @@ class Printed:
 
 def matches(path: Path) -> bool:
     """Any text file: the last reader that is asked."""
-    return path.is_file() and not lines.is_binary(lines.head(path))
+    return path.is_file() and not text_files.is_binary(text_files.read_head(path))
 
 
 def read(path: Path, options: Options) -> list[History]:
     """One history from a file with console output."""
-    with lines.open_text(path) as file:
+    with text_files.open_text(path) as file:
         return [read_text(file, options, path)]
 
 
-def tables(path: Path, options: Options) -> Printed:
+def read_tables(path: Path, options: Options) -> ConsoleText:
     """The tables in a file with console output, for a reader that joins several files."""
-    with lines.open_text(path) as file:
+    with text_files.open_text(path) as file:
         return _Tables(options).read(file)
 
 
@@ -84,24 +84,24 @@ def read_text(file: BinaryIO, options: Options, path: Path | None = None) -> His
     """The history in an open text: tables first, then a CSV or JSONL that was piped, then `key: number` lines."""
     name = path.stem if path is not None else "console"
     found = _Tables(options).read(file)
-    if len(found.recording):
-        return _history(found, options, name, path)
+    if len(found.raw_log):
+        return _make_history(found, options, name, path)
     file.seek(0)
     if _is_table(file):
         return csv_jsonl.read_table(file, options, path=path)
-    count = Count()
-    blocks = _pairs(file, count)
+    count = LeftOut()
+    blocks = _read_pairs(file, count)
     try:
         history = csv_jsonl.read_blocks(blocks, count, options, path=path, name=name)
     except UsageError:
-        raise _nothing(path, found) from None
-    state, reason = assembling.ending(found.log, None, None, {})
+        raise _make_error(path, found) from None
+    state, reason = histories.find_ending(found.log, None, None, {})
     return replace(history, source="console", state=state, reason=reason, log_tail=found.log)
 
 
-def _nothing(path: Path | None, found: Printed) -> UsageError:
+def _make_error(path: Path | None, found: ConsoleText) -> UsageError:
     what = str(path) if path is not None else "the text"
-    failed = assembling.failure(found.log)
+    failed = histories.find_error(found.log)
     if failed is not None:
         return UsageError(
             f"{what} ends in an error before anything was logged: {failed[1]}.\n  There is no run to diagnose.\n  Fix that first"
@@ -112,31 +112,31 @@ def _nothing(path: Path | None, found: Printed) -> UsageError:
     )
 
 
-def _history(found: Printed, options: Options, name: str, path: Path | None) -> History:
-    names = found.recording.names
+def _make_history(found: ConsoleText, options: Options, name: str, path: Path | None) -> History:
+    names = found.raw_log.names
     framework = found.framework or metric_aliases.SB3
-    algo = hyperparameters.agreed(assembling.algorithm(found.settings.get("algo.name")), names)
+    algo = hyperparameters.check_algorithm(histories.find_algorithm(found.settings.get("algo.name")), names)
     if algo is None:
         found.settings.pop("algo.name", None)
     else:
         found.settings["algo.name"] = algo
-    guesses.check(options.mapping, names)
-    series = found.recording.series(options.table(framework.table(algo)), found.settings)
+    options.mapping.check(names)
+    series = found.raw_log.series(options.table(framework.table(algo)), found.settings)
     if framework is metric_aliases.SB3:
-        assembling.rollout(found.recording, found.settings, algo)
+        histories.infer_rollout_size(found.raw_log, found.settings, algo)
     notes = ["from console output: numbers have three digits"] if framework is metric_aliases.SB3 else ["from console output"]
     if found.early_stops:
         notes.append(f"target_kl ended an iteration's updates early {found.early_stops} times")
     if not series:
         raise UsageError(f"{name}: its tables hold no metric that is known ({', '.join(names[:8])}).\n  Try: --map return=COLUMN")
-    return assembling.assemble(name, "console", path, found.recording, series, found.settings, algo=algo, notes=notes, log=found.log)
+    return histories.make_history(name, "console", path, found.raw_log, series, found.settings, algo=algo, notes=notes, log=found.log)
 
 
 class _Tables:
     """A parser that is fed line by line, and keeps only the row that it is in."""
 
     def __init__(self, options: Options) -> None:
-        self.found = Printed(Recording(metric_aliases.EPISODIC | options.episodic))
+        self.found = ConsoleText(RawLog(metric_aliases.EPISODIC | options.episodic))
         self._row: dict[str, float] = {}
         self._section = ""
         self._step = np.nan
@@ -144,7 +144,7 @@ class _Tables:
         self._in_settings = False
         self._pairs: dict[str, Any] = {}
 
-    def read(self, file: BinaryIO) -> Printed:
+    def read(self, file: BinaryIO) -> ConsoleText:
         for line in text_lines(file):
             self.found.tail.append(line[:400])
             if line.startswith("|") or "| " in line:
@@ -157,7 +157,7 @@ class _Tables:
         self._flush()
         if self._pairs:
             said = self.found.settings
-            self.found.settings = {**hyperparameters.sb3(self._pairs), **said}
+            self.found.settings = {**hyperparameters.translate_sb3(self._pairs), **said}
         return self.found
 
     def _cell(self, line: str) -> None:
@@ -170,7 +170,7 @@ class _Tables:
             return
         name = (self._section if len(match["indent"]) >= 2 else "") + key
         if name.endswith("..."):
-            name = _completed(name)
+            name = _complete_key(name)
         try:
             number = float(value.replace(",", ""))
         except ValueError:
@@ -195,8 +195,8 @@ class _Tables:
 
     def _flush(self) -> None:
         if self._rows:
-            block = rows.columns(self._rows, Count())
-            self.found.recording.rows(block.names, block.values[:, block.names.index("")], block.values, block.blank)
+            block = tables.make_block(self._rows, LeftOut())
+            self.found.raw_log.add_rows(block.names, block.values[:, block.names.index("")], block.values, block.blank)
             self._rows = []
 
     def _words(self, line: str) -> None:
@@ -220,7 +220,7 @@ class _Tables:
         self._in_settings = self._in_settings or line.startswith("OrderedDict([")
         if self._in_settings:
             if match := _ZOO_PAIR.search(line):
-                self._pairs[match[1]] = hyperparameters.value_of(match[2])
+                self._pairs[match[1]] = hyperparameters.parse_value(match[2])
             self._in_settings = "])" not in line
             return
         for name, pattern in _SAID:
@@ -230,7 +230,7 @@ class _Tables:
 
 def text_lines(file: BinaryIO) -> Iterator[str]:
     """Lines as a person sees them: no colours, and of a progress bar that redraws itself the last state."""
-    for block, _ in lines.blocks(file):
+    for block, _ in text_files.read_blocks(file):
         for raw in block:
             text = raw[-_LINE_CHARS:].decode("utf-8", errors="replace").rstrip()
             if "\r" in text:
@@ -238,7 +238,7 @@ def text_lines(file: BinaryIO) -> Iterator[str]:
             yield _ANSI.sub("", text).strip() if "\x1b" in text else text.strip()
 
 
-def _completed(name: str) -> str:
+def _complete_key(name: str) -> str:
     """A key that SB3 cut off to fit the table, if only one tag begins so."""
     start = name.removesuffix("...")
     fitting = {tag.tag for tag in [*metric_aliases.SB3.tags, *metric_aliases.OWN] if tag.tag.startswith(start)}
@@ -257,27 +257,27 @@ def _is_table(file: BinaryIO) -> bool:
     if len(beginning) < 2 or comma not in beginning[0] or beginning[0].count(comma) != beginning[1].count(comma):
         return False
     cells = [cell.strip() for cell in beginning[1].split(comma)]
-    return any(cells) and all(not cell or rows.is_number(cell) for cell in cells)
+    return any(cells) and all(not cell or tables.is_number(cell) for cell in cells)
 
 
-def _pairs(file: BinaryIO, count: Count) -> Iterator[Block]:
+def _read_pairs(file: BinaryIO, count: LeftOut) -> Iterator[Block]:
     """`key: number` lines as rows: a row ends where one of its keys comes again."""
     pending: list[dict[str, float]] = []
     row: dict[str, float] = {}
     for line in text_lines(file):
         for match in list(_PAIR.finditer(line[:_LINE_CHARS]))[:_MAX_PAIRS]:
-            key = guesses.spelled(match["counter"] or match["key"])
+            key = column_names.normalize_name(match["counter"] or match["key"])
             if key in row:
                 pending.append(row)
                 row = {}
-            if len(row) < rows.MAX_COLUMNS:
+            if len(row) < tables.MAX_COLUMNS:
                 row[key] = float((match["count"] or match["value"]).replace(",", ""))
         if len(pending) >= _ROWS:
             count.rows += len(pending)
-            yield rows.columns(pending, count)
+            yield tables.make_block(pending, count)
             pending = []
     if row:
         pending.append(row)
     if pending:
         count.rows += len(pending)
-        yield rows.columns(pending, count)
+        yield tables.make_block(pending, count)

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from rlclinic.readers import lines, rows
+from rlclinic.readers import tables, text_files
 from rlclinic.readers.metric_aliases import Tag
-from rlclinic.readers.recording import Recording
-from rlclinic.readers.rows import Count
+from rlclinic.readers.raw_log import RawLog
+from rlclinic.readers.tables import LeftOut
 from rlclinic.readers.thinning import Column, Points
 from rlclinic.runs.coerce import real, text
 
@@ -44,7 +44,7 @@ EVALUATION_TAGS: Final = (
 class Monitors:
     """The episodes of all envs of a run, on the axis of env steps."""
 
-    recording: Recording
+    raw_log: RawLog
     env_id: str | None = None
     n_envs: int = 0
     started: float | None = None
@@ -66,19 +66,19 @@ class _Env:
 
 def is_monitor(path: Path) -> bool:
     """Whether a file is called so and begins as SB3's do."""
-    return path.name.endswith(MONITOR) and lines.head(path)[:2] in (b"#{", b"# ", b"r,")
+    return path.name.endswith(MONITOR) and text_files.read_head(path)[:2] in (b"#{", b"# ", b"r,")
 
 
-def monitors(files: Sequence[Path]) -> Monitors:
+def read_monitors(files: Sequence[Path]) -> Monitors:
     """Join the monitors of a run. Vector envs step together: an env's own steps times their number are the run's."""
     notes: list[str] = []
-    opened = [env for path in files if (env := _read(path, notes)) is not None]
+    opened = [env for path in files if (env := _read_monitor(path, notes)) is not None]
     envs = [env for env in opened if env.columns]
     newest = max((env.started for env in envs if env.started is not None), default=None)
     kept = [env for env in envs if newest is None or env.started is None or newest - env.started <= START_SECONDS]
     if len(kept) < len(envs):
         notes.append(f"{len(envs) - len(kept)} monitor files of an earlier run were left out")
-    found = Monitors(Recording({"r", "l", "is_success"}), n_envs=len(kept), started=newest, notes=notes)
+    found = Monitors(RawLog({"r", "l", "is_success"}), n_envs=len(kept), started=newest, notes=notes)
     found.env_id = next((env.env_id for env in kept or opened if env.env_id), None)
     found.silent = 0 if envs else len(opened)
     for name in ("r", "l", "is_success"):
@@ -87,21 +87,21 @@ def monitors(files: Sequence[Path]) -> Monitors:
             continue
         steps = np.concatenate([column[1] for column in columns]) * len(kept)
         order = np.argsort(steps, kind="stable")
-        found.recording.column(name, steps[order], np.concatenate([column[2] for column in columns])[order])
+        found.raw_log.add_column(name, steps[order], np.concatenate([column[2] for column in columns])[order])
     stride = max((points.stride for env in kept for points in env.columns.values()), default=1)
     if stride > 1:
         notes.append(f"many episodes: 1 in {stride} of each env was kept")
     return found
 
 
-def _read(path: Path, notes: list[str]) -> _Env | None:
-    env = _Env(path, started(path), text(_about(path).get("env_id")))
-    count, passed = Count(), 0.0
+def _read_monitor(path: Path, notes: list[str]) -> _Env | None:
+    env = _Env(path, read_start_time(path), text(_read_first_line(path).get("env_id")))
+    count, passed = LeftOut(), 0.0
     try:
         with path.open("rb") as file:
-            for block in rows.delimited(file, count):
+            for block in tables.read_csv(file, count):
                 if "r" in block.names and "l" in block.names:
-                    passed = _add(env, block, passed)
+                    passed = _add_block(env, block, passed)
     except OSError as error:
         notes.append(f"{path.name} cannot be read: {error.strerror}")
         return None
@@ -110,14 +110,14 @@ def _read(path: Path, notes: list[str]) -> _Env | None:
     return env
 
 
-def started(path: Path) -> float | None:
+def read_start_time(path: Path) -> float | None:
     """Unix seconds at which a monitor was opened."""
-    return real(_about(path).get("t_start"))
+    return real(_read_first_line(path).get("t_start"))
 
 
-def _about(path: Path) -> dict[str, object]:
+def _read_first_line(path: Path) -> dict[str, object]:
     """The first line: `#{"t_start": ..., "env_id": ...}`."""
-    first = lines.head(path).split(b"\n", 1)[0]
+    first = text_files.read_head(path).split(b"\n", 1)[0]
     try:
         value = json.loads(first[1:]) if first.startswith(b"#") else {}
     except (ValueError, RecursionError):
@@ -125,7 +125,7 @@ def _about(path: Path) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _add(env: _Env, block: rows.Block, passed: float) -> float:
+def _add_block(env: _Env, block: tables.Block, passed: float) -> float:
     """The episodes of a block, at the env's own step count; returns that count."""
     returns, lengths = block.values[:, block.names.index("r")], block.values[:, block.names.index("l")]
     whole = np.isfinite(lengths) & (lengths >= 0)
@@ -138,10 +138,10 @@ def _add(env: _Env, block: rows.Block, passed: float) -> float:
     return float(steps[-1]) if len(steps) else passed
 
 
-def evaluations(path: Path, notes: list[str]) -> Recording | None:
+def read_evaluations(path: Path, notes: list[str]) -> RawLog | None:
     """The evaluations in evaluations.npz; None with a note if it cannot be read."""
     try:
-        arrays = _arrays(path)
+        arrays = _read_arrays(path)
         steps, results = arrays["timesteps"].reshape(-1), np.atleast_2d(arrays["results"])
         if results.ndim != 2 or len(results) != len(steps) or not results.size:
             raise ValueError("the shapes do not fit")
@@ -156,12 +156,12 @@ def evaluations(path: Path, notes: list[str]) -> Recording | None:
         notes.append(f"{path.name} cannot be read ({type(error).__name__}) and was left out")
         return None
     table = np.stack(columns, axis=1)
-    recording = Recording()
-    recording.rows(names, steps, table, np.zeros_like(table, dtype=bool))
-    return recording
+    raw_log = RawLog()
+    raw_log.add_rows(names, steps, table, np.zeros_like(table, dtype=bool))
+    return raw_log
 
 
-def _arrays(path: Path) -> dict[str, Column]:
+def _read_arrays(path: Path) -> dict[str, Column]:
     """The numeric arrays of an npz. Pickled ones are refused, and sizes are checked before anything is allocated."""
     found = {}
     with zipfile.ZipFile(path) as archive:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, guesses, hyperparameters, lines, metric_aliases, rows, sidecar
+from rlclinic.readers import column_names, histories, hyperparameters, metric_aliases, sidecar, tables, text_files
 from rlclinic.readers.options import Options
-from rlclinic.readers.recording import Recording
+from rlclinic.readers.raw_log import RawLog
 from rlclinic.runs.history import History
 
 _PARTS: Final = ("scalars", "metrics")
@@ -18,10 +18,10 @@ _MAX_DEPTH: Final = 4
 
 def matches(path: Path) -> bool:
     """A folder of files without a header that hold two or three numbers a line."""
-    return path.is_dir() and next(_files(path), None) is not None
+    return path.is_dir() and next(_find_files(path), None) is not None
 
 
-def _files(path: Path) -> Iterator[tuple[str, Path]]:
+def _find_files(path: Path) -> Iterator[tuple[str, Path]]:
     """(metric, file) of a run: in the folder itself, or below the folder that frameworks put them in."""
     part = next((path / name for name in _PARTS if (path / name).is_dir()), None)
     if part is not None:
@@ -31,32 +31,32 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
     else:
         named = [(file.name, file) for file in sorted(path.glob("*.csv"))[:_MAX_FILES]]
     for name, file in named:
-        if file.is_file() and _width(lines.head(file)) in (2, 3):
+        if file.is_file() and _count_numbers(text_files.read_head(file)) in (2, 3):
             yield name.removesuffix(".csv"), file
 
 
-def _width(beginning: bytes) -> int:
+def _count_numbers(beginning: bytes) -> int:
     """Numbers in the first line; 0 if it holds anything else."""
     cells = beginning.split(b"\n", 1)[0].replace(b",", b" ").split()
-    return len(cells) if all(rows.is_number(cell) for cell in cells) else 0
+    return len(cells) if all(tables.is_number(cell) for cell in cells) else 0
 
 
 def read(path: Path, options: Options) -> list[History]:
     """One history of the whole folder."""
-    recording = Recording(options.episodic | metric_aliases.EPISODIC)
+    raw_log = RawLog(options.episodic | metric_aliases.EPISODIC)
     skipped = 0
-    for name, file in _files(path):
-        steps, values, left = _points(file)
+    for name, file in _find_files(path):
+        steps, values, left = _read_points(file)
         skipped += left
-        recording.column(name, steps, values)
-    names = recording.names
-    framework, settings = metric_aliases.recognize(names), _settings(path)
-    algo = hyperparameters.agreed(assembling.algorithm(settings.get("algo.name"), path.name, path.parent.name), names)
+        raw_log.add_column(name, steps, values)
+    names = raw_log.names
+    framework, settings = metric_aliases.recognize(names), _read_settings(path)
+    algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), path.name, path.parent.name), names)
     # d3rlpy's `environment.csv` holds the returns of evaluations.
     own = [metric_aliases.Tag("val/roll/ep_rew_mean", "environment")]
-    guessed = [*own, *guesses.guess(names).tags]
+    guessed = [*own, *column_names.guess_columns(names).tags]
     table = [*(framework.table(algo) if framework else ()), *guessed, *metric_aliases.OWN]
-    series = recording.series(options.table(table), settings)
+    series = raw_log.series(options.table(table), settings)
     if not series:
         raise UsageError(
             f"{path}: no file is called as a metric ({', '.join(names[:8])}).\n  Nothing can be said about the run.\n"
@@ -65,19 +65,19 @@ def read(path: Path, options: Options) -> list[History]:
     notes = [f"{len(names)} files, one for each metric, were joined as one run"]
     if skipped:
         notes.append(f"{skipped:,} lines that are no rows were left out")
-    return [assembling.assemble(path.name, "csv", path, recording, series, settings, algo=algo, notes=notes)]
+    return [histories.make_history(path.name, "csv", path, raw_log, series, settings, algo=algo, notes=notes)]
 
 
-def _points(file: Path) -> tuple[list[float], list[float], int]:
+def _read_points(file: Path) -> tuple[list[float], list[float], int]:
     """(steps, values, lines left out). Two columns are step and value; three are epoch, step, value or (MLflow) time, value, step."""
     steps, values, skipped = [], [], 0
-    with lines.open_text(file) as opened:
-        for block, whole in lines.blocks(opened):
+    with text_files.open_text(file) as opened:
+        for block, whole in text_files.read_blocks(opened):
             for line in block:
                 cells = line.replace(b",", b" ").split()
                 if not cells:
                     continue
-                if len(cells) not in (2, 3) or not all(rows.is_number(cell) for cell in cells) or not whole:
+                if len(cells) not in (2, 3) or not all(tables.is_number(cell) for cell in cells) or not whole:
                     skipped += 1
                     continue
                 place, value = (2, 1) if len(cells) == 3 and b"," not in line else (-2, -1)
@@ -86,7 +86,7 @@ def _points(file: Path) -> tuple[list[float], list[float], int]:
     return steps, values, skipped
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def _read_settings(path: Path) -> dict[str, Any]:
     """MLflow keeps every setting in a file of its own; others have a file beside, which is read later."""
     folder = path / "params"
     if not folder.is_dir():
@@ -94,5 +94,5 @@ def _settings(path: Path) -> dict[str, Any]:
     raw = {}
     for file in sorted(folder.iterdir())[:_MAX_FILES]:
         if file.is_file():
-            raw[file.name] = hyperparameters.value_of(lines.head(file).decode("utf-8", errors="replace").strip())
-    return sidecar.translated(raw)
+            raw[file.name] = hyperparameters.parse_value(text_files.read_head(file).decode("utf-8", errors="replace").strip())
+    return sidecar.translate(raw)

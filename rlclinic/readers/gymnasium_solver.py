@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import assembling, lines, metric_aliases, rows
-from rlclinic.readers.hyperparameters import aliases, schedule_from_side_keys
+from rlclinic.readers import histories, metric_aliases, tables, text_files
+from rlclinic.readers.hyperparameters import load_aliases, make_schedule
 from rlclinic.readers.options import Options
-from rlclinic.readers.recording import Recording
-from rlclinic.readers.rows import Block
+from rlclinic.readers.raw_log import RawLog
+from rlclinic.readers.tables import Block
 from rlclinic.readers.thinning import Column
 from rlclinic.runs import disk
 from rlclinic.runs.coerce import real, text, whole
@@ -37,7 +37,7 @@ _ALGO: Final = frozenset(
 )
 
 # Newest names first; those of its documents are ours.
-TAGS: Final = metric_aliases.parse("""
+TAGS: Final = metric_aliases.parse_table("""
     train/roll/ep_rew_mean | train/roll/ep_rew/mean
     train/roll/ep_rew_mean | train/ep_rew/mean
     train/roll/ep_rew_mean | train/ep_rew_mean
@@ -93,7 +93,7 @@ TAGS: Final = metric_aliases.parse("""
     time/fps | train/roll/fps
     time/fps | train/fps
 """)  # fmt: skip
-VALIDATION: Final = metric_aliases.parse("""
+VALIDATION: Final = metric_aliases.parse_table("""
     val/roll/ep_rew_mean | val/roll/ep_rew/mean
     val/roll/ep_rew_mean | val/roll/ep_rew_mean
     val/roll/ep_rew_mean | val/ep_rew/mean
@@ -112,21 +112,23 @@ _IN_VALIDATION: Final = ("val/", "eval/")
 def matches(path: Path) -> bool:
     """A run folder, its metrics.csv, or a folder of runs."""
     if path.is_file():
-        return path.name == METRICS and _config(path.parent) is not None
-    return _config(path) is not None or any(_config(folder) is not None for folder in _folders(path))
+        return path.name == METRICS and _read_config(path.parent) is not None
+    return _read_config(path) is not None or any(_read_config(folder) is not None for folder in _find_folders(path))
 
 
 def read(path: Path, options: Options) -> list[History]:
     """A history for each run folder that has rows."""
     folder = path.parent if path.is_file() else path
-    folders = [folder] if _config(folder) is not None else [inner for inner in _folders(folder) if _config(inner) is not None]
+    folders = (
+        [folder] if _read_config(folder) is not None else [inner for inner in _find_folders(folder) if _read_config(inner) is not None]
+    )
     found = [history for inner in folders if (history := _read_run(inner, options)) is not None]
     if not found:
         raise UsageError(f"{path}: no {METRICS} with rows in it (yet).\n  Nothing can be said about it.\n  Wait for the first epoch")
     return found
 
 
-def _folders(path: Path) -> Iterator[Path]:
+def _find_folders(path: Path) -> Iterator[Path]:
     try:
         entries = sorted(path.iterdir())
     except OSError:
@@ -134,7 +136,7 @@ def _folders(path: Path) -> Iterator[Path]:
     yield from (entry for entry in entries if entry.is_dir() and not entry.is_symlink() and not entry.name.startswith((".", "@")))
 
 
-def _config(folder: Path) -> dict[str, Any] | None:
+def _read_config(folder: Path) -> dict[str, Any] | None:
     """The flat config of a run; None if the folder is no run of gymnasium-solver's. Ours is nested."""
     for name in CONFIGS:
         config = disk.read_json(folder / name)
@@ -143,16 +145,16 @@ def _config(folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def translate(config: Mapping[str, Any]) -> dict[str, Any]:
     """Its settings by our names; defaults that it does not write are not added."""
     found: dict[str, Any] = {}
-    names = aliases()
+    names = load_aliases()
     for key in config:
         ours = names.get(key) or (f"algo.{key}" if key in _ALGO else None)
-        value = schedule_from_side_keys(config, key)
+        value = make_schedule(config, key)
         if ours and ours not in ("env.wrappers", "net.hidden", "algo.normalize_advantage") and _is_plain(value):
             found[ours] = value
-    found |= _environment(config) | _network(config)
+    found |= _translate_environment(config) | _translate_network(config)
     advantages = config.get("normalize_advantages", config.get("normalize_advantage"))
     if isinstance(advantages, bool | str):
         found["algo.normalize_advantage"] = advantages if isinstance(advantages, str) else "batch" if advantages else "off"
@@ -163,7 +165,7 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
         found["run.max_env_steps"] = budget
     if (seed := whole(config.get("seed"))) is not None:
         found["seed"] = seed
-    threshold = _threshold(config)
+    threshold = _find_threshold(config)
     if threshold is not None:
         found["spec.threshold"] = threshold
     return {key: value for key, value in found.items() if value is not None or key in ("algo.target_kl", "algo.clip_range_vf")}
@@ -173,7 +175,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str) or (isinstance(value, Mapping) and "schedule" in value)
 
 
-def _environment(config: Mapping[str, Any]) -> dict[str, Any]:
+def _translate_environment(config: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(n_envs := config.get("n_envs"), int):
         found["env.n_envs"] = n_envs
@@ -189,7 +191,7 @@ def _environment(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _network(config: Mapping[str, Any]) -> dict[str, Any]:
+def _translate_network(config: Mapping[str, Any]) -> dict[str, Any]:
     hidden = config.get("hidden_dims")
     if isinstance(hidden, int):
         hidden = [hidden]
@@ -200,7 +202,7 @@ def _network(config: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"net.activation": activation} if isinstance(activation, str) else {})
 
 
-def _threshold(config: Mapping[str, Any]) -> float | None:
+def _find_threshold(config: Mapping[str, Any]) -> float | None:
     """The threshold that stops a run, or the one that its spec only mentions."""
     candidates = [config.get("reward_threshold"), config.get("early_stop_on_eval_threshold")]
     spec = config.get("spec")
@@ -211,11 +213,11 @@ def _threshold(config: Mapping[str, Any]) -> float | None:
 
 
 def _read_run(folder: Path, options: Options) -> History | None:
-    config = _config(folder) or {}
-    known, notes = settings(config), []
+    config = _read_config(folder) or {}
+    known, notes = translate(config), []
     if not (folder / METRICS).is_file():
         return None
-    train, validation, in_env_steps, count = _record(folder / METRICS, options)
+    train, validation, in_env_steps, count = _read_rows(folder / METRICS, options)
     if count.skipped:
         notes.append(f"{count.skipped:,} lines of {METRICS} that are no rows were left out")
     if not in_env_steps:
@@ -223,37 +225,37 @@ def _read_run(folder: Path, options: Options) -> History | None:
     series = train.series(
         options.table([*TAGS, *(tag for tag in metric_aliases.OWN if not tag.canonical.startswith("val/"))]), known, rounded=True
     )
-    series |= _validation(train, validation)
+    series |= _place_validation(train, validation)
     if not series:
         return None
-    log = _log(folder / LOG)
-    algo = assembling.algorithm(config.get("algo_id"))
+    log = _read_log(folder / LOG)
+    algo = histories.find_algorithm(config.get("algo_id"))
     alerts = _ALERT.findall(log)
     if alerts:
         notes.append("its own alerts: " + ", ".join(f"{name} in {share} epochs" for name, share in alerts[:5]))
-    made = assembling.assemble(folder.name, "gymnasium-solver", folder, train, series, known, algo=algo, notes=notes, log=log)
-    return _with_footer(made, log)
+    made = histories.make_history(folder.name, "gymnasium-solver", folder, train, series, known, algo=algo, notes=notes, log=log)
+    return _add_footer(made, log)
 
 
-def _record(path: Path, options: Options) -> tuple[Recording, Recording, bool, rows.Count]:
+def _read_rows(path: Path, options: Options) -> tuple[RawLog, RawLog, bool, tables.LeftOut]:
     """Training rows on the axis of its step counter, validation rows on that of epochs."""
-    train, validation, count, in_env_steps = Recording(options.episodic), Recording(), rows.Count(), False
-    with lines.open_text(path) as file:
-        for block in rows.delimited(file, count):
+    train, validation, count, in_env_steps = RawLog(options.episodic), RawLog(), tables.LeftOut(), False
+    with text_files.open_text(path) as file:
+        for block in tables.read_csv(file, count):
             tested = np.array([name.startswith(_IN_VALIDATION) for name in block.names])
             is_validation = (~block.blank[:, tested]).any(1) if tested.any() else np.zeros(len(block.values), dtype=bool)
-            steps = _column(block, _ENV_STEPS if _ENV_STEPS in block.names else "total_timesteps")
-            train.rows(block.names, np.where(is_validation, np.nan, steps), block.values, block.blank)
-            validation.rows(block.names, np.where(is_validation, _column(block, "epoch"), np.nan), block.values, block.blank)
+            steps = _get_column(block, _ENV_STEPS if _ENV_STEPS in block.names else "total_timesteps")
+            train.add_rows(block.names, np.where(is_validation, np.nan, steps), block.values, block.blank)
+            validation.add_rows(block.names, np.where(is_validation, _get_column(block, "epoch"), np.nan), block.values, block.blank)
             in_env_steps = in_env_steps or _ENV_STEPS in block.names
     return train, validation, in_env_steps, count
 
 
-def _column(block: Block, name: str) -> Column:
+def _get_column(block: Block, name: str) -> Column:
     return block.values[:, block.names.index(name)] if name in block.names else np.full(len(block.values), np.nan)
 
 
-def _set_axis(train: Recording, config: Mapping[str, Any], notes: list[str]) -> None:
+def _set_axis(train: RawLog, config: Mapping[str, Any], notes: list[str]) -> None:
     """`total_timesteps` counts steps of all envs at once: told by its growth per epoch, where the config says the sizes."""
     n_envs, n_steps = whole(config.get("n_envs")), whole(config.get("n_steps"))
     if n_envs is None or n_envs < 1:
@@ -268,7 +270,7 @@ def _set_axis(train: Recording, config: Mapping[str, Any], notes: list[str]) -> 
         notes.append(f"total_timesteps counts steps of all {n_envs} envs at once: multiplied by {n_envs}")
 
 
-def _validation(train: Recording, validation: Recording) -> dict[str, Series]:
+def _place_validation(train: RawLog, validation: RawLog) -> dict[str, Series]:
     """Evaluations at the env steps of the epoch that they were made in."""
     found = {}
     steps, epochs = train.raw("epoch")
@@ -282,7 +284,7 @@ def _validation(train: Recording, validation: Recording) -> dict[str, Series]:
     return found
 
 
-def _log(path: Path) -> str:
+def _read_log(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LOG_BYTES))
@@ -291,7 +293,7 @@ def _log(path: Path) -> str:
         return ""
 
 
-def _with_footer(history: History, log: str) -> History:
+def _add_footer(history: History, log: str) -> History:
     """What the last lines of run.log say about the end."""
     if history.state != "failed" and "Training Session Ended with Error" in log:
         return replace(history, state="failed", reason="run.log ends with an error")

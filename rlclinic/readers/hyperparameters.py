@@ -79,14 +79,14 @@ _ACTIVATIONS: Final = {"tanh", "relu", "elu", "gelu", "silu", "leaky_relu", "sig
 _MAX_TEXT: Final = 10_000
 
 
-def algorithm(text: object) -> str | None:
+def find_algorithm(text: object) -> str | None:
     """The algorithm that a name begins with: "PPO_3", "dqn_atari", "ppo_continuous_action"; None if it is none that is known."""
     lowered = str(text).lower()[:80]
     found = next((name for name in _ALGORITHMS if re.match(rf"{name}(?![a-z0-9])", lowered)), None)
     return _SAME.get(found, found) if found else None
 
 
-def algorithm_of_tags(names: Collection[str]) -> str | None:
+def infer_algorithm_from_tags(names: Collection[str]) -> str | None:
     """The algorithm that SB3 or CleanRL writes such tags for; None if several do."""
     for algo, tag in (
         *(("ppo", "train/clip_fraction"), ("ppo", "losses/clipfrac"), ("trpo", "train/is_line_search_success")),
@@ -98,7 +98,7 @@ def algorithm_of_tags(names: Collection[str]) -> str | None:
     return None
 
 
-def algorithm_of_series(known: Collection[str], names: Collection[str] = ()) -> str | None:
+def infer_algorithm_from_series(known: Collection[str], names: Collection[str] = ()) -> str | None:
     """The algorithm whose own quantities a log holds, whoever wrote it; None if several have them."""
     if "train/metrics/clip_fraction" in known or any(name.endswith(("cur_kl_coeff", "curr_kl_coeff")) for name in names):
         return "ppo"
@@ -107,13 +107,13 @@ def algorithm_of_series(known: Collection[str], names: Collection[str] = ()) -> 
     return "dqn" if {"train/hp/epsilon", "train/loss/td"} <= set(known) else None
 
 
-def agreed(named: str | None, names: Collection[str]) -> str | None:
+def check_algorithm(named: str | None, names: Collection[str]) -> str | None:
     """The algorithm by a folder's name and by the tags: a name may say more ("maskable_ppo"), but not something else."""
-    tagged = algorithm_of_tags(names)
+    tagged = infer_algorithm_from_tags(names)
     return named if tagged is None or named in _FAMILIES.get(tagged, ()) else tagged
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A setting that was printed: a number, a truth, None, a list or dict of these; otherwise the text itself."""
     text = text.strip()
     try:
@@ -124,7 +124,7 @@ def value_of(text: str) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str | list | dict) else text
 
 
-def number(value: Any) -> Any:
+def parse_number(value: Any) -> Any:
     """A schedule or number as SB3, rl-zoo3 and YAML 1.1 spell it: `lin_0.001`, `3e-4` (a text there), `LinearSchedule(...)`."""
     if isinstance(value, Mapping):
         value = value.get("value_schedule", value.get("value"))
@@ -132,13 +132,13 @@ def number(value: Any) -> Any:
         return value
     text = value.strip()
     if text.startswith("lin_"):
-        start = _float(text[4:])
+        start = _to_float(text[4:])
         return None if start is None else {"schedule": "linear", "start": start, "end": 0.0}
     call = re.fullmatch(r"(\w+)\((.*)\)", text[:500])
     if call is None:
-        plain = _float(text)
+        plain = _to_float(text)
         return text if plain is None else plain
-    given = {key: _float(part) for key, part in re.findall(r"(\w+)=([^,)]+)", call[2])}
+    given = {key: _to_float(part) for key, part in re.findall(r"(\w+)=([^,)]+)", call[2])}
     if call[1] == "ConstantSchedule":
         return given.get("val")
     if call[1] == "LinearSchedule" and given.get("start") is not None:
@@ -146,7 +146,7 @@ def number(value: Any) -> Any:
     return None
 
 
-def _float(text: str) -> float | None:
+def _to_float(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -154,7 +154,7 @@ def _float(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def sb3(raw: Mapping[str, Any]) -> Settings:
+def translate_sb3(raw: Mapping[str, Any]) -> Settings:
     """Settings of SB3 and rl-zoo3: their names are ours, their spelling of schedules and networks is not."""
     found: Settings = {}
     for key, value in raw.items():
@@ -163,24 +163,24 @@ def sb3(raw: Mapping[str, Any]) -> Settings:
         elif key == "n_envs" and isinstance(value, int):
             found["env.n_envs"] = value
         elif key in ("n_timesteps", "_total_timesteps"):
-            if (steps := _count(value)) is not None:
+            if (steps := _to_count(value)) is not None:
                 found["run.max_env_steps"] = steps
         elif key == "seed" and isinstance(value, int):
             found["seed"] = value
         elif key == "frame_stack" and isinstance(value, int):
             found["env.frame_stack"] = value
         elif key == "env_wrapper" and value:
-            found["env.wrappers"] = [_wrapper(item) for item in _as_list(value)[:50]]
+            found["env.wrappers"] = [_name_wrapper(item) for item in _as_list(value)[:50]]
         elif key == "normalize":
-            found |= _normalized(value)
+            found |= _translate_normalize(value)
         elif key == "policy_kwargs":
-            found |= network(value)
+            found |= translate_network(value)
     return found
 
 
 def _put_algo(found: Settings, key: str, value: Any) -> None:
     if key in _SCHEDULED:
-        value = number(value) if value is not None else None
+        value = parse_number(value) if value is not None else None
         if value is None and key != "clip_range_vf":
             return
     elif key == "normalize_advantage" and isinstance(value, bool):
@@ -188,12 +188,12 @@ def _put_algo(found: Settings, key: str, value: Any) -> None:
     elif key == "train_freq" and isinstance(value, list | tuple) and value:
         value = value[0]
     elif isinstance(value, str):
-        value = number(value)
+        value = parse_number(value)
     if value is None or isinstance(value, bool | int | float | str) or (key in _SCHEDULED and isinstance(value, Mapping)):
         found[f"algo.{key}"] = value
 
 
-def _wrapper(item: Any) -> str:
+def _name_wrapper(item: Any) -> str:
     """The name of one of rl-zoo3's wrappers, which are texts or {name: arguments}."""
     name = next(iter(item), "?") if isinstance(item, Mapping) else item
     return name if isinstance(name, str) else "?"
@@ -203,14 +203,14 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _count(value: Any) -> int | None:
-    steps = whole(number(value) if isinstance(value, str) else value)
+def _to_count(value: Any) -> int | None:
+    steps = whole(parse_number(value) if isinstance(value, str) else value)
     return steps if steps is not None and steps > 0 else None
 
 
-def _normalized(value: Any) -> Settings:
+def _translate_normalize(value: Any) -> Settings:
     """rl-zoo3's `normalize`: a truth, or the arguments of VecNormalize as text."""
-    given = _call(value) if isinstance(value, str) else value
+    given = _parse_call(value) if isinstance(value, str) else value
     if isinstance(given, bool):
         return {"env.normalize_obs": given, "env.normalize_reward": given}
     if isinstance(given, Mapping):
@@ -218,9 +218,9 @@ def _normalized(value: Any) -> Settings:
     return {}
 
 
-def network(value: Any) -> Settings:
+def translate_network(value: Any) -> Settings:
     """SB3's policy_kwargs, as a dict or as rl-zoo3's text `dict(net_arch=dict(pi=[64], vf=[64]), activation_fn=nn.Tanh)`."""
-    given = _call(value) if isinstance(value, str) else value
+    given = _parse_call(value) if isinstance(value, str) else value
     if not isinstance(given, Mapping):
         return {}
     found: Settings = {}
@@ -243,28 +243,30 @@ def network(value: Any) -> Settings:
     return found
 
 
-def _call(text: str) -> Any:
+def _parse_call(text: str) -> Any:
     """The value of `dict(key=value, ...)` or of a literal, read without executing anything; names stay texts. None if it is neither."""
     try:
         tree = ast.parse(text.strip()[:_MAX_TEXT], mode="eval").body
-        return _literal(tree)
+        return _to_literal(tree)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
 
 
-def _literal(node: ast.expr) -> Any:
+def _to_literal(node: ast.expr) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("dict", "Namespace") and not node.args:
-        return {keyword.arg: _literal(keyword.value) for keyword in node.keywords if keyword.arg}
+        return {keyword.arg: _to_literal(keyword.value) for keyword in node.keywords if keyword.arg}
     if isinstance(node, ast.Dict):
-        return {_literal(key): _literal(value) for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)}
+        return {
+            _to_literal(key): _to_literal(value) for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)
+        }
     if isinstance(node, ast.List | ast.Tuple):
-        return [_literal(item) for item in node.elts]
+        return [_to_literal(item) for item in node.elts]
     if isinstance(node, ast.Attribute | ast.Name):
         return ast.unparse(node)
     return ast.literal_eval(node)
 
 
-def cleanrl(raw: Mapping[str, Any]) -> Settings:
+def translate_cleanrl(raw: Mapping[str, Any]) -> Settings:
     """CleanRL's arguments: minibatches become a batch size, `anneal_lr` a schedule, `clip_vloss` a range."""
     found: Settings = {}
     for key, value in raw.items():
@@ -287,42 +289,42 @@ def cleanrl(raw: Mapping[str, Any]) -> Settings:
         found["algo.clip_range_vf"] = raw.get("clip_coef") if raw["clip_vloss"] else None
     if raw.get("autotune") is True:
         found["algo.ent_coef"] = "auto"
-    if (budget := _count(found.get("run.max_env_steps"))) is not None:
+    if (budget := _to_count(found.get("run.max_env_steps"))) is not None:
         found["run.max_env_steps"] = budget
     return found
 
 
-def aliases() -> Mapping[str, str]:
+def load_aliases() -> Mapping[str, str]:
     """The names that other tools use for our settings."""
     from rlclinic.config.keys import ALIASES  # a third of a second that most logs do not need
 
     return ALIASES
 
 
-def usual(raw: Mapping[str, Any]) -> Settings:
+def translate_usual(raw: Mapping[str, Any]) -> Settings:
     """Settings by any of the names that the field uses: SB3's, and the aliases of our own config."""
-    found, names = sb3(raw), aliases()
+    found, names = translate_sb3(raw), load_aliases()
     for key, value in raw.items():
         last = re.split(r"[./]", str(key))[-1]
         ours = names.get(last) or (f"algo.{last}" if last in _ALGO else None)
         if ours and ours not in found and isinstance(value, bool | int | float | str):
-            found[ours] = number(value) if isinstance(value, str) and ours != "env.id" else value
+            found[ours] = parse_number(value) if isinstance(value, str) and ours != "env.id" else value
     return found
 
 
-def markdown_table(text: str) -> dict[str, Any]:
+def parse_markdown_table(text: str) -> dict[str, Any]:
     """`|param|value|` lines, as CleanRL writes its arguments into TensorBoard."""
     found: dict[str, Any] = {}
     for line in text.splitlines():
         cells = line.strip().strip("|").split("|")
         if len(cells) >= 2 and not set(cells[0].strip()) <= {"-", ":"} and cells[0].strip() != "param":
-            found[cells[0].strip()] = value_of("|".join(cells[1:]))
+            found[cells[0].strip()] = parse_value("|".join(cells[1:]))
     return found
 
 
-def written(text: str) -> dict[str, Any]:
+def parse_written(text: str) -> dict[str, Any]:
     """Settings as scripts put them into a log: a table, JSON, or what Python prints for a dict or a Namespace; {} if it is none."""
-    found = markdown_table(text) if text.lstrip().startswith("|") else _call(text)
+    found = parse_markdown_table(text) if text.lstrip().startswith("|") else _parse_call(text)
     if found is None:
         try:
             found = json.loads(text[:_MAX_TEXT])
@@ -331,7 +333,7 @@ def written(text: str) -> dict[str, Any]:
     return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
 
 
-def schedule_from_side_keys(raw: Mapping[str, Any], name: str) -> Any:
+def make_schedule(raw: Mapping[str, Any], name: str) -> Any:
     """gymnasium-solver's `<name>_schedule*` keys as one schedule; the plain value where there is none."""
     kind = raw.get(f"{name}_schedule")
     if not isinstance(kind, str):
@@ -342,6 +344,6 @@ def schedule_from_side_keys(raw: Mapping[str, Any], name: str) -> Any:
     return base | {key: value for key, value in given.items() if isinstance(value, int | float)}
 
 
-def first(values: Iterable[Any]) -> Any:
+def find_first(values: Iterable[Any]) -> Any:
     """The first value that says something."""
     return next((value for value in values if value is not None), None)

@@ -70,19 +70,19 @@ EPISODE_SERIES: Final = {
 """What single episodes' values say besides their mean."""
 
 
-def matching(tag: Tag, names: Collection[str]) -> list[str]:
+def find_matching(tag: Tag, names: Collection[str]) -> list[str]:
     """The names of a log that a line means."""
     if "*" not in tag.tag:
         return [tag.tag] if tag.tag in names else []
     return [name for name in names if fnmatchcase(name, tag.tag)]
 
 
-def parse(text: str) -> tuple[Tag, ...]:
+def parse_table(text: str) -> tuple[Tag, ...]:
     """The lines of a table."""
-    return tuple(_line(line) for line in text.strip().splitlines())
+    return tuple(_parse_line(line) for line in text.strip().splitlines())
 
 
-def _line(line: str) -> Tag:
+def _parse_line(line: str) -> Tag:
     canonical, name, *more = (cell.strip() for cell in line.split("|"))
     if metrics.find(canonical) is None:
         raise ValueError(f"{canonical} is no metric")
@@ -103,7 +103,7 @@ def _line(line: str) -> Tag:
 
 OWN: Final = [Tag(name, name) for name in [*metrics.METRICS, *metrics.FOREIGN] if name not in ("time", "total_timesteps")]
 
-SB3: Final = Framework("Stable-Baselines3", "sb3", parse("""
+SB3: Final = Framework("Stable-Baselines3", "sb3", parse_table("""
     train/roll/ep_rew_mean | rollout/ep_rew_mean
     train/roll/ep_len_mean | rollout/ep_len_mean
     train/roll/success_rate | rollout/success_rate
@@ -139,7 +139,7 @@ SB3: Final = Framework("Stable-Baselines3", "sb3", parse("""
     time/fps | time/fps | since the start of learn()
 """))  # fmt: skip
 
-BASELINES: Final = Framework("OpenAI Baselines and Stable Baselines 2", "console", parse("""
+BASELINES: Final = Framework("OpenAI Baselines and Stable Baselines 2", "console", parse_table("""
     train/roll/ep_rew_mean | ep_reward_mean
     train/roll/ep_rew_mean | eprewmean
     train/roll/ep_rew_mean | mean 100 episode reward
@@ -162,7 +162,7 @@ BASELINES: Final = Framework("OpenAI Baselines and Stable Baselines 2", "console
     time/fps | fps
 """))  # fmt: skip
 
-CLEANRL: Final = Framework("CleanRL", "cleanrl", parse("""
+CLEANRL: Final = Framework("CleanRL", "cleanrl", parse_table("""
     train/roll/ep_rew_mean | charts/episodic_return | episodes
     train/roll/ep_len_mean | charts/episodic_length | episodes
     val/roll/ep_rew_mean | eval/episodic_return | one episode each
@@ -189,7 +189,7 @@ CLEANRL: Final = Framework("CleanRL", "cleanrl", parse("""
     time/fps | charts/SPS | since the start
 """))  # fmt: skip
 
-PUFFERLIB: Final = Framework("PufferLib", "tensorboard", parse("""
+PUFFERLIB: Final = Framework("PufferLib", "tensorboard", parse_table("""
     train/roll/ep_rew_mean | environment/episode_return
     train/roll/ep_len_mean | environment/episode_length
     train/loss/policy | losses/policy_loss
@@ -205,7 +205,7 @@ PUFFERLIB: Final = Framework("PufferLib", "tensorboard", parse("""
     time/fps | SPS
 """))  # fmt: skip
 
-RLLIB: Final = Framework("RLlib", "rllib", parse("""
+RLLIB: Final = Framework("RLlib", "rllib", parse_table("""
     train/roll/ep_rew_mean | env_runners/episode_return_mean
     train/roll/ep_rew_mean | episode_reward_mean
     train/roll/ep_len_mean | env_runners/episode_len_mean
@@ -236,7 +236,7 @@ RLLIB: Final = Framework("RLlib", "rllib", parse("""
     train/hp/learning_rate | info/learner/*/learner_stats/cur_lr
 """))  # fmt: skip
 
-TIANSHOU: Final = Framework("Tianshou", "tensorboard", parse("""
+TIANSHOU: Final = Framework("Tianshou", "tensorboard", parse_table("""
     train/roll/ep_rew_mean | training/returns_stat/mean
     train/roll/ep_rew_std | training/returns_stat/std
     train/roll/ep_len_mean | training/lens_stat/mean
@@ -255,7 +255,7 @@ TIANSHOU: Final = Framework("Tianshou", "tensorboard", parse("""
     time/fps | training/collect_speed
 """))  # fmt: skip
 
-SKRL: Final = Framework("skrl", "tensorboard", parse("""
+SKRL: Final = Framework("skrl", "tensorboard", parse_table("""
     train/roll/ep_rew_mean | Reward / Total reward (mean)
     train/roll/ep_len_mean | Episode / Total timesteps (mean)
     train/loss/policy | Loss / Policy loss
@@ -273,7 +273,7 @@ SKRL: Final = Framework("skrl", "tensorboard", parse("""
     train/hp/learning_rate | Learning / Learning rate
 """), axis="vec_steps")  # fmt: skip
 
-RSL_RL: Final = Framework("rsl_rl", "tensorboard", parse("""
+RSL_RL: Final = Framework("rsl_rl", "tensorboard", parse_table("""
     train/roll/ep_rew_mean | Train/mean_reward
     train/roll/ep_len_mean | Train/mean_episode_length
     train/loss/policy | Loss/surrogate
@@ -286,7 +286,7 @@ RSL_RL: Final = Framework("rsl_rl", "tensorboard", parse("""
     time/fps | Perf/total_fps | all envs
 """), axis="iterations")  # fmt: skip
 
-SAMPLE_FACTORY: Final = Framework("Sample Factory", "tensorboard", parse("""
+SAMPLE_FACTORY: Final = Framework("Sample Factory", "tensorboard", parse_table("""
     train/roll/ep_rew_mean | reward/reward
     train/roll/ep_len_mean | len/len
     train/loss/policy | train/policy_loss
@@ -299,7 +299,7 @@ SAMPLE_FACTORY: Final = Framework("Sample Factory", "tensorboard", parse("""
     time/fps | perf/_fps
 """))  # fmt: skip
 
-TORCHRL: Final = Framework("TorchRL", "tensorboard", parse("""
+TORCHRL: Final = Framework("TorchRL", "tensorboard", parse_table("""
     train/roll/ep_rew_mean | train/reward
     train/roll/ep_len_mean | train/episode_length
     val/roll/ep_rew_mean | eval/reward
@@ -328,7 +328,7 @@ def recognize(names: Iterable[str]) -> Framework | None:
     known = set(names)
     best, most = None, 1
     for framework in FRAMEWORKS:
-        hits = sum(bool(matching(tag, known)) for tag in {tag.tag: tag for tag in framework.tags}.values())
+        hits = sum(bool(find_matching(tag, known)) for tag in {tag.tag: tag for tag in framework.tags}.values())
         if hits > most:
             best, most = framework, hits
     return best

@@ -1,15 +1,40 @@
-"""What the user adds to a log that does not say everything."""
+"""What the user adds to a log that does not say everything: `--threshold`, `--budget` and `--map`."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
-from rlclinic.errors import UsageError
-from rlclinic.readers import guesses
-from rlclinic.readers.guesses import Mapping
+from rlclinic import metrics
+from rlclinic.errors import UsageError, nearest
+from rlclinic.readers import column_names
 from rlclinic.readers.metric_aliases import Tag
 from rlclinic.runs.history import History
+
+_COLUMN: Final = re.compile(r"(?P<sign>-)?(?P<column>.+?)(?:\*(?P<scale>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?))?(?P<each>:episodes)?")
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """`--map` as data: what the user calls columns, and which of them is the axis."""
+
+    tags: tuple[Tag, ...] = ()
+    step: str | None = None
+    """The column of the axis."""
+    step_factor: float = 1.0
+    """Env steps in one unit of that column."""
+
+    def check(self, names: Collection[str]) -> None:
+        """UsageError if `--map` names a column that the log does not have."""
+        wanted = [tag.tag for tag in self.tags] + ([self.step] if self.step else [])
+        for column in wanted:
+            if column not in names:
+                offered = nearest(column, names) or sorted(names)[:6]
+                raise UsageError(
+                    f"--map: the log has no column {column!r}; it has {', '.join(offered)}.\n"
+                    "  The metric would be missing.\n  Try: --map METRIC=COLUMN with one of these"
+                )
 
 
 @dataclass(frozen=True)
@@ -39,11 +64,51 @@ class Options:
         return replace(history, settings=settings, **changes) if changes else history
 
 
-def make(threshold: float | None = None, budget: float | None = None, mapping: Sequence[str] | Mapping | None = None) -> Options:
+def make_options(threshold: float | None = None, budget: float | None = None, mapping: Sequence[str] | Mapping | None = None) -> Options:
     """Checked options. `mapping` is a list of METRIC=COLUMN, or a Mapping."""
     if budget is not None and not 1 <= budget < math.inf:
         raise UsageError(f"--budget {budget:g}: a budget is a number of env steps, 1 or more.\n  Try: --budget 100000")
     if threshold is not None and threshold != threshold:
         raise UsageError("--threshold nan: a threshold is a return.\n  Try: --threshold 475")
-    parsed = mapping if isinstance(mapping, Mapping) else guesses.parse(mapping or ())
+    parsed = mapping if isinstance(mapping, Mapping) else parse_mapping(mapping or ())
     return Options(threshold, None if budget is None else int(budget), parsed)
+
+
+def parse_mapping(entries: Iterable[str]) -> Mapping:
+    """`--map` options: METRIC=COLUMN, METRIC=-COLUMN, METRIC=COLUMN*0.5, METRIC=COLUMN:episodes, step=COLUMN*2048."""
+    tags, step, step_factor = [], None, 1.0
+    for entry in entries:
+        left, equals, right = entry.partition("=")
+        match = _COLUMN.fullmatch(right.strip())
+        if not equals or not left.strip() or match is None:
+            raise UsageError(
+                f"--map {entry!r} is not METRIC=COLUMN.\n  Nothing was read.\n"
+                "  Try: --map entropy=-ent_loss, --map train/loss/value=vf*2, --map step=iteration*2048"
+            )
+        factor = float(match["scale"] or 1.0) * (-1.0 if match["sign"] else 1.0)
+        if column_names.normalize_name(left) in (*column_names.STEPS, "steps", "axis"):
+            step, step_factor = match["column"], factor
+        else:
+            tags.append(Tag(find_metric_name(left.strip()), match["column"], factor, episodic=bool(match["each"])))
+    return Mapping(tuple(tags), step, step_factor)
+
+
+def find_metric_name(word: str) -> str:
+    """The canonical name that a user's word means: in full, a usual name, or its end where only one metric has it.
+
+    UsageError offers the nearest.
+    """
+    if metrics.find(word) is not None:
+        return word
+    known = [*metrics.METRICS, *metrics.FOREIGN]
+    ends = [name for name in known if name.endswith("/" + word)]
+    guessed = column_names.find_metric(word)
+    if guessed is not None:
+        return guessed.canonical
+    if len(ends) == 1:
+        return ends[0]
+    offered = ends[:4] or nearest(word, [*known, "return", "eval_return", "kl", "entropy", "step"])
+    hint = f"; nearest: {', '.join(offered)}" if offered else ""
+    raise UsageError(
+        f"--map {word}=…: no metric has this name{hint}.\n  The column would be read as nothing.\n  See docs/metrics.md for all names"
+    )

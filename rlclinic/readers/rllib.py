@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.readers import lines
+from rlclinic.readers import text_files
 from rlclinic.readers.hyperparameters import Settings
 from rlclinic.runs.coerce import real, whole
 
@@ -45,10 +45,10 @@ def is_config(raw: Mapping[str, Any]) -> bool:
     return all(any(name in raw for name in names) for names in _SIGNS)
 
 
-def config_of(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """The config in the first row of a result.json; {} if there is none."""
     try:
-        with lines.open_text(path) as file:
+        with text_files.open_text(path) as file:
             row = json.loads(file.readline(_MAX_ROW))
     except (OSError, ValueError, RecursionError):
         return {}
@@ -56,7 +56,7 @@ def config_of(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def settings(raw: Mapping[str, Any]) -> Settings:
+def translate(raw: Mapping[str, Any]) -> Settings:
     """The settings that count: those of the algorithm, and those that RLlib itself would use."""
     algo = next((name for name, *needed in _OWN if all(key in raw for key in needed)), None)
     replays = algo in ("sac", "dqn")
@@ -70,12 +70,12 @@ def settings(raw: Mapping[str, Any]) -> Settings:
         found["algo.name"] = algo
     found["env.normalize_obs"] = raw.get("observation_filter") == "MeanStdFilter"
     for key, ours in (("lr", "algo.learning_rate"), ("entropy_coeff", "algo.ent_coef")):
-        if ours not in found and not (replays and key == "entropy_coeff") and (value := _schedule(raw.get(key))) is not None:
+        if ours not in found and not (replays and key == "entropy_coeff") and (value := _translate_schedule(raw.get(key))) is not None:
             found[ours] = value
-    return found | (_replay(raw) if replays else _rollout(raw))
+    return found | (_translate_replay(raw) if replays else _translate_rollout(raw))
 
 
-def _schedule(value: Any) -> Any:
+def _translate_schedule(value: Any) -> Any:
     """A number, or RLlib's `[[step, value], ...]` by its ends."""
     points = [real(point[1]) for point in value if isinstance(point, list) and len(point) == 2] if isinstance(value, list) else []
     if len(points) > 1 and points[0] is not None and points[-1] is not None:
@@ -83,7 +83,7 @@ def _schedule(value: Any) -> Any:
     return real(value) if not points else points[0]
 
 
-def _batch(raw: Mapping[str, Any]) -> int | None:
+def _translate_batch(raw: Mapping[str, Any]) -> int | None:
     """Transitions per training step, of all learners. The name with "_per_learner" is the newer one, and empty where it is not used."""
     each = next(
         (size for name in ("_train_batch_size_per_learner", "train_batch_size_per_learner") if (size := whole(raw.get(name)))), None
@@ -91,27 +91,29 @@ def _batch(raw: Mapping[str, Any]) -> int | None:
     return each * max(whole(raw.get("num_learners")) or 1, 1) if each else whole(raw.get("train_batch_size"))
 
 
-def _rollout(raw: Mapping[str, Any]) -> Settings:
+def _translate_rollout(raw: Mapping[str, Any]) -> Settings:
     found: Settings = {}
-    envs = (_first(raw, "num_envs_per_env_runner", "num_envs_per_worker") or 1) * max(_first(raw, "num_env_runners", "num_workers") or 0, 1)
+    envs = (_find_first(raw, "num_envs_per_env_runner", "num_envs_per_worker") or 1) * max(
+        _find_first(raw, "num_env_runners", "num_workers") or 0, 1
+    )
     found["env.n_envs"] = envs
-    if rollout := _batch(raw):
+    if rollout := _translate_batch(raw):
         found["algo.n_steps"] = max(round(rollout / envs), 1)
-    if minibatch := _first(raw, "minibatch_size", "sgd_minibatch_size"):
+    if minibatch := _find_first(raw, "minibatch_size", "sgd_minibatch_size"):
         found["algo.batch_size"] = minibatch
-    if epochs := _first(raw, "num_epochs", "num_sgd_iter"):
+    if epochs := _find_first(raw, "num_epochs", "num_sgd_iter"):
         found["algo.n_epochs"] = epochs
     return found
 
 
-def _replay(raw: Mapping[str, Any]) -> Settings:
+def _translate_replay(raw: Mapping[str, Any]) -> Settings:
     found: Settings = {}
-    if batch := _batch(raw):
+    if batch := _translate_batch(raw):
         found["algo.batch_size"] = batch
     buffer = raw.get("replay_buffer_config")
     if isinstance(buffer, Mapping) and (size := whole(buffer.get("capacity"))):
         found["algo.buffer_size"] = size
-    epsilon = _schedule(raw.get("epsilon"))
+    epsilon = _translate_schedule(raw.get("epsilon"))
     if epsilon is not None:
         scheduled = isinstance(epsilon, Mapping)
         found["algo.exploration_initial_eps"] = epsilon["start"] if scheduled else epsilon
@@ -119,6 +121,6 @@ def _replay(raw: Mapping[str, Any]) -> Settings:
     return found
 
 
-def _first(raw: Mapping[str, Any], *names: str) -> int | None:
+def _find_first(raw: Mapping[str, Any], *names: str) -> int | None:
     """The first of several names that holds a number; RLlib marks outdated ones with -1."""
     return next((count for name in names if (count := whole(raw.get(name))) is not None and count >= 0), None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rlclinic.readers import episodes, tensorboard, testimony, tfevents, zoo
+from rlclinic.readers import episodes, sb3_settings, sidecar, tensorboard, tfevents
 
 MAX_DEPTH: Final = 6
 MAX_FOLDERS: Final = 5_000
@@ -44,7 +44,7 @@ class Files:
     """Folders with rl-zoo3's config.yml and args.yml."""
     models: list[Path] = field(default_factory=list)
     texts: list[Path] = field(default_factory=list)
-    testimonies: list[Path] = field(default_factory=list)
+    sentinel_files: list[Path] = field(default_factory=list)
     """Settings that rlclinic's callback wrote."""
 
     @property
@@ -55,7 +55,7 @@ class Files:
     def everything(self) -> list[Path]:
         """In the order in which a report names them."""
         logs = [*self.progress, *self.events, *self.evaluations, *self.monitors]
-        return [*logs, *self.configs, *self.models, *self.texts, *self.testimonies]
+        return [*logs, *self.configs, *self.models, *self.texts, *self.sentinel_files]
 
     def take(self, other: "Files") -> None:
         for kind in KINDS:
@@ -65,7 +65,7 @@ class Files:
         return any(path == file for file in self.everything)
 
 
-KINDS: Final = ("progress", "monitors", "evaluations", "events", "configs", "models", "texts", "testimonies")
+KINDS: Final = ("progress", "monitors", "evaluations", "events", "configs", "models", "texts", "sentinel_files")
 _LOGS: Final = ("progress", "monitors", "evaluations", "events")
 
 
@@ -82,26 +82,26 @@ class _Node:
             yield from child.below()
 
 
-def runs(path: Path) -> list[Files]:
+def find_runs(path: Path) -> list[Files]:
     """The runs in a folder tree, in order of their paths."""
-    found = list(_split(_walk(path)))
+    found = list(_split_runs(_read_tree(path)))
     return _join_by_time(found) if len(found) > 1 else found
 
 
-def _walk(path: Path) -> _Node:
+def _read_tree(path: Path) -> _Node:
     nodes: dict[Path, _Node] = {}
     for root, below, names in os.walk(path):
         folder = Path(root)
         below[:] = sorted(name for name in below if not name.startswith("."))
         if len(folder.relative_to(path).parts) >= MAX_DEPTH or len(nodes) >= MAX_FOLDERS:
             below.clear()
-        nodes[folder] = _Node(_files(folder, sorted(names)))
+        nodes[folder] = _Node(_sort_files(folder, sorted(names)))
         if folder != path:
             nodes[folder.parent].children.append(nodes[folder])
     return nodes.get(path) or _Node(Files(path))
 
 
-def _files(folder: Path, names: list[str]) -> Files:
+def _sort_files(folder: Path, names: list[str]) -> Files:
     found = Files(folder)
     for name in names:
         path = folder / name
@@ -117,34 +117,34 @@ def _files(folder: Path, names: list[str]) -> Files:
             found.models.append(path)
         elif name in _TEXTS:
             found.texts.append(path)
-        elif name == testimony.FILE:
-            found.testimonies.append(path)
-    if zoo.CONFIG in names and zoo.ARGUMENTS in names:
+        elif name == sidecar.SENTINEL_FILE:
+            found.sentinel_files.append(path)
+    if sb3_settings.CONFIG in names and sb3_settings.ARGUMENTS in names:
         found.configs.append(folder)
     # 10.monitor.csv comes after 9.monitor.csv.
     found.monitors = sorted(found.monitors, key=lambda path: (len(path.name), path.name))[:MAX_MONITORS]
     return found
 
 
-def _split(node: _Node) -> Iterator[Files]:
+def _split_runs(node: _Node) -> Iterator[Files]:
     if _is_one_run(node):
-        whole = _whole(node)
+        whole = _collect(node)
         if whole.logged:
             yield whole
         return
     own = node.files
     for child in node.children:
-        inner = list(_split(child))
-        if own.logged and len(inner) <= 1 and _belongs(child, own):
+        inner = list(_split_runs(child))
+        if own.logged and len(inner) <= 1 and _is_part_of(child, own):
             # A folder with settings only, as rl-zoo3 makes one below the run, or with a part that the run lacks.
-            own.take(_whole(child))
+            own.take(_collect(child))
         else:
             yield from inner
     if own.logged:
         yield own
 
 
-def _whole(node: _Node) -> Files:
+def _collect(node: _Node) -> Files:
     files = Files(node.files.root)
     for part in node.below():
         files.take(part)
@@ -155,23 +155,23 @@ def _is_one_run(node: _Node) -> bool:
     parts = list(node.below())
     if any(sum(bool(getattr(part, kind)) for part in parts) > 1 for kind in _LOGS):
         return False
-    strangers = [child for child in node.children if _whole(child).logged and not _PART.fullmatch(child.files.root.name.lower())]
+    strangers = [child for child in node.children if _collect(child).logged and not _PART.fullmatch(child.files.root.name.lower())]
     return len(strangers) <= (0 if node.files.logged else 1)
 
 
-def _belongs(child: _Node, own: Files) -> bool:
-    found = _whole(child)
+def _is_part_of(child: _Node, own: Files) -> bool:
+    found = _collect(child)
     if not found.logged:
         return True
     return bool(_PART.fullmatch(child.files.root.name.lower())) and not any(getattr(found, kind) and getattr(own, kind) for kind in _LOGS)
 
 
-def with_siblings(files: Files) -> Files:
+def add_siblings(files: Files) -> Files:
     """The run that a part of a run (a folder with monitors or evaluations only) belongs to, if it lies beside the rest of it."""
     parent = files.root.parent
     if files.progress or files.events or not _PART.fullmatch(files.root.name.lower()) or _is_crowded(parent):
         return files
-    whole = [other for other in runs(parent) if all(other.holds(file) for file in [*files.monitors, *files.evaluations])]
+    whole = [other for other in find_runs(parent) if all(other.holds(file) for file in [*files.monitors, *files.evaluations])]
     return whole[0] if whole else files
 
 
@@ -188,8 +188,8 @@ def _join_by_time(found: list[Files]) -> list[Files]:
     waiting = [files for files in found if not files.progress and not files.events and files.monitors]
     events = [files for files in found if files.events and not (files.progress or files.monitors or files.evaluations)]
     for files in waiting:
-        started = begun(files)
-        fitting = [(age, other) for other in events if (age := _age(other, started)) is not None]
+        started = find_start(files)
+        fitting = [(age, other) for other in events if (age := _compute_age(other, started)) is not None]
         if fitting:
             nearest = min(fitting, key=lambda pair: pair[0])[1]
             files.take(nearest)
@@ -198,13 +198,13 @@ def _join_by_time(found: list[Files]) -> list[Files]:
     return found
 
 
-def begun(files: Files) -> float | None:
+def find_start(files: Files) -> float | None:
     """Unix seconds at which the newest of a run's monitors was opened."""
-    starts = [start for path in files.monitors if (start := episodes.started(path)) is not None]
+    starts = [start for path in files.monitors if (start := episodes.read_start_time(path)) is not None]
     return max(starts, default=None)
 
 
-def _age(files: Files, started: float | None) -> float | None:
+def _compute_age(files: Files, started: float | None) -> float | None:
     times = [float(match[1]) for path in files.events if (match := _EVENT_TIME.search(path.name))]
     if started is None or not times:
         return None
@@ -212,17 +212,17 @@ def _age(files: Files, started: float | None) -> float | None:
     return abs(age) if -5.0 <= age <= JOIN_SECONDS else None
 
 
-def events_elsewhere(files: Files, notes: list[str]) -> list[Path]:
+def find_events_elsewhere(files: Files, notes: list[str]) -> list[Path]:
     """Event files in the other tree that rl-zoo3 was told to use, if they were begun when this run was."""
     for folder in files.configs:
-        place = zoo.tensorboard_folder(folder, notes)
+        place = sb3_settings.find_tensorboard_folder(folder, notes)
         if place is None:
             continue
         for ancestor in list(folder.parents)[:6]:
             if (ancestor / place).is_dir():
-                candidates = [Files(path, events=found) for path, found in tensorboard.folders(ancestor / place).items()]
-                started = begun(files)
-                fitting = [(age, other.events) for other in candidates if (age := _age(other, started)) is not None]
+                candidates = [Files(path, events=found) for path, found in tensorboard.find_folders(ancestor / place).items()]
+                started = find_start(files)
+                fitting = [(age, other.events) for other in candidates if (age := _compute_age(other, started)) is not None]
                 if fitting:
                     return min(fitting, key=lambda pair: pair[0])[1]
     return []

@@ -1,12 +1,13 @@
 """Settings that lie beside a log, as frameworks and scripts leave them there: params.json, config.yaml, args.json, hparams.yaml, …"""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.readers import assembling, hyperparameters, lines, rllib, zoo
+from rlclinic.readers import histories, hyperparameters, rllib, sb3_settings, text_files
 from rlclinic.readers.hyperparameters import Settings
 from rlclinic.runs.coerce import real, text, whole
 from rlclinic.runs.history import History
@@ -42,16 +43,16 @@ _WORDS: Final = {
 _ALGORITHMS: Final = ("algo", "algorithm", "algo_name", "alg", "agent", "type", "exp_name")
 
 
-def complete(history: History) -> History:
+def add_settings(history: History) -> History:
     """A history with the settings that lie beside its log, where it does not have them itself."""
     if history.path is None or history.source in ("rlclinic", "gymnasium-solver"):
         return history
     folder = history.path if history.path.is_dir() else history.path.parent
-    history = _ended(history, folder / rllib.ERROR) if history.source == "rllib" else history
-    for path in _found(folder):
+    history = _add_ending(history, folder / rllib.ERROR) if history.source == "rllib" else history
+    for path in _find_files(folder):
         notes: list[str] = []
-        settings = translated(read(path, notes))
-        named = hyperparameters.agreed(settings.pop("algo.name", None) or hyperparameters.algorithm(folder.name), ())
+        settings = translate(read(path, notes))
+        named = hyperparameters.check_algorithm(settings.pop("algo.name", None) or hyperparameters.find_algorithm(folder.name), ())
         if len(settings) < 2:
             continue
         known = {**settings, **history.settings}
@@ -59,11 +60,11 @@ def complete(history: History) -> History:
         if algo is not None:
             known.setdefault("algo.name", algo)
         new = len(known) - len(history.settings)
-        return _filled(history, known, f"{new} settings from {path.relative_to(folder)}, which lies beside it") if new else history
+        return _fill(history, known, f"{new} settings from {path.relative_to(folder)}, which lies beside it") if new else history
     return history
 
 
-def _filled(history: History, known: Settings, note: str) -> History:
+def _fill(history: History, known: Settings, note: str) -> History:
     return replace(
         history,
         settings=known,
@@ -76,13 +77,13 @@ def _filled(history: History, known: Settings, note: str) -> History:
     )
 
 
-def _ended(history: History, path: Path) -> History:
+def _add_ending(history: History, path: Path) -> History:
     """A history with the error that a trial ended with."""
-    failed = assembling.failure(lines.head(path).decode("utf-8", errors="replace")) if path.is_file() else None
+    failed = histories.find_error(text_files.read_head(path).decode("utf-8", errors="replace")) if path.is_file() else None
     return replace(history, state=failed[0], reason=failed[1]) if failed is not None else history
 
 
-def _found(folder: Path) -> Iterator[Path]:
+def _find_files(folder: Path) -> Iterator[Path]:
     for place in _PLACES:
         yield from (path for name in (*FILES, rllib.FILE) if (path := folder / place / name).is_file())
 
@@ -90,11 +91,11 @@ def _found(folder: Path) -> Iterator[Path]:
 def read(path: Path, notes: list[str]) -> dict[str, Any]:
     """The mapping in a file of settings; {} if there is none."""
     if path.suffix != ".json":
-        return zoo.read_yaml(path, notes)
+        return sb3_settings.read_yaml(path, notes)
     if path.name == rllib.FILE:
-        return rllib.config_of(path)
+        return rllib.read_config(path)
     try:
-        if path.stat().st_size > zoo.MAX_DATA_BYTES:
+        if path.stat().st_size > sb3_settings.MAX_DATA_BYTES:
             return {}
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -102,16 +103,16 @@ def read(path: Path, notes: list[str]) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def translated(raw: Mapping[str, Any]) -> Settings:
+def translate(raw: Mapping[str, Any]) -> Settings:
     """Settings by our names, whatever section they stood in; W&B's `{value: …}` is opened."""
     if rllib.is_config(raw):
-        return rllib.settings(raw)
-    flat = dict(_flat(raw))
-    found = hyperparameters.usual(flat)
+        return rllib.translate(raw)
+    flat = dict(_flatten(raw))
+    found = hyperparameters.translate_usual(flat)
     for key, value in flat.items():
         ours = _WORDS.get(key)
-        if ours and ours not in found and _fits(ours, value):
-            found[ours] = hyperparameters.number(value) if isinstance(value, str) and ours != "env.id" else value
+        if ours and ours not in found and _is_value_of(ours, value):
+            found[ours] = hyperparameters.parse_number(value) if isinstance(value, str) and ours != "env.id" else value
     if (scaled := found.get("algo.normalize_advantage")) in (0, 1):
         found["algo.normalize_advantage"] = "batch" if scaled else "off"
     if (polyak := real(found.pop("algo.polyak", None))) is not None:
@@ -120,12 +121,12 @@ def translated(raw: Mapping[str, Any]) -> Settings:
         if (count := whole(flat.get(epochs))) and (size := whole(flat.get(each))):
             found.setdefault("run.max_env_steps", count * size)
     if rollout := whole(flat.get("step_per_collect")):
-        _tianshou(found, flat, rollout)
-    named = next((algo for key in _ALGORITHMS if (algo := hyperparameters.algorithm(flat.get(key, ""))) is not None), None)
+        _add_tianshou_sizes(found, flat, rollout)
+    named = next((algo for key in _ALGORITHMS if (algo := hyperparameters.find_algorithm(flat.get(key, ""))) is not None), None)
     return found | ({"algo.name": named} if named else {})
 
 
-def _tianshou(found: Settings, flat: Mapping[str, Any], rollout: int) -> None:
+def _add_tianshou_sizes(found: Settings, flat: Mapping[str, Any], rollout: int) -> None:
     """Tianshou's sizes: what is collected before an update counts all envs, and the target is renewed by gradient steps."""
     envs, often = whole(found.get("env.n_envs")) or 1, real(flat.get("update_per_step"))
     if "repeat_per_collect" in flat:
@@ -134,20 +135,67 @@ def _tianshou(found: Settings, flat: Mapping[str, Any], rollout: int) -> None:
         found.setdefault("algo.target_update_interval", round(apart / often))
 
 
-def _fits(ours: str, value: Any) -> bool:
+def _is_value_of(ours: str, value: Any) -> bool:
     if ours == "env.id":
         return isinstance(value, str) and bool(value.strip()) and "<" not in value
-    return isinstance(value, int | float | str) and not isinstance(value, bool) and real(hyperparameters.number(value)) is not None
+    return isinstance(value, int | float | str) and not isinstance(value, bool) and real(hyperparameters.parse_number(value)) is not None
 
 
-def _flat(raw: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _flatten(raw: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Every setting by its last name, the outermost last so that it wins."""
     plain = []
     for key, value in raw.items():
         opened = value["value"] if isinstance(value, Mapping) and "value" in value and set(value) <= {"value", "desc"} else value
         if isinstance(opened, Mapping) and key not in ("policy_kwargs", "normalize"):
             if depth < _MAX_DEPTH:
-                yield from _flat(opened, depth + 1)
+                yield from _flatten(opened, depth + 1)
         else:
             plain.append((str(key), opened))
     yield from plain
+
+
+# ── sentinels.json, which rlclinic's callback leaves beside another framework's log: the settings that a log never says ──
+
+SENTINEL_FILE: Final = "sentinels.json"
+_SENTINEL_FORMAT: Final = "rlclinic-sentinels"
+_MAX_SENTINEL_BYTES: Final = 1 << 20
+_BOX: Final = re.compile(r"Box\((-?\d[\d.e+-]*), (-?\d[\d.e+-]*), ")
+"""One low and one high for every dimension; a box with bounds of its own for each prints them as lists."""
+_SECTIONS: Final = ("spec.", "env.", "algo.", "net.", "run.")
+
+
+@dataclass(frozen=True)
+class SentinelFile:
+    """What the file says."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    broken: str = ""
+    """Where the environment gave a number that is none, in words; empty if it did not."""
+
+
+def read_sentinel_file(path: Path, notes: list[str]) -> SentinelFile:
+    """The file's content; empty, with a note, if it is damaged or somebody else's."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size <= _MAX_SENTINEL_BYTES else None
+    except (OSError, ValueError, RecursionError):
+        raw = None
+    if not isinstance(raw, Mapping) or raw.get("format") != _SENTINEL_FORMAT or not isinstance(raw.get("settings"), Mapping):
+        notes.append(f"{path.name} holds no settings of rlclinic's callback and was left out")
+        return SentinelFile()
+    settings = {
+        key: value for key, value in raw["settings"].items() if isinstance(key, str) and (key.startswith(_SECTIONS) or key == "seed")
+    }
+    about = raw.get("about")
+    box = _BOX.match(str(about.get("action_space"))) if isinstance(about, Mapping) else None
+    if box is not None:
+        settings["about.action_low"], settings["about.action_high"] = float(box[1]), float(box[2])
+    return SentinelFile(settings, _describe_broken_number(raw.get("not_finite")))
+
+
+def _describe_broken_number(found: Any) -> str:
+    if not isinstance(found, Mapping):
+        return ""
+    place = found.get("component")
+    component = f", component {', '.join(str(whole(each)) for each in place[:4])}" if isinstance(place, list) and place else ""
+    where, step = str(found.get("where"))[:40], whole(found.get("env_steps"))
+    return f"the {where} of env {whole(found.get('env'))} is not finite at env step {step}{component}"

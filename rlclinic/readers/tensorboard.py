@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import RlclinicError, UsageError
-from rlclinic.readers import assembling, csv_jsonl, guesses, hyperparameters, metric_aliases, rllib, sidecar, testimony, tfevents
+from rlclinic.readers import column_names, csv_jsonl, histories, hyperparameters, metric_aliases, rllib, sidecar, tfevents
 from rlclinic.readers.metric_aliases import Framework, Tag
 from rlclinic.readers.options import Options
-from rlclinic.readers.recording import Recording
+from rlclinic.readers.raw_log import RawLog
 from rlclinic.runs.coerce import real
 from rlclinic.runs.history import History
 
@@ -33,7 +33,7 @@ _CUT: Final = ("ray/tune/",)
 class Events:
     """What the event files of one run hold."""
 
-    recording: Recording
+    raw_log: RawLog
     texts: dict[str, str] = field(default_factory=dict)
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -41,21 +41,24 @@ class Events:
 
 def matches(path: Path) -> bool:
     """An event file, or a folder with one in it or below it."""
-    return tfevents.is_event_file(path) if path.is_file() else bool(folders(path))
+    return tfevents.is_event_file(path) if path.is_file() else bool(find_folders(path))
 
 
 def read(path: Path, options: Options) -> list[History]:
     """A history for every folder that has event files of its own."""
     if path.is_file():
         return [read_run(path.parent, [path], options)]
-    found = [_trial(folder, options) or read_run(folder, files, options, required=False) for folder, files in folders(path).items()]
+    found = [
+        _read_tune_trial(folder, options) or read_run(folder, files, options, required=False)
+        for folder, files in find_folders(path).items()
+    ]
     kept = [history for history in found if history.series]
     if not kept and found:
-        raise _unknown(path, found)
+        raise _make_error(path, found)
     return kept
 
 
-def _trial(folder: Path, options: Options) -> History | None:
+def _read_tune_trial(folder: Path, options: Options) -> History | None:
     """A trial of Ray Tune by its rows, which have all that its events have, and env steps; None if there are none."""
     if not (folder / rllib.FILE).is_file():
         return None
@@ -65,7 +68,7 @@ def _trial(folder: Path, options: Options) -> History | None:
         return None
 
 
-def folders(path: Path) -> dict[Path, list[Path]]:
+def find_folders(path: Path) -> dict[Path, list[Path]]:
     """Event files by run. What lies below a folder with event files belongs to it: writers make such folders for hyperparameters."""
     runs: dict[Path, list[Path]] = {}
     for count, (root, below, names) in enumerate(os.walk(path)):
@@ -80,13 +83,13 @@ def folders(path: Path) -> dict[Path, list[Path]]:
     return runs
 
 
-def collect(files: Iterable[Path], episodic: Iterable[str] = ()) -> Events:
+def read_events(files: Iterable[Path], episodic: Iterable[str] = ()) -> Events:
     """Every scalar of some event files, one after the other, as one log."""
-    events = Events(Recording(metric_aliases.EPISODIC | frozenset(episodic)))
+    events = Events(RawLog(metric_aliases.EPISODIC | frozenset(episodic)))
     buffers: dict[str, tuple[list[int], list[int], list[float]]] = {}
     order = 0
     for file in files:
-        for item in tfevents.items(file, events.notes):
+        for item in tfevents.read_items(file, events.notes):
             if isinstance(item, tfevents.Scalar):
                 buffer = buffers.get(item.tag)
                 if buffer is None:
@@ -98,67 +101,67 @@ def collect(files: Iterable[Path], episodic: Iterable[str] = ()) -> Events:
                 buffer[2].append(item.value)
                 order += 1
                 if len(buffer[0]) >= _FLUSH:
-                    _flush(events.recording, item.tag, buffer)
+                    _flush(events.raw_log, item.tag, buffer)
             elif isinstance(item, tfevents.Text):
                 events.texts.setdefault(item.tag.removesuffix("/text_summary"), item.text)
             else:
                 events.hyperparameters |= item.values
     for tag, buffer in buffers.items():
-        _flush(events.recording, tag, buffer)
+        _flush(events.raw_log, tag, buffer)
     if len(buffers) >= MAX_TAGS:
         events.notes.append(f"only the first {MAX_TAGS:,} tags were read")
     return events
 
 
-def _flush(recording: Recording, tag: str, buffer: tuple[list[int], list[int], list[float]]) -> None:
+def _flush(raw_log: RawLog, tag: str, buffer: tuple[list[int], list[int], list[float]]) -> None:
     if buffer[0]:
         name = next((tag.removeprefix(cut) for cut in _CUT if tag.startswith(cut)), tag)
-        recording.points(name, *(np.array(column, dtype=np.float64) for column in buffer))
+        raw_log.add_points(name, *(np.array(column, dtype=np.float64) for column in buffer))
         for column in buffer:
             column.clear()
 
 
 def read_run(folder: Path, files: list[Path], options: Options, *, required: bool = True) -> History:
     """The history in the event files of one folder."""
-    events = collect(files, options.episodic)
-    names = events.recording.names
+    events = read_events(files, options.episodic)
+    names = events.raw_log.names
     framework = metric_aliases.recognize(names)
-    settings, notes = settings_of(events, folder, framework)
-    if (folder / testimony.FILE).is_file():
-        settings |= testimony.read(folder / testimony.FILE, notes).settings
+    settings, notes = find_settings(events, folder, framework)
+    if (folder / sidecar.SENTINEL_FILE).is_file():
+        settings |= sidecar.read_sentinel_file(folder / sidecar.SENTINEL_FILE, notes).settings
     above = (folder.name, *(parent.name for parent in list(folder.parents)[:2]))
-    algo = hyperparameters.agreed(assembling.algorithm(settings.get("algo.name"), *above), names)
-    table = framework.table(algo) if framework else _guessed(names)
-    _set_axis(events.recording, framework, settings, options, notes)
-    series = events.recording.series(options.table(table), settings)
+    algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), *above), names)
+    table = framework.table(algo) if framework else _guess_tags(names)
+    _set_axis(events.raw_log, framework, settings, options, notes)
+    series = events.raw_log.series(options.table(table), settings)
     if len(files) > 1:
         notes.append(f"{len(files)} event files of {folder.name} were joined")
     if framework is None and series:
         notes.append("tags of no framework that is known: metrics by their names; --map METRIC=TAG corrects them")
-    made = assembling.assemble(
-        *(folder.name, framework.source if framework else "tensorboard", folder, events.recording, series),
+    made = histories.make_history(
+        *(folder.name, framework.source if framework else "tensorboard", folder, events.raw_log, series),
         settings,
         algo=algo,
         notes=[*notes, *events.notes],
     )
     if required and not series:
-        raise _unknown(folder, [made], names)
+        raise _make_error(folder, [made], names)
     return made
 
 
-def _guessed(names: list[str]) -> list[Tag]:
-    return [*(Tag(tag.canonical, tag.tag) for tag in guesses.guess(names).tags), *metric_aliases.OWN]
+def _guess_tags(names: list[str]) -> list[Tag]:
+    return [*(Tag(tag.canonical, tag.tag) for tag in column_names.guess_columns(names).tags), *metric_aliases.OWN]
 
 
-def settings_of(events: Events, folder: Path, framework: Framework | None) -> tuple[dict[str, Any], list[str]]:
+def find_settings(events: Events, folder: Path, framework: Framework | None) -> tuple[dict[str, Any], list[str]]:
     """Hyperparameters from the text or the plugin that holds them, and from CleanRL's folder name."""
-    table = next((found for name in _TEXTS if (found := hyperparameters.written(events.texts.get(name, "")))), {})
-    settings, notes = {**sidecar.translated(table), **hyperparameters.cleanrl(table)}, []
+    table = next((found for name in _TEXTS if (found := hyperparameters.parse_written(events.texts.get(name, "")))), {})
+    settings, notes = {**sidecar.translate(table), **hyperparameters.translate_cleanrl(table)}, []
     if events.hyperparameters:
-        settings = {**hyperparameters.usual(events.hyperparameters), **settings}
+        settings = {**hyperparameters.translate_usual(events.hyperparameters), **settings}
         notes.append("settings from TensorBoard's hyperparameters")
     named = _CLEANRL_NAME.fullmatch(folder.name)
-    algo = assembling.algorithm(table.get("exp_name"), named and named["exp"])
+    algo = histories.find_algorithm(table.get("exp_name"), named and named["exp"])
     if algo is not None:
         settings["algo.name"] = algo
     if named is not None:
@@ -169,25 +172,25 @@ def settings_of(events: Events, folder: Path, framework: Framework | None) -> tu
     return settings, notes
 
 
-def _set_axis(recording: Recording, framework: Framework | None, settings: Mapping[str, Any], options: Options, notes: list[str]) -> None:
+def _set_axis(raw_log: RawLog, framework: Framework | None, settings: Mapping[str, Any], options: Options, notes: list[str]) -> None:
     """Turn a framework's own counter into env steps, where the numbers for it are known or given."""
     axis = framework.axis if framework else "env_steps"
     needed = {"env_steps": (), "vec_steps": ("env.n_envs",), "iterations": ("env.n_envs", "algo.n_steps")}[axis]
     sizes = [real(settings.get(name)) for name in needed]
-    counted = [recording.raw(name) for name in _COUNTERS if name in recording.names]
+    counted = [raw_log.raw(name) for name in _COUNTERS if name in raw_log.names]
     if options.mapping.step_factor != 1.0:
-        recording.step_factor = options.mapping.step_factor
+        raw_log.step_factor = options.mapping.step_factor
     elif counted and len(counted[0][0]) and counted[0][0][-1] > 0 and counted[0][1][-1] != counted[0][0][-1]:
-        recording.step_factor = float(counted[0][1][-1] / counted[0][0][-1])
-        notes.append(f"iterations on the axis: {recording.step_factor:,.4g} env steps each, as the log counts them")
+        raw_log.step_factor = float(counted[0][1][-1] / counted[0][0][-1])
+        notes.append(f"iterations on the axis: {raw_log.step_factor:,.4g} env steps each, as the log counts them")
     elif all(sizes):
-        recording.step_factor = float(np.prod([size for size in sizes if size is not None]))
+        raw_log.step_factor = float(np.prod([size for size in sizes if size is not None]))
     elif framework is not None:
         unit = {"vec_steps": "steps of all envs at once", "iterations": "iterations"}[axis]
         notes.append(f"{framework.name} counts {unit} on the axis; --map step=step*FACTOR makes env steps of them")
 
 
-def _unknown(path: Path, found: list[History], names: Iterable[str] = ()) -> UsageError:
+def _make_error(path: Path, found: list[History], names: Iterable[str] = ()) -> UsageError:
     seen = sorted(names)[:8]
     notes = "; ".join(found[0].notes) if found else ""
     what = f"its tags are {', '.join(seen)}" if seen else notes or "it holds no scalars"

@@ -66,17 +66,17 @@ def is_event_file(path: Path) -> bool:
     return len(header) == 12 and _has_checksum(header) and struct.unpack("<Q", header[:8])[0] < MAX_RECORD_BYTES
 
 
-def items(path: Path, notes: list[str]) -> Iterator[Item]:
+def read_items(path: Path, notes: list[str]) -> Iterator[Item]:
     """Every scalar, text and hyperparameter of a file, in order; where the file is damaged, it ends, and a note says so."""
     try:
         with path.open("rb") as file:
-            for record in records(file, path.name, notes):
-                scalar = _usual(record)
+            for record in read_records(file, path.name, notes):
+                scalar = _read_common_event(record)
                 if scalar is not None:
                     yield scalar
                     continue
                 try:
-                    yield from _event(record)
+                    yield from _read_event(record)
                 except (Damaged, struct.error):
                     note = f"{path.name}: records that are no events were left out"
                     if note not in notes:
@@ -85,7 +85,7 @@ def items(path: Path, notes: list[str]) -> Iterator[Item]:
         notes.append(f"{path.name} cannot be read: {error.strerror}")
 
 
-def records(file: BinaryIO, name: str, notes: list[str]) -> Iterator[bytes]:
+def read_records(file: BinaryIO, name: str, notes: list[str]) -> Iterator[bytes]:
     """The data of every record. Half a record at the end is what a live run looks like."""
     place = 0
     while True:
@@ -116,7 +116,7 @@ def _has_checksum(header: bytes) -> bool:
 # ── protocol buffers ──
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if place >= len(data) or shift > 63:
@@ -129,23 +129,23 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
         shift += 7
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
+def _read_fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
     """(field, wire type, value) of a message: numbers as int, everything else as bytes."""
     place, end = 0, len(data)
     while place < end:
         key = data[place]
         place += 1
         if key >= 0x80:
-            key, place = _varint(data, place - 1)
+            key, place = _read_varint(data, place - 1)
         number, kind = key >> 3, key & 7
         if kind == _BYTES:
-            length, place = _varint(data, place)
+            length, place = _read_varint(data, place)
             if place + length > end:
                 raise Damaged("a field is longer than its message")
             yield number, kind, data[place : place + length]
             place += length
         elif kind == _VARINT:
-            value, place = _varint(data, place)
+            value, place = _read_varint(data, place)
             yield number, kind, value
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
@@ -157,7 +157,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
             raise Damaged(f"wire type {kind}")
 
 
-def _usual(data: bytes) -> Scalar | None:
+def _read_common_event(data: bytes) -> Scalar | None:
     """The event that most of a file consists of, read at its fixed places: time, step, one tag with one number; None for any other."""
     if len(data) < 20 or data[0] != 0x09 or data[9] != 0x10:
         return None
@@ -176,24 +176,24 @@ def _usual(data: bytes) -> Scalar | None:
     return Scalar(data[tag:end].decode("utf-8", errors="replace"), step, _FLOAT.unpack_from(data, end + 1)[0])
 
 
-def _event(data: bytes) -> Iterator[Item]:
+def _read_event(data: bytes) -> Iterator[Item]:
     step, summaries = 0, []
-    for number, kind, value in _fields(data):
+    for number, kind, value in _read_fields(data):
         if number == 2 and kind == _VARINT:
             step = value if value < 1 << 63 else value - (1 << 64)
         elif number == 5 and kind == _BYTES:
             summaries.append(value)
     for summary in summaries:
-        for number, kind, value in _fields(summary):
+        for number, kind, value in _read_fields(summary):
             if number == 1 and kind == _BYTES:
-                found = _value(value, step)
+                found = _read_value(value, step)
                 if found is not None:
                     yield found
 
 
-def _value(data: bytes, step: int) -> Item | None:
+def _read_value(data: bytes, step: int) -> Item | None:
     tag, tensor, metadata = "", None, None
-    for number, kind, value in _fields(data):
+    for number, kind, value in _read_fields(data):
         if number == 1 and kind == _BYTES:
             tag = value.decode("utf-8", errors="replace")
         elif number == 2 and kind == _FIXED32:
@@ -203,14 +203,14 @@ def _value(data: bytes, step: int) -> Item | None:
         elif number == 9 and kind == _BYTES:
             metadata = value
     if tag.startswith("_hparams_/") and metadata is not None:
-        return Hyperparameters(_hyperparameters(metadata))
-    return _tensor(tag, step, tensor) if tensor is not None else None
+        return Hyperparameters(_read_hyperparameters(metadata))
+    return _read_tensor(tag, step, tensor) if tensor is not None else None
 
 
-def _tensor(tag: str, step: int, data: bytes) -> Item | None:
+def _read_tensor(tag: str, step: int, data: bytes) -> Item | None:
     """A tensor of one number or one text: how newer writers log scalars, and all writers texts."""
     kind_of_data, content = 0, b""
-    for number, kind, value in _fields(data):
+    for number, kind, value in _read_fields(data):
         if number == 1 and kind == _VARINT:
             kind_of_data = value
         elif number == 8 and kind == _BYTES and len(value) <= MAX_TEXT_BYTES:
@@ -228,30 +228,30 @@ def _tensor(tag: str, step: int, data: bytes) -> Item | None:
     return None
 
 
-def _hyperparameters(metadata: bytes) -> dict[str, Any]:
+def _read_hyperparameters(metadata: bytes) -> dict[str, Any]:
     """metadata{1 plugin{2 content{3 session_start_info{1 hparams: map of key to value{2 number, 3 text, 4 truth}}}}}."""
     found: dict[str, Any] = {}
-    for plugin in _messages(metadata, 1):
-        for content in _messages(plugin, 2):
-            for session in _messages(content, 3):
-                for entry in _messages(session, 1):
+    for plugin in _find_messages(metadata, 1):
+        for content in _find_messages(plugin, 2):
+            for session in _find_messages(content, 3):
+                for entry in _find_messages(session, 1):
                     key, value = "", None
-                    for number, kind, part in _fields(entry):
+                    for number, kind, part in _read_fields(entry):
                         if number == 1 and kind == _BYTES:
                             key = part.decode("utf-8", errors="replace")
                         elif number == 2 and kind == _BYTES:
-                            value = _json_value(part)
+                            value = _read_json_value(part)
                     if key and value is not None:
                         found[key] = value
     return found
 
 
-def _messages(data: bytes, wanted: int) -> list[bytes]:
-    return [value for number, kind, value in _fields(data) if number == wanted and kind == _BYTES]
+def _find_messages(data: bytes, wanted: int) -> list[bytes]:
+    return [value for number, kind, value in _read_fields(data) if number == wanted and kind == _BYTES]
 
 
-def _json_value(data: bytes) -> Any:
-    for number, kind, value in _fields(data):
+def _read_json_value(data: bytes) -> Any:
+    for number, kind, value in _read_fields(data):
         if number == 2 and kind == _FIXED64:
             return struct.unpack("<d", value)[0]
         if number == 3 and kind == _BYTES:

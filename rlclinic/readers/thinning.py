@@ -102,7 +102,7 @@ class Restart:
     """The count began again from its beginning; otherwise the run went on from an earlier checkpoint."""
 
 
-def restarts(order: Column, steps: Column) -> list[Restart]:
+def find_restarts(order: Column, steps: Column) -> list[Restart]:
     """Where the step count of a log goes back, told from the jitter of logs that several processes write."""
     gaps = np.diff(steps)
     backward, forward = -gaps[gaps < 0], gaps[gaps > 0]

@@ -15,7 +15,7 @@ REGISTERED: Final = {
 """Without a version where all versions have the same."""
 
 
-def complete(history: History) -> History:
+def add_registered_threshold(history: History) -> History:
     """A history with its environment's own threshold, where neither the log nor the user names one."""
     if history.threshold is not None or history.env_id is None or history.source == "rlclinic":
         return history

@@ -13,7 +13,7 @@ RETURN, EVAL = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean"
 
 def read(text: str | bytes, *mapping: str) -> History:
     data = text.encode() if isinstance(text, str) else text
-    return console.read_text(io.BytesIO(data), options.make(mapping=mapping))
+    return console.read_text(io.BytesIO(data), options.make_options(mapping=mapping))
 
 
 def test_sb3s_tables_are_read(samples: Path) -> None:

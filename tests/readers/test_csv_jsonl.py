@@ -14,7 +14,7 @@ RETURN = "train/roll/ep_rew_mean"
 
 def read(path: Path, text: str, *mapping: str) -> History:
     path.write_text(text)
-    (found,) = csv_jsonl.read(path, options.make(mapping=mapping))
+    (found,) = csv_jsonl.read(path, options.make_options(mapping=mapping))
     return found
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rlclinic import readers
 from rlclinic.errors import RlclinicError
-from rlclinic.readers import lines, thinning
+from rlclinic.readers import text_files, thinning
 from rlclinic.runs.history import STATES, History, of_run
 from rlclinic.runs.store import Store
 
@@ -235,7 +235,7 @@ def test_a_million_rows_are_thinned_and_the_ends_are_kept(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "console"])
 def test_memory_does_not_follow_the_length_of_a_log(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 1 << 14)
     monkeypatch.setattr(thinning, "LIMIT", 128)
     row = {
         "csv": "{step},1.25,0.5,0.01,3\n",

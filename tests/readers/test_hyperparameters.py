@@ -21,7 +21,7 @@ from rlclinic.readers import hyperparameters
     ],
 )
 def test_an_algorithm_is_known_by_the_beginning_of_a_name(text: Any, algo: str | None) -> None:
-    assert hyperparameters.algorithm(text) == algo
+    assert hyperparameters.find_algorithm(text) == algo
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_an_algorithm_is_known_by_the_beginning_of_a_name(text: Any, algo: str |
     ],
 )
 def test_tags_decide_where_a_folders_name_says_something_else(named: str | None, tags: list[str], algo: str | None) -> None:
-    assert hyperparameters.agreed(named, tags) == algo
+    assert hyperparameters.check_algorithm(named, tags) == algo
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_tags_decide_where_a_folders_name_says_something_else(named: str | None,
     ],
 )
 def test_numbers_and_schedules_are_read_in_every_spelling(given: Any, meant: Any) -> None:
-    assert hyperparameters.number(given) == meant
+    assert hyperparameters.parse_number(given) == meant
 
 
 def test_sb3_names_are_ours() -> None:
@@ -69,7 +69,7 @@ def test_sb3_names_are_ours() -> None:
         "target_kl": None,
         "policy": "MlpPolicy",
     }
-    assert hyperparameters.sb3(raw) == {
+    assert hyperparameters.translate_sb3(raw) == {
         "algo.n_steps": 32,
         "algo.gamma": 0.98,
         "env.n_envs": 8,
@@ -81,7 +81,7 @@ def test_sb3_names_are_ours() -> None:
 
 def test_off_policy_settings_keep_sb3s_names() -> None:
     raw = {"buffer_size": 50_000, "train_freq": [4, "step"], "exploration_fraction": 0.16, "ent_coef": "auto", "tau": 0.005}
-    assert hyperparameters.sb3(raw) == {
+    assert hyperparameters.translate_sb3(raw) == {
         "algo.buffer_size": 50_000,
         "algo.train_freq": 4,
         "algo.exploration_fraction": 0.16,
@@ -99,7 +99,7 @@ def test_off_policy_settings_keep_sb3s_names() -> None:
     ],
 )
 def test_vec_normalize_is_read_from_a_truth_or_its_arguments(given: Any, meant: tuple[bool, bool]) -> None:
-    found = hyperparameters.sb3({"normalize": given})
+    found = hyperparameters.translate_sb3({"normalize": given})
     assert (found["env.normalize_obs"], found["env.normalize_reward"]) == meant
 
 
@@ -120,7 +120,7 @@ def test_vec_normalize_is_read_from_a_truth_or_its_arguments(given: Any, meant: 
 )
 def test_a_network_is_read_without_executing_its_text(given: Any, meant: dict[str, Any] | None) -> None:
     wanted = {"net.hidden": [8], "net.critic_hidden": [9], "net.activation": "tanh"} if meant is None else meant
-    assert hyperparameters.network(given) == wanted
+    assert hyperparameters.translate_network(given) == wanted
 
 
 CLEANRL = """|param|value|
@@ -142,7 +142,7 @@ CLEANRL = """|param|value|
 
 
 def test_cleanrls_arguments_become_our_settings() -> None:
-    assert hyperparameters.cleanrl(hyperparameters.markdown_table(CLEANRL)) == {
+    assert hyperparameters.translate_cleanrl(hyperparameters.parse_markdown_table(CLEANRL)) == {
         "seed": 1,
         "run.max_env_steps": 500_000,
         "algo.learning_rate": {"schedule": "linear", "start": 0.00025, "end": 0.0},
@@ -158,7 +158,7 @@ def test_cleanrls_arguments_become_our_settings() -> None:
 
 
 def test_without_annealing_and_value_clipping_numbers_stay_numbers() -> None:
-    found = hyperparameters.cleanrl({"learning_rate": 1e-3, "anneal_lr": False, "clip_vloss": False, "clip_coef": 0.1})
+    found = hyperparameters.translate_cleanrl({"learning_rate": 1e-3, "anneal_lr": False, "clip_vloss": False, "clip_coef": 0.1})
     assert found == {"algo.learning_rate": 1e-3, "algo.clip_range": 0.1, "algo.clip_range_vf": None}
 
 
@@ -172,7 +172,7 @@ def test_cleanrls_off_policy_names_become_sb3s() -> None:
         "autotune": True,
         "alpha": 0.2,
     }
-    assert hyperparameters.cleanrl(raw) == {
+    assert hyperparameters.translate_cleanrl(raw) == {
         "algo.exploration_initial_eps": 1.0,
         "algo.exploration_final_eps": 0.05,
         "algo.train_freq": 10,
@@ -183,24 +183,26 @@ def test_cleanrls_off_policy_names_become_sb3s() -> None:
 
 
 def test_usual_names_are_found_below_any_prefix() -> None:
-    found = hyperparameters.usual({"config/lr": 1e-3, "agent.clip_epsilon": 0.2, "gamma": 0.9, "something": 1, "env_id": "CartPole-v1"})
+    found = hyperparameters.translate_usual(
+        {"config/lr": 1e-3, "agent.clip_epsilon": 0.2, "gamma": 0.9, "something": 1, "env_id": "CartPole-v1"}
+    )
     assert found == {"algo.learning_rate": 1e-3, "algo.clip_range": 0.2, "algo.gamma": 0.9, "env.id": "CartPole-v1"}
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1), ("0.5", 0.5), ("None", None), ("True", True), ("true", True), ("[1, 2]", [1, 2])])
 def test_printed_values_are_read_back(text: str, value: Any) -> None:
-    assert hyperparameters.value_of(text) == value
+    assert hyperparameters.parse_value(text) == value
 
 
 @pytest.mark.parametrize("text", ["abc", "{1, 2}", "1 +", "(" * 2_000, "9" * 20_000, "b'x'"])
 def test_what_is_no_value_stays_text(text: str) -> None:
-    assert hyperparameters.value_of(text) == text
+    assert hyperparameters.parse_value(text) == text
 
 
 def test_side_keys_become_a_schedule() -> None:
     raw = {"clip_range": 0.2, "clip_range_schedule": "cosine", "clip_range_schedule_end_value": 0.05, "clip_range_schedule_warmup": 0.1}
-    assert hyperparameters.schedule_from_side_keys(raw, "clip_range") == {"schedule": "cosine", "start": 0.2, "end": 0.05, "warmup": 0.1}
-    assert hyperparameters.schedule_from_side_keys({"clip_range": 0.2}, "clip_range") == 0.2
+    assert hyperparameters.make_schedule(raw, "clip_range") == {"schedule": "cosine", "start": 0.2, "end": 0.05, "warmup": 0.1}
+    assert hyperparameters.make_schedule({"clip_range": 0.2}, "clip_range") == 0.2
 
 
 @pytest.mark.parametrize(
@@ -213,10 +215,10 @@ def test_side_keys_become_a_schedule() -> None:
     ],
 )
 def test_settings_that_a_script_wrote_as_text_are_read(text: str) -> None:
-    found = hyperparameters.written(text)
+    found = hyperparameters.parse_written(text)
     assert (found["task"], found["lr"]) == ("CartPole-v1", 0.001)
 
 
 @pytest.mark.parametrize("text", ["", "hello", "[1, 2]", "Namespace(", "dict(1)", "__import__('os').system('x')", "Namespace(f())", "3"])
 def test_a_text_that_holds_no_settings_says_nothing(text: str) -> None:
-    assert hyperparameters.written(text) == {}
+    assert hyperparameters.parse_written(text) == {}

@@ -12,11 +12,11 @@ def test_every_line_of_a_table_names_a_metric_of_the_dictionary(framework: metri
 
 def test_a_table_with_an_unknown_metric_is_refused() -> None:
     with pytest.raises(ValueError, match="train/nonsense is no metric"):
-        metric_aliases.parse("train/nonsense | a")
+        metric_aliases.parse_table("train/nonsense | a")
 
 
 def test_a_line_says_sign_scale_estimator_and_aggregation() -> None:
-    (tag,) = metric_aliases.parse("train/loss/value | v | x -2 | / algo.vf_coef | episodes | last minibatch | only ppo,trpo")
+    (tag,) = metric_aliases.parse_table("train/loss/value | v | x -2 | / algo.vf_coef | episodes | last minibatch | only ppo,trpo")
     assert tag == Tag("train/loss/value", "v", -2.0, "algo.vf_coef", "last minibatch", True, frozenset({"ppo", "trpo"}))
 
 
@@ -47,7 +47,9 @@ def test_our_own_names_are_known_in_every_log() -> None:
 
 def test_a_star_stands_for_a_part_of_a_tag() -> None:
     tag = Tag("train/metrics/entropy", "info/learner/*/learner_stats/entropy")
-    assert metric_aliases.matching(tag, ["info/learner/p0/learner_stats/entropy", "other"]) == ["info/learner/p0/learner_stats/entropy"]
+    assert metric_aliases.find_matching(tag, ["info/learner/p0/learner_stats/entropy", "other"]) == [
+        "info/learner/p0/learner_stats/entropy"
+    ]
 
 
 @pytest.mark.parametrize(

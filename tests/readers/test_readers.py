@@ -1,10 +1,12 @@
 import io
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rlclinic
 from rlclinic import readers
 from rlclinic.errors import NotFound, UsageError
 
@@ -135,3 +137,60 @@ def test_runs_of_the_same_name_are_told_apart_by_as_many_folders_as_it_takes(tmp
             folder.mkdir(parents=True)
             (folder / "progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean\n100,1\n200,2\n")
     assert sorted(history.id for history in readers.read(tmp_path)) == ["a/run/0", "a/run/1", "b/run/0", "b/run/1"]
+
+
+# ── a reader that another package brings by an entry point ──
+
+READER = """
+import numpy as np
+from rlclinic.runs.history import History, Series
+
+def matches(path):
+    return path.suffix == ".tally"
+
+def read(path, options):
+    returns = np.array([float(line) for line in path.read_text().split()])
+    steps = np.arange(1.0, len(returns) + 1) * 1_000
+    series = {"train/roll/ep_rew_mean": Series(steps, returns, "tally")}
+    return [History(path.stem, "tally", path=path, env_id="Mine-v0", algo="ppo", env_steps=int(steps[-1]), series=series)]
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the path with an installed package: its metadata names a reader, its module is up to the test."""
+    site = tmp_path / "site"
+    (site / "tally-1.0.dist-info").mkdir(parents=True)
+    (site / "tally-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tally\nVersion: 1.0\n")
+    (site / "tally-1.0.dist-info" / "entry_points.txt").write_text("[rlclinic.readers]\ntallies = tally_reader\n")
+    monkeypatch.syspath_prepend(site)
+    readers.load_plugins.cache_clear()
+    yield site
+    readers.load_plugins.cache_clear()
+    sys.modules.pop("tally_reader", None)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "logs" / "first.tally"
+    path.parent.mkdir()
+    path.write_text("\n".join(str(value) for value in range(40)))
+    return path
+
+
+def test_a_log_is_diagnosed_by_the_reader_of_another_package(install: Path, log: Path) -> None:
+    (install / "tally_reader.py").write_text(READER)
+    (file,) = readers.read(log)
+    assert (file.source, file.env_steps, file["train/roll/ep_rew_mean"].last) == ("tally", 40_000, 39.0)
+    assert "Mine-v0" in rlclinic.diagnose(str(log)).model_dump_json()
+
+
+def test_it_is_not_loaded_where_one_of_ours_knows_the_format(install: Path, samples: Path) -> None:
+    (install / "tally_reader.py").write_text("raise SystemExit('loaded')")
+    assert readers.read(samples / "sb3_ppo")[0].source == "sb3"
+
+
+def test_one_that_cannot_be_loaded_is_named(install: Path, log: Path) -> None:
+    (install / "tally_reader.py").write_text("import a_module_that_nobody_has")
+    with pytest.raises(UsageError, match=r"'tallies'.*a_module_that_nobody_has"):
+        readers.read(log)

@@ -84,7 +84,7 @@ def test_the_error_of_a_trial_is_how_it_ended(samples: Path, tmp_path: Path) -> 
 
 def test_a_learner_with_a_replay_has_settings_of_its_own() -> None:
     assert rllib.is_config(REPLAY)
-    found = rllib.settings(REPLAY)
+    found = rllib.translate(REPLAY)
     assert found == {
         "algo.name": "dqn",
         "algo.batch_size": 32,
@@ -101,12 +101,12 @@ def test_a_learner_with_a_replay_has_settings_of_its_own() -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"config": 3}', '{"config": {"lr": []}}'])
 def test_rows_without_a_config_say_nothing_about_settings(text: str, tmp_path: Path) -> None:
     (tmp_path / rllib.FILE).write_text(text)
-    assert not rllib.is_config(rllib.config_of(tmp_path / rllib.FILE))
+    assert not rllib.is_config(rllib.read_config(tmp_path / rllib.FILE))
 
 
 @pytest.mark.parametrize("odd", [None, "auto", [], [[0]], [["a", "b"]], {"x": 1}, float("nan")])
 def test_odd_values_are_left_out(odd: object) -> None:
     raw = {**json.loads(json.dumps(REPLAY)), "lr": odd, "epsilon": odd, "train_batch_size": odd, "replay_buffer_config": odd}
-    found = rllib.settings(raw)
+    found = rllib.translate(raw)
     assert found["algo.learning_starts"] == 500
     assert not {"algo.learning_rate", "algo.exploration_final_eps", "algo.batch_size", "algo.buffer_size"} & found.keys()

@@ -8,7 +8,7 @@ import pytest
 from rlclinic.errors import UsageError
 from rlclinic.readers import options, tensorboard
 from rlclinic.readers.options import Options
-from rlclinic.readers.recording import Recording
+from rlclinic.readers.raw_log import RawLog
 from rlclinic.runs.history import History
 
 WriteEvents = Callable[..., Path]
@@ -83,7 +83,7 @@ def test_a_live_file_is_read_as_far_as_it_goes(tmp_path: Path, samples: Path) ->
 def test_iterations_on_the_axis_are_turned_into_env_steps_where_asked(write_events: WriteEvents) -> None:
     folder = write_events([(step, {"Train/mean_reward": 1.0, "Loss/surrogate": 0.1}) for step in range(5)])
     assert any("rsl_rl counts iterations" in note for note in one(folder).notes)
-    scaled = one(folder, options.make(mapping=["step=step*4096"]))
+    scaled = one(folder, options.make_options(mapping=["step=step*4096"]))
     assert scaled.env_steps == 4 * 4_096
 
 
@@ -97,7 +97,7 @@ def test_tags_that_say_nothing_can_be_mapped(write_events: WriteEvents) -> None:
     folder = write_events([(1, {"foo": 3.0}), (2, {"foo": 4.0})])
     with pytest.raises(UsageError, match="no tag is known"):
         tensorboard.read(folder, Options())
-    assert one(folder, options.make(mapping=["return=foo*2"]))[RETURN].values.tolist() == [6.0, 8.0]
+    assert one(folder, options.make_options(mapping=["return=foo*2"]))[RETURN].values.tolist() == [6.0, 8.0]
 
 
 def test_a_run_without_scalars_says_so(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_arguments_of_a_tianshou_script_are_read_from_its_text() -> None:
         "Namespace(task='CartPole-v1', seed=4, lr=0.001, gamma=0.9, epoch=8, step_per_epoch=2500, step_per_collect=500, "
         "repeat_per_collect=8, batch_size=128, training_num=5, eps_clip=0.2, norm_adv=1)"
     )
-    settings, _ = tensorboard.settings_of(tensorboard.Events(Recording(), {"args": text}), Path("1"), None)
+    settings, _ = tensorboard.find_settings(tensorboard.Events(RawLog(), {"args": text}), Path("1"), None)
     assert settings == {
         "env.id": "CartPole-v1",
         "env.n_envs": 5,

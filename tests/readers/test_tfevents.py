@@ -28,7 +28,7 @@ def record(event: bytes) -> bytes:
 
 
 def scalars(path: Path) -> list[Scalar]:
-    return [item for item in tfevents.items(path, []) if isinstance(item, Scalar)]
+    return [item for item in tfevents.read_items(path, []) if isinstance(item, Scalar)]
 
 
 def test_scalars_come_back_as_they_were_written(write_events: WriteEvents) -> None:
@@ -44,7 +44,7 @@ def test_one_scalar_an_event_is_read_like_several(write_events: WriteEvents, tmp
 
 
 def test_a_file_made_by_torch_is_read(samples: Path) -> None:
-    found = list(tfevents.items(file_in(samples / "cleanrl" / "CartPole-v1__ppo__1__1700000000"), []))
+    found = list(tfevents.read_items(file_in(samples / "cleanrl" / "CartPole-v1__ppo__1__1700000000"), []))
     (text,) = [item for item in found if isinstance(item, Text)]
     assert text.tag == "hyperparameters/text_summary"
     assert "|learning_rate|0.00025|" in text.text
@@ -58,7 +58,7 @@ def test_a_file_cut_at_any_byte_is_read_up_to_its_last_whole_record(write_events
     for length in range(len(whole) + 1):
         cut.write_bytes(whole[:length])
         notes: list[str] = []
-        found = [item for item in tfevents.items(cut, notes) if isinstance(item, Scalar)]
+        found = [item for item in tfevents.read_items(cut, notes) if isinstance(item, Scalar)]
         assert found == everything[: len(found)]
         assert notes == []
     assert found == everything
@@ -71,7 +71,7 @@ def test_a_damaged_length_ends_the_file_with_a_note(write_events: WriteEvents) -
     data[second + 3] = 0xFF
     path.write_bytes(data)
     notes: list[str] = []
-    assert list(tfevents.items(path, notes)) == []
+    assert list(tfevents.read_items(path, notes)) == []
     assert "damaged at byte" in notes[0]
 
 
@@ -79,7 +79,7 @@ def test_a_record_that_is_no_event_is_passed_over(write_events: WriteEvents) -> 
     path = file_in(write_events(ROWS[:1]))
     path.write_bytes(path.read_bytes() + record(b"\xff\xff\xff") + record(b"\x0b\x01") + path.read_bytes())
     notes: list[str] = []
-    found = [item for item in tfevents.items(path, notes) if isinstance(item, Scalar)]
+    found = [item for item in tfevents.read_items(path, notes) if isinstance(item, Scalar)]
     assert len(found) == 4
     assert len(notes) == 1
 
@@ -102,7 +102,7 @@ def test_hyperparameters_of_the_plugin_are_read(tmp_path: Path) -> None:
     value = field(1, b"_hparams_/session_start_info") + field(9, field(1, field(1, b"hparams") + field(2, session)))
     path = tmp_path / "x.tfevents"
     path.write_bytes(record(b"\x10\x00" + b"\x2a" + bytes([0x80 | (len(value) + 3) & 0x7F, (len(value) + 3) >> 7]) + _long(1, value)))
-    (found,) = list(tfevents.items(path, []))
+    (found,) = list(tfevents.read_items(path, []))
     assert found == Hyperparameters({"lr": 1e-3, "env_id": "CartPole-v1", "norm": True})
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlclinic.readers import thinning
-from rlclinic.readers.thinning import Axis, Episodes, Points, restarts
+from rlclinic.readers.thinning import Axis, Episodes, Points, find_restarts
 
 
 def counted(*steps: float) -> tuple[np.ndarray, np.ndarray]:
@@ -45,42 +45,42 @@ def test_episodes_become_a_running_mean_over_the_last_tenth_and_at_most_a_hundre
 
 
 def test_steps_that_only_rise_have_no_restart() -> None:
-    assert restarts(*counted(256, 512, 512, 768)) == []
+    assert find_restarts(*counted(256, 512, 512, 768)) == []
 
 
 def test_a_count_that_begins_again_is_a_restart_from_the_beginning() -> None:
-    (found,) = restarts(*counted(500, 1_000, 1_500, 2_000, 500, 1_000))
+    (found,) = find_restarts(*counted(500, 1_000, 1_500, 2_000, 500, 1_000))
     assert (found.last, found.first, found.anew) == (2_000, 500, True)
 
 
 def test_a_count_that_goes_back_to_the_middle_is_a_resume() -> None:
-    (found,) = restarts(*counted(*range(0, 10_000, 100), *range(5_000, 12_000, 100)))
+    (found,) = find_restarts(*counted(*range(0, 10_000, 100), *range(5_000, 12_000, 100)))
     assert (found.last, found.first, found.anew) == (9_900, 5_000, False)
 
 
 def test_jitter_of_several_writers_is_no_restart() -> None:
     noise = np.random.default_rng(1).integers(0, 400, size=500)
-    assert restarts(*counted(*(100 * np.arange(500) + noise))) == []
+    assert find_restarts(*counted(*(100 * np.arange(500) + noise))) == []
 
 
 def test_a_restart_is_found_among_jitter() -> None:
     noise = np.random.default_rng(1).integers(0, 400, size=1_000)
     steps = np.concatenate([100 * np.arange(600), 100 * np.arange(400)]) + noise
-    (found,) = restarts(*counted(*steps))
+    (found,) = find_restarts(*counted(*steps))
     assert found.anew
     assert found.last == steps[:600].max()
 
 
 def test_a_restarted_count_goes_on_where_it_was() -> None:
     order, steps = counted(500, 1_000, 500, 1_000)
-    axis = Axis(tuple(restarts(order, steps)))
+    axis = Axis(tuple(find_restarts(order, steps)))
     assert axis.place(order, steps, steps)[0].tolist() == [500, 1_000, 1_500, 2_000]
     assert axis.boundaries == (1_000,)
 
 
 def test_what_a_resume_computes_again_replaces_what_was_there() -> None:
     order, steps = counted(*range(0, 1_000, 100), *range(500, 800, 100))
-    axis = Axis(tuple(restarts(order, steps)))
+    axis = Axis(tuple(find_restarts(order, steps)))
     placed, values = axis.place(order, steps, order)
     assert placed.tolist() == [0, 100, 200, 300, 400, 500, 600, 700]
     assert values.tolist() == [0, 1, 2, 3, 4, 10, 11, 12]
@@ -89,22 +89,22 @@ def test_what_a_resume_computes_again_replaces_what_was_there() -> None:
 
 def test_two_restarts_add_up() -> None:
     order, steps = counted(100, 200, 300, 100, 200, 300, 400, 100)
-    axis = Axis(tuple(restarts(order, steps)))
+    axis = Axis(tuple(find_restarts(order, steps)))
     assert axis.place(order, steps, steps)[0].tolist() == [100, 200, 300, 400, 500, 600, 700, 800]
     assert axis.boundaries == (300, 700)
 
 
 def test_a_rarer_tag_is_placed_by_the_restarts_of_the_clock() -> None:
     order, steps = counted(100, 200, 300, 400, 100, 200)
-    axis = Axis(tuple(restarts(order, steps)))
+    axis = Axis(tuple(find_restarts(order, steps)))
     rare = np.array([1.0, 4.5]), np.array([200.0, 150.0]), np.array([1.0, 2.0])
     assert axis.place(*rare)[0].tolist() == [200, 550]
 
 
 def test_two_logs_of_one_run_share_the_length_of_their_segments() -> None:
-    main = Axis(tuple(restarts(*counted(100, 200, 300, 400, 100, 200))))
+    main = Axis(tuple(find_restarts(*counted(100, 200, 300, 400, 100, 200))))
     order, steps = counted(150, 350, 150)
-    other = Axis(tuple(restarts(order, steps)))
+    other = Axis(tuple(find_restarts(order, steps)))
     assert other.place(order, steps, steps)[0].tolist() == [150, 350, 500]
     assert other.aligned(main).place(order, steps, steps)[0].tolist() == [150, 350, 550]
     assert main.aligned(Axis()) is main

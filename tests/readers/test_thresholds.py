@@ -13,17 +13,17 @@ from rlclinic.runs.history import History
     [("CartPole-v1", 475.0), ("CartPole-v0", 195.0), ("LunarLander-v3", 200.0), ("Pendulum-v1", None), ("Mine-v0", None)],
 )
 def test_an_environment_of_gymnasium_brings_its_own_threshold(env: str, threshold: float | None) -> None:
-    found = thresholds.complete(History("log", "csv", env_id=env))
+    found = thresholds.add_registered_threshold(History("log", "csv", env_id=env))
     assert (found.threshold, found.settings.get("spec.threshold")) == (threshold, threshold)
     assert any("as Gymnasium registers" in note for note in found.notes) is (threshold is not None)
 
 
 def test_what_the_log_or_the_user_says_counts_more() -> None:
-    assert thresholds.complete(History("log", "csv", env_id="CartPole-v1", threshold=200.0)).threshold == 200.0
+    assert thresholds.add_registered_threshold(History("log", "csv", env_id="CartPole-v1", threshold=200.0)).threshold == 200.0
 
 
 def test_a_run_of_ours_knows_what_it_was_asked_for() -> None:
-    assert thresholds.complete(History("run", "rlclinic", env_id="CartPole-v1")).threshold is None
+    assert thresholds.add_registered_threshold(History("run", "rlclinic", env_id="CartPole-v1")).threshold is None
 
 
 def test_a_threshold_that_is_given_stands(samples: Path) -> None:

@@ -22,16 +22,16 @@ _UNPACKED_BYTES: Final = 1 << 30
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-def head(path: Path) -> bytes:
+def read_head(path: Path) -> bytes:
     """The first bytes of a file's text; empty if it cannot be opened."""
     try:
-        with path.open("rb") as file, plain(file, _HEAD_BYTES) as text:
+        with path.open("rb") as file, decode(file, _HEAD_BYTES) as text:
             return text.read(_HEAD_BYTES)
     except OSError:
         return b""
 
 
-def plain(file: BinaryIO, most: int = _UNPACKED_BYTES) -> BinaryIO:
+def decode(file: BinaryIO, most: int = _UNPACKED_BYTES) -> BinaryIO:
     """The same file at its beginning; where it is packed by gzip or written in UTF-16 (as PowerShell's > does), its text as UTF-8.
 
     What is damaged or half written is unpacked as far as it goes.
@@ -39,13 +39,13 @@ def plain(file: BinaryIO, most: int = _UNPACKED_BYTES) -> BinaryIO:
     beginning = file.read(2)
     file.seek(0)
     if beginning == _GZIP:
-        return _spooled(_unpacked(file), most)
+        return _spool(_unpack(file), most)
     if beginning in _UTF16:
-        return _spooled(_decoded(file), most)
+        return _spool(_decode_utf16(file), most)
     return file
 
 
-def _spooled(chunks: Iterator[bytes], most: int) -> BinaryIO:
+def _spool(chunks: Iterator[bytes], most: int) -> BinaryIO:
     spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 — the caller closes it
     for chunk in chunks:
         spool.write(chunk)
@@ -55,7 +55,7 @@ def _spooled(chunks: Iterator[bytes], most: int) -> BinaryIO:
     return spool  # type: ignore[return-value]
 
 
-def _unpacked(file: BinaryIO) -> Iterator[bytes]:
+def _unpack(file: BinaryIO) -> Iterator[bytes]:
     import gzip  # hardly any log is packed
     import zlib
 
@@ -67,7 +67,7 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
         return
 
 
-def _decoded(file: BinaryIO) -> Iterator[bytes]:
+def _decode_utf16(file: BinaryIO) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
     while chunk := file.read(1 << 16):
         yield decoder.decode(chunk).encode("utf-8", errors="replace")
@@ -92,7 +92,7 @@ def open_text(path: Path) -> BinaryIO:
         ) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.\n  Check its permissions") from error
-    text = plain(file)
+    text = decode(file)
     if text is not file:
         file.close()
     beginning = text.read(_HEAD_BYTES)
@@ -105,7 +105,7 @@ def open_text(path: Path) -> BinaryIO:
     return text
 
 
-def blocks(file: BinaryIO, size: int | None = None) -> Iterator[tuple[list[bytes], bool]]:
+def read_blocks(file: BinaryIO, size: int | None = None) -> Iterator[tuple[list[bytes], bool]]:
     """(lines, whole) for each block; a last line that has no end yet comes by itself, with whole=False. UsageError if a line has no end."""
     rest = b""
     while True:

@@ -1,6 +1,6 @@
 """Makes samples/rllib_ppo: run it with a Python that has RLlib (`pip install "ray[rllib]" torch`); takes a minute.
 
-    python tests/readers/make_rllib_sample.py
+    python tests/readers/samples/make_rllib_sample.py
 
 Not run by the tests: they read what it wrote. Rows are the real ones without what the readers pass over (timers, hosts, throughputs)
 and with the config in the first row only: whole, six rows are 100 kB.
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-SAMPLE = Path(__file__).resolve().parent / "samples" / "rllib_ppo" / "PPO_CartPole-v1_00000"
+SAMPLE = Path(__file__).resolve().parent / "rllib_ppo" / "PPO_CartPole-v1_00000"
 LEFT_OUT = (
     "timers",
     "perf",

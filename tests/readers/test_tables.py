@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import lines, rows
-from rlclinic.readers.rows import Block, Count
+from rlclinic.readers import tables, text_files
+from rlclinic.readers.tables import Block, LeftOut
 
 
-def csv_blocks(text: str | bytes) -> tuple[list[Block], Count]:
-    count = Count()
+def csv_blocks(text: str | bytes) -> tuple[list[Block], LeftOut]:
+    count = LeftOut()
     data = text.encode() if isinstance(text, str) else text
-    return list(rows.delimited(io.BytesIO(data), count)), count
+    return list(tables.read_csv(io.BytesIO(data), count)), count
 
 
-def json_blocks(text: str) -> tuple[list[Block], Count]:
-    count = Count()
-    return list(rows.json_lines(io.BytesIO(text.encode()), count)), count
+def json_blocks(text: str) -> tuple[list[Block], LeftOut]:
+    count = LeftOut()
+    return list(tables.read_json_lines(io.BytesIO(text.encode()), count)), count
 
 
 def test_a_csv_is_read_with_blanks_and_nan_told_apart() -> None:
@@ -105,12 +105,12 @@ def test_numbers_that_no_float_can_hold_are_infinite() -> None:
 def test_lines_are_whole_whatever_the_block_size() -> None:
     text = b"".join(b"line %d\n" % number for number in range(1_000)) + b"half"
     for size in (1, 7, 64, 4_096):
-        found = list(lines.blocks(io.BytesIO(text), size))
+        found = list(text_files.read_blocks(io.BytesIO(text), size))
         assert [line for block, whole in found if whole for line in block] == text.split(b"\n")[:-1]
         assert found[-1] == ([b"half"], False)
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LINE_BYTES", 1_000)
+    monkeypatch.setattr(text_files, "LINE_BYTES", 1_000)
     with pytest.raises(UsageError, match="no log with a row per line"):
-        list(lines.blocks(io.BytesIO(b"x" * 5_000), 100))
+        list(text_files.read_blocks(io.BytesIO(b"x" * 5_000), 100))

@@ -20,15 +20,15 @@ _PYTHON: Final = "tag:yaml.org,2002:python/"
 _MODEL_MARK: Final = "_stable_baselines3_version"
 
 
-def _loader() -> Any:
+def _make_loader() -> Any:
     """A safe loader that reads Python's tags as plain data: tuples as lists, ordered dicts as dicts, names as texts."""
 
     loader: Any = type("PlainLoader", (yaml.SafeLoader,), {})
-    loader.add_multi_constructor(_PYTHON, _plain)
+    loader.add_multi_constructor(_PYTHON, _construct_plain)
     return loader
 
 
-def _plain(loader: Any, suffix: str, node: Any) -> Any:
+def _construct_plain(loader: Any, suffix: str, node: Any) -> Any:
     if suffix.startswith("name:"):
         return suffix.removeprefix("name:")
     if isinstance(node, yaml.ScalarNode):
@@ -37,11 +37,11 @@ def _plain(loader: Any, suffix: str, node: Any) -> Any:
         return loader.construct_mapping(node, deep=True)
     items = loader.construct_sequence(node, deep=True)
     if suffix.endswith("OrderedDict"):
-        return _ordered(items)
+        return _construct_ordered(items)
     return items
 
 
-def _ordered(items: list[Any]) -> Any:
+def _construct_ordered(items: list[Any]) -> Any:
     """`OrderedDict([[key, value], ...])`: its only argument is the list of pairs."""
     pairs = items[0] if len(items) == 1 and isinstance(items[0], list) else items
     if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
@@ -55,7 +55,7 @@ def read_yaml(path: Path, notes: list[str]) -> dict[str, Any]:
         if path.stat().st_size > MAX_YAML_BYTES:
             notes.append(f"{path.name} is too large for settings and was left out")
             return {}
-        value = yaml.load(path.read_bytes(), Loader=_loader())
+        value = yaml.load(path.read_bytes(), Loader=_make_loader())
     except (OSError, yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:
         notes.append(f"{path.name} is not readable as YAML ({type(error).__name__}) and was left out")
         return {}
@@ -65,15 +65,15 @@ def read_yaml(path: Path, notes: list[str]) -> dict[str, Any]:
     return {}
 
 
-def settings(folder: Path, notes: list[str]) -> Settings:
+def read_zoo_settings(folder: Path, notes: list[str]) -> Settings:
     """config.yml and args.yml of rl-zoo3; the arguments say the environment, the algorithm and the seed."""
     found: Settings = {}
     if (folder / CONFIG).is_file():
-        found = hyperparameters.sb3(read_yaml(folder / CONFIG, notes))
+        found = hyperparameters.translate_sb3(read_yaml(folder / CONFIG, notes))
     arguments = read_yaml(folder / ARGUMENTS, notes) if (folder / ARGUMENTS).is_file() else {}
     if isinstance(env := arguments.get("env"), str):
         found["env.id"] = env
-    if (algo := hyperparameters.algorithm(arguments.get("algo", ""))) is not None:
+    if (algo := hyperparameters.find_algorithm(arguments.get("algo", ""))) is not None:
         found["algo.name"] = algo
     if isinstance(seed := arguments.get("seed"), int) and seed >= 0:
         found["seed"] = seed
@@ -86,7 +86,7 @@ def settings(folder: Path, notes: list[str]) -> Settings:
     return found
 
 
-def tensorboard_folder(folder: Path, notes: list[str]) -> str | None:
+def find_tensorboard_folder(folder: Path, notes: list[str]) -> str | None:
     """Where rl-zoo3 was told to put TensorBoard's files: a relative path, or None."""
     value = read_yaml(folder / ARGUMENTS, notes).get("tensorboard_log") if (folder / ARGUMENTS).is_file() else None
     if not isinstance(value, str) or not value or Path(value).is_absolute() or ".." in Path(value).parts:
@@ -103,7 +103,7 @@ def is_model(path: Path) -> bool:
         return False
 
 
-def model_settings(path: Path, notes: list[str]) -> Settings:
+def read_model_settings(path: Path, notes: list[str]) -> Settings:
     """Settings of a saved model, from the JSON part of the zip; what is pickled in there stays closed."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -113,15 +113,15 @@ def model_settings(path: Path, notes: list[str]) -> Settings:
     except (OSError, zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, RecursionError, RuntimeError):
         notes.append(f"{path.name} holds no readable settings and was left out")
         return {}
-    return hyperparameters.sb3(_readable(raw)) | _algorithm(raw) if isinstance(raw, Mapping) else {}
+    return hyperparameters.translate_sb3(_drop_private(raw)) | _infer_algorithm(raw) if isinstance(raw, Mapping) else {}
 
 
-def _readable(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_private(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Without the private state: of a pickled value only its readable description is kept."""
     return {key: value for key, value in raw.items() if not key.startswith("_") or key == "_total_timesteps"}
 
 
-def _algorithm(raw: Mapping[str, Any]) -> Settings:
+def _infer_algorithm(raw: Mapping[str, Any]) -> Settings:
     """A model does not say its class; its settings do."""
     marks = (
         *(("clip_range", "ppo"), ("exploration_fraction", "dqn"), ("target_policy_noise", "td3"), ("ent_coef_optimizer", "sac")),

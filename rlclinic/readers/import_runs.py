@@ -36,30 +36,32 @@ def import_runs(histories: Sequence[History], store: Store, extra: dict[str, Any
     it with a number.
     """
     runs = []
-    for place, group in enumerate(_groups(histories), 1):
+    for place, group in enumerate(_group_by_settings(histories), 1):
         gid = name if name is None or place == 1 else f"{name}-{place}"
-        created = store.create_foreign([_record(history) for history in group], [_source(history) for history in group], extra, gid)
+        created = store.create_foreign(
+            [_make_record(history) for history in group], [_describe_source(history) for history in group], extra, gid
+        )
         for history, run in zip(group, created.runs, strict=True):
-            _fill(run, history)
+            _write_files(run, history)
             runs.append(run)
     return runs
 
 
-def _groups(histories: Sequence[History]) -> list[list[History]]:
+def _group_by_settings(histories: Sequence[History]) -> list[list[History]]:
     groups: dict[str, list[History]] = {}
     for place, history in enumerate(histories):
         if history.source == "rlclinic":
             raise UsageError(
                 f"{history.path} is a run of rlclinic already.\n  A copy would be counted twice.\n  Use --runs-dir to look at its store"
             )
-        record = _record(history)
+        record = _make_record(history)
         key = json.dumps([history.source, {**record, "seed": None}], sort_keys=True, default=repr)
         alone = "seed" not in record or any(other.seed == history.seed for other in groups.get(key, []))
         groups.setdefault(f"{place} {key}" if alone else key, []).append(history)
     return list(groups.values())
 
 
-def _record(history: History) -> dict[str, Any]:
+def _make_record(history: History) -> dict[str, Any]:
     """The settings nested as in YAML; what has no section of ours is kept under `algo`, where it came from."""
     record: dict[str, Any] = {"name": f"{history.env_id or '?'}:{history.algo or '?'}"}
     for key, value in history.settings.items():
@@ -76,7 +78,7 @@ def _record(history: History) -> dict[str, Any]:
     return record
 
 
-def _source(history: History) -> dict[str, Any]:
+def _describe_source(history: History) -> dict[str, Any]:
     series = {
         name: {"name": found.name}
         | ({"estimator": found.estimator} if found.estimator else {})
@@ -94,20 +96,20 @@ def _source(history: History) -> dict[str, Any]:
     }
 
 
-def _fill(run: Run, history: History) -> None:
+def _write_files(run: Run, history: History) -> None:
     """metrics.csv, run.log and status.json."""
     names = [name for name in [*metrics.METRICS, *metrics.FOREIGN] if name in history.series and name != STEPS]
     with RunWriter(run.path, [STEPS, *names]) as writer:
-        for row in _rows({name: history.series[name] for name in names}):
+        for row in _merge_rows({name: history.series[name] for name in names}):
             writer.row(row)
         if history.log_tail:
             disk.write(run.path / LOG, history.log_tail + "\n")
         state = history.state if history.state in ("finished", "stopped", "failed") else "stopped"
         reason = history.reason or (None if state == history.state else f"imported from {history.source}; how it ended is not known")
-        writer.status(state, history.env_steps or 0, reason=reason, max_env_steps=history.max_env_steps, **_figures(history))
+        writer.status(state, history.env_steps or 0, reason=reason, max_env_steps=history.max_env_steps, **_summarize(history))
 
 
-def _rows(series: Mapping[str, Series]) -> list[dict[str, float]]:
+def _merge_rows(series: Mapping[str, Series]) -> list[dict[str, float]]:
     """One row for each step; a second value of a column at the same step begins another row."""
     rows: dict[tuple[float, int], dict[str, float]] = {}
     for name, found in series.items():
@@ -122,7 +124,7 @@ def _rows(series: Mapping[str, Series]) -> list[dict[str, float]]:
     return [rows[key] for key in sorted(rows)]
 
 
-def _figures(history: History) -> dict[str, Any]:
+def _summarize(history: History) -> dict[str, Any]:
     """What a list of runs shows."""
     evaluations, returns = history.series.get(EVAL_RETURN), history.series.get(TRAIN_RETURN)
     fps, episodes = history.series.get("time/fps"), history.series.get("total_episodes")

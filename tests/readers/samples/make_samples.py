@@ -1,6 +1,6 @@
 """Makes the recorded samples in samples/: run it with a Python that has Stable-Baselines3, rl-zoo3 and tensorboard.
 
-    python tests/readers/make_samples.py [NAME ...]
+    python tests/readers/samples/make_samples.py [NAME ...]
 
 Needs `pip install stable-baselines3 rl_zoo3 tensorboard`; takes about two minutes. Not run by the tests: they read what it wrote.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent / "samples"
+HERE = Path(__file__).resolve().parent
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import lines
+from rlclinic.readers import text_files
 from rlclinic.runs.metrics_file import table
 
 MAX_COLUMNS: Final = 4_096
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
 
 @dataclass
-class Count:
+class LeftOut:
     """What was left out while reading."""
 
     rows: int = 0
@@ -43,11 +43,11 @@ class Count:
             self.notes.append(note)
 
 
-def delimited(file: BinaryIO, count: Count) -> Iterator[Block]:
+def read_csv(file: BinaryIO, count: LeftOut) -> Iterator[Block]:
     """Rows of a CSV (comma, semicolon or tab). Another header further down begins other columns."""
     names: list[str] = []
     comma = b","
-    for block, whole in lines.blocks(file):
+    for block, whole in text_files.read_blocks(file):
         pending = [line for line in block if line and not line.startswith(b"#")]
         if not whole:
             count.remember("the last line had no end yet and was left out")
@@ -55,22 +55,22 @@ def delimited(file: BinaryIO, count: Count) -> Iterator[Block]:
             pending = [] if names else pending
         while pending:
             if not names:
-                comma = _delimiter(pending[0])
-                names, pending = _header(pending[0], comma, count, pending)
+                comma = _find_delimiter(pending[0])
+                names, pending = _read_header(pending[0], comma, count, pending)
                 continue
-            place = _next_header(pending, names, comma)
-            found = _table(pending[:place], names, comma, count)
+            place = _find_next_header(pending, names, comma)
+            found = _parse_rows(pending[:place], names, comma, count)
             if found is not None:
                 yield found
             pending, names = pending[place:], [] if place < len(pending) else names
 
 
-def _delimiter(line: bytes) -> bytes:
+def _find_delimiter(line: bytes) -> bytes:
     return max((b",", b";", b"\t"), key=line.count)
 
 
-def _header(line: bytes, comma: bytes, count: Count, pending: list[bytes]) -> tuple[list[str], list[bytes]]:
-    cells = [cell.strip() for cell in _split(line.removeprefix(b"\xef\xbb\xbf"), comma)]
+def _read_header(line: bytes, comma: bytes, count: LeftOut, pending: list[bytes]) -> tuple[list[str], list[bytes]]:
+    cells = [cell.strip() for cell in _split_line(line.removeprefix(b"\xef\xbb\xbf"), comma)]
     if all(is_number(cell) for cell in cells):
         count.remember(f"no header: the columns are called column1 to column{len(cells)}")
         return [f"column{place + 1}" for place in range(len(cells))], pending
@@ -79,7 +79,7 @@ def _header(line: bytes, comma: bytes, count: Count, pending: list[bytes]) -> tu
     return [cell.decode("utf-8", errors="replace") for cell in cells], pending[1:]
 
 
-def _split(line: bytes, comma: bytes) -> list[bytes]:
+def _split_line(line: bytes, comma: bytes) -> list[bytes]:
     if b'"' not in line:
         return line.split(comma)
     text = line.decode("utf-8", errors="replace")
@@ -98,25 +98,25 @@ def is_number(cell: bytes) -> bool:
     return True
 
 
-def _next_header(pending: list[bytes], names: list[str], comma: bytes) -> int:
+def _find_next_header(pending: list[bytes], names: list[str], comma: bytes) -> int:
     """The place of the next line that is a header of another width; the number of lines if there is none."""
     width = len(names)
     for place, line in enumerate(pending):
         if line.count(comma) != width - 1 and b'"' not in line:
             cells = [cell.strip() for cell in line.split(comma)]
-            if len(cells) > 1 and all(cells) and not any(is_number(cell) for cell in cells) and len(set(cells) & _encoded(names)) > 1:
+            if len(cells) > 1 and all(cells) and not any(is_number(cell) for cell in cells) and len(set(cells) & _encode(names)) > 1:
                 return place
     return len(pending)
 
 
-def _encoded(names: list[str]) -> set[bytes]:
+def _encode(names: list[str]) -> set[bytes]:
     return {name.encode() for name in names}
 
 
-def _table(pending: list[bytes], names: list[str], comma: bytes, count: Count) -> Block | None:
+def _parse_rows(pending: list[bytes], names: list[str], comma: bytes, count: LeftOut) -> Block | None:
     width = len(names)
     if any(b'"' in line for line in pending):
-        rows = [_split(line, comma) for line in pending]
+        rows = [_split_line(line, comma) for line in pending]
         kept = [b",".join(cell.replace(b",", b"") for cell in row) for row in rows if len(row) == width]
     else:
         kept = [line for line in pending if line.count(comma) == width - 1]
@@ -134,24 +134,24 @@ def _table(pending: list[bytes], names: list[str], comma: bytes, count: Count) -
     return Block(names, values.reshape(-1, width), blank.reshape(-1, width))
 
 
-def json_lines(file: BinaryIO, count: Count) -> Iterator[Block]:
+def read_json_lines(file: BinaryIO, count: LeftOut) -> Iterator[Block]:
     """Rows of a JSONL file; nested objects are flattened with "/" between their keys. Half an object at the end is left out."""
-    for block, _ in lines.blocks(file):
+    for block, _ in text_files.read_blocks(file):
         found: list[dict[str, float]] = []
         for line in block:
             if not line.strip():
                 continue
-            row = _row(line)
+            row = _parse_json_line(line)
             if row is None:
                 count.skipped += 1
             else:
                 found.append(row)
         count.rows += len(found)
         if found:
-            yield columns(found, count)
+            yield make_block(found, count)
 
 
-def json_array(file: BinaryIO, count: Count) -> Iterator[Block]:
+def read_json_array(file: BinaryIO, count: LeftOut) -> Iterator[Block]:
     """Rows of a file that is one JSON array of objects: read as a whole, so it must not be large."""
     text = file.read(ARRAY_BYTES + 1)
     if len(text) > ARRAY_BYTES:
@@ -160,24 +160,24 @@ def json_array(file: BinaryIO, count: Count) -> Iterator[Block]:
         value = from_json(text, allow_partial=True)
     except ValueError:
         value = None
-    found = [flat(row) for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
+    found = [flatten(row) for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
     count.rows += len(found)
     for begin in range(0, len(found), _ARRAY_ROWS):
-        yield columns(found[begin : begin + _ARRAY_ROWS], count)
+        yield make_block(found[begin : begin + _ARRAY_ROWS], count)
 
 
-def json_object(file: BinaryIO, count: Count) -> Iterator[Block]:
+def read_json_object(file: BinaryIO, count: LeftOut) -> Iterator[Block]:
     """A file that is one JSON object of columns, `{"step": [...], "reward": [...]}`; JSON lines otherwise."""
     text = file.read(ARRAY_BYTES + 1)
     file.seek(0)
     found = {}
     if len(text) <= ARRAY_BYTES:
         try:
-            found = _lists(from_json(text))
+            found = _find_columns(from_json(text))
         except ValueError:
             found = {}
     if not found:
-        yield from json_lines(file, count)
+        yield from read_json_lines(file, count)
         return
     longest = max(len(values) for values in found.values())
     values, blank = np.full((longest, len(found)), np.nan), np.ones((longest, len(found)), dtype=bool)
@@ -188,44 +188,44 @@ def json_object(file: BinaryIO, count: Count) -> Iterator[Block]:
     yield Block(list(found), values, blank)
 
 
-def _lists(record: Any, prefix: str = "", depth: int = 0) -> dict[str, list[float]]:
+def _find_columns(record: Any, prefix: str = "", depth: int = 0) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for key, value in record.items() if isinstance(record, Mapping) else ():
         if isinstance(value, Mapping) and depth < _MAX_DEPTH:
-            found |= _lists(value, f"{prefix}{key}/", depth + 1)
+            found |= _find_columns(value, f"{prefix}{key}/", depth + 1)
         elif isinstance(value, list) and len(value) > 1 and all(isinstance(item, int | float) for item in value):
-            found[f"{prefix}{key}"] = [_float(item) for item in value]
+            found[f"{prefix}{key}"] = [_to_float(item) for item in value]
     return dict(list(found.items())[:MAX_COLUMNS])
 
 
-def _row(line: bytes) -> dict[str, float] | None:
+def _parse_json_line(line: bytes) -> dict[str, float] | None:
     try:
         value = from_json(line, cache_strings="keys")
     except ValueError:
         return None
-    return flat(value) if isinstance(value, Mapping) else None
+    return flatten(value) if isinstance(value, Mapping) else None
 
 
-def flat(record: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, float]:
+def flatten(record: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, float]:
     """The numbers of a record by path; texts and lists are left out."""
     found: dict[str, float] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
             if depth < _MAX_DEPTH:
-                found |= flat(value, f"{prefix}{key}/", depth + 1)
+                found |= flatten(value, f"{prefix}{key}/", depth + 1)
         elif isinstance(value, int | float):
-            found[f"{prefix}{key}"] = _float(value)
+            found[f"{prefix}{key}"] = _to_float(value)
     return found
 
 
-def _float(value: float) -> float:
+def _to_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
         return float("inf")
 
 
-def columns(found: list[dict[str, float]], count: Count) -> Block:
+def make_block(found: list[dict[str, float]], count: LeftOut) -> Block:
     """Rows that have different keys, as one block."""
     names = list(dict.fromkeys(name for row in found for name in row))
     if len(names) > MAX_COLUMNS:

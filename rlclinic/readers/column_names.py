@@ -1,16 +1,15 @@
-"""Which metric a column of an unknown log is, by its name; and what the user says it is.
+"""Which metric a column of an unknown log is, by its name.
 
 Names are compared after spelling them alike: "Train/AverageEpRet" is `train_average_ep_ret`. Words such as eval, test or val
 in front make it an evaluation.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rlclinic import metrics
-from rlclinic.errors import UsageError, nearest
 from rlclinic.readers.metric_aliases import Tag
 
 _EVALUATION: Final = frozenset({"eval", "evaluation", "evaluator", "test", "testing", "val", "validation"})
@@ -25,7 +24,7 @@ _TRAINING: Final = frozenset(_words("""
 """))  # fmt: skip
 
 # Best first: of two columns that fit, the earlier name counts.
-_STEPS: Final = _words("""
+STEPS: Final = _words("""
     total_timesteps total_timestep timesteps_total num_env_steps_sampled_lifetime num_timesteps global_step global_steps total_env_steps
     env_steps env_step num_env_steps environment_steps total_env_interacts agent_steps agent_step timesteps timestep total_steps total_step
     num_steps frames frame total_frames num_frames steps step steps_done t x
@@ -90,18 +89,7 @@ _EVALUATED: Final = {
 
 
 @dataclass(frozen=True)
-class Mapping:
-    """`--map` as data: the user's own word for columns, and what the axis is."""
-
-    tags: tuple[Tag, ...] = ()
-    step: str | None = None
-    """The column of the axis."""
-    step_factor: float = 1.0
-    """Env steps in one unit of that column."""
-
-
-@dataclass(frozen=True)
-class Guess:
+class Columns:
     """What the columns of a log seem to be."""
 
     tags: tuple[Tag, ...]
@@ -117,25 +105,25 @@ class Guess:
         return frozenset(tag.tag for tag in self.tags if tag.episodic)
 
 
-def spelled(name: str) -> str:
+def normalize_name(name: str) -> str:
     """A name in one spelling: lower case, words joined by one underscore."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^a-z0-9]+", "_", parted.lower()).strip("_")
 
 
-def canonical(name: str) -> Tag | None:
+def find_metric(name: str) -> Tag | None:
     """The metric that a column's name means; None if it says nothing to us."""
     if metrics.find(name) is not None:
         return Tag(name, name)
-    words = spelled(name).split("_")
+    words = normalize_name(name).split("_")
     evaluated = any(word in _EVALUATION for word in words[:-1])
     while len(words) > 1 and (words[0] in _TRAINING or words[0] in _EVALUATION):
         short = "_".join(words)
-        if not evaluated and (found := _lookup(short)) is not None:
+        if not evaluated and (found := _look_up(short)) is not None:
             return Tag(found[0], name, episodic=found[1])
         words = words[1:]
-    found = _lookup("_".join(word for word in words if not (evaluated and word in _EVALUATION)))
-    found = found or _lookup(spelled(re.split(r"[/.]", name)[-1]))
+    found = _look_up("_".join(word for word in words if not (evaluated and word in _EVALUATION)))
+    found = found or _look_up(normalize_name(re.split(r"[/.]", name)[-1]))
     if found is None:
         return None
     meant, episodic = found
@@ -148,11 +136,11 @@ _WINDOW: Final = re.compile(r"(?:_over)?(?:_the)?(?:_last|_past)?_\d+(?:_ep\w*)?
 """What says that a value is a mean: `avg_return_100`, `reward_over_last_100_episodes`."""
 
 
-def _lookup(short: str) -> tuple[str, bool] | None:
-    return _known(short) or ((found[0], False) if (found := _known(_WINDOW.sub("", short))) is not None else None)
+def _look_up(short: str) -> tuple[str, bool] | None:
+    return _look_up_exact(short) or ((found[0], False) if (found := _look_up_exact(_WINDOW.sub("", short))) is not None else None)
 
 
-def _known(short: str) -> tuple[str, bool] | None:
+def _look_up_exact(short: str) -> tuple[str, bool] | None:
     if short in _MEAN_RETURN:
         return "train/roll/ep_rew_mean", False
     if short in _EPISODE_RETURN:
@@ -162,92 +150,35 @@ def _known(short: str) -> tuple[str, bool] | None:
     return next(((name, False) for name, words in _LEARNING.items() if short in words), None)
 
 
-def guess(names: Sequence[str]) -> Guess:
+def guess_columns(names: Sequence[str]) -> Columns:
     """What the columns of a log seem to be: the best name for each metric, and the axis."""
     tags: dict[str, list[Tag]] = {}
     for name in names:
-        if (tag := canonical(name)) is not None and tag.canonical not in _COUNTERS:
+        if (tag := find_metric(name)) is not None and tag.canonical not in _COUNTERS:
             tags.setdefault(tag.canonical, []).append(tag)
     # A mean that the log has itself is better than one made of single episodes.
-    chosen = [sorted(group, key=lambda tag: (tag.episodic, _rank(tag)))[0] for group in tags.values()]
-    short = {_bare(name): name for name in reversed(names)}
-    step = next((short[word] for word in _STEPS if word in short), None)
+    chosen = [sorted(group, key=lambda tag: (tag.episodic, _rank_name(tag)))[0] for group in tags.values()]
+    short = {_strip_prefixes(name): name for name in reversed(names)}
+    step = next((short[word] for word in STEPS if word in short), None)
     rows = next((short[word] for word in _ROWS if word in short), None)
     per_episode = any(word in short for word in _EPISODE_COUNTS) or "r" in short
     lengths = next((short[word] for word in _LENGTH if word in short and "mean" not in word), None) if per_episode else None
     if not per_episode:
-        chosen = [Tag(tag.canonical, tag.tag, episodic=tag.episodic and "episodic" in spelled(tag.tag)) for tag in chosen]
+        chosen = [Tag(tag.canonical, tag.tag, episodic=tag.episodic and "episodic" in normalize_name(tag.tag)) for tag in chosen]
     elif lengths is not None:
         chosen = [Tag(tag.canonical, tag.tag, episodic=tag.episodic or tag.tag == lengths) for tag in chosen]
     used = {step, rows if step is None else None}
-    return Guess(tuple(tag for tag in chosen if tag.tag not in used), step, rows, lengths)
+    return Columns(tuple(tag for tag in chosen if tag.tag not in used), step, rows, lengths)
 
 
-def _rank(tag: Tag) -> int:
+def _rank_name(tag: Tag) -> int:
     words = (*_MEAN_RETURN, *_EPISODE_RETURN, *_LENGTH, *(word for group in _LEARNING.values() for word in group))
-    short = _bare(tag.tag)
+    short = _strip_prefixes(tag.tag)
     return words.index(short) if short in words else len(words)
 
 
-def _bare(name: str) -> str:
-    words = spelled(name).split("_")
+def _strip_prefixes(name: str) -> str:
+    words = normalize_name(name).split("_")
     while len(words) > 1 and words[0] in _TRAINING:
         words = words[1:]
     return "_".join(words)
-
-
-# ── what the user says ──
-
-_RIGHT: Final = re.compile(r"(?P<sign>-)?(?P<column>.+?)(?:\*(?P<scale>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?))?(?P<each>:episodes)?")
-
-
-def parse(entries: Iterable[str]) -> Mapping:
-    """`--map` options: METRIC=COLUMN, METRIC=-COLUMN, METRIC=COLUMN*0.5, METRIC=COLUMN:episodes, step=COLUMN*2048."""
-    tags, step, step_factor = [], None, 1.0
-    for entry in entries:
-        left, equals, right = entry.partition("=")
-        match = _RIGHT.fullmatch(right.strip())
-        if not equals or not left.strip() or match is None:
-            raise UsageError(
-                f"--map {entry!r} is not METRIC=COLUMN.\n  Nothing was read.\n"
-                "  Try: --map entropy=-ent_loss, --map train/loss/value=vf*2, --map step=iteration*2048"
-            )
-        factor = float(match["scale"] or 1.0) * (-1.0 if match["sign"] else 1.0)
-        if spelled(left) in (*_STEPS, "steps", "axis"):
-            step, step_factor = match["column"], factor
-        else:
-            tags.append(Tag(named(left.strip()), match["column"], factor, episodic=bool(match["each"])))
-    return Mapping(tuple(tags), step, step_factor)
-
-
-def named(word: str) -> str:
-    """The canonical name that a user's word means: in full, a usual name, or its end where only one metric has it.
-
-    UsageError offers the nearest.
-    """
-    if metrics.find(word) is not None:
-        return word
-    known = [*metrics.METRICS, *metrics.FOREIGN]
-    ends = [name for name in known if name.endswith("/" + word)]
-    guessed = canonical(word)
-    if guessed is not None:
-        return guessed.canonical
-    if len(ends) == 1:
-        return ends[0]
-    offered = ends[:4] or nearest(word, [*known, "return", "eval_return", "kl", "entropy", "step"])
-    hint = f"; nearest: {', '.join(offered)}" if offered else ""
-    raise UsageError(
-        f"--map {word}=…: no metric has this name{hint}.\n  The column would be read as nothing.\n  See docs/metrics.md for all names"
-    )
-
-
-def check(mapping: Mapping, names: Collection[str]) -> None:
-    """UsageError if `--map` names a column that the log does not have."""
-    wanted = [tag.tag for tag in mapping.tags] + ([mapping.step] if mapping.step else [])
-    for column in wanted:
-        if column not in names:
-            offered = nearest(column, names) or sorted(names)[:6]
-            raise UsageError(
-                f"--map: the log has no column {column!r}; it has {', '.join(offered)}.\n"
-                "  The metric would be missing.\n  Try: --map METRIC=COLUMN with one of these"
-            )

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rlclinic.readers.metric_aliases import EPISODE_SERIES, Tag, matching
-from rlclinic.readers.thinning import Axis, Column, Episodes, Points, restarts
+from rlclinic.readers.metric_aliases import EPISODE_SERIES, Tag, find_matching
+from rlclinic.readers.thinning import Axis, Column, Episodes, Points, find_restarts
 from rlclinic.runs.coerce import whole
 from rlclinic.runs.history import Series, make_series
 
@@ -18,7 +18,7 @@ _LEARNING: Final = ("train/loss/", "train/metrics/grad_norm")
 Mask = NDArray[np.bool_]
 
 
-class Recording:
+class RawLog:
     """Raw tags with the steps at which they were logged."""
 
     def __init__(self, episodic: Collection[str] = ()) -> None:
@@ -39,7 +39,7 @@ class Recording:
     def __len__(self) -> int:
         return self._order
 
-    def rows(self, names: Iterable[str], steps: Column, values: Column, blank: Mask) -> None:
+    def add_rows(self, names: Iterable[str], steps: Column, values: Column, blank: Mask) -> None:
         """Rows of a table with one step each: values and blank are [rows, names]. Rows without a step are left out."""
         known = np.isfinite(steps)
         steps, values, blank = steps[known], values[known], blank[known]
@@ -50,13 +50,13 @@ class Recording:
             if logged.any():
                 self._add(name, order[logged], steps[logged], values[logged, place])
 
-    def column(self, name: str, steps: Any, values: Any) -> None:
+    def add_column(self, name: str, steps: Any, values: Any) -> None:
         """Points of one tag that has steps of its own, as in TensorBoard, in the order of the log."""
         at, numbers = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
-        self.points(name, self._take(len(at)), at, numbers)
+        self.add_points(name, self._take(len(at)), at, numbers)
 
-    def points(self, name: str, order: Column, steps: Column, values: Column) -> None:
-        """As `column`, for a log whose tags are interleaved: the caller counts `order` over all tags."""
+    def add_points(self, name: str, order: Column, steps: Column, values: Column) -> None:
+        """As `add_column`, for a log whose tags are interleaved: the caller counts `order` over all tags."""
         known = np.isfinite(steps)
         self._order = max(self._order, int(order[-1]) + 1) if len(order) else self._order
         self._add(name, order[known], steps[known], values[known])
@@ -82,10 +82,10 @@ class Recording:
             stores = [*self._points.values(), *(episodes.mean for episodes in self._episodes.values())]
             clock = self._clock if self._clock.seen else max(stores, key=lambda points: points.seen, default=self._clock)
             order, steps, _ = clock.columns
-            self._axis = Axis(tuple(restarts(order, steps)))
+            self._axis = Axis(tuple(find_restarts(order, steps)))
         return self._axis
 
-    def align(self, main: "Recording") -> None:
+    def align(self, main: "RawLog") -> None:
         """Place this log's segments as those of another log of the same run."""
         self._axis = self.axis.aligned(main.axis)
 
@@ -133,7 +133,7 @@ class Recording:
         for tag in table:
             if tag.canonical in found:
                 continue
-            for name in matching(tag, self._points.keys() | self._episodes.keys() | self._broken.keys()):
+            for name in find_matching(tag, self._points.keys() | self._episodes.keys() | self._broken.keys()):
                 for canonical, made in self._convert(tag, name, settings, rounded):
                     found.setdefault(canonical, made)
         return self._without_gaps(found)

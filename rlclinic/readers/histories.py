@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.readers import hyperparameters
-from rlclinic.readers.recording import Recording
+from rlclinic.readers.raw_log import RawLog
 from rlclinic.runs import history
 from rlclinic.runs.coerce import real, text, whole
 from rlclinic.runs.history import History, Series
@@ -28,11 +28,11 @@ _ERROR: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Exit
 _TRACEBACK: Final = "Traceback (most recent call last)"
 
 
-def assemble(
+def make_history(
     name: str,
     source: str,
     path: Path | None,
-    recording: Recording,
+    raw_log: RawLog,
     series: Mapping[str, Series],
     settings: Mapping[str, Any],
     *,
@@ -43,13 +43,13 @@ def assemble(
 ) -> History:
     """One history. What is not passed is taken from the settings, from constant columns, and from the end of the log."""
     known = dict(settings)
-    told = constants(series, known)
+    told = find_constants(series, known)
     known |= told
     if algo is not None:
         known.setdefault("algo.name", algo)
     budget = known.get("run.max_env_steps")
-    steps = env_steps if env_steps is not None else recording.env_steps
-    state, reason = ending(log, steps, budget, known)
+    steps = env_steps if env_steps is not None else raw_log.env_steps
+    state, reason = find_ending(log, steps, budget, known)
     said = [f"{', '.join(told)}: as the log has them, constant"] if told else []
     return History(
         id=name,
@@ -65,13 +65,13 @@ def assemble(
         series=dict(series),
         state=state,
         reason=reason,
-        segments=recording.segments,
+        segments=raw_log.segments,
         log_tail=history.tail(log) if log else "",
-        notes=(*notes, *said, *recording.notes),
+        notes=(*notes, *said, *raw_log.notes),
     )
 
 
-def constants(series: Mapping[str, Series], settings: Mapping[str, Any]) -> dict[str, Any]:
+def find_constants(series: Mapping[str, Series], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that nobody wrote down but that the log shows, the same in every row."""
     found = {}
     for name in _LOGGED:
@@ -82,7 +82,7 @@ def constants(series: Mapping[str, Series], settings: Mapping[str, Any]) -> dict
     return found
 
 
-def rollout(main: Recording, settings: dict[str, Any], algo: str | None) -> None:
+def infer_rollout_size(main: RawLog, settings: dict[str, Any], algo: str | None) -> None:
     """Sizes that nobody wrote down: steps per iteration and passes per update, where they are the same in every row."""
     if algo not in ("ppo", "a2c", "recurrent_ppo", "maskable_ppo"):
         return
@@ -101,9 +101,9 @@ def rollout(main: Recording, settings: dict[str, Any], algo: str | None) -> None
         settings.setdefault("algo.n_epochs", int(passes[0]))
 
 
-def ending(log: str, env_steps: int | None, budget: Any, settings: Mapping[str, Any]) -> tuple[str, str | None]:
+def find_ending(log: str, env_steps: int | None, budget: Any, settings: Mapping[str, Any]) -> tuple[str, str | None]:
     """(state, reason): an error at the end of the log, or the budget used up to less than one rollout; otherwise unknown."""
-    failed = failure(log)
+    failed = find_error(log)
     if failed is not None:
         return failed
     planned = real(budget)
@@ -113,7 +113,7 @@ def ending(log: str, env_steps: int | None, budget: Any, settings: Mapping[str, 
     return ("finished", None) if env_steps >= planned - max(rollout, 0.02 * planned) else ("unknown", None)
 
 
-def failure(log: str) -> tuple[str, str] | None:
+def find_error(log: str) -> tuple[str, str] | None:
     """How a log ends in an error; None if it does not."""
     last = log.rfind(_TRACEBACK)
     if last >= 0 and "| time/ " in log[last:]:
@@ -126,6 +126,6 @@ def failure(log: str) -> tuple[str, str] | None:
     return ("failed", "a traceback without an end") if lines else None
 
 
-def algorithm(*hints: object) -> str | None:
+def find_algorithm(*hints: object) -> str | None:
     """The first of several names that begins with an algorithm's."""
-    return hyperparameters.first(hyperparameters.algorithm(hint) for hint in hints if hint)
+    return hyperparameters.find_first(hyperparameters.find_algorithm(hint) for hint in hints if hint)
