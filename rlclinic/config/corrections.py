@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
+from rlclinic.config.algorithms import OffPolicyConfig
 from rlclinic.config.experiment import Config
 
 
@@ -39,6 +40,10 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         touches=lambda config, skips: (
             config.algo.name == "dqn" and config.algo.prioritized and (skips or config.algo.optimize_memory_usage)
         ),
+    ),
+    "n_step_rewards_clipped_one_by_one": Correction(
+        before="env.normalize_reward clipped the sum of algo.n_step rewards instead of each of them",
+        touches=lambda config, skips: isinstance(config.algo, OffPolicyConfig) and config.algo.n_step > 1 and config.env.normalize_reward,
     ),
 }
 """Every correction so far. A name is never reused."""

@@ -53,7 +53,9 @@ class Bench:
     def batch(self, size: int = 16) -> Batch:
         """A batch of what is remembered, as the networks see it."""
         index = replay.uniform(self.memory, self.seed, 10**6, 1, size)
-        return off_policy.shown(self.plan, self.learner, replay.gather(self.memory, index, self.plan.config.n_step, self.numbers().gamma))
+        scale = off_policy.reward_scale(self.plan, self.learner)
+        drawn = replay.gather(self.memory, index, self.plan.config.n_step, self.numbers().gamma, None, scale)
+        return off_policy.shown(self.plan, self.learner, drawn)
 
     def noise(self, size: int) -> torch.Tensor | None:
         """The noise of a gradient step on such a batch."""

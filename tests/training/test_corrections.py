@@ -77,6 +77,10 @@ def replay_config(kind: str, **changes: Any) -> Config:
 TOUCHED: dict[str, tuple[Config, Factory | None]] = {
     "reset_rows_under_wrappers": (replay_config("dqn", env={"id": "Paying", "frame_stack": 2}), PayingVector),
     "uncounted_rows_without_priority": (replay_config("dqn", env={"id": "Paying"}, algo={"prioritized": True}), PayingVector),
+    "n_step_rewards_clipped_one_by_one": (
+        replay_config("dqn", env={"id": "CartPole-v1", "normalize_reward": True}, algo={"n_step": 2}),
+        None,
+    ),
 }
 """A config for each correction whose old meaning is gone, which it touches and no other does."""
 

@@ -7,6 +7,7 @@ find what came next. Observations that are images lie apart, as the bytes that t
 The next observation of an episode's last row is the final one, never the reset that follows it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -284,13 +285,24 @@ def by_priority(replay: Replay, seed: Tensor, update: int, size: int, beta: Tens
     return prioritized.sample(replay.tree, size, noise, beta, replay.size)
 
 
-def gather(replay: Replay, index: Tensor, n_step: int, gamma: Tensor, weight: Tensor | None = None) -> Batch:
-    """The transitions at index [M, K], with n-step rewards that stop at the end of an episode. gamma is [M, 1]."""
+def gather(
+    replay: Replay,
+    index: Tensor,
+    n_step: int,
+    gamma: Tensor,
+    weight: Tensor | None = None,
+    scale: Callable[[Tensor], Tensor] | None = None,
+) -> Batch:
+    """The transitions at index [M, K], with n-step rewards that stop at the end of an episode. gamma is [M, 1].
+
+    scale: what learning makes of single rewards [M, K, n] before they are added up; a clipped sum would not be a sum of clipped ones.
+    """
     shape, cells = replay.shape, replay.cells
     rows = _take(replay.table, index)
     flags = _cell(rows, cells["terminated"]) > 0, _cell(rows, cells["truncated"]) > 0
     if n_step == 1:
-        last, reward, discount = index, _cell(rows, cells["reward"]), gamma * ~flags[0]
+        reward = rows[..., cells["reward"]]
+        last, reward, discount = index, (reward if scale is None else scale(reward)).squeeze(-1), gamma * ~flags[0]
         tail, truncated = rows, flags[1]
     else:
         ahead = torch.arange(n_step, device=index.device)
@@ -300,7 +312,8 @@ def gather(replay: Replay, index: Tensor, n_step: int, gamma: Tensor, weight: Te
         ring = _take(replay.table, window.flatten(1)).unflatten(1, window.shape[1:])
         part = {name: _cell(ring, cells[name]) for name in ("reward", "terminated", "truncated")}
         open_ends = part["terminated"] > 0, part["truncated"] > 0
-        reward, discount, at = returns.n_step(part["reward"], *open_ends, gamma, ahead <= behind.unsqueeze(-1))
+        single = part["reward"] if scale is None else scale(part["reward"])
+        reward, discount, at = returns.n_step(single, *open_ends, gamma, ahead <= behind.unsqueeze(-1))
         last = window.gather(-1, at.unsqueeze(-1)).squeeze(-1)
         tail = ring.gather(2, at[..., None, None].expand(-1, -1, 1, ring.shape[-1])).squeeze(2)
         truncated = open_ends[1].gather(-1, at.unsqueeze(-1)).squeeze(-1)

@@ -286,7 +286,7 @@ def learn(
 
 def gathered(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: SimpleNamespace) -> Batch:
     """The batches of a turn in one, with what their targets say where those stand still until the turn is over."""
-    whole = shown(plan, learner, replay.gather(memory, index, plan.config.n_step, hp.gamma))
+    whole = shown(plan, learner, replay.gather(memory, index, plan.config.n_step, hp.gamma, None, reward_scale(plan, learner)))
     return plan.algo.foresee(plan, learner, whole) if plan.updates_per_turn > 1 and hasattr(plan.algo, "foresee") else whole
 
 
@@ -295,18 +295,22 @@ def _drawn(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, se
     weight = None
     if rows is None:
         rows, weight = replay.by_priority(memory, seed, learner.updates, plan.config.batch_size, hp.priority_beta)
-    return shown(plan, learner, replay.gather(memory, rows, plan.config.n_step, hp.gamma, weight))
+    return shown(plan, learner, replay.gather(memory, rows, plan.config.n_step, hp.gamma, weight, reward_scale(plan, learner)))
 
 
 def shown(plan: Plan, learner: Learner, batch: Batch) -> Batch:
-    """A batch as the networks see it: normalized with the statistics of now, not of when it was lived."""
+    """A batch as the networks see it: observations normalized with the statistics of now, not of when they were collected."""
     if plan.action.kind == "discrete":
         batch = batch._replace(action=batch.action.long())
     if learner.obs_stats is not None:
         batch = batch._replace(obs=see(plan, learner, batch.obs), next_obs=see(plan, learner, batch.next_obs))
-    if learner.reward_stats is not None:
-        batch = batch._replace(reward=normalize.rewards(learner.reward_stats, batch.reward.unsqueeze(1), plan.env.clip_reward).squeeze(1))
     return batch
+
+
+def reward_scale(plan: Plan, learner: Learner) -> Callable[[Tensor], Tensor] | None:
+    """What learning makes of single rewards [M, B, n] when they are drawn, by the statistics of now; None: nothing."""
+    stats = learner.reward_stats
+    return None if stats is None else lambda reward: normalize.rewards(stats, reward, plan.env.clip_reward)
 
 
 def own_copy(learner: Learner) -> Learner:

@@ -3,6 +3,7 @@
 Nothing here calls the functions that it checks: rows are followed one by one, ends are read from the stored flags.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,14 +44,15 @@ def targets(plan: "Plan", learner: "Learner", memory: Replay, hp: SimpleNamespac
         return {}
     index = probe(memory, min(memory.size, PROBE_ROWS))
     noise = quiet(plan, learner, index)
-    drawn = replay.gather(memory, index, plan.config.n_step, hp.gamma)
+    scale = off_policy.reward_scale(plan, learner)
+    drawn = replay.gather(memory, index, plan.config.n_step, hp.gamma, None, scale)
     given = plan.algo.targets(plan, learner, off_policy.shown(plan, learner, drawn), hp, noise)
-    seen = follow(memory, index, plan.config.n_step, hp.gamma)
+    seen = follow(memory, index, plan.config.n_step, hp.gamma, scale)
     honest = drawn._replace(reward=seen.total, discount=seen.discount, next_obs=_cells(memory, seen.last, "next_obs"))
     honest = off_policy.shown(plan, learner, honest)
     due = honest.reward + seen.discount * _future(plan, learner, honest, hp, noise)
-    scale = due.abs().mean(1, keepdim=True) + honest.reward.abs().mean(1, keepdim=True) + 1e-8
-    error = (given - due).abs() / scale
+    size = due.abs().mean(1, keepdim=True) + honest.reward.abs().mean(1, keepdim=True) + 1e-8
+    error = (given - due).abs() / size
     kinds = {"": ~(seen.terminal | seen.cut), "_ends": seen.terminal, "_cuts": seen.cut}
     found = {f"target_error{kind}": (error * where).sum(1) / where.sum(1) for kind, where in kinds.items()}
     return found | _finals(memory)
@@ -73,15 +75,16 @@ def probe(memory: Replay, size: int) -> Tensor:
     return torch.cat([spread, *ends], 1)
 
 
-def follow(memory: Replay, index: Tensor, n_step: int, gamma: Tensor) -> Followed:
-    """Walk from each row on, one step of its env at a time."""
+def follow(memory: Replay, index: Tensor, n_step: int, gamma: Tensor, scale: Callable[[Tensor], Tensor] | None = None) -> Followed:
+    """Walk from each row on, one step of its env at a time; `scale` is what learning makes of a reward."""
     n_envs, rows = memory.shape.n_envs, memory.shape.rows
     at, going = index, torch.ones_like(index, dtype=torch.bool)
     total, discount = torch.zeros_like(index, dtype=torch.float32), torch.ones_like(index, dtype=torch.float32)
     terminal, cut, last = torch.zeros_like(going), torch.zeros_like(going), index
     for _ in range(n_step):
         last = torch.where(going, at, last)
-        total = total + going * discount * _cells(memory, at, "reward").squeeze(-1)
+        reward = _cells(memory, at, "reward")
+        total = total + going * discount * (reward if scale is None else scale(reward)).squeeze(-1)
         terminal = terminal | (going & (_cells(memory, at, "terminated").squeeze(-1) > 0))
         cut = cut | (going & ~terminal & (_cells(memory, at, "truncated").squeeze(-1) > 0))
         discount = torch.where(going, discount * gamma, discount)

@@ -1,5 +1,6 @@
 """Turns of acting and learning: how often, from when on, with whom, and what is shown to the networks."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,27 @@ def test_stored_observations_stay_raw_and_are_normalized_when_they_are_drawn() -
     at = of_kind("sac", env={"normalize_obs": True, "normalize_reward": True})
     lived = at.iterate(learn=False)
     at.learner = off_policy.renormalize(at.plan, at.learner, lived, at.numbers(), torch.ones(2, 1, dtype=torch.bool))
-    raw = replay.gather(at.memory, torch.arange(64).expand(2, -1), 1, at.numbers().gamma)
+    rows, scale = torch.arange(64).expand(2, -1), off_policy.reward_scale(at.plan, at.learner)
+    raw = replay.gather(at.memory, rows, 1, at.numbers().gamma)
     assert torch.equal(raw.obs, lived.obs.flatten(1, 2)[:, :64])
-    seen = off_policy.shown(at.plan, at.learner, raw)
+    seen = off_policy.shown(at.plan, at.learner, replay.gather(at.memory, rows, 1, at.numbers().gamma, None, scale))
     assert seen.obs.mean((0, 1)).abs().max() < 0.5
     assert not torch.allclose(seen.reward, raw.reward)
+
+
+@pytest.mark.parametrize(("clip", "value"), [(100.0, 19.0), (5.0, 9.5)])
+def test_n_step_rewards_are_normalized_and_clipped_one_by_one(clip: float, value: float) -> None:
+    """Rewards of 1 whose discounted returns deviate by 0.1 are 10 each when normalized; two of them make 10 + 0.9 * 10."""
+    env = {"id": "Paying", "normalize_reward": True, "clip_reward": clip}
+    at = bench([make_config("dqn", env, algo={"n_step": 2, "gamma": 0.9})], PayingVector)
+    at.iterate()
+    assert at.learner.reward_stats is not None
+    at.learner = replace(at.learner, reward_stats=at.learner.reward_stats._replace(var=torch.full((1, 1), 0.01, dtype=torch.float64)))
+    batch = at.batch(64)
+    assert batch.weight is not None
+    whole = batch.reward[(batch.weight == 1) & (batch.discount < 0.85)]  # both steps were within the episode
+    assert len(whole) > 10
+    torch.testing.assert_close(whole, torch.full_like(whole, value))
 
 
 def test_a_vector_env_that_resets_in_a_step_of_its_own_leaves_rows_that_do_not_count() -> None:
