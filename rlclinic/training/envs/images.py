@@ -11,6 +11,7 @@ from gymnasium import Space, spaces
 
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs.base import Picture
+from rlclinic.training.envs.reports import WrongShape
 
 Write = Callable[[np.ndarray, Any], None]
 
@@ -52,6 +53,8 @@ def _turned(space: spaces.Box, dtype: str, turn: Callable[[np.ndarray], np.ndarr
     height, width, channels = low.shape
 
     def write(row: np.ndarray, value: Any) -> None:
+        if np.shape(value) != space.shape:
+            raise WrongShape(np.shape(value), space.shape)
         row[...] = turn(np.asarray(value))  # type: ignore[misc]
 
     return Image((height, width, channels), dtype, low, high, None if turn is None else write)
@@ -75,6 +78,8 @@ def together(named: Mapping[str, Image], env_id: str) -> tuple[Picture, str, Wri
     def write(row: np.ndarray, value: Any) -> None:
         for key, place, write_one in places:
             if write_one is None:
+                if np.shape(value[key]) != row[..., place].shape:
+                    raise WrongShape(np.shape(value[key]), row[..., place].shape, f"a field {key} of an observation")
                 row[..., place] = value[key]
             else:
                 write_one(row[..., place], value[key])

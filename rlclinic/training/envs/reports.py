@@ -11,6 +11,19 @@ import numpy as np
 from rlclinic.errors import EnvironmentFailed
 
 
+class WrongShape(ValueError):
+    """Something that does not have the shape that the environment's spaces say; written into a row it would be repeated silently."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        expected: tuple[int, ...],
+        what: str = "an observation",
+        but: str = "its observation_space has the shape",
+    ) -> None:
+        super().__init__(f"{what} of shape {shape}, but {but} {expected}")
+
+
 class Reports:
     """Turns what goes wrong in a member's envs into EnvironmentFailed; keeps the step, and the env that is being stepped."""
 
@@ -27,6 +40,8 @@ class Reports:
             yield
         except EnvironmentFailed:
             raise
+        except WrongShape as reason:
+            raise self.wrong_shape(reason) from reason
         except Exception as reason:
             raise self.raised(call, reason) from reason
 
@@ -61,10 +76,10 @@ class Reports:
             "  Try: step the environment alone and print what that field is computed from"
         )
 
-    def wrong_shape(self, n: int, shape: tuple[int, ...], expected: tuple[int, ...]) -> EnvironmentFailed:
-        """An observation that is not what observation_space says."""
+    def wrong_shape(self, reason: WrongShape) -> EnvironmentFailed:
+        """An observation, or what comes with it, that is not what the environment's spaces say."""
         return EnvironmentFailed(
-            f"{self._subject(n)} gave an observation of shape {shape}, but its observation_space has the shape {expected}.\n"
+            f"{self._subject(self.at)} gave {reason} (at step {self.steps}).\n"
             "  The network is built for the space; its training stops here.\n"
             "  Try: gymnasium.utils.env_checker.check_env(env) on the environment alone"
         )

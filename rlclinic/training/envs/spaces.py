@@ -11,6 +11,7 @@ from rlclinic.errors import ConfigError
 from rlclinic.training.envs import images
 from rlclinic.training.envs.base import ActionSpec, Picture
 from rlclinic.training.envs.images import Write
+from rlclinic.training.envs.reports import WrongShape
 
 
 @dataclass(frozen=True)
@@ -136,14 +137,14 @@ class _Part:
 
 def _part(space: Space[Any], env_id: str, field: str) -> _Part:
     if isinstance(space, spaces.Box):
-        return _Part(int(np.prod(space.shape)), _flat(space.low), _flat(space.high), _write_values)
+        return _Part(int(np.prod(space.shape)), _flat(space.low), _flat(space.high), _write_values(space.shape, field))
     if isinstance(space, spaces.MultiBinary):
         size = int(np.prod(space.shape))
-        return _Part(size, np.zeros(size, np.float32), np.ones(size, np.float32), _write_values)
+        return _Part(size, np.zeros(size, np.float32), np.ones(size, np.float32), _write_values(space.shape, field))
     if isinstance(space, spaces.Discrete):
-        return _one_hot(np.array([space.n]), np.array([space.start]))
+        return _one_hot(np.array([space.n]), np.array([space.start]), field)
     if isinstance(space, spaces.MultiDiscrete):
-        return _one_hot(space.nvec.ravel(), space.start.ravel())
+        return _one_hot(space.nvec.ravel(), space.start.ravel(), field)
     if isinstance(space, spaces.Dict):
         return _joined([(key, _part(sub, env_id, f"{field}.{key}")) for key, sub in space.spaces.items()])
     if isinstance(space, spaces.Tuple):
@@ -172,19 +173,31 @@ def _joined(named: list[tuple[Any, _Part]]) -> _Part:
     return _Part(at, low, high, write)
 
 
-def _one_hot(sizes: np.ndarray, first: np.ndarray) -> _Part:
+def _one_hot(sizes: np.ndarray, first: np.ndarray, field: str) -> _Part:
     total = int(sizes.sum())
     offset = np.concatenate(([0], np.cumsum(sizes)[:-1])) - first
 
     def write(row: np.ndarray, value: Any) -> None:
+        if np.size(value) != len(offset):
+            raise WrongShape(np.shape(value), offset.shape if len(offset) > 1 else (), _called(field))
         row[...] = 0.0
         row[np.ravel(value) + offset] = 1.0
 
     return _Part(total, np.zeros(total, np.float32), np.ones(total, np.float32), write)
 
 
-def _write_values(row: np.ndarray, value: Any) -> None:
-    row[...] = np.ravel(value)
+def _write_values(shape: tuple[int, ...], field: str) -> Write:
+    def write(row: np.ndarray, value: Any) -> None:
+        # A single number may come with or without axes; anything else would be repeated, or taken in another order.
+        if np.shape(value) != shape and not np.size(value) == row.size == 1:
+            raise WrongShape(np.shape(value), shape, _called(field))
+        row[...] = np.ravel(value)
+
+    return write
+
+
+def _called(field: str) -> str:
+    return f"a field {field[1:]} of an observation" if field else "an observation"
 
 
 def _flat(bound: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from rlclinic.training.envs import making
-from rlclinic.training.envs.reports import Reports
+from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 
 
@@ -122,6 +122,7 @@ class Lanes:
 
     def _step(self, action: np.ndarray, rows: Rows) -> bool:
         next_obs, reward_rows, write, masked = rows.next_obs, rows.reward, self._write, self._masked
+        shape = next_obs.shape[1:]
         elapsed, limits, resting = self._elapsed, self._limits, self._resting
         report, ended = self._report, False
         for n, (env, act) in enumerate(zip(self._inner, self._decode(action), strict=True)):
@@ -131,10 +132,12 @@ class Lanes:
                 continue
             report.at = n
             obs, reward, terminated, truncated, info = env.step(act)
-            if write is None:
+            if write is not None:
+                write(next_obs[n], obs)
+            elif np.shape(obs) == shape:
                 next_obs[n] = obs
             else:
-                write(next_obs[n], obs)
+                raise WrongShape(np.shape(obs), shape)
             reward_rows[n] = reward
             elapsed[n] += 1
             limit = limits[n]
@@ -161,7 +164,7 @@ class Lanes:
         elif np.shape(obs) == rows.obs.shape[1:]:
             rows.obs[n] = obs
         else:
-            raise self._report.wrong_shape(n, np.shape(obs), rows.obs.shape[1:])
+            raise WrongShape(np.shape(obs), rows.obs.shape[1:])
         if not np.isfinite(rows.obs[n]).all():
             raise self._report.not_finite("observation of reset()", n, rows.obs[n])
         if self._masked:
@@ -172,7 +175,10 @@ class Lanes:
         if mask is None:
             raise self._report.no_mask(n)
         assert rows.mask is not None
-        rows.mask[n] = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple) else np.ravel(mask)
+        flat = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple) else np.ravel(mask)
+        if flat.shape != rows.mask.shape[1:]:
+            raise WrongShape(flat.shape, rows.mask.shape[1:], "an action mask", "its action_space has the shape")
+        rows.mask[n] = flat
 
     def render(self, n: int) -> Any:
         return self._envs[n].render()

@@ -10,7 +10,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import iterate
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs.reports import Reports
+from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows
 
@@ -45,6 +45,9 @@ class VectorLanes:
         self._report.steps += 1
         with self._report.during("step"):
             obs, reward, terminated, truncated, info = self._env.step(self._decode(action))
+            for name, values in (("reward", reward), ("terminated", terminated), ("truncated", truncated)):
+                if np.shape(values) != rows.reward.shape:
+                    raise WrongShape(np.shape(values), rows.reward.shape, name, "so many environments have the shape")
             rows.reward[:], rows.terminated[:], rows.truncated[:] = reward, terminated, truncated
             self._put(rows.next_obs, obs)
             self._put_mask(rows, info)
@@ -95,16 +98,21 @@ class VectorLanes:
 
     def _put(self, rows: np.ndarray, obs: Any) -> None:
         if self._write is None:
+            if np.shape(obs) != rows.shape:
+                raise WrongShape(np.shape(obs), rows.shape)
             rows[...] = obs
         else:
-            for n, single in enumerate(iterate(self._env.observation_space, obs)):
-                self._write(rows[n], single)
+            # Strict: rows for which nothing came would keep what was in them.
+            for row, single in zip(rows, iterate(self._env.observation_space, obs), strict=True):
+                self._write(row, single)
 
     def _put_one(self, rows: np.ndarray, n: int, obs: Any) -> None:
-        if self._write is None:
+        if self._write is not None:
+            self._write(rows[n], obs)
+        elif np.shape(obs) == rows.shape[1:]:
             rows[n] = obs
         else:
-            self._write(rows[n], obs)
+            raise WrongShape(np.shape(obs), rows.shape[1:])
 
     def _put_mask(self, rows: Rows, info: dict[str, Any], told: np.ndarray | None = None) -> None:
         if not self._masked:

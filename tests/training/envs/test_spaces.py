@@ -179,3 +179,54 @@ def test_an_observation_of_another_shape_than_its_space_fails_the_member() -> No
     env = envs.make(EnvConfig(id="Toy"), [0], 2, factory=partial(Liar))
     env.reset()
     assert r"shape (), but its observation_space has the shape (2,)" in str(env.failures[0])
+
+
+BYTES = spaces.Box(0, 255, (3, 8, 8), np.uint8)
+MISSHAPEN: dict[str, tuple[spaces.Space[Any], Any, str]] = {
+    "a vector": (PLAIN, np.zeros(1, np.float32), "(1,)"),
+    "a matrix": (spaces.Box(-1, 1, (2, 3), np.float32), np.zeros(3, np.float32), "(3,)"),
+    "an image": (BYTES, np.zeros((8, 8), np.uint8), "(8, 8)"),
+    "an image with the channels last": (spaces.Box(0, 255, (8, 8, 3), np.uint8), np.zeros((8, 8, 1), np.uint8), "(8, 8, 1)"),
+    "several states": (spaces.MultiDiscrete([3, 3]), np.int64(1), "()"),
+    "one state": (spaces.Discrete(3), np.array([0, 1]), "(2,)"),
+    "a field of a dict": (spaces.Dict({"a": PLAIN, "b": spaces.Discrete(2)}), {"a": np.zeros(1), "b": 0}, "field a of an observation"),
+    "an image in a dict": (spaces.Dict({"a": PLAIN, "b": BYTES}), {"a": np.zeros(2), "b": np.zeros((1, 8, 8), np.uint8)}, "(1, 8, 8)"),
+}
+
+
+@pytest.mark.parametrize(("name", "workers"), [*((name, 0) for name in MISSHAPEN), ("a vector", 1), ("a field of a dict", 1)])
+def test_a_step_whose_observation_would_be_repeated_to_fit_fails_the_member(name: str, workers: int) -> None:
+    space, wrong, text = MISSHAPEN[name]
+    env = envs.make(EnvConfig(id="Toy", workers=workers), [0], 1, factory=partial(toys.Misshapen, space, wrong))
+    env.reset()
+    for _ in range(2):
+        env.step(torch.zeros((1, 1), dtype=torch.int64))
+    assert not env.failures
+    env.step(torch.zeros((1, 1), dtype=torch.int64))
+    message = str(env.failures[0])
+    assert text in message
+    assert "at step 3" in message
+    env.close()
+
+
+@pytest.mark.parametrize("fault", ["obs", "reward", "terminated", "truncated"])
+def test_a_vector_env_that_gives_one_row_for_all_fails_the_member(fault: str) -> None:
+    env = envs.make(EnvConfig(id="Toy"), [0], 2, factory=partial(toys.MisshapenVector, fault=fault))
+    env.reset()
+    for _ in range(3):
+        assert not env.failures
+        env.step(torch.zeros((1, 2), dtype=torch.int64))
+    assert "shape (1," in str(env.failures[0])
+
+
+def test_an_action_mask_of_one_entry_fails_the_member() -> None:
+    class Short(toys.Masked):
+        def _mask(self) -> Any:
+            return np.ones(1, np.int8) if self.taken == 2 else super()._mask()
+
+    env = envs.make(EnvConfig(id="Toy", action_mask=True), [0], 1, factory=Short)
+    env.reset()
+    for _ in range(2):
+        assert not env.failures
+        env.step(torch.zeros((1, 1), dtype=torch.int64))
+    assert "an action mask of shape (1,), but its action_space has the shape (3,)" in str(env.failures[0])

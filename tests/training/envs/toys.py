@@ -106,3 +106,39 @@ class MadeHereOnly(Walk):
         super().__init__()
         if os.getpid() != pid:
             raise RuntimeError("it works only where it was written")
+
+
+class Misshapen(Shaped):
+    """Gives `wrong` instead of an observation at its third step."""
+
+    def __init__(self, observation_space: Any, wrong: Any) -> None:
+        super().__init__(observation_space, spaces.Discrete(2))
+        self.wrong, self.taken = wrong, 0
+
+    def step(self, action: Any) -> Any:
+        obs, *rest = super().step(action)
+        self.taken += 1
+        return (self.wrong if self.taken == 3 else obs), *rest
+
+
+class MisshapenVector(gym.vector.VectorEnv[Any, Any, Any]):
+    """Two numbers per env; at the third step, `fault` has the shape of one env's."""
+
+    metadata = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs: int = 2, fault: str = "obs") -> None:
+        self.num_envs, self.fault, self.taken = num_envs, fault, 0
+        self.single_observation_space, self.single_action_space = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2)
+        self.observation_space = gym.vector.utils.batch_space(self.single_observation_space, num_envs)
+        self.action_space = gym.vector.utils.batch_space(self.single_action_space, num_envs)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.zeros((self.num_envs, 2), np.float32), {}
+
+    def step(self, actions: Any) -> Any:
+        self.taken += 1
+        given: dict[str, Any] = {"obs": np.zeros((self.num_envs, 2), np.float32), "reward": np.zeros(self.num_envs)}
+        given |= {"terminated": np.zeros(self.num_envs, bool), "truncated": np.zeros(self.num_envs, bool)}
+        if self.taken == 3:
+            given[self.fault] = given[self.fault][:1]
+        return *given.values(), {}
