@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from rlclinic.training import envs, optim, replay_assembly, rows
 from rlclinic.training.algos import ALGORITHMS
 from rlclinic.training.checkpoints import files, replay_files, snapshot
 from rlclinic.training.checkpoints.files import Checkpoint
+from rlclinic.training.data import replay
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
@@ -37,6 +38,11 @@ from rlclinic.training.nets import fitting, mlp
 from rlclinic.training.sentinels import random_policy
 
 Factory = Callable[..., Any]
+SAME_TRANSITIONS: Final = frozenset(
+    {"n_envs", "max_episode_steps", "normalize_obs", "normalize_reward", "clip_obs", "clip_reward", "noop_max", "action_mask"}
+    | {"native", "workers"}
+)
+"""Settings of an environment that change nothing of a single stored transition: those are kept raw."""
 
 
 @dataclass
@@ -118,6 +124,10 @@ class Start(NamedTuple):
     how: str
     """new, resume, fork, extend or init"""
     messages: list[str]
+    config: Config | None = None
+    """What the run that wrote the checkpoint was trained with."""
+    parent: str = ""
+    """The id of that run."""
     again: bool = False
     """Whether it was started before and ended without a checkpoint: its rows are written anew."""
 
@@ -131,13 +141,14 @@ def load(run: Run, *, resume: bool) -> Start:
     """Find the checkpoint that a run starts from. A resume of a run that has none starts it again as it started then."""
     if resume and files.steps(run.path):
         found, passed = snapshot.of_run(run.path, None)
-        return Start(found, "resume", passed)
+        return Start(found, "resume", passed, run.config, run.id)
     messages = ["killed before its first checkpoint: it starts again"] if resume else []
     if run.parent is None:
         return Start(None, "new", messages, again=resume)
     parent, _, step = run.parent.rpartition("@")
-    found, passed = snapshot.of_run(run.path.parent / parent, int(step))
-    return Start(found, str(run.record.get("start", "fork")), messages + passed, again=resume)
+    source = Run(run.path.parent / parent)
+    found, passed = snapshot.of_run(source.path, int(step))
+    return Start(found, str(run.record.get("start", "fork")), messages + passed, source.config, parent, again=resume)
 
 
 def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = None) -> Cohort:
@@ -313,37 +324,56 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
     cohort.learner = snapshot.weights(cohort.plan.policy, found, cohort.learner, optimizer=how != "init")
     if how == "init":
         cohort.position = Position(cohort.env.reset(), cohort.env.action_mask)
-        _remember(cohort, found, how)
+        _remember(cohort, starts, exact=False)
         return
     cohort.iteration, cohort.env_steps = int(found[0].state["iteration"]), found[0].env_steps
     if not all(snapshot.fits(each, cohort.env) for each in found):
         cohort.position, exact = Position(cohort.env.reset(), cohort.env.action_mask), False
     else:
         cohort.learner, cohort.position, exact = snapshot.place(found, cohort.learner, cohort.env, cohort.episodes)
-    _remember(cohort, found, how)
-    kind = "exactly where it was" if exact else "with environments started anew (they cannot be saved), so not bit for bit"
+    _remember(cohort, starts, exact=exact)
+    why = "they cannot be saved" if not cohort.env.exact else "their number or their observations have changed"
+    kind = "exactly where it was" if exact else f"with environments started anew ({why}), so not bit for bit"
     _say(cohort, f"{how} from env step {cohort.env_steps}, {kind}")
 
 
-def _remember(cohort: Cohort, found: list[Checkpoint], how: str) -> None:
-    """Fill the replay with what was saved of it; without that, nothing is learned until it holds as much as at the start."""
-    memory = cohort.memory
-    if memory is None:
+def _remember(cohort: Cohort, starts: list[Start], *, exact: bool) -> None:
+    """Fill the replay with what was saved of it; without that, nothing is learned until it holds as much as at the start.
+
+    exact: the environments go on where they were, so that what is stored next continues the newest rows.
+    """
+    memory, how, before = cohort.memory, starts[0].how, starts[0].config
+    if memory is None or before is None:
         return
-    saved = [each.replay for each in found if each.replay is not None and replay_files.fits(memory, each.replay)]
-    if len(saved) == len(found):
-        replay_files.put(memory, saved)
+    saved = [start.found.replay for start in starts if start.found is not None]
+    reason = _other_task(before, cohort.config) or replay_files.objection(memory, saved, before.env.n_envs)
+    if reason is None:
+        there = [replay_files.fit(each, memory.shape, before.env.n_envs) for each in saved if each is not None]
+        replay_files.put(memory, there)
+        if not exact:
+            replay.cut_newest(memory)
+        size = max(each.size for each in saved if each is not None)
+        if how == "init" or memory.size < size or before.env.n_envs != memory.shape.n_envs:
+            less = "" if memory.size == size else f", the newest of {size}, as there is room for {memory.shape.rows} transitions"
+            _say(cohort, f"{how} takes over {memory.size} transitions of the replay of {starts[0].parent}{less}")
         return
-    if how == "init":
-        return
-    config: Any = cohort.config.algo
-    wanted = max(config.learning_starts, config.batch_size, cohort.config.turn_size)
-    cohort.refill_until = cohort.env_steps + wanted
-    _say(
-        cohort,
-        f"its replay was not saved with the checkpoint of env step {cohort.env_steps}: it starts empty, and learning waits for "
-        f"{wanted} env steps. Only the newest checkpoint has one, unless run.save_replay=false",
-    )
+    text = f"the replay of {starts[0].parent} is not taken over: {reason}. It starts empty"
+    if how != "init":
+        config: Any = cohort.config.algo
+        wanted = max(config.learning_starts, config.batch_size, cohort.config.turn_size)
+        cohort.refill_until = cohort.env_steps + wanted
+        text += f", and learning waits for {wanted} env steps"
+    _say(cohort, text)
+
+
+def _other_task(before: Config, now: Config) -> str | None:
+    """Why transitions that were stored under one config are no experience of the task of another; None where they are."""
+    if before.algo.loop != now.algo.loop:
+        return f"{before.algo.name} stored none"
+    changed = [
+        name for name in type(now.env).model_fields if name not in SAME_TRANSITIONS and getattr(before.env, name) != getattr(now.env, name)
+    ]
+    return f"its rewards and observations are those of another env.{changed[0]} ({getattr(before.env, changed[0])})" if changed else None
 
 
 def provenance(cohort: Cohort) -> dict[str, Any]:

@@ -268,6 +268,12 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
     for checkpoint in checkpoints:
         _check_meaning(checkpoint.run)
         config = set_values(_as_adjusted(checkpoint), changes)
+        if config.run.max_env_steps < checkpoint.step:
+            raise UsageError(
+                f"{_name(checkpoint)} lies behind a budget of {count(config.run.max_env_steps)} env steps.\n"
+                "  There would be nothing left to train, and schedules would be past their end.\n"
+                f"  Try: --max-env-steps {2 * checkpoint.step}, or an earlier checkpoint: rlclinic runs checkpoints {checkpoint.run.id}"
+            )
         seeds = _seeds(request, [checkpoint.run.seed]) if len(checkpoints) == 1 else [checkpoint.run.seed]
         configs += _with_seeds(config, seeds)
         parents += [_name(checkpoint)] * len(seeds)

@@ -9,9 +9,11 @@ Only the newest checkpoint has one: an older one would cost as much disk and be 
 
 import hashlib
 import json
+import math
 import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +23,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from rlclinic.training.data import replay
-from rlclinic.training.data.replay import Replay
+from rlclinic.training.data import prioritized, replay
+from rlclinic.training.data.replay import Replay, Shape
 
 FOLDER: Final = "replay"
 MANIFEST: Final = "manifest.json"
@@ -64,50 +66,91 @@ def take(memory: Replay, index: int) -> Remembered:
     return Remembered(rows, rest, memory.stored, memory.shape.rows)
 
 
-def put(memory: Replay, found: list[Remembered]) -> None:
-    """Fill a fresh memory with what members remembered. Another capacity keeps the newest rows."""
-    first = found[0]
-    if memory.shape.rows != first.capacity and first.stored > first.capacity:
-        found = [_turned(each, memory.shape.rows) for each in found]
-        first = found[0]
-    memory.stored, size = first.stored, min(first.stored, first.capacity)
-    for index, each in enumerate(found):
+def objection(memory: Replay, saved: Sequence[Remembered | None], n_envs: int) -> str | None:
+    """Why what members remembered, of n_envs environments each, cannot be put into this memory; None if it can (see `fit`)."""
+    there = [each for each in saved if each is not None]
+    if len(there) < len(saved):
+        return "it was not saved with that checkpoint: only a run's newest one has it, unless run.save_replay=false"
+    first, shape = there[0], memory.shape
+    if any((each.stored, each.capacity) != (first.stored, first.capacity) for each in there):
+        return "the runs' replays have different sizes"
+    if ("once.ring" in first.rows) != shape.once:
+        return "algo.optimize_memory_usage was another"
+    if ("images.obs" in first.rows) != (memory.images is not None) or first.rows["table"].shape[1] != shape.width:
+        return "its rows hold other observations or actions"
+    apart = {"images.obs": shape.images and not shape.once, "once.ring": shape.once}
+    if any(wanted and tuple(first.rows[name].shape[1:]) != shape.obs_shape for name, wanted in apart.items()):
+        return "its rows hold other observations"
+    if n_envs != shape.n_envs and shape.once:
+        return f"with algo.optimize_memory_usage it is ordered by environments, and there were {n_envs} instead of {shape.n_envs}"
+    return None
+
+
+def fit(saved: Remembered, shape: Shape, n_envs: int) -> Remembered:
+    """What was remembered of n_envs environments, laid out for a memory of another capacity or with another number of environments.
+
+    The newest rows are kept. Neighbours in time stay neighbours, and where the rows of one environment end in the middle of a column,
+    they are marked as cut, so that no n-step window goes from one environment to another.
+    """
+    if (shape.rows, shape.n_envs) == (saved.capacity, n_envs):
+        return saved
+    start = saved.stored % saved.capacity if saved.stored > saved.capacity else 0
+    order = (torch.arange(saved.size) + start) % saved.capacity  # oldest first
+    ends = torch.empty(0, dtype=torch.int64)
+    if n_envs == shape.n_envs:
+        order = order[-shape.rows :]
+    else:
+        # One environment after the other, each with its newest steps, then cut into as many columns as there are environments now.
+        by_env = order.view(-1, n_envs)[-math.ceil(shape.rows / n_envs) :].T  # [old envs, steps]
+        kept = min(by_env.numel(), shape.rows) // shape.n_envs * shape.n_envs
+        order, ends = by_env.flatten()[by_env.numel() - kept :].view(shape.n_envs, kept // shape.n_envs).T.flatten(), by_env[:, -1]
+    rows = {name: tensor[order] for name, tensor in saved.rows.items()}
+    cells = replay.cells_of(shape)
+    table, last = rows["table"].clone(), torch.isin(order, ends) & (rows["table"][:, cells["terminated"].start] == 0)
+    table[last, cells["truncated"].start] = 1.0
+    rest = dict(saved.rest)
+    if "tree.leaves" in rest:
+        rest["tree.leaves"] = rest["tree.leaves"][order]
+    fitted = Remembered({**rows, "table": table}, rest, len(order), shape.rows)
+    return _fit_finals(fitted, shape.finals) if shape.once else fitted
+
+
+def _fit_finals(saved: Remembered, room: int) -> Remembered:
+    """The final observations of cut episodes for another number of places: the newest are kept, numbered from 0, and the others unknown."""
+    cuts, finals, number = int(saved.rest["once.cuts"]), saved.rest["once.finals"], saved.rows["once.number"]
+    kept = min(cuts, room, len(finals))
+    first = cuts - kept
+    placed = torch.zeros(room, *finals.shape[1:], dtype=finals.dtype)
+    placed[:kept] = finals[torch.arange(first, cuts) % len(finals)]
+    # A number below all that can be kept says that the observation is lost, as an overwritten one does.
+    renumbered = torch.where(number < 0, -1, torch.where(number >= first, number - first, -room - 1))
+    rest = saved.rest | {"once.finals": placed, "once.cuts": torch.full_like(saved.rest["once.cuts"], kept)}
+    return replace(saved, rows=saved.rows | {"once.number": renumbered}, rest=rest)
+
+
+def put(memory: Replay, saved: Sequence[Remembered]) -> None:
+    """Fill a fresh memory with what members remembered; it has to have its shape (see `fit`)."""
+    memory.stored = saved[0].stored
+    size, device = memory.size, memory.table.device
+    for index, each in enumerate(saved):
         memory.table[index, :size] = each.rows["table"]
         if memory.images is not None:
             for name, tensor in memory.images._asdict().items():
                 tensor[index, :size] = each.rows[f"images.{name}"]
         if memory.once is not None:
-            _put_once(memory, index, each, size)
-    if memory.tree is not None:
-        leaves = torch.stack([each.rest["tree.leaves"] for each in found]).to(memory.table.device)
-        memory.tree = replay.refilled(memory.tree, leaves, torch.stack([each.rest["tree.highest"] for each in found]))
-
-
-def _put_once(memory: Replay, index: int, each: Remembered, size: int) -> None:
-    once = memory.once
-    assert once is not None
-    places = replay.in_ring(memory, torch.arange(size))
-    once.ring[index, places] = each.rows["once.ring"]
-    once.ring[index, replay.next_in_ring(memory)] = each.rest["once.next"]
-    once.number[index, :size] = each.rows["once.number"]
-    once.finals[index], once.cuts[index] = each.rest["once.finals"], each.rest["once.cuts"]
-
-
-def _turned(each: Remembered, capacity: int) -> Remembered:
-    """The same rows, oldest first, and the newest of them where there is less room."""
-    start = each.stored % each.capacity
-    order = (torch.arange(each.capacity) + start) % each.capacity
-    order = order[max(each.capacity - capacity, 0) :]
-    rest = {**each.rest, **({"tree.leaves": each.rest["tree.leaves"][order]} if "tree.leaves" in each.rest else {})}
-    return Remembered({name: rows[order] for name, rows in each.rows.items()}, rest, len(order), max(capacity, len(order)))
-
-
-def fits(memory: Replay, each: Remembered) -> bool:
-    """Whether saved rows can be put into this memory: the same columns, of as many envs."""
-    same = each.rows["table"].shape[1] == memory.table.shape[2] and each.stored % memory.shape.n_envs == 0
-    named = ("images.obs" in each.rows) == (memory.images is not None) and ("tree.leaves" in each.rest) == (memory.tree is not None)
-    once = memory.once is None if "once.ring" not in each.rows else memory.once is not None and memory.shape.rows == each.capacity
-    return same and named and once
+            once = memory.once
+            once.ring[index, replay.in_ring(memory, torch.arange(size))] = each.rows["once.ring"]
+            once.ring[index, replay.next_in_ring(memory)] = each.rest["once.next"]
+            once.number[index, :size] = each.rows["once.number"]
+            once.finals[index], once.cuts[index] = each.rest["once.finals"], each.rest["once.cuts"]
+    if memory.tree is not None and "tree.leaves" in saved[0].rest:
+        leaves = torch.stack([each.rest["tree.leaves"] for each in saved]).to(device)
+        memory.tree = replay.refilled(memory.tree, leaves, torch.stack([each.rest["tree.highest"] for each in saved]))
+    elif memory.tree is not None:
+        # They were drawn uniformly so far: all get the priority of rows that were never drawn.
+        places = torch.arange(size, device=device).expand(len(saved), -1)
+        valid = memory.table[:, :size, memory.cells["valid"].start] if memory.shape.marks_valid else None
+        memory.tree = prioritized.add(memory.tree, places, valid)
 
 
 def write(folder: Path, remembered: Remembered, before: Path | None) -> None:

@@ -158,10 +158,10 @@ def start(shape: Shape, members: int, device: torch.device) -> Replay:
         once = Once(empty(rows + shape.n_envs), empty(shape.finals), number, cuts)
     tree = prioritized.start(members, rows, device) if shape.prioritized else None
     table = torch.zeros(members, rows, shape.width, device=device)
-    return Replay(shape, table, images, once, tree, cells=_cells(shape))
+    return Replay(shape, table, images, once, tree, cells=cells_of(shape))
 
 
-def _cells(shape: Shape) -> dict[str, slice]:
+def cells_of(shape: Shape) -> dict[str, slice]:
     """Where in a row what lies."""
     widths = {} if shape.images or shape.once else {"obs": shape.obs_size, "next_obs": shape.obs_size}
     widths |= {"action": shape.action_size, "reward": 1, "terminated": 1, "truncated": 1}
@@ -244,18 +244,42 @@ def _add_beside(replay: Replay, steps: Steps, t: int) -> None:
 
 def _add_once(once: Once, steps: Steps, t: int, place: int, stored: int) -> None:
     obs, final = steps.obs[:, t], steps.next_obs[:, t]
-    n_envs, length, finals = obs.shape[1], once.ring.shape[1], once.finals
+    n_envs, length = obs.shape[1], once.ring.shape[1]
     here, after = stored % length, (stored + n_envs) % length
     once.ring[:, here : here + n_envs], once.ring[:, after : after + n_envs] = obs, steps.following[:, t]
     cut = steps.truncated[:, t] & ~steps.terminated[:, t]  # after a terminal state nothing is looked at
-    number = once.cuts + cut.cumsum(1) - cut.long()
-    once.number[:, place : place + n_envs] = torch.where(cut, number, -1)
-    for env in range(n_envs):
+    once.number[:, place : place + n_envs] = _keep_finals(once, cut, final)
+
+
+def _keep_finals(once: Once, cut: Tensor, final: Tensor) -> Tensor:
+    """Keep the final observations [M, N, ...] of rows that are cut [M, N]; returns each row's number among the cuts, -1 for the others."""
+    finals, number = once.finals, once.cuts + cut.cumsum(1) - cut.long()
+    for env in range(cut.shape[1]):
         # The k-th cut goes to place k modulo F; a row that is none writes back what is there.
-        where = _over(number[:, env : env + 1] % finals.shape[1], obs).expand(-1, 1, *finals.shape[2:])
-        chosen = torch.where(_over(cut[:, env : env + 1], obs), final[:, env : env + 1], finals.gather(1, where))
+        where = _over(number[:, env : env + 1] % finals.shape[1], final).expand(-1, 1, *finals.shape[2:])
+        chosen = torch.where(_over(cut[:, env : env + 1], final), final[:, env : env + 1], finals.gather(1, where))
         finals.scatter_(1, where, chosen)
     once.cuts.add_(cut.sum(1, keepdim=True))
+    return torch.where(cut, number, -1)
+
+
+def cut_newest(replay: Replay) -> None:
+    """Mark the newest rows as cut: their environments have started anew, so what is stored next does not continue them.
+
+    Without this an n-step window would join two episodes, and the memory-saving form would take the new episode's first observation
+    for what the action led to.
+    """
+    if not replay.stored:
+        return
+    shape, cells = replay.shape, replay.cells
+    rows = torch.arange(replay.place - shape.n_envs, replay.place, device=replay.table.device) % shape.rows
+    newest = replay.table[:, rows]
+    going = (_cell(newest, cells["terminated"]) == 0) & (_cell(newest, cells["truncated"]) == 0)  # [M, N]
+    if replay.once is not None:
+        final = replay.once.ring[:, next_in_ring(replay).to(rows.device)]
+        number = _keep_finals(replay.once, going, final)
+        replay.once.number[:, rows] = torch.where(going, number, replay.once.number[:, rows])
+    replay.table[:, rows, cells["truncated"].start] = torch.where(going, 1.0, _cell(newest, cells["truncated"]))
 
 
 def _over(flags: Tensor, obs: Tensor) -> Tensor:

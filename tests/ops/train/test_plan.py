@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from rlclinic.config.corrections import CORRECTIONS, Correction
 from rlclinic.errors import ConfigError, NotFound, RunBusy, UsageError
 from rlclinic.ops.train.plan import TrainPlan, TrainRequest, plan_training
 from rlclinic.runs.record import Group
@@ -113,6 +114,25 @@ def test_a_fork_at_a_step_that_is_not_kept_lists_those_that_are(root: Path) -> N
     group = with_checkpoints(root, seeds=(0,))
     with pytest.raises(NotFound, match="5120, 10240"):
         plan(root, ref=f"{group.id}-s0@777")
+
+
+def test_a_fork_whose_budget_ends_before_its_checkpoint_is_refused_before_anything_is_created(root: Path) -> None:
+    group = with_checkpoints(root, seeds=(0,))
+    there = sorted(path.name for path in root.iterdir())
+    with pytest.raises(UsageError, match=r"s0@10240 lies behind a budget of 8,000 env steps(?s:.*)--max-env-steps 20480"):
+        plan(root, ref=f"{group.id}-s0@10240", max_env_steps=8000)
+    assert sorted(path.name for path in root.iterdir()) == there
+    assert plan(root, ref=f"{group.id}-s0@5120", max_env_steps=8000).configs[0].run.max_env_steps == 8000
+
+
+def test_an_old_run_whose_meaning_is_no_longer_known_is_neither_resumed_nor_forked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = with_checkpoints(root, seeds=(0,))
+    monkeypatch.setitem(CORRECTIONS, "later", Correction("two was three", lambda config, skips: True))
+    for request in ({"resume": group.id, "max_env_steps": 20480}, {"resume": group.id}, {"ref": f"{group.id}-s0@5120"}):
+        with pytest.raises(UsageError, match="begun when two was three"):
+            plan(root, **request)
+    assert plan(root, ref=group.id).configs
+    assert plan(root, ref="CartPole-v1:ppo", init_from=f"{group.id}-s0@5120").configs
 
 
 def test_a_fork_starts_with_the_numbers_that_adjust_had_set_by_then(root: Path) -> None:

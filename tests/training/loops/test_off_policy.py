@@ -208,7 +208,7 @@ def test_a_run_without_its_replay_waits_until_it_has_filled_up_again(tmp_path: P
     run = Run(next(path for path in (tmp_path / "runs").iterdir() if path.is_dir() and not path.name.startswith("@")))
     assert not list(run.path.rglob("replay"))
     assert train_runs([run], resume=True)
-    assert "its replay was not saved" in (run.path / "run.log").read_text()
+    assert "it was not saved with that checkpoint" in (run.path / "run.log").read_text()
     resumed = [row for row in table(run) if row["train/sentinel/updates"]]
     assert run.status.state == "finished"
     assert float(resumed[-1]["train/sentinel/updates"]) > 0
