@@ -123,9 +123,9 @@ def metrics() -> str:
     return "\n".join([*lines, "", "## Sources", "", *(f"- `{key}`: {reference}" for key, reference in REFERENCES.items()), ""])
 
 
-def rule_page(id: str) -> str:
-    """docs/rules/<ID>.md."""
-    return f"{GENERATED}\n{rules.page(id)}"
+def rule_page(family: str) -> str:
+    """docs/rules/<family>.md."""
+    return f"{GENERATED}\n{rules.page(family)}"
 
 
 def openapi() -> str:
@@ -139,10 +139,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "openapi.json": openapi,
     "configuration.md": configuration,
     "metrics.md": metrics,
-    # First the examples: the pages of the rules show them.
-    "../rlclinic/ops/diagnose/rule_examples.json": rules.examples,
     "rules/index.md": lambda: f"{GENERATED}\n{rules.index()}",
-    **{f"rules/{id}.md": partial(rule_page, id) for id in rules.ids()},
+    **{f"rules/{rules.file_name(family)}": partial(rule_page, family) for family in rules.families()},
 }
 
 

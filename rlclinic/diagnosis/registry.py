@@ -19,9 +19,12 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Evidence, Finding, Kind, Remedy, Severity
 from rlclinic.errors import NotFound, nearest
 from rlclinic.references import REFERENCES
+from rlclinic.runs.history import History
 
 Scope = Literal["run", "group"]
 Check = Callable[[Any], Iterable[Finding]]
+Shown = Callable[[], History | Sequence[History]]
+"""Makes a run, or the runs of a group, to put to a rule."""
 
 FAMILIES: Final = (
     "learning_rate", "batch", "policy", "value", "entropy", "gradients", "reward", "environment", "episodes", "normalization", "evaluation",
@@ -56,6 +59,10 @@ class Rule:
     doc: str
     causes: tuple[str, ...] = ()
     """Causes that are considered where this rule finds something."""
+    bad: Shown | None = None
+    """Makes a run, or a group, that it must find something in."""
+    good: tuple[Shown, ...] = ()
+    """Make runs that look alike, and in which it must find nothing."""
 
     @property
     def title(self) -> str:
@@ -85,8 +92,13 @@ def rule(
     scope: Scope = "run",
     certain: bool = False,
     causes: Sequence[str] = (),
+    bad: Shown | None = None,
+    good: Sequence[Shown] = (),
 ) -> Callable[[Check], Check]:
-    """Register a check under an id that is never used again. `needs` are metric names and `config:<setting>`."""
+    """Register a check under an id that is never used again. `needs` are metric names and `config:<setting>`.
+
+    `bad` makes a run or a group that it must find something in, `good` make those in which it must not (see rules/cases.py).
+    """
 
     def register(check: Check) -> Check:
         doc = inspect.cleandoc(check.__doc__ or "")
@@ -96,7 +108,9 @@ def rule(
         wanted = tuple((need,) if isinstance(need, str) else tuple(need) for need in needs)
         family = check.__module__.rpartition(".")[2]
         name = check.__name__.replace("_", "-")
-        _RULES[id] = Rule(id, name, family, severity, scope, tuple(algos), wanted, tuple(cites), certain, check, doc, tuple(causes))
+        _RULES[id] = Rule(
+            id, name, family, severity, scope, tuple(algos), wanted, tuple(cites), certain, check, doc, tuple(causes), bad, tuple(good)
+        )
         return check
 
     return register

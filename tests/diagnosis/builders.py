@@ -1,15 +1,14 @@
 """Histories for tests: a recorded healthy run, with the one thing changed that a rule is about."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from rlclinic.runs.history import History, Series, make_series
+from rlclinic.diagnosis.rules import cases
+from rlclinic.runs.history import History
 from tests.diagnosis import recorded
 
-OUT_OF_REACH = 2000.0
+OUT_OF_REACH = cases.OUT_OF_REACH
 
 
 def healthy() -> History:
@@ -40,32 +39,12 @@ def soft_actor() -> History:
 
 def setting(history: History, **changes: Any) -> History:
     """With other settings: `algo__gamma=0.5` sets algo.gamma; None removes it."""
-    dotted = {name.replace("__", "."): value for name, value in changes.items()}
-    return replace(history, settings={**history.settings, **dotted})
+    return cases.changed(history, settings={name.replace("__", "."): value for name, value in changes.items()})
 
 
-def series(history: History, changes: Mapping[str, float | Callable[[np.ndarray], Any] | None]) -> History:
+def series(history: History, changes: Mapping[str, cases.Shape]) -> History:
     """With other series: a constant, a function of the share of the run (0 to 1) at each of its rows, or None to remove it."""
-    changed = dict(history.series)
-    reference = history.series["train/roll/ep_rew_mean"]
-    for name, value in changes.items():
-        if value is None:
-            changed.pop(name, None)
-            continue
-        steps = changed[name].steps if name in changed else reference.steps
-        share = (steps - steps[0]) / (steps[-1] - steps[0])
-        values = value(share) if callable(value) else np.full(len(steps), float(value))
-        changed[name] = made(steps, values, name)
-    return replace(history, series=changed)
+    return cases.changed(history, changes)
 
 
-def scaled(history: History, name: str, factor: float) -> History:
-    """With one series times a number."""
-    old = history.series[name]
-    return replace(history, series={**history.series, name: made(old.steps, factor * old.values, name)})
-
-
-def made(steps: Any, values: Any, name: str) -> Series:
-    found = make_series(steps, np.asarray(values, dtype=float), name)
-    assert found is not None
-    return found
+made = cases.make

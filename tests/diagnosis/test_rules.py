@@ -1,4 +1,7 @@
-"""Every rule: its bad case fires, healthy runs stay silent, and what it says can be read and typed."""
+"""Every rule: its bad case fires, its good cases and healthy runs stay silent, and what it says can be read and typed.
+
+Each rule brings its cases along. They are put to it twice: as they are, made up, and with recorded runs in place of the made-up ones.
+"""
 
 import re
 from dataclasses import replace
@@ -7,39 +10,66 @@ import numpy as np
 import pytest
 
 from rlclinic.config import files, set_values
-from rlclinic.diagnosis import engine, registry
+from rlclinic.diagnosis import engine, explanation, registry
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.rules import cases
 from rlclinic.errors import NotFound
+from rlclinic.runs.history import History
 from tests.diagnosis import recorded
-from tests.diagnosis.bad_cases import BAD
-from tests.diagnosis.builders import continuous, healthy, q_learner, series, setting, soft_actor, unsolved
+from tests.diagnosis.builders import healthy, series, setting, unsolved
 
 RULES = {each.id: each for each in registry.rules()}
 HEALTHY = [name for name in recorded.names() if recorded.load(name)[0]["cause"] == "healthy"]
 
 
-def said(id: str, group: list) -> list[Finding]:
+@pytest.fixture(params=["made", "recorded"])
+def healthy_runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs that cases are made of."""
+    if request.param == "recorded":
+        monkeypatch.setattr(cases, "base", lambda name: tuple(recorded.histories(name)))
+
+
+def bad(id: str) -> list[History]:
+    """A rule's bad case as a group."""
+    shown = RULES[id].bad
+    assert shown is not None
+    runs = shown()
+    return [runs] if isinstance(runs, History) else list(runs)
+
+
+def said(id: str, group: list[History]) -> list[Finding]:
     return engine.examine(RULES[id], [Case(history) for history in group]).findings
 
 
+@pytest.mark.usefixtures("healthy_runs")
 @pytest.mark.parametrize("id", sorted(RULES))
 def test_every_rule_fires_on_its_bad_case(id: str) -> None:
-    found = said(id, BAD[id]())
+    found = said(id, bad(id))
     assert found, f"{RULES[id].name} said nothing"
     assert max(finding.strength for finding in found) >= 0.5
 
 
+@pytest.mark.usefixtures("healthy_runs")
+@pytest.mark.parametrize("id", sorted(id for id, each in RULES.items() if each.good))
+def test_a_rule_is_silent_on_its_good_cases(id: str) -> None:
+    for shown in RULES[id].good:
+        assert [finding.text for finding in explanation.examine_shown(RULES[id], shown)] == []
+
+
 # The returns of these runs do rise to the end: that they could go on is right to say.
+@pytest.mark.usefixtures("healthy_runs")
 @pytest.mark.parametrize("id", sorted(RULES.keys() - {"BUD101"}))
 def test_every_rule_is_silent_on_a_run_that_is_only_below_its_threshold(id: str) -> None:
     """The bad cases differ from these runs by one thing: without it the rule must have nothing to say."""
-    assert [
-        finding.text
-        for base in (unsolved(), continuous(), q_learner(), soft_actor())
-        for finding in said(id, [base])
-        if finding.strength >= 0.5
-    ] == []
+    bases = (cases.unsolved(), cases.continuous(), cases.q_learner(), cases.soft_actor())
+    assert [finding.text for base in bases for finding in said(id, [base]) if finding.strength >= 0.5] == []
+
+
+@pytest.mark.parametrize("name", ["cp-healthy", "pd-healthy", "dqn-healthy", "sac-healthy"])
+def test_the_made_up_runs_are_healthy(name: str) -> None:
+    found = engine.diagnose(cases.base(name))
+    assert (found.verdict, found.causes[0].id, found.findings) == ("SOLVED", "healthy", ())
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -49,15 +79,12 @@ def test_no_rule_is_loud_about_a_healthy_group(name: str) -> None:
     assert found.causes[0].id in ("healthy", "no-reference")
 
 
-def test_every_rule_has_a_bad_case_and_every_bad_case_a_rule() -> None:
-    assert set(BAD) == set(RULES)
-
-
+@pytest.mark.usefixtures("healthy_runs")
 @pytest.mark.parametrize("id", sorted(RULES))
 def test_what_a_rule_says_is_a_sentence_with_numbers_and_remedies_that_can_be_typed(id: str) -> None:
-    found = said(id, BAD[id]())
+    found = said(id, bad(id))
     config = files.load("CartPole-v1:ppo").config
-    learner = BAD[id]()[0].algo
+    learner = bad(id)[0].algo
     if learner not in ("ppo", "a2c", "reinforce", None):
         config = set_values(config, [f"algo.name={learner}"])
     for finding in found:
@@ -142,23 +169,17 @@ def test_a_grade_goes_from_weak_to_strong_in_either_direction(value: float, weak
 
 
 def test_flags_that_never_change_are_states_that_are_never_visited() -> None:
-    (sick,) = BAD["ENV604"]()
+    (sick,) = bad("ENV604")
     assert said("ENV604", [replace(sick, settings={**sick.settings, "about.obs_flags": 0.0})])
     assert not said("ENV604", [replace(sick, settings={**sick.settings, "about.obs_flags": 64.0})])
 
 
 @pytest.mark.parametrize("id", ["CFG107", "ENV608"])
 def test_what_an_error_says_should_be_tried_is_the_remedy(id: str) -> None:
-    (sick,) = BAD[id]()
+    (sick,) = bad(id)
     told = replace(sick, reason="Walk: env 0 has no map.\n  It cannot be made. Try: --set env.kwargs.map=a\n  Nothing is lost.")
     assert [each.text for each in said(id, [told])[0].remedies] == ["--set env.kwargs.map=a"]
     assert said(id, [told])[0].text.endswith("no map")
-
-
-def test_a_run_that_failed_is_not_said_to_have_had_too_few_steps() -> None:
-    (sick,) = BAD["BUD105"]()
-    assert said("BUD105", [sick])
-    assert not said("BUD105", [replace(sick, state="failed", reason="killed by SIGKILL")])
 
 
 def test_what_a_normalizer_cannot_bring_to_size_one_is_as_good_as_zero() -> None:
@@ -169,7 +190,7 @@ def test_what_a_normalizer_cannot_bring_to_size_one_is_as_good_as_zero() -> None
 
 
 def test_actions_that_once_brought_a_return_far_above_chance_have_an_effect() -> None:
-    (sick,) = BAD["ENV616"]()
+    (sick,) = bad("ENV616")
     chance = {"train/sentinel/random_return": 22.0, "train/sentinel/random_return_std": 5.0}
     returns = sick.series["train/roll/ep_rew_mean"]
     assert said("ENV616", [series(sick, chance)])
@@ -177,29 +198,10 @@ def test_actions_that_once_brought_a_return_far_above_chance_have_an_effect() ->
     assert not said("ENV616", [good])
 
 
-def test_rollouts_in_which_no_episode_ended_say_nothing_of_what_episodes_can_earn() -> None:
-    (sick,) = BAD["VAL212"]()
-    assert said("VAL212", [sick])
-    assert not said("VAL212", [series(sick, {"train/sentinel/terminated": 0.0})])
-
-
-def test_a_critics_first_values_beside_tiny_rewards_are_no_sums_through_ends() -> None:
-    (sick,) = BAD["VAL212"]()
-    tiny = {"train/sentinel/reward_min": 1e-5, "train/sentinel/reward_max": 1e-5, "train/sentinel/return_mean": 0.05}
-    assert not said("VAL212", [series(sick, tiny)])
-
-
-@pytest.mark.parametrize("id", ["GRD402", "GRD406"])
-def test_a_table_has_no_gradient_and_no_weights_that_could_explode(id: str) -> None:
-    (sick,) = BAD[id]()
-    assert said(id, [sick])
-    assert not said(id, [replace(sick, algo="q_learning")])
-
-
 @pytest.mark.parametrize(("exploration", "share", "wrong"), [("ucb", 0.05, False), ("epsilon", 0.0, False), ("epsilon", 0.05, True)])
 def test_seeds_of_a_table_may_be_equal_only_where_it_chooses_without_chance(exploration: str, share: float, wrong: bool) -> None:
     group = [
         setting(replace(series(each, {"train/hp/epsilon": share}), algo="q_learning"), algo__exploration=exploration)
-        for each in BAD["CFG103"]()
+        for each in bad("CFG103")
     ]
     assert bool(said("CFG103", group)) is wrong

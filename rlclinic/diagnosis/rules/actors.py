@@ -10,6 +10,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import ENTROPY, EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures, off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, SOFT
 
@@ -20,7 +21,16 @@ NATS: Final = math.log(2)
 """Entropy of a uniform action from -1 to 1, per component: the largest there is."""
 
 
-@rule("ACT101", severity=Severity.HIGH, algos=ACTORS, needs=[REACH], cites=["raffin2021sb3"], certain=True, causes=["action-bounds"])
+@rule(
+    "ACT101",
+    severity=Severity.HIGH,
+    algos=ACTORS,
+    needs=[REACH],
+    cites=["raffin2021sb3"],
+    certain=True,
+    causes=["action-bounds"],
+    bad=lambda: cases.soft_actor({"train/sentinel/action_reach": 0.5}),
+)
 def actions_never_reach_their_bounds(case: Case) -> Iterator[Finding]:
     """No action that reached the environment came near its bounds, not even the random ones of the start; or all went beyond.
 
@@ -60,7 +70,15 @@ cause(
 )
 
 
-@rule("ACT102", severity=Severity.MEDIUM, algos=ACTORS, needs=[AT_BOUND], cites=["fujimoto2018td3"], causes=["actor-saturated"])
+@rule(
+    "ACT102",
+    severity=Severity.MEDIUM,
+    algos=ACTORS,
+    needs=[AT_BOUND],
+    cites=["fujimoto2018td3"],
+    causes=["actor-saturated"],
+    bad=lambda: cases.soft_actor({"train/sentinel/action_at_bound": 0.99}),
+)
 def actor_is_stuck_at_the_bounds(case: Case) -> Iterator[Finding]:
     """Nearly every action of the policy is at an end of its box, and nothing better is found.
 
@@ -114,6 +132,7 @@ cause(
     cites=["haarnoja2018sac"],
     certain=True,
     causes=["temperature-sign"],
+    bad=lambda: cases.soft_actor({"train/hp/alpha": lambda share: 10 ** (4 * share), "train/metrics/entropy": 0.6}),
 )
 def temperature_moves_the_wrong_way(case: Case) -> Iterator[Finding]:
     """A learned temperature rises while the entropy is above its target, or falls while it is below.
@@ -159,6 +178,7 @@ cause(
     needs=[ALPHA, (sentinel("reward_std"), RETURN)],
     cites=["haarnoja2018sac"],
     causes=["temperature-too-high"],
+    bad=lambda: cases.soft_actor({"train/hp/alpha": 50.0, "train/metrics/entropy": 0.65}),
 )
 def entropy_is_worth_more_than_the_task(case: Case) -> Iterator[Finding]:
     """The temperature makes a random action worth more than a good one.
@@ -204,7 +224,15 @@ cause(
 )
 
 
-@rule("ACT105", severity=Severity.HIGH, algos=SOFT, needs=[ENTROPY], cites=["haarnoja2018sac"], causes=["temperature-too-low"])
+@rule(
+    "ACT105",
+    severity=Severity.HIGH,
+    algos=SOFT,
+    needs=[ENTROPY],
+    cites=["haarnoja2018sac"],
+    causes=["temperature-too-low"],
+    bad=lambda: cases.soft_actor({"train/metrics/entropy": -6.0}),
+)
 def policy_became_deterministic_at_once(case: Case) -> Iterator[Finding]:
     """The entropy falls far below any useful target before anything was learned.
 
@@ -235,6 +263,16 @@ def policy_became_deterministic_at_once(case: Case) -> Iterator[Finding]:
     needs=[RETURN, sentinel("random_return")],
     cites=["jones2021debugging"],
     causes=["actions-without-effect"],
+    bad=lambda: cases.q_learner(
+        {
+            "train/roll/ep_rew_mean": lambda share: 22 + np.sin(99 * share),
+            "val/roll/ep_rew_mean": 23.0,
+            "train/sentinel/random_return": 22.0,
+            "train/sentinel/random_return_std": 9.0,
+            "train/sentinel/q_bias": 0.5,
+            "train/sentinel/value_mean": 15.0,
+        }
+    ),
 )
 def choices_have_no_effect(case: Case) -> Iterator[Finding]:
     """Values are learned and the policy follows them, but the return stays that of a random policy.

@@ -7,6 +7,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import measures
 
 SHAPE = ("config:env.n_envs", "config:algo.n_steps")
@@ -25,7 +26,15 @@ cause(
 )
 
 
-@rule("BAT101", severity=Severity.HIGH, algos=ON_POLICY, needs=[*SHAPE], cites=["schulman2016nuts"], causes=["too-few-updates"])
+@rule(
+    "BAT101",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[*SHAPE],
+    cites=["schulman2016nuts"],
+    causes=["too-few-updates"],
+    bad=lambda: cases.unsolved(settings={"algo.n_steps": 1024, "algo.batch_size": 8192, "algo.n_epochs": 1}),
+)
 def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     """The whole run makes only a handful of gradient steps.
 
@@ -81,6 +90,7 @@ cause(
     needs=[*SHAPE],
     cites=["schulman2016nuts", "andrychowicz2021matters"],
     causes=["rollout-too-small"],
+    bad=lambda: cases.unsolved(settings={"env.n_envs": 1, "algo.n_steps": 16, "algo.batch_size": 16}),
 )
 def rollout_tiny(case: Case) -> Iterator[Finding]:
     """An update sees only a few transitions.
@@ -117,6 +127,7 @@ cause(
     needs=["config:algo.n_epochs"],
     cites=["schulman2017ppo", "moalla2024collapse"],
     causes=["too-many-epochs"],
+    bad=lambda: cases.unsolved(settings={"algo.n_epochs": 80}),
 )
 def very_many_epochs(case: Case) -> Iterator[Finding]:
     """Each rollout is passed over far more often than usual.
@@ -164,6 +175,7 @@ cause(
     cites=["schulman2017ppo"],
     certain=True,
     causes=["updates-missing"],
+    bad=lambda: cases.unsolved({"train/sentinel/updates": 10.0}),
 )
 def gradient_steps_missing(case: Case) -> Iterator[Finding]:
     """Fewer gradient steps are taken than the config asks for, and no target_kl stops them.
@@ -195,6 +207,7 @@ def gradient_steps_missing(case: Case) -> Iterator[Finding]:
     needs=["config:algo.clip_range"],
     cites=["schulman2017ppo", "andrychowicz2021matters"],
     causes=["clip-range-too-small"],
+    bad=lambda: cases.unsolved(settings={"algo.clip_range": 0.004}),
 )
 def clip_range_out_of_the_usual(case: Case) -> Iterator[Finding]:
     """clip_range is far from what is usual.
@@ -221,6 +234,7 @@ def clip_range_out_of_the_usual(case: Case) -> Iterator[Finding]:
     needs=["config:algo.target_kl"],
     cites=["schulman2017ppo"],
     causes=["target-kl-too-tight"],
+    bad=lambda: cases.unsolved(settings={"algo.target_kl": 1e-05}),
 )
 def target_kl_far_below_the_usual(case: Case) -> Iterator[Finding]:
     """target_kl is so small that the first gradient step passes it.
@@ -246,6 +260,7 @@ def target_kl_far_below_the_usual(case: Case) -> Iterator[Finding]:
     needs=["config:algo.max_grad_norm"],
     cites=["godbole2023playbook"],
     causes=["gradient-clip-too-tight"],
+    bad=lambda: cases.unsolved({"train/hp/max_grad_norm": 1e-05}),
 )
 def gradient_limit_tiny(case: Case) -> Iterator[Finding]:
     """max_grad_norm is far below any usual gradient.
@@ -272,6 +287,7 @@ def gradient_limit_tiny(case: Case) -> Iterator[Finding]:
     needs=["config:net.policy_gain"],
     cites=["andrychowicz2021matters"],
     causes=["initial-policy-too-sure"],
+    bad=lambda: cases.unsolved(settings={"net.policy_gain": 30.0}),
 )
 def policy_head_starts_large(case: Case) -> Iterator[Finding]:
     """The policy's last layer starts with large weights.
@@ -295,7 +311,14 @@ def policy_head_starts_large(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("BAT109", severity=Severity.LOW, algos=ON_POLICY, needs=[sentinel("updates")], cites=["godbole2023playbook"])
+@rule(
+    "BAT109",
+    severity=Severity.LOW,
+    algos=ON_POLICY,
+    needs=[sentinel("updates")],
+    cites=["godbole2023playbook"],
+    bad=lambda: cases.unsolved({"train/sentinel/updates": 8.0}, settings={"algo.target_kl": 0.01}),
+)
 def target_kl_stops_many_updates(case: Case) -> Iterator[Finding]:
     """target_kl ends most rollouts' epochs early, though not at once.
 

@@ -10,6 +10,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures, off_policy
 
 _UNTOLD: Final = "see what it printed last: it still runs, was stopped, or broke down; then let it run to its budget"
@@ -24,7 +25,16 @@ cause(
 )
 
 
-@rule("BUD101", severity=Severity.HIGH, needs=[RETURN, "threshold"], cites=["henderson2018matters"], causes=["budget-too-small"])
+@rule(
+    "BUD101",
+    severity=Severity.HIGH,
+    needs=[RETURN, "threshold"],
+    cites=["henderson2018matters"],
+    causes=["budget-too-small"],
+    bad=lambda: cases.unsolved(
+        {"train/roll/ep_rew_mean": lambda share: 20 + 300 * share, "val/roll/ep_rew_mean": lambda share: 20 + 300 * share}, threshold=475.0
+    ),
+)
 def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     """The return was still rising when the run ended.
 
@@ -60,7 +70,14 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
 
 
-@rule("BUD102", severity=Severity.HIGH, needs=["budget"], cites=["henderson2018matters"], causes=["budget-too-small"])
+@rule(
+    "BUD102",
+    severity=Severity.HIGH,
+    needs=["budget"],
+    cites=["henderson2018matters"],
+    causes=["budget-too-small"],
+    bad=lambda: cases.unsolved(state="stopped", env_steps=20000),
+)
 def stopped_before_its_budget(case: Case) -> Iterator[Finding]:
     """The run was stopped before it had used its budget.
 
@@ -98,7 +115,17 @@ cause(
 )
 
 
-@rule("BUD103", severity=Severity.MEDIUM, scope="group", cites=["henderson2018matters", "agarwal2021rliable"], causes=["unlucky-seed"])
+@rule(
+    "BUD103",
+    severity=Severity.MEDIUM,
+    scope="group",
+    cites=["henderson2018matters", "agarwal2021rliable"],
+    causes=["unlucky-seed"],
+    bad=lambda: [
+        *cases.base("cp-healthy"),
+        cases.solved({"val/roll/ep_rew_mean": 100.0, "train/roll/ep_rew_mean": 60.0}, id="unlucky", seed=99),
+    ],
+)
 def some_seeds_fail(cases: Sequence[Case]) -> Iterator[Finding]:
     """Some seeds of one config reach the threshold, and others do not.
 
@@ -127,6 +154,7 @@ def some_seeds_fail(cases: Sequence[Case]) -> Iterator[Finding]:
     needs=["budget", "config:run.max_env_steps"],
     cites=["henderson2018matters"],
     causes=["budget-too-small"],
+    bad=lambda: cases.unsolved({"train/roll/ep_len_mean": 200.0}, max_env_steps=2000),
 )
 def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     """The whole budget is a few dozen episodes; with a replay, a few hundred gradient steps.
@@ -164,6 +192,13 @@ def budget_of_a_few_episodes(case: Case) -> Iterator[Finding]:
     needs=["budget", "config:env.n_envs", "config:algo.n_steps"],
     cites=["henderson2018matters"],
     causes=["budget-too-small"],
+    bad=lambda: cases.unsolved(settings={"env.n_envs": 8, "algo.n_steps": 128}, max_env_steps=10000),
+    # A run that failed did not have too few steps.
+    good=[
+        lambda: cases.unsolved(
+            settings={"env.n_envs": 8, "algo.n_steps": 128}, max_env_steps=10000, state="failed", reason="killed by SIGKILL"
+        )
+    ],
 )
 def budget_of_a_few_rollouts(case: Case) -> Iterator[Finding]:
     """The whole budget is a few rollouts of a usual length.

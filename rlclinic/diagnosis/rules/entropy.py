@@ -9,6 +9,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import ACTION_STD, ENTROPY, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
 RELATIVE = sentinel("entropy_relative")
@@ -16,7 +17,12 @@ STD_MIN, STD_MAX = sentinel("action_std_min"), sentinel("action_std_max")
 
 
 @rule(
-    "ENT301", severity=Severity.HIGH, algos=ON_POLICY, needs=[(RELATIVE, ENTROPY)], cites=["jones2021debugging", "andrychowicz2021matters"]
+    "ENT301",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(RELATIVE, ENTROPY)],
+    cites=["jones2021debugging", "andrychowicz2021matters"],
+    bad=lambda: cases.unsolved({"train/sentinel/entropy_relative": 0.99}),
 )
 def policy_stays_random(case: Case) -> Iterator[Finding]:
     """The policy is as random at the end as it was at the start.
@@ -53,6 +59,7 @@ cause(
     needs=[(RELATIVE, STD_MIN, ENTROPY), RETURN],
     cites=["jones2021debugging"],
     causes=["exploration-collapsed"],
+    bad=lambda: cases.unsolved({"train/sentinel/entropy_relative": cases.falls(0.05, 0.9, 0.01)}),
 )
 def exploration_ends_before_anything_is_learned(case: Case) -> Iterator[Finding]:
     """The policy became certain before its return had improved.
@@ -120,6 +127,7 @@ cause(
     needs=[RELATIVE],
     cites=["andrychowicz2021matters", "schulman2016nuts"],
     causes=["initial-policy-too-sure"],
+    bad=lambda: cases.unsolved({"train/sentinel/entropy_relative": 0.3}),
 )
 def policy_starts_out_certain(case: Case) -> Iterator[Finding]:
     """The very first policy is not random: it has favourite actions before it has seen anything.
@@ -159,6 +167,14 @@ cause(
     needs=[sentinel("grad_entropy_share"), "config:algo.ent_coef"],
     cites=["andrychowicz2021matters"],
     causes=["entropy-bonus-too-high"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/grad_entropy_share": 0.5,
+            "train/sentinel/grad_value_share": 0.4,
+            "train/hp/ent_coef": 0.5,
+            "train/sentinel/entropy_relative": 0.98,
+        }
+    ),
 )
 def entropy_bonus_outweighs_the_return(case: Case) -> Iterator[Finding]:
     """The entropy bonus pulls harder on the policy than the advantages do.
@@ -200,6 +216,7 @@ def _growth(case: Case) -> float:
     needs=[(STD_MAX, ACTION_STD)],
     cites=["andrychowicz2021matters"],
     causes=["entropy-bonus-too-high"],
+    bad=lambda: cases.continuous({"train/sentinel/action_std_max": lambda share: 1 + 5 * share}),
 )
 def action_noise_grows(case: Case) -> Iterator[Finding]:
     """The deviation of continuous actions grows instead of shrinking.
@@ -231,6 +248,7 @@ def action_noise_grows(case: Case) -> Iterator[Finding]:
     needs=["config:algo.ent_coef"],
     cites=["andrychowicz2021matters"],
     causes=["entropy-bonus-too-high"],
+    bad=lambda: cases.unsolved({"train/hp/ent_coef": 0.5}),
 )
 def entropy_bonus_unusually_large(case: Case) -> Iterator[Finding]:
     """The weight of the entropy bonus is far above what is usual.
@@ -257,6 +275,7 @@ def entropy_bonus_unusually_large(case: Case) -> Iterator[Finding]:
     needs=[STD_MAX, "config:net.log_std_init"],
     cites=["andrychowicz2021matters"],
     causes=["initial-policy-too-sure"],
+    bad=lambda: cases.continuous({"train/sentinel/action_std_max": 0.02}),
 )
 def action_noise_tiny_from_the_start(case: Case) -> Iterator[Finding]:
     """Continuous actions start with next to no noise.
@@ -292,6 +311,7 @@ cause(
     needs=["config:net.log_std_init"],
     cites=["andrychowicz2021matters"],
     causes=["action-noise-too-wide"],
+    bad=lambda: cases.continuous(settings={"net.log_std_init": 2.5}),
 )
 def initial_action_noise_huge(case: Case) -> Iterator[Finding]:
     """Continuous actions start with a deviation far above 1.
@@ -317,6 +337,7 @@ def initial_action_noise_huge(case: Case) -> Iterator[Finding]:
     needs=["config:net.log_std_init"],
     cites=["andrychowicz2021matters"],
     causes=["initial-policy-too-sure"],
+    bad=lambda: cases.continuous(settings={"net.log_std_init": -5.0}),
 )
 def initial_action_noise_tiny(case: Case) -> Iterator[Finding]:
     """The config starts continuous actions with a deviation of a few hundredths.

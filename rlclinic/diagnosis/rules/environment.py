@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
@@ -24,7 +27,14 @@ cause(
 )
 
 
-@rule("ENV601", severity=Severity.HIGH, needs=[OBS_STD, REPEAT], cites=["schulman2016nuts"], causes=["observation-constant"])
+@rule(
+    "ENV601",
+    severity=Severity.HIGH,
+    needs=[OBS_STD, REPEAT],
+    cites=["schulman2016nuts"],
+    causes=["observation-constant"],
+    bad=lambda: cases.unsolved({"train/sentinel/obs_std_min": 0.0, "train/sentinel/obs_repeat": 1.0, "train/sentinel/obs_abs_max": 1.0}),
+)
 def observations_never_change(case: Case) -> Iterator[Finding]:
     """Every observation is the same, whatever happens.
 
@@ -81,7 +91,14 @@ cause(
 )
 
 
-@rule("ENV602", severity=Severity.HIGH, needs=[REPEAT, OBS_STD], cites=["sutton2018book"], causes=["observation-not-updated"])
+@rule(
+    "ENV602",
+    severity=Severity.HIGH,
+    needs=[REPEAT, OBS_STD],
+    cites=["sutton2018book"],
+    causes=["observation-not-updated"],
+    bad=lambda: cases.unsolved({"train/sentinel/obs_repeat": 0.99}),
+)
 def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     """After most steps the observation is the one from before the step.
 
@@ -111,7 +128,12 @@ cause(
 
 
 @rule(
-    "ENV603", severity=Severity.HIGH, needs=[OBS_MAX], cites=["schulman2016nuts", "andrychowicz2021matters"], causes=["observation-scale"]
+    "ENV603",
+    severity=Severity.HIGH,
+    needs=[OBS_MAX],
+    cites=["schulman2016nuts", "andrychowicz2021matters"],
+    causes=["observation-scale"],
+    bad=lambda: cases.unsolved({"train/sentinel/obs_abs_max": 2000.0}),
 )
 def observations_not_scaled(case: Case) -> Iterator[Finding]:
     """The networks are shown numbers far outside the range that they can tell apart.
@@ -147,7 +169,14 @@ cause(
 )
 
 
-@rule("ENV604", severity=Severity.MEDIUM, needs=[OBS_STD], cites=["schulman2016nuts"], causes=["observation-partial"])
+@rule(
+    "ENV604",
+    severity=Severity.MEDIUM,
+    needs=[OBS_STD],
+    cites=["schulman2016nuts"],
+    causes=["observation-partial"],
+    bad=lambda: cases.unsolved({"train/sentinel/obs_std_min": 0.0}),
+)
 def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     """A component of the observation never changes.
 
@@ -172,7 +201,13 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(OBS_STD, text, *case.span, deviation=deviation.median),), remedies=(fix,))
 
 
-@rule("ENV605", severity=Severity.MEDIUM, needs=[sentinel("obs_out_of_bounds")], cites=["sutton2018book"])
+@rule(
+    "ENV605",
+    severity=Severity.MEDIUM,
+    needs=[sentinel("obs_out_of_bounds")],
+    cites=["sutton2018book"],
+    bad=lambda: cases.unsolved({"train/sentinel/obs_out_of_bounds": 0.5}),
+)
 def observations_leave_their_bounds(case: Case) -> Iterator[Finding]:
     """Observations lie outside the space that the environment declares.
 
@@ -198,7 +233,14 @@ cause(
 )
 
 
-@rule("ENV608", severity=Severity.HIGH, cites=["schulman2016nuts"], certain=True, causes=["environment-not-finite"])
+@rule(
+    "ENV608",
+    severity=Severity.HIGH,
+    cites=["schulman2016nuts"],
+    certain=True,
+    causes=["environment-not-finite"],
+    bad=lambda: cases.failed("the environment gave an observation that is not finite at step 20005"),
+)
 def environment_failed(case: Case) -> Iterator[Finding]:
     """The environment raised an error, or returned something that is not a number.
 
@@ -237,6 +279,7 @@ cause(
     needs=[sentinel("action_at_bound")],
     cites=["raffin2021sb3"],
     causes=["action-noise-too-wide", "action-bounds"],
+    bad=lambda: cases.continuous({"train/sentinel/action_at_bound": 0.99}),
 )
 def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
     """Most continuous actions are cut off at a bound of the action space.
@@ -270,6 +313,7 @@ def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
     needs=[sentinel("action_at_bound"), sentinel("action_std_max"), RETURN],
     cites=["raffin2021sb3"],
     causes=["action-bounds"],
+    bad=lambda: cases.continuous({**cases.flat_returns(-1200.0), "train/sentinel/action_at_bound": 0.0}),
 )
 def actions_use_a_sliver_of_their_box(case: Case) -> Iterator[Finding]:
     """Continuous actions never come near their bounds, and nothing is learned.
@@ -306,7 +350,20 @@ cause(
 )
 
 
-@rule("ENV611", severity=Severity.HIGH, needs=[RETURN], cites=["schulman2016nuts"], causes=["environment-changed"])
+@rule(
+    "ENV611",
+    severity=Severity.HIGH,
+    needs=[RETURN],
+    cites=["schulman2016nuts"],
+    causes=["environment-changed"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/roll/ep_rew_mean": lambda share: np.where(share < 0.5, 20 + 700 * share, 10.0),
+            "train/metrics/explained_variance": cases.falls(0.5, 0.9, -2.0),
+            "train/metrics/kl_divergence": 0.005,
+        }
+    ),
+)
 def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     """The return broke off at one moment while the policy's updates were small and steady.
 
@@ -362,6 +419,17 @@ cause(
     needs=[RETURN, sentinel("adv_logp_corr"), "train/metrics/explained_variance"],
     cites=["jones2021debugging"],
     causes=["actions-without-effect"],
+    bad=lambda: cases.unsolved(
+        {
+            **cases.flat_returns(22.0),
+            "train/roll/ep_rew_mean": lambda share: 22 + 0.5 * np.sin(300 * share),
+            "train/metrics/explained_variance": 0.8,
+            "train/sentinel/return_std": 5.0,
+            "train/metrics/kl_divergence": 0.005,
+            "train/sentinel/entropy_relative": lambda share: 1 - 0.6 * share,
+            "train/roll/ep_rew_std": 5.0,
+        }
+    ),
 )
 def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     """The policy moves by full steps and the critic learns, but the return stays that of a random policy.

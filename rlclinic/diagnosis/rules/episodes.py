@@ -8,6 +8,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EPISODES, LENGTH, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect
 
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
@@ -37,7 +38,15 @@ cause(
 )
 
 
-@rule("ENV606", severity=Severity.HIGH, needs=[EPISODES, LENGTH], cites=["sutton2018book"], certain=True, causes=["never-reset"])
+@rule(
+    "ENV606",
+    severity=Severity.HIGH,
+    needs=[EPISODES, LENGTH],
+    cites=["sutton2018book"],
+    certain=True,
+    causes=["never-reset"],
+    bad=lambda: cases.unsolved({"train/roll/ep_len_mean": cases.falls(0.1, 20.0, 1.0)}),
+)
 def episodes_do_not_restart(case: Case) -> Iterator[Finding]:
     """Episodes end at every step: the environment is not reset after an end.
 
@@ -91,6 +100,7 @@ cause(
     cites=["pardo2018time"],
     certain=True,
     causes=["final-observation-overwritten"],
+    bad=lambda: cases.unsolved({"train/sentinel/next_obs_is_reset": 1.0}),
 )
 def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     """The observation at an episode's end is the first one of the next episode.
@@ -130,6 +140,10 @@ cause(
     needs=[TRUNCATED, TERMINATED, RETURN],
     cites=["pardo2018time"],
     causes=["reward-never-seen", "episode-too-short"],
+    bad=lambda: cases.unsolved(
+        {**cases.flat_returns(-50.0), "train/sentinel/truncated": 4.0, "train/sentinel/terminated": 0.0, "train/roll/ep_len_mean": 50.0},
+        settings={"env.max_episode_steps": 50},
+    ),
 )
 def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     """All episodes are cut by the time limit, and the return never leaves its floor; or most are, by a limit far below the task's own.
@@ -200,6 +214,10 @@ cause(
     cites=["pardo2018time"],
     certain=True,
     causes=["time-limit-as-terminal"],
+    bad=lambda: cases.unsolved(
+        {"train/roll/ep_len_mean": 500.0, "train/sentinel/truncated": 0.0, "train/sentinel/terminated": 3.0},
+        settings={"env.max_episode_steps": 500},
+    ),
 )
 def time_limit_reported_as_an_end(case: Case) -> Iterator[Finding]:
     """Episodes end at the time limit, but are reported as terminated.
@@ -234,7 +252,15 @@ cause(
 )
 
 
-@rule("ENV614", severity=Severity.MEDIUM, needs=[LENGTH], cites=["pardo2018time"], certain=True, causes=["time-limit-missing"])
+@rule(
+    "ENV614",
+    severity=Severity.MEDIUM,
+    needs=[LENGTH],
+    cites=["pardo2018time"],
+    certain=True,
+    causes=["time-limit-missing"],
+    bad=lambda: cases.unsolved({"train/roll/ep_len_mean": 900.0}, settings={"env.max_episode_steps": 500}),
+)
 def episodes_outlast_the_time_limit(case: Case) -> Iterator[Finding]:
     """Episodes are longer than the time limit that the config names.
 
@@ -260,6 +286,7 @@ def episodes_outlast_the_time_limit(case: Case) -> Iterator[Finding]:
     cites=["pardo2018time"],
     certain=True,
     causes=["time-limit-as-terminal"],
+    bad=lambda: cases.unsolved({"train/sentinel/bootstrap_mass": 0.0, "train/sentinel/truncated": 2.0}),
 )
 def nothing_is_bootstrapped_at_time_limits(case: Case) -> Iterator[Finding]:
     """Episodes are cut by a time limit, and their targets end there as if the task were over.
@@ -289,6 +316,11 @@ def nothing_is_bootstrapped_at_time_limits(case: Case) -> Iterator[Finding]:
     cites=["pardo2018time"],
     certain=True,
     causes=["episode-too-short"],
+    bad=lambda: cases.solved(
+        {"train/roll/ep_rew_mean": -50.0, "val/roll/ep_rew_mean": -50.0, "train/sentinel/truncated": 5.0, "train/sentinel/terminated": 0.0},
+        settings={"env.max_episode_steps": 50, "spec.max_episode_steps": 200},
+        threshold=-110.0,
+    ),
 )
 def threshold_met_because_episodes_are_cut_short(case: Case) -> Iterator[Finding]:
     """The threshold is passed only because a shorter time limit leaves no time to lose more.
@@ -312,7 +344,15 @@ def threshold_met_because_episodes_are_cut_short(case: Case) -> Iterator[Finding
     yield Finding(text=text, evidence=(evidence(RETURN, text, *case.span, limit=float(limit)),), remedies=(fix,))
 
 
-@rule("ENV618", severity=Severity.HIGH, needs=[EPISODES], cites=["pardo2018time"], certain=True, causes=["time-limit-missing"])
+@rule(
+    "ENV618",
+    severity=Severity.HIGH,
+    needs=[EPISODES],
+    cites=["pardo2018time"],
+    certain=True,
+    causes=["time-limit-missing"],
+    bad=lambda: cases.unsolved({"total_episodes": 0.0}),
+)
 def no_episode_ever_ends(case: Case) -> Iterator[Finding]:
     """Not one episode ended in the whole run.
 

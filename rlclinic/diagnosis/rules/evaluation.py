@@ -9,6 +9,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
 cause(
@@ -32,7 +33,14 @@ cause(
 )
 
 
-@rule("EVA801", severity=Severity.HIGH, needs=[EVAL_RETURN, RETURN], cites=["raffin2021sb3"], causes=["evaluation-mismatch"])
+@rule(
+    "EVA801",
+    severity=Severity.HIGH,
+    needs=[EVAL_RETURN, RETURN],
+    cites=["raffin2021sb3"],
+    causes=["evaluation-mismatch"],
+    bad=lambda: cases.unsolved({"val/roll/ep_rew_mean": 15.0}),
+)
 def evaluation_far_below_training(case: Case) -> Iterator[Finding]:
     """Evaluation returns stay far below those of training.
 
@@ -58,7 +66,13 @@ def evaluation_far_below_training(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(EVAL_RETURN, text, *case.span, gap=gap),), remedies=(fix,))
 
 
-@rule("EVA802", severity=Severity.MEDIUM, needs=[(EVAL_RETURN, RETURN)], cites=["henderson2018matters"])
+@rule(
+    "EVA802",
+    severity=Severity.MEDIUM,
+    needs=[(EVAL_RETURN, RETURN)],
+    cites=["henderson2018matters"],
+    bad=lambda: cases.unsolved({"val/roll/ep_rew_mean": cases.rise_and_fall, "train/roll/ep_rew_mean": cases.rise_and_fall}),
+)
 def best_policy_lost_again(case: Case) -> Iterator[Finding]:
     """The last policy is far worse than the best one was.
 
@@ -97,6 +111,9 @@ cause(
     needs=[EVAL_RETURN, EVAL_STD, "threshold"],
     cites=["henderson2018matters", "agarwal2021rliable"],
     causes=["evaluation-too-noisy"],
+    bad=lambda: cases.unsolved(
+        {"val/roll/ep_rew_mean": 480.0, "val/roll/ep_rew_std": 300.0}, settings={"run.eval_episodes": 2}, threshold=500.0
+    ),
 )
 def evaluation_too_noisy_to_judge(case: Case) -> Iterator[Finding]:
     """An evaluation's own error is as large as the distance that it should tell.
@@ -136,6 +153,7 @@ cause(
     needs=["threshold", (EVAL_RETURN, RETURN)],
     cites=["henderson2018matters"],
     causes=["threshold-out-of-reach"],
+    bad=lambda: cases.unsolved(settings={"spec.return_range": [0, 500]}),
 )
 def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
     """The run sits at the highest return that the task allows, and that is below the threshold.
@@ -164,7 +182,13 @@ def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence("config:spec.threshold", text, possible=top, threshold=threshold),))
 
 
-@rule("EVA805", severity=Severity.LOW, needs=["config:run.max_env_steps"], cites=["raffin2021sb3"])
+@rule(
+    "EVA805",
+    severity=Severity.LOW,
+    needs=["config:run.max_env_steps"],
+    cites=["raffin2021sb3"],
+    bad=lambda: cases.unsolved({"val/roll/ep_rew_mean": None}),
+)
 def never_evaluated(case: Case) -> Iterator[Finding]:
     """No evaluation was made: returns are those of training, with exploration.
 
@@ -187,6 +211,10 @@ def never_evaluated(case: Case) -> Iterator[Finding]:
     needs=[EVAL_LENGTH, LENGTH, EVAL_RETURN, RETURN],
     cites=["raffin2021sb3"],
     causes=["evaluation-mismatch"],
+    bad=lambda: cases.unsolved(
+        {"train/roll/ep_len_mean": 500.0, "val/roll/ep_len_mean": 1000.0, "train/roll/ep_rew_mean": 500.0, "val/roll/ep_rew_mean": 1000.0},
+        settings={"env.max_episode_steps": 500},
+    ),
 )
 def evaluation_counts_other_steps(case: Case) -> Iterator[Finding]:
     """Episodes in evaluation are several times longer or shorter than in training, at the same return per step.

@@ -6,6 +6,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EXPLAINED_VARIANCE, KL, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, advice, cause, evidence, grade, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import measures
 
 _TELL = advice("log the sentinels, which tell them apart: rlclinic.sentinels (docs/sentinels.md)")
@@ -30,7 +31,15 @@ cause(
 )
 
 
-@rule("FAM101", severity=Severity.HIGH, algos=ON_POLICY, needs=[KL, RETURN], cites=["schulman2017ppo"], causes=["updates-too-small"])
+@rule(
+    "FAM101",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[KL, RETURN],
+    cites=["schulman2017ppo"],
+    causes=["updates-too-small"],
+    bad=lambda: cases.foreign(scaled={"train/metrics/kl_divergence": 0.001}),
+)
 def updates_hardly_move_the_policy(case: Case) -> Iterator[Finding]:
     """The policy stands still, and the log does not say what holds it.
 
@@ -71,6 +80,7 @@ cause(
     needs=[EXPLAINED_VARIANCE, RETURN],
     cites=["jones2021debugging"],
     causes=["critic-explains-nothing"],
+    bad=lambda: cases.foreign({"train/metrics/explained_variance": 0.01}),
 )
 def nothing_of_the_returns_is_explained(case: Case) -> Iterator[Finding]:
     """The critic never explains anything of the returns, and the log does not say why.
@@ -115,6 +125,7 @@ cause(
     needs=[KL, EXPLAINED_VARIANCE, RETURN],
     cites=["jones2021debugging"],
     causes=["progress-without-effect"],
+    bad=lambda: cases.foreign({**cases.flat_returns(20.0), "train/metrics/explained_variance": 0.8, "train/metrics/kl_divergence": 0.02}),
 )
 def sound_updates_without_progress(case: Case) -> Iterator[Finding]:
     """Updates and critic are as they should be, and the return does not follow.

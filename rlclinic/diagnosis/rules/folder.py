@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,9 +10,20 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import off_policy
+from rlclinic.runs.history import History
 
 LOSSES = (POLICY_LOSS, VALUE_LOSS, ENTROPY_LOSS, TOTAL_LOSS)
+
+
+def _other_sign(value: float = 1.0, entropy: float = 1.0) -> History:
+    """A run whose total loss has a term with another sign, at weights that make both terms count."""
+    run = cases.unsolved({"train/hp/vf_coef": 0.5, "train/hp/ent_coef": 0.1})
+    steps = run.series["train/loss/total"].steps
+    policy, critic, noise = (run.series[f"train/loss/{name}"].values for name in ("policy", "value", "entropy"))
+    total = cases.make(steps, policy + value * 0.5 * critic + entropy * 0.1 * noise, "train/loss/total")
+    return replace(run, series={**run.series, "train/loss/total": total})
 
 
 cause(
@@ -39,6 +51,7 @@ cause(
     cites=["schulman2017ppo"],
     certain=True,
     causes=["loss-terms-wrong"],
+    bad=lambda: cases.unsolved(scaled={"train/loss/total": 1.5}),
 )
 def total_loss_is_not_the_sum_of_its_parts(case: Case) -> Iterator[Finding]:
     """The loss that was minimized is not policy + vf_coef x value + ent_coef x entropy.
@@ -84,6 +97,7 @@ def _off(case: Case, value_sign: float = 1.0, entropy_sign: float = 1.0) -> tupl
     cites=["schulman2017ppo"],
     certain=True,
     causes=["value-loss-sign"],
+    bad=lambda: _other_sign(value=-1.0),
 )
 def critic_driven_away_by_its_loss(case: Case) -> Iterator[Finding]:
     """The total loss is policy minus vf_coef x value: the critic is driven away from its targets.
@@ -120,6 +134,7 @@ cause(
     cites=["schulman2017ppo"],
     certain=True,
     causes=["entropy-sign"],
+    bad=lambda: _other_sign(entropy=-1.0),
 )
 def entropy_added_to_the_loss(case: Case) -> Iterator[Finding]:
     """The total loss is policy + vf_coef x value + ent_coef x the entropy itself: noise is punished in place of paid for.
@@ -156,7 +171,15 @@ cause(
 )
 
 
-@rule("CFG102", severity=Severity.HIGH, needs=[KL], cites=["schulman2020kl"], certain=True, causes=["kl-negative"])
+@rule(
+    "CFG102",
+    severity=Severity.HIGH,
+    needs=[KL],
+    cites=["schulman2020kl"],
+    certain=True,
+    causes=["kl-negative"],
+    bad=lambda: cases.unsolved(scaled={"train/metrics/kl_divergence": -1.0}),
+)
 def kl_is_negative(case: Case) -> Iterator[Finding]:
     """The KL divergence is negative.
 
@@ -192,7 +215,15 @@ cause(
 )
 
 
-@rule("CFG103", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"], certain=True, causes=["seeds-identical"])
+@rule(
+    "CFG103",
+    severity=Severity.HIGH,
+    scope="group",
+    cites=["henderson2018matters"],
+    certain=True,
+    causes=["seeds-identical"],
+    bad=lambda: cases.copies(*cases.base("cp-healthy")[:2]),
+)
 def seeds_are_copies_of_each_other(cases: Sequence[Case]) -> Iterator[Finding]:
     """Two runs with different seeds have the same numbers.
 
@@ -230,7 +261,14 @@ cause(
 )
 
 
-@rule("CFG105", severity=Severity.HIGH, scope="group", cites=["henderson2018matters"], causes=["settings-mixed"])
+@rule(
+    "CFG105",
+    severity=Severity.HIGH,
+    scope="group",
+    cites=["henderson2018matters"],
+    causes=["settings-mixed"],
+    bad=lambda: [cases.solved(), cases.solved(settings={"algo.gamma": 0.5})],
+)
 def runs_of_one_group_differ_in_their_settings(cases: Sequence[Case]) -> Iterator[Finding]:
     """Runs that are compared as seeds of one config have different settings.
 
@@ -250,7 +288,13 @@ def runs_of_one_group_differ_in_their_settings(cases: Sequence[Case]) -> Iterato
                 return
 
 
-@rule("CFG106", severity=Severity.MEDIUM, needs=["budget"], cites=["raffin2021sb3"])
+@rule(
+    "CFG106",
+    severity=Severity.MEDIUM,
+    needs=["budget"],
+    cites=["raffin2021sb3"],
+    bad=lambda: cases.unsolved(notes=("3 damaged lines of metrics.csv were left out",)),
+)
 def files_are_missing_or_damaged(case: Case) -> Iterator[Finding]:
     """Part of what the run should have left behind is not there.
 
@@ -285,7 +329,7 @@ cause(
 )
 
 
-@rule("CFG107", severity=Severity.HIGH, cites=["raffin2021sb3"], causes=["run-failed"])
+@rule("CFG107", severity=Severity.HIGH, cites=["raffin2021sb3"], causes=["run-failed"], bad=lambda: cases.failed("out of memory"))
 def run_failed(case: Case) -> Iterator[Finding]:
     """The run ended with an error.
 

@@ -8,6 +8,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import GRAD_ACTOR, GRAD_MAX, GRAD_NORM, GRAD_P50, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
 RATIO_MIN = sentinel("update_ratio_min")
@@ -29,6 +30,7 @@ cause(
     needs=[(GRAD_P50, GRAD_NORM), "config:algo.max_grad_norm"],
     cites=["godbole2023playbook"],
     causes=["gradient-clip-too-tight"],
+    bad=lambda: cases.unsolved({"train/hp/max_grad_norm": 1e-05, "train/metrics/kl_divergence": 1e-06}),
 )
 def gradient_limit_far_below_the_gradients(case: Case) -> Iterator[Finding]:
     """max_grad_norm is so far below the gradients that hardly anything of them is left.
@@ -57,7 +59,30 @@ def gradient_limit_far_below_the_gradients(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("GRD402", severity=Severity.MEDIUM, needs=[GRAD_MAX], cites=["godbole2023playbook"], causes=["not-finite"])
+@rule(
+    "GRD402",
+    severity=Severity.MEDIUM,
+    needs=[GRAD_MAX],
+    cites=["godbole2023playbook"],
+    causes=["not-finite"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/hp/max_grad_norm": 1000.0,
+            "train/metrics/grad_norm/max": lambda share: np.where(np.abs(share - 0.45) < 0.01, 500.0, 1.0 + 0.1 * np.sin(40 * share)),
+            "train/roll/ep_rew_mean": cases.rise_and_fall,
+        }
+    ),
+    # A table has no gradient that could explode.
+    good=[
+        lambda: cases.unsolved(
+            {
+                "train/metrics/grad_norm/max": lambda share: np.where(np.abs(share - 0.45) < 0.01, 500.0, 1.0),
+                "train/roll/ep_rew_mean": cases.rise_and_fall,
+            },
+            algo="q_learning",
+        )
+    ],
+)
 def gradient_spikes_before_the_fall(case: Case) -> Iterator[Finding]:
     """The gradient norm jumped to many times its usual size, and the return fell after it.
 
@@ -108,7 +133,15 @@ cause(
 )
 
 
-@rule("GRD403", severity=Severity.HIGH, needs=[RATIO_MIN], cites=["jones2021debugging"], certain=True, causes=["layer-frozen"])
+@rule(
+    "GRD403",
+    severity=Severity.HIGH,
+    needs=[RATIO_MIN],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["layer-frozen"],
+    bad=lambda: cases.unsolved({"train/sentinel/update_ratio_min": 0.0}),
+)
 def a_layer_never_changes(case: Case) -> Iterator[Finding]:
     """The weights of at least one layer stay exactly as they were.
 
@@ -145,6 +178,7 @@ cause(
     needs=[(sentinel("dormant_actor"), sentinel("dormant_critic"))],
     cites=["sokar2023dormant"],
     causes=["dead-units"],
+    bad=lambda: cases.unsolved({"train/sentinel/dormant_actor": 0.9}),
 )
 def hidden_units_are_dead(case: Case) -> Iterator[Finding]:
     """Many hidden units have stopped responding.
@@ -176,7 +210,13 @@ def hidden_units_are_dead(case: Case) -> Iterator[Finding]:
         )
 
 
-@rule("GRD405", severity=Severity.MEDIUM, needs=[(sentinel("saturated_actor"), sentinel("saturated_critic"))], cites=["schulman2016nuts"])
+@rule(
+    "GRD405",
+    severity=Severity.MEDIUM,
+    needs=[(sentinel("saturated_actor"), sentinel("saturated_critic"))],
+    cites=["schulman2016nuts"],
+    bad=lambda: cases.unsolved({"train/sentinel/saturated_critic": 0.8}),
+)
 def hidden_units_are_saturated(case: Case) -> Iterator[Finding]:
     """Most hidden activations lie at the flat ends of tanh or sigmoid.
 
@@ -204,7 +244,14 @@ def hidden_units_are_saturated(case: Case) -> Iterator[Finding]:
         )
 
 
-@rule("GRD406", severity=Severity.HIGH, needs=[WEIGHTS], cites=["moalla2024collapse"])
+@rule(
+    "GRD406",
+    severity=Severity.HIGH,
+    needs=[WEIGHTS],
+    cites=["moalla2024collapse"],
+    bad=lambda: cases.unsolved({"train/sentinel/weight_norm": lambda share: 16 * (1 + 10 * share)}),
+    good=[lambda: cases.unsolved({"train/sentinel/weight_norm": lambda share: 16 * (1 + 10 * share)}, algo="q_learning")],
+)
 def weights_blow_up(case: Case) -> Iterator[Finding]:
     """The weights grew to several times their initial size.
 
@@ -231,6 +278,7 @@ def weights_blow_up(case: Case) -> Iterator[Finding]:
     cites=["jones2021debugging"],
     certain=True,
     causes=["dead-surrogate"],
+    bad=lambda: cases.unsolved({"train/metrics/grad_norm/actor_head": 0.0}),
 )
 def policy_gets_no_gradient(case: Case) -> Iterator[Finding]:
     """No gradient reaches the policy although the advantages vary.
@@ -259,7 +307,14 @@ cause(
 )
 
 
-@rule("GRD408", severity=Severity.HIGH, cites=["jones2021debugging"], certain=True, causes=["not-finite"])
+@rule(
+    "GRD408",
+    severity=Severity.HIGH,
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["not-finite"],
+    bad=lambda: cases.unsolved({"train/loss/policy": lambda share: np.where(share > 0.6, np.nan, 0.01)}),
+)
 def numbers_are_not_finite(case: Case) -> Iterator[Finding]:
     """NaN or infinity turned up in the metrics.
 
@@ -295,7 +350,12 @@ cause(
 
 
 @rule(
-    "GRD409", severity=Severity.MEDIUM, needs=["config:net.activation"], cites=["andrychowicz2021matters"], causes=["saturating-activation"]
+    "GRD409",
+    severity=Severity.MEDIUM,
+    needs=["config:net.activation"],
+    cites=["andrychowicz2021matters"],
+    causes=["saturating-activation"],
+    bad=lambda: cases.unsolved(settings={"net.activation": "sigmoid"}),
 )
 def sigmoid_hidden_layers(case: Case) -> Iterator[Finding]:
     """Hidden layers with sigmoid activations.
@@ -328,7 +388,14 @@ cause(
 )
 
 
-@rule("GRD410", severity=Severity.MEDIUM, needs=["config:net.hidden"], cites=["andrychowicz2021matters"], causes=["network-too-small"])
+@rule(
+    "GRD410",
+    severity=Severity.MEDIUM,
+    needs=["config:net.hidden"],
+    cites=["andrychowicz2021matters"],
+    causes=["network-too-small"],
+    bad=lambda: cases.unsolved(settings={"net.hidden": [2]}),
+)
 def network_tiny(case: Case) -> Iterator[Finding]:
     """The hidden layers are too narrow to represent much.
 

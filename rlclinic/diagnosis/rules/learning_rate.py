@@ -10,6 +10,7 @@ from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.columns import KL, RETURN, applied, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 
@@ -45,6 +46,7 @@ cause(
     needs=[RATE],
     cites=["andrychowicz2021matters", "huang2022details"],
     causes=["learning-rate-too-high"],
+    bad=lambda: cases.unsolved(settings={"algo.learning_rate": 0.05}),
 )
 def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
     """The learning rate is above all tuned settings of this algorithm.
@@ -66,7 +68,13 @@ def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
 
 
 @rule(
-    "LRN102", severity=Severity.MEDIUM, algos=ON_POLICY, needs=[RATE], cites=["andrychowicz2021matters"], causes=["learning-rate-too-low"]
+    "LRN102",
+    severity=Severity.MEDIUM,
+    algos=ON_POLICY,
+    needs=[RATE],
+    cites=["andrychowicz2021matters"],
+    causes=["learning-rate-too-low"],
+    bad=lambda: cases.unsolved(settings={"algo.learning_rate": 1e-07}),
 )
 def learning_rate_unusually_low(case: Case) -> Iterator[Finding]:
     """The learning rate is below all tuned settings of this algorithm.
@@ -103,6 +111,7 @@ cause(
     needs=[(KL, sentinel("kl_exact")), RATE],
     cites=["schulman2017ppo"],
     causes=["learning-rate-too-low"],
+    bad=lambda: cases.unsolved(scaled={"train/metrics/kl_divergence": 0.001}),
 )
 def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
     """Every update is taken in full, and yet the policy hardly moves: the learning rate is too low.
@@ -159,7 +168,17 @@ cause(
 )
 
 
-@rule("LRN104", severity=Severity.HIGH, needs=[RATE, "budget"], cites=["engstrom2020matters"], causes=["learning-rate-schedule-too-short"])
+@rule(
+    "LRN104",
+    severity=Severity.HIGH,
+    needs=[RATE, "budget"],
+    cites=["engstrom2020matters"],
+    causes=["learning-rate-schedule-too-short"],
+    bad=lambda: cases.unsolved(
+        {"train/hp/learning_rate": lambda share: np.maximum(1e-3 * (1 - 10 * share), 0)},
+        settings={"algo.learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear", "to": 0.1}},
+    ),
+)
 def schedule_ends_long_before_the_run(case: Case) -> Iterator[Finding]:
     """The learning rate reaches (almost) 0 long before the budget is used up.
 
@@ -217,6 +236,7 @@ cause(
     cites=["engstrom2020matters"],
     certain=True,
     causes=["schedule-not-followed"],
+    bad=lambda: cases.unsolved({"train/hp/learning_rate": 0.001}),
 )
 def schedule_not_followed(case: Case) -> Iterator[Finding]:
     """A hyperparameter that was applied is not the one that its schedule asks for.
@@ -272,6 +292,7 @@ cause(
     needs=["config:algo.optimizer", RATE],
     cites=["kingma2015adam"],
     causes=["optimizer-mismatch"],
+    bad=lambda: cases.unsolved(settings={"algo.optimizer": "sgd"}),
 )
 def plain_sgd_at_the_rate_of_adam(case: Case) -> Iterator[Finding]:
     """Plain SGD with a learning rate that suits Adam.
@@ -301,6 +322,10 @@ def plain_sgd_at_the_rate_of_adam(case: Case) -> Iterator[Finding]:
     needs=[RETURN, RATE],
     cites=["engstrom2020matters"],
     causes=["learning-rate-too-high"],
+    bad=lambda: cases.unsolved(
+        {"val/roll/ep_rew_mean": cases.saw_tooth, "train/roll/ep_rew_mean": cases.saw_tooth, "train/metrics/kl_divergence": 0.02},
+        settings={"algo.learning_rate": 0.003},
+    ),
 )
 def late_swings_at_a_constant_rate(case: Case) -> Iterator[Finding]:
     """The return swings widely to the end, with a learning rate that never falls.

@@ -6,6 +6,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import measures
 
 RATIO = sentinel("ratio_first_dev")
@@ -39,6 +40,7 @@ cause(
     cites=["huang2022details"],
     certain=True,
     causes=["normalizer-moves"],
+    bad=lambda: cases.unsolved({"train/sentinel/ratio_first_dev": lambda share: 0.5 * 0.01**share}, settings={"env.normalize_obs": True}),
 )
 def normalizer_moves_between_rollout_and_update(case: Case) -> Iterator[Finding]:
     """With observations normalized, the ratio is not 1 before the first step: the statistics changed in between.
@@ -95,6 +97,7 @@ cause(
     needs=[EVAL_RETURN, RETURN, "config:env.normalize_obs"],
     cites=["raffin2021sb3"],
     causes=["evaluation-without-normalizer"],
+    bad=lambda: cases.unsolved({"val/roll/ep_rew_mean": 15.0}, settings={"env.normalize_obs": True}),
 )
 def evaluation_misses_the_normalizer(case: Case) -> Iterator[Finding]:
     """Training returns rise, evaluation stays bad, and observations are normalized.
@@ -127,6 +130,7 @@ def evaluation_misses_the_normalizer(case: Case) -> Iterator[Finding]:
     needs=[sentinel("obs_std_min"), sentinel("obs_abs_max"), "config:env.normalize_obs"],
     cites=["schulman2016nuts"],
     causes=["observation-scale"],
+    bad=lambda: cases.unsolved({"train/sentinel/obs_std_min": 0.001, "train/sentinel/obs_abs_max": 5.0}),
 )
 def components_differ_in_scale(case: Case) -> Iterator[Finding]:
     """Observation components differ in scale by orders of magnitude, and nothing normalizes them.
@@ -166,6 +170,7 @@ cause(
     needs=["config:algo.normalize_advantage", sentinel("adv_std")],
     cites=["andrychowicz2021matters"],
     causes=["advantages-not-scaled"],
+    bad=lambda: cases.unsolved({"train/sentinel/adv_std": 500.0}, settings={"algo.normalize_advantage": "off"}),
 )
 def advantages_not_scaled(case: Case) -> Iterator[Finding]:
     """Advantages are used at the scale of the rewards.

@@ -8,6 +8,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import CLIP_FRACTION, KL, sentinel
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
 KL_EXACT = sentinel("kl_exact")
@@ -22,6 +23,7 @@ CORRELATION = sentinel("adv_logp_corr")
     needs=[(KL, KL_EXACT)],
     cites=["schulman2017ppo", "jones2021debugging"],
     causes=["learning-rate-too-high"],
+    bad=lambda: cases.unsolved({"train/metrics/kl_divergence": 0.1}),
 )
 def policy_step_too_large(case: Case) -> Iterator[Finding]:
     """The policy moves too far in one update, again and again.
@@ -81,7 +83,14 @@ def _smaller(case: Case, size: float) -> tuple[Remedy, ...]:
     return tuple(remedies)
 
 
-@rule("POL102", severity=Severity.HIGH, algos=ON_POLICY, needs=[(KL, KL_EXACT)], cites=["schulman2017ppo"])
+@rule(
+    "POL102",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[(KL, KL_EXACT)],
+    cites=["schulman2017ppo"],
+    bad=lambda: cases.unsolved(scaled={"train/metrics/kl_divergence": 0.001}),
+)
 def policy_hardly_moves(case: Case) -> Iterator[Finding]:
     """Updates leave the policy where it was.
 
@@ -118,6 +127,7 @@ cause(
     needs=[KL, CLIP_FRACTION],
     cites=["schulman2017ppo", "huang2022details"],
     causes=["clip-range-too-small"],
+    bad=lambda: cases.unsolved({"train/metrics/kl_divergence": 1e-05, "train/metrics/clip_fraction": 0.6}),
 )
 def clip_range_too_tight(case: Case) -> Iterator[Finding]:
     """Most samples are clipped although the policy hardly moves.
@@ -163,7 +173,15 @@ cause(
 )
 
 
-@rule("POL104", severity=Severity.MEDIUM, algos=["ppo"], needs=[KL, CLIP_FRACTION], cites=["schulman2017ppo"], causes=["clip-not-applied"])
+@rule(
+    "POL104",
+    severity=Severity.MEDIUM,
+    algos=["ppo"],
+    needs=[KL, CLIP_FRACTION],
+    cites=["schulman2017ppo"],
+    causes=["clip-not-applied"],
+    bad=lambda: cases.unsolved({"train/metrics/kl_divergence": 0.3, "train/metrics/clip_fraction": 0.01}),
+)
 def clipping_does_not_bind(case: Case) -> Iterator[Finding]:
     """The policy moves far, but hardly a sample is clipped.
 
@@ -200,6 +218,10 @@ cause(
     needs=[sentinel("updates"), "config:algo.target_kl"],
     cites=["schulman2017ppo"],
     causes=["target-kl-too-tight"],
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/updates": 1.0, "train/metrics/kl_divergence": 1e-05, "train/hp/target_kl": 1e-05},
+        settings={"algo.target_kl": 1e-05},
+    ),
 )
 def target_kl_stops_almost_every_update(case: Case) -> Iterator[Finding]:
     """target_kl ends each rollout's epochs almost before they began.
@@ -255,7 +277,14 @@ cause(
 
 
 @rule(
-    "POL106", severity=Severity.HIGH, algos=["ppo"], needs=[RATIO], cites=["huang2022details"], certain=True, causes=["log-prob-mismatch"]
+    "POL106",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=[RATIO],
+    cites=["huang2022details"],
+    certain=True,
+    causes=["log-prob-mismatch"],
+    bad=lambda: cases.unsolved({"train/sentinel/ratio_first_dev": 0.3}),
 )
 def old_log_probabilities_are_wrong(case: Case) -> Iterator[Finding]:
     """The probability ratio is not 1 before the first gradient step.
@@ -321,6 +350,7 @@ cause(
     cites=["jones2021debugging"],
     certain=True,
     causes=["advantage-sign"],
+    bad=lambda: cases.unsolved({"train/sentinel/adv_logp_corr": -0.15}),
 )
 def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
     """Actions with a positive advantage become less likely.
@@ -379,6 +409,7 @@ cause(
     cites=["schulman2017ppo"],
     certain=True,
     causes=["dead-surrogate"],
+    bad=lambda: cases.unsolved({"train/metrics/kl_divergence": 0.0, "train/sentinel/kl_exact": 0.01}),
 )
 def surrogate_is_dead(case: Case) -> Iterator[Finding]:
     """Many gradient steps per rollout, advantages that vary, and a KL divergence of exactly nothing.
@@ -437,6 +468,7 @@ cause(
     cites=["jones2021debugging"],
     certain=True,
     causes=["rows-misaligned"],
+    bad=lambda: cases.unsolved({"train/sentinel/adv_logp_corr": lambda share: 0.005 * np.sign(np.sin(500 * share))}),
 )
 def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     """The policy moves by full steps, but not towards actions with a positive advantage.
@@ -469,6 +501,7 @@ def advantages_do_not_steer_the_policy(case: Case) -> Iterator[Finding]:
     cites=["schulman2015gae"],
     certain=True,
     causes=["advantage-sign"],
+    bad=lambda: cases.unsolved(scaled={"train/sentinel/adv_mean": -1.0}),
 )
 def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     """Advantages and value targets contradict each other.
@@ -506,6 +539,7 @@ def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     needs=[KL, "config:algo.learning_rate", "config:algo.n_epochs", "config:algo.batch_size"],
     cites=["schulman2017ppo"],
     causes=["clip-not-applied"],
+    bad=lambda: cases.unsolved({"train/metrics/kl_divergence": 0.5}),
 )
 def clip_does_not_hold_the_update(case: Case) -> Iterator[Finding]:
     """Updates are far larger than this learning rate and number of gradient steps can explain.

@@ -10,6 +10,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
 
@@ -42,6 +43,7 @@ cause(
     cites=["fujimoto2018td3", "hasselt2016double"],
     certain=True,
     causes=["values-run-away"],
+    bad=lambda: cases.q_learner({"train/sentinel/q_abs_max": 500.0}),
 )
 def q_values_beyond_any_return(case: Case) -> Iterator[Finding]:
     """Q-values are larger than any sum of the rewards that have been seen.
@@ -82,6 +84,7 @@ def q_values_beyond_any_return(case: Case) -> Iterator[Finding]:
     needs=[Q_BIAS, Q_MEAN],
     cites=["hasselt2016double", "fujimoto2018td3"],
     causes=["values-run-away"],
+    bad=lambda: cases.q_learner({"train/sentinel/q_bias": 80.0, "train/sentinel/value_mean": 100.0}),
 )
 def q_values_far_above_returns(case: Case) -> Iterator[Finding]:
     """Q-values promise far more than the returns that really come.
@@ -118,6 +121,7 @@ def q_values_far_above_returns(case: Case) -> Iterator[Finding]:
     cites=["sutton2018book"],
     certain=True,
     causes=["episode-ends-ignored"],
+    bad=lambda: cases.q_learner({"train/sentinel/target_error_ends": 0.5}),
 )
 def q_targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
     """At terminal states the target is not the reward alone.
@@ -148,6 +152,7 @@ def q_targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
     cites=["pardo2018time"],
     certain=True,
     causes=["time-limit-as-terminal"],
+    bad=lambda: cases.soft_actor({"train/sentinel/target_error_cuts": 0.5}),
 )
 def q_targets_stop_at_the_time_limit(case: Case) -> Iterator[Finding]:
     """Where a time limit cut an episode, the target has no future, although the task went on.
@@ -176,6 +181,7 @@ def q_targets_stop_at_the_time_limit(case: Case) -> Iterator[Finding]:
     cites=["sutton2018book"],
     certain=True,
     causes=["returns-wrong"],
+    bad=lambda: cases.q_learner({"train/sentinel/target_error": 0.5}),
 )
 def q_targets_do_not_follow_from_the_replay(case: Case) -> Iterator[Finding]:
     """Within episodes, targets are not what the stored rewards and the target network give.
@@ -208,6 +214,7 @@ def q_targets_do_not_follow_from_the_replay(case: Case) -> Iterator[Finding]:
     needs=[RATE],
     cites=["mnih2015dqn", "haarnoja2018sac"],
     causes=["learning-rate-too-high"],
+    bad=lambda: cases.q_learner(settings={"algo.learning_rate": 0.1}),
 )
 def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
     """The learning rate is above all tuned settings of learners with a replay.
@@ -234,6 +241,7 @@ def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
     needs=[RATE],
     cites=["mnih2015dqn", "haarnoja2018sac"],
     causes=["learning-rate-too-low"],
+    bad=lambda: cases.q_learner(settings={"algo.learning_rate": 1e-07}),
 )
 def learning_rate_below_every_tuned_one(case: Case) -> Iterator[Finding]:
     """The learning rate is below all tuned settings of learners with a replay; or near their lower end, and Q-values stay at their start.
@@ -267,7 +275,14 @@ def _left_behind(case: Case) -> float:
     return 0.0 if reached < -0.5 else grade(-reached, -0.35, -0.1)
 
 
-@rule("QVL108", severity=Severity.HIGH, algos=OFF_POLICY, needs=[Q_BIAS, Q_MEAN], cites=["mnih2015dqn"])
+@rule(
+    "QVL108",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[Q_BIAS, Q_MEAN],
+    cites=["mnih2015dqn"],
+    bad=lambda: cases.q_learner({"train/sentinel/q_bias": -40.0, "train/sentinel/value_mean": 0.5}),
+)
 def q_values_never_leave_their_start(case: Case) -> Iterator[Finding]:
     """To the end, Q-values are nowhere near the returns that came.
 
@@ -294,6 +309,7 @@ def q_values_never_leave_their_start(case: Case) -> Iterator[Finding]:
     needs=[("train/loss/td", "train/loss/critic")],
     cites=["fujimoto2018td3"],
     causes=["learning-rate-too-high"],
+    bad=lambda: cases.q_learner({"train/loss/td": lambda share: 10 ** (5 * share)}),
 )
 def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
     """The TD error grows by orders of magnitude.
@@ -327,6 +343,7 @@ def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
     needs=[(sentinel("reward_std"), RETURN)],
     cites=["jones2021debugging"],
     causes=["reward-scale-too-large"],
+    bad=lambda: cases.q_learner({"train/sentinel/reward_std": 2000.0}),
 )
 def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards are so large that Q-values would have to be in the tens of thousands.
@@ -355,6 +372,7 @@ def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
     needs=[Q_BOUND, sentinel("reward_max")],
     cites=["jones2021debugging"],
     causes=["reward-scale-too-small"],
+    bad=lambda: cases.q_learner({"train/sentinel/reward_min": 0.0001, "train/sentinel/reward_max": 0.0001}),
 )
 def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards are so small that all Q-values differ by less than the network's noise.
@@ -384,6 +402,14 @@ def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
     needs=[sentinel("reward_std"), sentinel("td_error"), sentinel("reward_min"), sentinel("reward_max")],
     cites=["schulman2016nuts"],
     causes=["reward-noise"],
+    bad=lambda: cases.q_learner(
+        {
+            "train/sentinel/reward_std": 20.0,
+            "train/sentinel/reward_min": -60.0,
+            "train/sentinel/reward_max": 60.0,
+            "train/sentinel/td_error": 18.0,
+        }
+    ),
 )
 def rewards_are_noise_to_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards vary widely to both sides, and the critic's error stays as large as they do.

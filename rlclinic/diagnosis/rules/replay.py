@@ -10,6 +10,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, OFF_POLICY, Q_LEARNERS
 
@@ -37,6 +38,7 @@ cause(
     needs=[TAU],
     cites=["mnih2015dqn", "lillicrap2016ddpg"],
     causes=["target-not-updated"],
+    bad=lambda: cases.q_learner(settings={"algo.target_update_interval": 6000}),
 )
 def target_network_hardly_ever_moves(case: Case) -> Iterator[Finding]:
     """The target network takes up only a handful of times in the whole run what has been learned.
@@ -77,6 +79,7 @@ cause(
     needs=[TAU],
     cites=["mnih2015dqn", "lillicrap2016ddpg"],
     causes=["target-follows-at-once"],
+    bad=lambda: cases.soft_actor(settings={"algo.tau": 1.0}),
 )
 def target_follows_the_network_at_once(case: Case) -> Iterator[Finding]:
     """The target network is the trained one, or lags it by a step or two.
@@ -140,6 +143,7 @@ cause(
     cites=["mnih2015dqn"],
     certain=True,
     causes=["target-update-wrong"],
+    bad=lambda: cases.q_learner({"train/sentinel/target_updates": 1.0}),
 )
 def target_network_does_not_do_what_the_settings_say(case: Case) -> Iterator[Finding]:
     """The target network is renewed at other times than the settings say, or is the network itself although it should lag.
@@ -186,6 +190,7 @@ cause(
     needs=[SIZE, "budget"],
     cites=["mnih2015dqn", "fedus2020replay"],
     causes=["replay-too-small"],
+    bad=lambda: cases.q_learner(settings={"algo.buffer_size": 200}),
 )
 def replay_forgets_too_soon(case: Case) -> Iterator[Finding]:
     """The replay holds a few episodes only.
@@ -228,6 +233,7 @@ cause(
     needs=[(STARTS, sentinel(off_policy.STEPS), *off_policy.LOSSES)],
     cites=["mnih2015dqn"],
     causes=["learning-starts-too-late"],
+    bad=lambda: cases.q_learner(settings={"algo.learning_starts": 4500}),
 )
 def learning_begins_late(case: Case) -> Iterator[Finding]:
     """A large part of the budget is over before the first gradient step.
@@ -248,7 +254,15 @@ def learning_begins_late(case: Case) -> Iterator[Finding]:
     yield Finding(strength=strength, text=text, evidence=(evidence(STARTS, text, share=start / budget),), remedies=(fix,))
 
 
-@rule("RPL106", severity=Severity.HIGH, algos=OFF_POLICY, needs=[UPDATES], cites=["fedus2020replay"], causes=["too-few-updates"])
+@rule(
+    "RPL106",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=[UPDATES],
+    cites=["fedus2020replay"],
+    causes=["too-few-updates"],
+    bad=lambda: cases.q_learner({"train/sentinel/updates_per_step": 0.005}),
+)
 def few_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     """There are so few gradient steps that most of what is collected is never learned from.
 
@@ -280,7 +294,13 @@ cause(
 
 
 @rule(
-    "RPL114", severity=Severity.HIGH, algos=OFF_POLICY, needs=["config:algo.batch_size"], cites=["mnih2015dqn"], causes=["batch-too-small"]
+    "RPL114",
+    severity=Severity.HIGH,
+    algos=OFF_POLICY,
+    needs=["config:algo.batch_size"],
+    cites=["mnih2015dqn"],
+    causes=["batch-too-small"],
+    bad=lambda: cases.q_learner(settings={"algo.batch_size": 2}),
 )
 def minibatches_of_a_few_transitions(case: Case) -> Iterator[Finding]:
     """Each gradient step sees only a few transitions.
@@ -317,6 +337,7 @@ cause(
     needs=[UPDATES],
     cites=["sokar2023dormant", "fedus2020replay"],
     causes=["too-many-updates"],
+    bad=lambda: cases.q_learner({"train/sentinel/updates_per_step": 16.0}),
 )
 def many_gradient_steps_per_env_step(case: Case) -> Iterator[Finding]:
     """Each transition is learned from so often that the values run ahead of the data.
@@ -352,6 +373,7 @@ cause(
     needs=[(off_policy.EPSILON, "config:algo.exploration_final_eps")],
     cites=["mnih2015dqn"],
     causes=["exploration-never-ends"],
+    bad=lambda: cases.q_learner({"train/hp/epsilon": 0.8}),
 )
 def actions_stay_random(case: Case) -> Iterator[Finding]:
     """A large share of all actions is random to the end.
@@ -393,6 +415,7 @@ cause(
     needs=[(off_policy.EPSILON, "config:algo.exploration_fraction"), "budget"],
     cites=["mnih2015dqn", "nikanjam2022faults"],
     causes=["exploration-ends-too-early"],
+    bad=lambda: cases.q_learner({"train/hp/epsilon": 0.01}, settings={"algo.learning_starts": 10}),
 )
 def randomness_ends_at_once(case: Case) -> Iterator[Finding]:
     """Hardly any action is random from the first per cent of the run on.
@@ -446,6 +469,7 @@ cause(
     cites=["schaul2016prioritized"],
     certain=True,
     causes=["importance-weights-missing"],
+    bad=lambda: cases.q_learner({"train/sentinel/is_weight_min": 1.0}, settings={"algo.prioritized": True}),
 )
 def priorities_without_importance_weights(case: Case) -> Iterator[Finding]:
     """Transitions are drawn by priority, but all weigh the same.
@@ -477,6 +501,7 @@ def priorities_without_importance_weights(case: Case) -> Iterator[Finding]:
     needs=["config:algo.action_noise_std"],
     cites=["lillicrap2016ddpg", "fujimoto2018td3"],
     causes=["action-noise-too-wide"],
+    bad=lambda: cases.soft_actor(settings={"algo.action_noise": "gaussian", "algo.action_noise_std": 2.0}),
 )
 def action_noise_drowns_the_actions(case: Case) -> Iterator[Finding]:
     """The noise on actions is as wide as the whole box.
@@ -505,6 +530,7 @@ def action_noise_drowns_the_actions(case: Case) -> Iterator[Finding]:
     needs=["config:algo.action_noise"],
     cites=["lillicrap2016ddpg"],
     causes=["exploration-ends-too-early"],
+    bad=lambda: cases.soft_actor(settings={"algo.action_noise": "none", "algo.learning_starts": 100}, algo="td3"),
 )
 def deterministic_policy_without_noise(case: Case) -> Iterator[Finding]:
     """A deterministic policy acts without any noise: after the warm-up nothing new is tried.
@@ -536,6 +562,7 @@ def deterministic_policy_without_noise(case: Case) -> Iterator[Finding]:
     cites=["mnih2015dqn"],
     certain=True,
     causes=["schedule-not-followed"],
+    bad=lambda: cases.q_learner({"train/sentinel/epsilon_actual": 0.9}),
 )
 def epsilon_is_not_what_was_scheduled(case: Case) -> Iterator[Finding]:
     """The share of random actions is not the one that the schedule gives.

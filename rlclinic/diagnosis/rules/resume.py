@@ -8,6 +8,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import BugLocation, advice, cause, evidence, grade, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
 STEPS = sentinel("optimizer_steps")
@@ -34,7 +35,17 @@ cause(
 )
 
 
-@rule("RES901", severity=Severity.HIGH, needs=[STEPS], cites=["kingma2015adam"], certain=True, causes=["optimizer-state-lost"])
+@rule(
+    "RES901",
+    severity=Severity.HIGH,
+    needs=[STEPS],
+    cites=["kingma2015adam"],
+    certain=True,
+    causes=["optimizer-state-lost"],
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/optimizer_steps": lambda share: 4000 * np.where(share < 0.5, share, share - 0.5)}, segments=(25_000.0,)
+    ),
+)
 def optimizer_state_lost(case: Case) -> Iterator[Finding]:
     """The optimizer's step count went back: it started anew while the weights went on.
 
@@ -56,7 +67,15 @@ def optimizer_state_lost(case: Case) -> Iterator[Finding]:
     yield Finding(text=text, evidence=(evidence(STEPS, text, at, at),), onset=at, remedies=(fix,))
 
 
-@rule("RES902", severity=Severity.HIGH, needs=[STEPS], cites=["kingma2015adam"], certain=True, causes=["optimizer-state-lost"])
+@rule(
+    "RES902",
+    severity=Severity.HIGH,
+    needs=[STEPS],
+    cites=["kingma2015adam"],
+    certain=True,
+    causes=["optimizer-state-lost"],
+    bad=lambda: cases.unsolved({"train/sentinel/optimizer_steps": lambda share: 50000 * share}),
+)
 def optimizer_counts_other_steps(case: Case) -> Iterator[Finding]:
     """The optimizer counts fewer or more steps than were taken.
 
@@ -100,7 +119,16 @@ cause(
 )
 
 
-@rule("RES903", severity=Severity.HIGH, needs=[RETURN], cites=["raffin2021sb3"], causes=["resume-not-complete"])
+@rule(
+    "RES903",
+    severity=Severity.HIGH,
+    needs=[RETURN],
+    cites=["raffin2021sb3"],
+    causes=["resume-not-complete"],
+    bad=lambda: cases.unsolved(
+        {"train/roll/ep_rew_mean": lambda share: np.where(share < 0.5, 20 + 600 * share, 30.0)}, segments=(25_000.0,)
+    ),
+)
 def jump_at_a_resume(case: Case) -> Iterator[Finding]:
     """Right after a restart the return dropped or the policy jumped.
 

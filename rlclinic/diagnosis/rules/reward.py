@@ -9,6 +9,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY, Q_LEARNERS
 
@@ -29,7 +30,15 @@ cause(
 )
 
 
-@rule("REW501", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["schulman2016nuts"], causes=["reward-never-seen"])
+@rule(
+    "REW501",
+    severity=Severity.HIGH,
+    algos=ANY,
+    needs=[RETURN],
+    cites=["schulman2016nuts"],
+    causes=["reward-never-seen"],
+    bad=lambda: cases.unsolved({**cases.flat_returns(-200.0)}),
+)
 def all_returns_are_equal(case: Case) -> Iterator[Finding]:
     """Every episode has the same return: there is nothing to prefer.
 
@@ -67,6 +76,7 @@ cause(
     needs=[(TARGETS, VALUE_LOSS)],
     cites=["jones2021debugging"],
     causes=["reward-scale-too-large"],
+    bad=lambda: cases.unsolved({"train/sentinel/return_abs_p95": 20000.0}),
 )
 def reward_scale_too_large(case: Case) -> Iterator[Finding]:
     """Value targets are hundreds or thousands of times larger than a network's output at its start.
@@ -111,6 +121,7 @@ cause(
     needs=[(TARGETS, VALUE_LOSS)],
     cites=["jones2021debugging"],
     causes=["reward-scale-too-small"],
+    bad=lambda: cases.unsolved({"train/sentinel/return_abs_p95": 0.002}),
 )
 def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     """Rewards are so small that everything else outweighs them.
@@ -140,7 +151,15 @@ cause(
 )
 
 
-@rule("REW504", severity=Severity.HIGH, algos=ANY, needs=[RETURN], cites=["jones2021debugging"], causes=["reward-sign"])
+@rule(
+    "REW504",
+    severity=Severity.HIGH,
+    algos=ANY,
+    needs=[RETURN],
+    cites=["jones2021debugging"],
+    causes=["reward-sign"],
+    bad=lambda: cases.unsolved({"train/roll/ep_rew_mean": cases.falls(0.1, 22.0, 9.0), "val/roll/ep_rew_mean": 9.0}),
+)
 def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     """The return falls below that of the first, random policy and stays there.
 
@@ -171,6 +190,7 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     needs=[sentinel("reward_nonzero")],
     cites=["schulman2016nuts"],
     causes=["reward-never-seen"],
+    bad=lambda: cases.unsolved({"train/sentinel/reward_nonzero": 0.0}),
 )
 def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
     """Almost every step has a reward of 0.
@@ -212,6 +232,16 @@ cause(
     needs=[STD, EXPLAINED_VARIANCE, LOW, HIGH],
     cites=["schulman2016nuts"],
     causes=["reward-noise"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/reward_std": 20.0,
+            "train/sentinel/reward_min": -60.0,
+            "train/sentinel/reward_max": 60.0,
+            "train/sentinel/reward_mean": 1.0,
+            "train/metrics/explained_variance": 0.0,
+            "train/sentinel/return_std": 60.0,
+        }
+    ),
 )
 def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     """Rewards vary widely from step to step, and the critic can explain none of it.
@@ -253,6 +283,10 @@ cause(
     needs=[RETURN, sentinel("action_std_max"), sentinel("reward_max")],
     cites=["schulman2016nuts"],
     causes=["deceptive-reward"],
+    bad=lambda: cases.continuous(
+        {"train/roll/ep_rew_mean": cases.falls(0.2, -40.0, -0.5), "val/roll/ep_rew_mean": -0.4, "train/sentinel/reward_max": 0.0},
+        threshold=90.0,
+    ),
 )
 def settles_for_doing_nothing(case: Case) -> Iterator[Finding]:
     """The return rose to about 0 and stays there: effort costs, and doing nothing is free.
@@ -301,6 +335,7 @@ cause(
     needs=[STD, sentinel("reward_trained_std"), "config:env.clip_reward"],
     cites=["schulman2016nuts"],
     causes=["reward-clipped"],
+    bad=lambda: cases.unsolved(settings={"env.normalize_reward": True, "env.clip_reward": 0.5}),
 )
 def reward_clip_hides_magnitudes(case: Case) -> Iterator[Finding]:
     """Normalized rewards are cut so tightly that large and small ones look alike.
@@ -345,6 +380,7 @@ cause(
     cites=["jones2021debugging"],
     certain=True,
     causes=["returns-accounting"],
+    bad=lambda: cases.unsolved({"train/roll/ep_rew_mean": 5000.0}),
 )
 def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     """Reported returns are not what the rewards per step and the episodes' lengths give.
@@ -382,6 +418,7 @@ def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     cites=["jones2021debugging"],
     certain=True,
     causes=["reward-sign"],
+    bad=lambda: cases.unsolved({"train/sentinel/reward_max": -1.0, "train/sentinel/reward_min": -1.0}),
 )
 def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     """No reward is positive, but the threshold is: no episode can ever reach it.
@@ -411,6 +448,14 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     needs=[RETURN, EVAL_RETURN, sentinel("random_return")],
     cites=["jones2021debugging"],
     causes=["reward-sign"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/random_return": -20.0,
+            "train/sentinel/random_return_std": 5.0,
+            "val/roll/ep_rew_mean": -60.0,
+            "train/roll/ep_rew_mean": lambda share: 20 + 40 * share,
+        }
+    ),
 )
 def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     """What training calls better, evaluation calls worse: its reward has the opposite sign.

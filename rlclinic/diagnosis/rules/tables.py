@@ -8,6 +8,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import off_policy
 
 TABLES: Final = ("q_learning",)
@@ -15,7 +16,15 @@ RATE: Final = "config:algo.learning_rate"
 STATES: Final = "config:about.obs_flags"
 
 
-@rule("TAB101", severity=Severity.HIGH, algos=TABLES, needs=[RATE, STATES], cites=["sutton2018book"], causes=["learning-rate-too-low"])
+@rule(
+    "TAB101",
+    severity=Severity.HIGH,
+    algos=TABLES,
+    needs=[RATE, STATES],
+    cites=["sutton2018book"],
+    causes=["learning-rate-too-low"],
+    bad=lambda: cases.q_learner(settings={"algo.learning_rate": 1e-05, "about.obs_flags": 16.0}, algo="q_learning"),
+)
 def the_table_hardly_moves(case: Case) -> Iterator[Finding]:
     """The learning rate moves a value so little per visit that the whole run covers a fraction of the way to its target.
 
@@ -47,6 +56,7 @@ def the_table_hardly_moves(case: Case) -> Iterator[Finding]:
     needs=["config:algo.exploration_fraction", "budget"],
     cites=["sutton2018book"],
     causes=["exploration-ends-too-early"],
+    bad=lambda: cases.q_learner({"train/hp/epsilon": 0.01}, settings={"algo.exploration_initial_eps": 0.01}, algo="q_learning"),
 )
 def a_table_that_tries_nothing_new(case: Case) -> Iterator[Finding]:
     """Hardly any action is random from the first per cent of the run on, and the table's first values invite no trying either.

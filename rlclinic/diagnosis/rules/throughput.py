@@ -8,6 +8,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import FPS
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect
 
 PHASES = ("env", "act", "learn", "sentinels", "eval", "write")
@@ -18,7 +19,13 @@ def _seconds(case: Case) -> dict[str, float]:
     return {phase: float(np.sum(series.values)) for phase, series in found.items() if series is not None and len(series.values)}
 
 
-@rule("THR101", severity=Severity.LOW, needs=["time/eval", "time/learn"], cites=["raffin2021sb3"])
+@rule(
+    "THR101",
+    severity=Severity.LOW,
+    needs=["time/eval", "time/learn"],
+    cites=["raffin2021sb3"],
+    bad=lambda: cases.unsolved({"time/eval": 9.0, "time/learn": 1.0, "time/env": 1.0}, settings={"run.eval_every_env_steps": 1000}),
+)
 def evaluation_takes_most_of_the_time(case: Case) -> Iterator[Finding]:
     """More time is spent on evaluation than on training.
 
@@ -38,7 +45,13 @@ def evaluation_takes_most_of_the_time(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(share, 0.4, 0.8), text=text, evidence=(evidence("time/eval", text, share=share),), remedies=(fix,))
 
 
-@rule("THR102", severity=Severity.LOW, needs=[FPS], cites=["godbole2023playbook"])
+@rule(
+    "THR102",
+    severity=Severity.LOW,
+    needs=[FPS],
+    cites=["godbole2023playbook"],
+    bad=lambda: cases.unsolved({"time/fps": cases.falls(0.5, 5000.0, 900.0)}),
+)
 def training_slows_down(case: Case) -> Iterator[Finding]:
     """Steps per second fell to less than half while the run went on.
 
@@ -64,7 +77,13 @@ def training_slows_down(case: Case) -> Iterator[Finding]:
     )
 
 
-@rule("THR103", severity=Severity.LOW, needs=["time/env", "time/learn", "config:env.workers"], cites=["raffin2021sb3"])
+@rule(
+    "THR103",
+    severity=Severity.LOW,
+    needs=["time/env", "time/learn", "config:env.workers"],
+    cites=["raffin2021sb3"],
+    bad=lambda: cases.unsolved({"time/env": 0.2, "time/learn": 0.05}, settings={"env.workers": 4}),
+)
 def worker_processes_do_not_pay(case: Case) -> Iterator[Finding]:
     """Environments are stepped in processes of their own, and waiting for them takes most of the time.
 

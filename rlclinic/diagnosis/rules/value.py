@@ -9,6 +9,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EXPLAINED_VARIANCE, GRAD_CRITIC, LENGTH, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 
@@ -17,7 +18,14 @@ GAMMA = "config:algo.gamma"
 ANY = (*ON_POLICY, *OFF_POLICY)
 
 
-@rule("VAL201", severity=Severity.MEDIUM, algos=["ppo", "a2c"], needs=[EXPLAINED_VARIANCE], cites=["schulman2016nuts"])
+@rule(
+    "VAL201",
+    severity=Severity.MEDIUM,
+    algos=["ppo", "a2c"],
+    needs=[EXPLAINED_VARIANCE],
+    cites=["schulman2016nuts"],
+    bad=lambda: cases.unsolved({"train/metrics/explained_variance": 0.01, "train/sentinel/return_std": 5.0}),
+)
 def critic_explains_nothing(case: Case) -> Iterator[Finding]:
     """The critic predicts returns no better than a constant, to the end.
 
@@ -65,6 +73,7 @@ cause(
     needs=["config:algo.vf_coef"],
     cites=["andrychowicz2021matters"],
     causes=["critic-not-trained"],
+    bad=lambda: cases.unsolved({"train/hp/vf_coef": 0.0}),
 )
 def critic_has_no_weight(case: Case) -> Iterator[Finding]:
     """The value loss has no weight, so the critic is never trained.
@@ -89,6 +98,7 @@ def critic_has_no_weight(case: Case) -> Iterator[Finding]:
     algos=["ppo", "a2c"],
     needs=[sentinel("value_mean"), sentinel("return_mean")],
     cites=["jones2021debugging"],
+    bad=lambda: cases.unsolved({"train/sentinel/value_mean": 1.0, "train/sentinel/return_mean": 40.0}),
 )
 def value_lags_behind_its_targets(case: Case) -> Iterator[Finding]:
     """The critic's values stay far from their targets on average.
@@ -131,6 +141,7 @@ cause(
     needs=["config:algo.clip_range_vf", TARGETS],
     cites=["engstrom2020matters", "andrychowicz2021matters"],
     causes=["value-clip-too-tight"],
+    bad=lambda: cases.unsolved({"train/hp/clip_range_vf": 0.001}, settings={"algo.clip_range_vf": 0.001}),
 )
 def value_clip_too_tight(case: Case) -> Iterator[Finding]:
     """A value may move per update by far less than its targets are away.
@@ -170,6 +181,7 @@ cause(
     needs=[sentinel("grad_value_share"), "config:net.shared"],
     cites=["andrychowicz2021matters"],
     causes=["value-loss-dominates"],
+    bad=lambda: cases.unsolved({"train/sentinel/grad_value_share": 0.99}, settings={"net.shared": True}),
 )
 def value_loss_drowns_the_policy(case: Case) -> Iterator[Finding]:
     """On a shared network, the value loss makes up almost the whole gradient.
@@ -222,6 +234,13 @@ cause(
     cites=["jones2021debugging"],
     certain=True,
     causes=["value-loss-sign"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/loss/value": lambda share: 10 ** (1 + 6 * share),
+            "train/metrics/explained_variance": -1000.0,
+            "train/sentinel/return_std": 5.0,
+        }
+    ),
 )
 def critic_runs_away(case: Case) -> Iterator[Finding]:
     """The critic gets worse without bound: its error grows by orders of magnitude, far beyond its targets.
@@ -260,6 +279,7 @@ def critic_runs_away(case: Case) -> Iterator[Finding]:
     cites=["jones2021debugging"],
     certain=True,
     causes=["critic-not-trained"],
+    bad=lambda: cases.unsolved({"train/metrics/grad_norm/critic_head": 0.0}),
 )
 def critic_gets_no_gradient(case: Case) -> Iterator[Finding]:
     """No gradient reaches the critic although its loss is counted.
@@ -286,7 +306,15 @@ cause(
 )
 
 
-@rule("VAL208", severity=Severity.HIGH, algos=(*ANY, "q_learning"), needs=[GAMMA], cites=["schulman2016nuts"], causes=["discount-too-low"])
+@rule(
+    "VAL208",
+    severity=Severity.HIGH,
+    algos=(*ANY, "q_learning"),
+    needs=[GAMMA],
+    cites=["schulman2016nuts"],
+    causes=["discount-too-low"],
+    bad=lambda: cases.unsolved({"train/hp/gamma": 0.5}),
+)
 def discount_looks_too_few_steps_ahead(case: Case) -> Iterator[Finding]:
     """gamma makes the agent blind to anything but the next few steps.
 
@@ -330,6 +358,7 @@ cause(
     needs=[GAMMA],
     cites=["schulman2016nuts", "pardo2018time"],
     causes=["discount-too-high"],
+    bad=lambda: cases.unsolved({"train/hp/gamma": 1.0, "train/sentinel/truncated": 2.0, "train/sentinel/terminated": 1.0}),
 )
 def no_discount(case: Case) -> Iterator[Finding]:
     """gamma is 1: rewards count for ever.
@@ -366,6 +395,7 @@ cause(
     needs=["config:algo.gae_lambda"],
     cites=["schulman2015gae", "andrychowicz2021matters"],
     causes=["gae-lambda-too-low"],
+    bad=lambda: cases.unsolved(settings={"algo.gae_lambda": 0.0}),
 )
 def advantages_rest_on_one_step(case: Case) -> Iterator[Finding]:
     """gae_lambda is (almost) 0: an advantage is one reward plus the critic's opinion.
@@ -418,6 +448,7 @@ cause(
     needs=[sentinel("ev_early"), sentinel("ev_late")],
     cites=["pardo2018time"],
     causes=["returns-wrong"],
+    bad=lambda: cases.unsolved({"train/sentinel/ev_early": 0.9, "train/sentinel/ev_late": 0.1}),
 )
 def critic_fails_late_in_episodes(case: Case) -> Iterator[Finding]:
     """The critic predicts well early in episodes, and nothing at all late in them.
@@ -475,6 +506,28 @@ cause(
     cites=["sutton2018book"],
     certain=True,
     causes=["episode-ends-ignored"],
+    bad=lambda: cases.unsolved({"train/sentinel/return_mean": 48.0, "train/roll/ep_len_mean": 15.0, "train/sentinel/truncated": 0.0}),
+    good=[
+        # Rollouts in which no episode ended say nothing of what episodes can earn.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/return_mean": 48.0,
+                "train/roll/ep_len_mean": 15.0,
+                "train/sentinel/truncated": 0.0,
+                "train/sentinel/terminated": 0.0,
+            }
+        ),
+        # A critic's first values beside tiny rewards are no sums through ends.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/return_mean": 0.05,
+                "train/roll/ep_len_mean": 15.0,
+                "train/sentinel/truncated": 0.0,
+                "train/sentinel/reward_min": 1e-5,
+                "train/sentinel/reward_max": 1e-5,
+            }
+        ),
+    ],
 )
 def targets_larger_than_episodes_can_earn(case: Case) -> Iterator[Finding]:
     """Value targets are larger than the rewards of an episode could ever sum up to.
@@ -529,6 +582,7 @@ def _reward_scale(case: Case) -> float:
     cites=["schulman2015gae"],
     certain=True,
     causes=["returns-wrong"],
+    bad=lambda: cases.unsolved({"train/sentinel/target_error": 0.4}),
 )
 def targets_do_not_follow_from_rewards(case: Case) -> Iterator[Finding]:
     """Value targets are not what rewards, values, gamma and gae_lambda give.
@@ -559,6 +613,7 @@ def targets_do_not_follow_from_rewards(case: Case) -> Iterator[Finding]:
     cites=["schulman2015gae"],
     certain=True,
     causes=["episode-ends-ignored"],
+    bad=lambda: cases.unsolved({"train/sentinel/target_error": 1e-07, "train/sentinel/target_error_ends": 0.4}),
 )
 def targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
     """At terminal states the target is more than the last reward, although within episodes it is right.

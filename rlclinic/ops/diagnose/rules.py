@@ -1,21 +1,16 @@
 """The checks of a diagnosis, listed and explained; the pages of docs/rules are the same texts."""
 
-import json
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final
+from dataclasses import asdict
 
 from rlclinic import metrics
-from rlclinic.diagnosis import registry
+from rlclinic.diagnosis import explanation, registry
 from rlclinic.diagnosis.checkpoints import inspect_run
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
 from rlclinic.errors import NotFound, nearest
 from rlclinic.references import REFERENCES, Reference
 from rlclinic.report.models import Part, Result
-
-EXAMPLES: Final = "rule_examples.json"
 
 
 class RuleRow(Part):
@@ -31,7 +26,7 @@ class RuleRow(Part):
 
 
 class RuleExample(Part):
-    """What the rule says of a run that has the fault: a recorded run with one thing changed, or one that was trained with it."""
+    """What the rule says of a run that has the fault: a healthy one with one thing changed."""
 
     text: str
     evidence: list[str]
@@ -74,9 +69,11 @@ def list_rules(family: str | None = None) -> RuleList:
 def explain_rule(id_or_name: str) -> RulePage:
     """What a rule looks for, why it hurts, when it is fine, when it fires, what helps, and where that is known from."""
     each = _find(id_or_name)
-    known = examples().get(each.id, {})
-    example = RuleExample(**known["example"]) if "example" in known else None
-    cited, limits = [REFERENCES[key] for key in each.cites], known.get("thresholds", [])
+    about_runs = isinstance(each, registry.Rule) and each.family != inspect_run.FAMILY
+    limits = explanation.read_thresholds(each) if isinstance(each, registry.Rule) and about_runs else []
+    given = explanation.give_example(each) if isinstance(each, registry.Rule) and about_runs else None
+    example = None if given is None else RuleExample(**asdict(given))
+    cited = [REFERENCES[key] for key in each.cites]
     return RulePage(
         rule=_row(each),
         doc=each.doc,
@@ -129,13 +126,6 @@ def _need(options: Sequence[str]) -> str:
 def _meaning(name: str) -> str:
     known = metrics.find(name)
     return f" ({known.meaning.rstrip('.').partition('.')[0]})" if known is not None else ""
-
-
-@cache
-def examples() -> dict[str, dict[str, Any]]:
-    """By rule: what it said of a run that has the fault, and where it begins to speak; written by docs.generate."""
-    found: dict[str, dict[str, Any]] = json.loads(files("rlclinic.ops.diagnose").joinpath(EXAMPLES).read_text(encoding="utf-8"))
-    return found
 
 
 def _row(each: "registry.Rule | Check") -> RuleRow:

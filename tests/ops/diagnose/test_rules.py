@@ -1,10 +1,12 @@
 """`rules`: listed by family, explained with the text of docs/rules."""
 
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from docs.generate.rules import file_name
 from rlclinic.diagnosis import registry
 from rlclinic.errors import NotFound
 from rlclinic.ops.diagnose import rules
@@ -25,15 +27,24 @@ def test_an_unknown_family_offers_the_nearest() -> None:
         rules.list_rules("polcy")
 
 
-def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
-    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
-    assert pages == {row.id for row in rules.list_rules().rules}
+def test_every_rule_is_on_the_page_of_its_family_and_every_page_has_a_family() -> None:
+    rows = rules.list_rules().rules
+    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} == {file_name(row.family) for row in rows}
+    for row in rows:
+        page = (DOCS / file_name(row.family)).read_text()
+        assert page.count(f'<a id="{row.id}"></a>\n\n## {row.id} {row.name}\n') == 1
+
+
+def test_every_link_between_the_pages_leads_to_a_rule() -> None:
+    for path in DOCS.glob("*.md"):
+        for page, anchor in re.findall(r"\]\(([a-z-]*\.md)?#([A-Z]{3}\d{3})\)", path.read_text()):
+            assert f'<a id="{anchor}"></a>' in (DOCS / page if page else path).read_text()
 
 
 def test_the_command_shows_the_text_of_the_page() -> None:
     shown = CliRunner().invoke(app, ["rules", "POL101"]).stdout
-    page = (DOCS / "POL101.md").read_text().partition("\n")[2]
-    assert shown.split() == page.split()
+    page = (DOCS / "policy.md").read_text().partition('<a id="POL101"></a>')[2].partition("<a id=")[0]
+    assert shown.replace("#", "").split() == page.replace("#", "").split()
 
 
 @pytest.mark.parametrize("each", registry.rules(), ids=lambda each: each.id)

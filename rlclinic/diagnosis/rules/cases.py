@@ -1,0 +1,145 @@
+"""Runs that rules are shown: four healthy ones, made up from a few points of each series, and ways to change one thing about them.
+
+A rule's bad case is such a run with the fault that the rule is about; its good cases are runs that look alike and have not got it.
+They are what tests put to the rule, and what its page shows as an example.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlclinic.runs.history import History, Series, make_series
+
+OUT_OF_REACH: Final = 2000.0
+"""A threshold that no healthy run gets to."""
+RETURN: Final = "train/roll/ep_rew_mean"
+
+Shape = float | Callable[[NDArray[np.float64]], Any] | None
+"""What a series is changed to: a constant, a function of the share of the run (0 to 1) at each of its rows, or None to remove it."""
+
+
+# ── healthy runs ──
+
+
+@cache
+def base(name: str) -> tuple[History, ...]:
+    """The seeds of a healthy group: cp-healthy (PPO on CartPole), pd-healthy (Pendulum), dqn-healthy, sac-healthy."""
+    row = json.loads((files("rlclinic.diagnosis") / "rules" / "healthy_runs.json").read_text("utf-8"))["runs"][name]
+    return tuple(_seed(name, row, seed) for seed in range(3))
+
+
+def _seed(name: str, row: Mapping[str, Any], seed: int) -> History:
+    series = {}
+    for table in row["tables"]:
+        steps = np.linspace(*table["steps"])
+        share = np.linspace(0.0, 1.0, len(steps))
+        for column, points in table["series"].items():
+            values = np.interp(share, np.linspace(0.0, 1.0, len(points)), points)
+            # Seeds differ a little, the more the later.
+            series[column] = make(steps, values * (1 - 0.004 * seed * share), column)
+    return History(
+        **row["fields"], id=f"{name}-s{seed}", source="rlclinic", seed=seed, state="finished", settings=row["settings"], series=series
+    )
+
+
+def solved(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """A run of PPO on CartPole that got to its threshold. Changes are as for `changed`."""
+    return changed(base("cp-healthy")[0], series, **changes)
+
+
+def unsolved(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """The same run, judged by a threshold that it misses: nothing else about it is wrong."""
+    free = {"spec.return_range": None, "spec.max_episode_steps": None}
+    return changed(changed(base("cp-healthy")[0], settings=free, threshold=OUT_OF_REACH), series, **changes)
+
+
+def continuous(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """An unsolved run of PPO with continuous actions."""
+    return changed(replace(base("pd-healthy")[0], threshold=-1.0), series, **changes)
+
+
+def q_learner(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """An unsolved run of DQN."""
+    free = {"spec.return_range": None, "spec.max_episode_steps": None, "env.max_episode_steps": None}
+    return changed(changed(base("dqn-healthy")[0], settings=free, threshold=OUT_OF_REACH), series, **changes)
+
+
+def soft_actor(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """An unsolved run of SAC."""
+    return changed(changed(base("sac-healthy")[0], settings={"spec.return_range": None}, threshold=-1.0), series, **changes)
+
+
+def foreign(series: Mapping[str, Shape] | None = None, **changes: Any) -> History:
+    """`unsolved` as another framework would have logged it: without sentinels."""
+    run = unsolved()
+    kept = {name: each for name, each in run.series.items() if not name.startswith("train/sentinel/")}
+    return changed(replace(run, series=kept, source="sb3"), series, **changes)
+
+
+def failed(reason: str) -> History:
+    """`unsolved`, ended by an error."""
+    return unsolved(state="failed", reason=reason)
+
+
+# ── changes ──
+
+
+def changed(
+    run: History,
+    series: Mapping[str, Shape] | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    scaled: Mapping[str, float] | None = None,
+    **fields: Any,
+) -> History:
+    """A run with other series, other settings by dotted name (None: off), series times a number, or other fields of History."""
+    columns = dict(run.series)
+    for name, shape in (series or {}).items():
+        if shape is None:
+            columns.pop(name, None)
+            continue
+        steps = columns[name].steps if name in columns else run.series[RETURN].steps
+        share = (steps - steps[0]) / (steps[-1] - steps[0])
+        columns[name] = make(steps, shape(share) if callable(shape) else np.full(len(steps), float(shape)), name)
+    for name, factor in (scaled or {}).items():
+        columns[name] = make(columns[name].steps, factor * columns[name].values, name)
+    return replace(run, series=columns, settings={**run.settings, **(settings or {})}, **fields)
+
+
+def make(steps: Any, values: Any, name: str) -> Series:
+    """A series of numbers, some of which may be NaN."""
+    found = make_series(steps, np.asarray(values, dtype=float), name)
+    if found is None:
+        raise ValueError(f"{name}: a series needs a row")
+    return found
+
+
+def flat_returns(level: float) -> dict[str, Shape]:
+    """Every episode earns the same."""
+    return {RETURN: level, "val/roll/ep_rew_mean": level, "train/roll/ep_rew_std": 0.0}
+
+
+def saw_tooth(share: NDArray[np.float64]) -> Any:
+    """Up and down, all the time."""
+    return 100 + 90 * np.sign(np.sin(60 * share))
+
+
+def rise_and_fall(share: NDArray[np.float64]) -> Any:
+    """Up to half time, then down to where it began."""
+    return np.where(share < 0.5, 20 + 400 * share, 30.0)
+
+
+def falls(at: float, high: float, low: float) -> Callable[[NDArray[np.float64]], Any]:
+    """High up to a share of the run, then low."""
+    return lambda share: np.where(share < at, high, low)
+
+
+def copies(run: History, other: History) -> Sequence[History]:
+    """Two seeds with the same numbers."""
+    return [run, replace(run, id=other.id, seed=other.seed)]
