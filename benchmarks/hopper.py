@@ -2,7 +2,7 @@
 
 Both sides: seeds 100–102, one process per seed, one thread, then 20 deterministic episodes from fixed start states. Our figure is
 the mean over seeds; the bar is the lower end of the interval of SB3's mean (bootstrap over its seeds). Ours are saved after every
-run, and go on where they stopped; the peer's lie in benchmarks/baselines/, made by benchmarks/sb3_hopper.py.
+run, and go on where they stopped; the peer's lie in benchmarks/baselines/, made by benchmarks/sb3/hopper.py.
 """
 
 import argparse
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import provenance
-from benchmarks.sb3_hopper import DEFAULT_OUT as BASELINE
-from benchmarks.sb3_hopper import ENV_ID, ENV_STEPS, SEEDS
-from benchmarks.sb3_runs import EVAL_EPISODES, save
+from benchmarks.sb3.hopper import DEFAULT_OUT as BASELINE
+from benchmarks.sb3.hopper import ENV_ID, ENV_STEPS, SEEDS
+from benchmarks.sb3.runs import EVAL_EPISODES, save
 from rlclinic import stats
 from rlclinic.runs.store import Store
 
@@ -69,7 +69,7 @@ def of_seeds(record: dict[str, Any], env_steps: int) -> list[float]:
     """The contest's returns by seed. All must be there: a part of them would be another comparison."""
     runs = [run for run in record["runs"] if run["env_steps"] >= env_steps and run["seed"] in SEEDS and not run.get("settings")]
     if len(runs) != len(SEEDS):
-        raise SystemExit(f"{len(runs)} of {len(SEEDS)} seeds of {TASK} are there.\n  Try: python -m benchmarks.sb3_hopper, then this again")
+        raise SystemExit(f"{len(runs)} of {len(SEEDS)} seeds of {TASK} are there.\n  Try: python -m benchmarks.sb3.hopper, then this again")
     return [run["return"] for run in sorted(runs, key=lambda run: run["seed"])]
 
 

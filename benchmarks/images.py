@@ -13,12 +13,12 @@ CONTESTS = {
     "pong": Contest(
         "ALE/Pong-v5", "ppo", 1, 10_240, 4_096,
         (Row(LOOP, "PPO Pong, 8 envs, 1 thread, agent steps a second, training loop", 1.3, 2.0, True),),
-        peer="benchmarks.sb3_wide", piece=True,
+        peer="benchmarks.sb3.wide", piece=True,
     ),
     "pong_bfloat16": Contest(
         "ALE/Pong-v5", "ppo_bfloat16", 1, 10_240, 4_096,
         (Row(LOOP, "PPO Pong, 8 envs, 1 thread, our convolutions in bfloat16, training loop", 1.3, 2.0, True),),
-        peer="benchmarks.sb3_wide", piece=True,
+        peer="benchmarks.sb3.wide", piece=True,
     ),
 }  # fmt: skip
 

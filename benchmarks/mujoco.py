@@ -10,7 +10,7 @@ CONTESTS = {
     "halfcheetah": Contest(
         "HalfCheetah-v5", "ppo", 1, 20_480, 5_120,
         (Row(LOOP, "PPO HalfCheetah-v5, 1 env, 1 thread, training loop", 1.5, 2.5, True),),
-        peer="benchmarks.sb3_wide", piece=True,
+        peer="benchmarks.sb3.wide", piece=True,
     ),
 }  # fmt: skip
 

@@ -88,7 +88,7 @@ def measure_sb3(contest: Contest, steps: int, python: str) -> Figures:
     for index in range(processes):
         seeds = [str(seed) for seed in range(index, contest.seeds, processes)]
         options = ["--steps", str(steps), "--learning-starts", str(LEARNING_STARTS), "--seeds", *seeds]
-        command = [python, "-m", "benchmarks.sb3_off_policy_train", contest.task, *options]
+        command = [python, "-m", "benchmarks.sb3.off_policy_train", contest.task, *options]
         children.append(subprocess.Popen(command, cwd=provenance.ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True))
     outputs = [child.communicate()[0] for child in children]
     whole = time.perf_counter() - start

@@ -1,10 +1,10 @@
 """Env steps until the shipped DQN, SAC and TD3 variants reach their threshold, next to Stable-Baselines3 with rl-zoo3's settings.
 
-Both sides: 20 greedy episodes from fixed start states, as often as `every` in sb3_off_policy_steps.py says, seeds 100–104, the zoo's
+Both sides: 20 greedy episodes from fixed start states, as often as `every` in sb3/off_policy_steps.py says, seeds 100–104, the zoo's
 budget. Steps-to-threshold is the env step of the first evaluation at or above the threshold; a run that does not get there counts as
 the whole budget (restricted mean). Below 1 we need fewer steps. Variants were tuned on other seeds (0–4).
 
-The peer's runs lie in benchmarks/baselines/, made by benchmarks/sb3_off_policy_steps.py.
+The peer's runs lie in benchmarks/baselines/, made by benchmarks/sb3/off_policy_steps.py.
 """
 
 import json
@@ -14,9 +14,9 @@ import sys
 from typing import Any
 
 from benchmarks import provenance
-from benchmarks.sb3_off_policy_steps import DEFAULT_OUT as BASELINE
-from benchmarks.sb3_off_policy_steps import SETTINGS
-from benchmarks.sb3_runs import EVAL_EPISODES
+from benchmarks.sb3.off_policy_steps import DEFAULT_OUT as BASELINE
+from benchmarks.sb3.off_policy_steps import SETTINGS
+from benchmarks.sb3.runs import EVAL_EPISODES
 from benchmarks.steps_to_threshold import first_at_threshold
 from rlclinic import stats
 from rlclinic.runs.store import Store
@@ -54,7 +54,7 @@ def baseline(task: str) -> list[int | None]:
     if len(runs) < SEEDS:
         raise SystemExit(
             f"{BASELINE.name} has {len(runs)} of {SEEDS} seeds of {task}.\n"
-            f"  Try: python -m benchmarks.sb3_off_policy_steps --tasks {task}, with an interpreter that has stable-baselines3"
+            f"  Try: python -m benchmarks.sb3.off_policy_steps --tasks {task}, with an interpreter that has stable-baselines3"
         )
     return [run["steps_to_threshold"] for run in sorted(runs, key=lambda run: run["seed"])]
 

@@ -52,7 +52,7 @@ class Contest:
     rows: tuple[Row, ...]
     flags: tuple[str, ...] = ()
     """More to type, on our side."""
-    peer: str = "benchmarks.sb3_train"
+    peer: str = "benchmarks.sb3.train"
     """The module that trains the same with Stable-Baselines3."""
     piece: bool = False
     """Whether our side trains with its whole budget and is stopped after `steps` (benchmarks.stopped), as a run to the end takes hours."""

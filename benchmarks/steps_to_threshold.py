@@ -4,7 +4,7 @@ Both sides: 20 greedy episodes from fixed start states every 5,000 env steps (Lu
 100–109, the zoo's budget. Steps-to-threshold is the env step of the first evaluation at or above the threshold; a run that does
 not get there counts as the whole budget (restricted mean). Below 1 we need fewer steps. Variants were tuned on other seeds (0–9).
 
-The peer's runs lie in benchmarks/baselines/, made by benchmarks/sb3_steps_to_threshold.py.
+The peer's runs lie in benchmarks/baselines/, made by benchmarks/sb3/steps_to_threshold.py.
 """
 
 import json
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import provenance
-from benchmarks.sb3_runs import EVAL_EPISODES
-from benchmarks.sb3_steps_to_threshold import DEFAULT_OUT as BASELINE
-from benchmarks.sb3_steps_to_threshold import SETTINGS
+from benchmarks.sb3.runs import EVAL_EPISODES
+from benchmarks.sb3.steps_to_threshold import DEFAULT_OUT as BASELINE
+from benchmarks.sb3.steps_to_threshold import SETTINGS
 from rlclinic import stats
 from rlclinic.config import files
 from rlclinic.runs.store import Store
@@ -70,7 +70,7 @@ def baseline(env_id: str) -> list[int | None]:
     if len(runs) < SEEDS:
         raise SystemExit(
             f"{BASELINE.name} has {len(runs)} of {SEEDS} seeds of {env_id}.\n"
-            f"  Try: python -m benchmarks.sb3_steps_to_threshold --envs {env_id}, with an interpreter that has stable-baselines3"
+            f"  Try: python -m benchmarks.sb3.steps_to_threshold --envs {env_id}, with an interpreter that has stable-baselines3"
         )
     return [run["steps_to_threshold"] for run in sorted(runs, key=lambda run: run["seed"])]
 

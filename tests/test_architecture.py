@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,26 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "rlclinic"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = ("torch", "gymnasium", "matplotlib", "scipy", "tensorboard", "fastapi", "uvicorn", "sqlalchemy", "alembic", "mcp")
-FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+EMPTY_WORDS = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+PRIVATE_WORDS = {
+    "told",
+    "lived",
+    "joined",
+    "asked",
+    "said",
+    "morning",
+    "turns",
+    "working",
+    "beside",
+    "testimony",
+    "storing",
+    "assembling",
+    "guesses",
+}
+MOST_FILES, MOST_FILES_ELSEWHERE = 16, 25
+LARGE_ROOMS = ("ops", "treatment", "serve", "training")
+MOST_ALIASES = 23
+MOST_PRIVATE_WORDS = 32
 
 
 def name_of(path: Path) -> str:
@@ -54,6 +74,10 @@ def test_imports_point_down_and_only_training_imports_torch() -> None:
     [
         ("runs", "import rlclinic.ops", "Imports point down only"),
         ("launch", "import rlclinic.training", "Imports point down only"),
+        ("report", "import rlclinic.ops.runs", "Imports point down only"),
+        ("ops/runs", "import rlclinic.ops.diagnose", "Rooms of ops"),
+        ("ops/diagnose", "import rlclinic.ops.status", "Rooms of ops"),
+        ("ops/train", "import rlclinic.ops.treat", "Rooms of ops"),
         ("ops", "import torch", "Only rlclinic.training and rlclinic.sentinels import torch"),
         ("config", "import gymnasium", "Reading runs needs"),
         ("training", "import pickle", "No scipy .*, no pickle"),
@@ -150,8 +174,42 @@ def test_runs_list_without_torch_shows_the_runs(folder_with_runs: Path) -> None:
 # ── names and shape ──
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
-    assert [name_of(path) for path in MODULES if FORBIDDEN_NAMES & {path.stem, *path.relative_to(ROOT).parts}] == []
+def test_no_folder_has_more_files_than_a_newcomer_can_look_over() -> None:
+    """`__init__.py` counts. A folder that grows beyond this holds two ideas: find them, and give each a room."""
+    counts = Counter(path.parent for top in ("rlclinic", "tests", "benchmarks", "docs", "examples") for path in (ROOT / top).rglob("*.py"))
+    large = tuple(PACKAGE / room for room in LARGE_ROOMS)
+    most = {folder: MOST_FILES if any(folder.is_relative_to(room) for room in large) else MOST_FILES_ELSEWHERE for folder in counts}
+    assert {name_of(folder): count for folder, count in counts.items() if count > most[folder]} == {}
+
+
+def test_our_own_modules_keep_their_names_where_they_are_imported() -> None:
+    """`import x as y` dodges a clash of names: two things are called the same, and a reader has to learn a third name."""
+    aliases = [
+        f"{module}:{node.lineno} {alias.name} as {alias.asname}"
+        for module, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+        if alias.asname and f"{getattr(node, 'module', '')}.{alias.name}".lstrip(".").startswith("rlclinic.")
+    ]
+    assert len(aliases) <= MOST_ALIASES, "\n".join(aliases)
+
+
+def test_no_module_has_a_name_that_says_nothing_or_that_only_we_understand() -> None:
+    banned = EMPTY_WORDS | PRIVATE_WORDS
+    paths = {path: {*path.stem.split("_"), *path.relative_to(ROOT).parts} for path in MODULES}
+    assert [name_of(path) for path, words in paths.items() if banned & words] == []
+
+
+def test_no_function_is_called_by_a_word_that_only_we_understand() -> None:
+    """The name as a whole: a verb says what a function does (`join_rows`), a participle only that something was done."""
+    names = [
+        f"{module}:{node.lineno} {node.name}"
+        for module, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name.strip("_").lower() in PRIVATE_WORDS
+    ]
+    assert len(names) <= MOST_PRIVATE_WORDS, "\n".join(names)
 
 
 def test_every_module_says_what_it_is_for() -> None:

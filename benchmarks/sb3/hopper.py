@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import sb3_runs
+from benchmarks.sb3 import runs
 
 ENV_ID = "Hopper-v5"
 ENV_STEPS = 50_000
 SEEDS = (100, 101, 102)
-DEFAULT_OUT = Path(__file__).parent / "baselines" / "sb3-sac-hopper.json"
+DEFAULT_OUT = Path(__file__).parent.parent / "baselines" / "sb3-sac-hopper.json"
 SETTINGS: dict[str, Any] = {"learning_starts": 10_000}
 """rl-zoo3's for Hopper; the rest are SB3's defaults."""
 
@@ -33,7 +33,7 @@ def train(job: tuple[int, int, str]) -> dict[str, Any]:
     start = time.monotonic()
     model = SAC("MlpPolicy", make_vec_env(ENV_ID, 1, seed=1000 * seed), seed=seed, device=device, **SETTINGS)
     model.learn(env_steps)
-    run = {"seed": seed, "env_steps": env_steps, "return": round(sb3_runs.evaluate(model, model.get_env(), gymnasium.make(ENV_ID)), 2)}
+    run = {"seed": seed, "env_steps": env_steps, "return": round(runs.evaluate(model, model.get_env(), gymnasium.make(ENV_ID)), 2)}
     print(run, f"{time.monotonic() - start:.0f} s", flush=True)
     return run
 
@@ -46,10 +46,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=ENV_STEPS)
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
-    record = sb3_runs.load(args.out) | {"protocol": __doc__, "settings": SETTINGS, "device": args.device}
+    record = runs.load(args.out) | {"protocol": __doc__, "settings": SETTINGS, "device": args.device}
     have = {(run["seed"], run["env_steps"]) for run in record["runs"]}
     jobs = [(seed, args.steps, args.device) for seed in args.seeds if (seed, args.steps) not in have]
-    sb3_runs.collect(train, jobs, args.procs, record, args.out)
+    runs.collect(train, jobs, args.procs, record, args.out)
 
 
 if __name__ == "__main__":

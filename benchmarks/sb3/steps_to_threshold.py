@@ -6,16 +6,16 @@ there within the zoo's budget is censored (null). Training stops at the threshol
 Env steps do not depend on a machine's speed, so this is computed once; but processors differ in the last bits, so a single seed's
 curve may come out differently elsewhere. It is saved after every run, and goes on where it stopped.
 
-Run it (`python -m benchmarks.sb3_steps_to_threshold`) in an interpreter that has stable-baselines3 and gymnasium[box2d]; it imports
+Run it (`python -m benchmarks.sb3.steps_to_threshold`) in an interpreter that has stable-baselines3 and gymnasium[box2d]; it imports
 nothing of rlclinic.
 """
 
 from pathlib import Path
 from typing import Any
 
-from benchmarks import sb3_runs
+from benchmarks.sb3 import runs
 
-DEFAULT_OUT = Path(__file__).parent / "baselines" / "sb3-ppo-steps-to-threshold.json"
+DEFAULT_OUT = Path(__file__).parent.parent / "baselines" / "sb3-ppo-steps-to-threshold.json"
 
 # rl-zoo3's tuned PPO settings; ("lin", x) is a linear schedule from x to 0 over the budget.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -65,7 +65,7 @@ def training_env(env_id: str, seed: int) -> Any:
     return VecNormalize(venv, gamma=settings["hp"].get("gamma", 0.99)) if settings.get("normalize") else venv
 
 
-def train(job: tuple[str, int]) -> sb3_runs.Run:
+def train(job: tuple[str, int]) -> runs.Run:
     """One seed of an environment."""
     import torch
     from stable_baselines3 import PPO
@@ -73,8 +73,8 @@ def train(job: tuple[str, int]) -> sb3_runs.Run:
     env_id, seed = job
     torch.set_num_threads(1)
     model = PPO("MlpPolicy", training_env(env_id, seed), seed=seed, device="cpu", **hyperparameters(env_id))
-    return {"env": env_id, "seed": seed, **sb3_runs.to_threshold(model, env_id, SETTINGS[env_id])}
+    return {"env": env_id, "seed": seed, **runs.to_threshold(model, env_id, SETTINGS[env_id])}
 
 
 if __name__ == "__main__":
-    sb3_runs.seeds_to_threshold(__doc__, train, "env", SETTINGS, DEFAULT_OUT, (100, 110), 2)
+    runs.seeds_to_threshold(__doc__, train, "env", SETTINGS, DEFAULT_OUT, (100, 110), 2)

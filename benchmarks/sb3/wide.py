@@ -1,6 +1,6 @@
 """Train PPO with Stable-Baselines3 and rl-zoo3's settings on Pong's screen and on HalfCheetah: the other side of images.py and mujoco.py.
 
-Runs in an interpreter that has stable-baselines3, ale-py and MuJoCo. Prints one JSON line, as sb3_train.py does: env steps and wall time
+Runs in an interpreter that has stable-baselines3, ale-py and MuJoCo. Prints one JSON line, as train.py does: env steps and wall time
 of each seed's training loop, from the end of the first iteration to the end of the last.
 """
 
@@ -16,7 +16,7 @@ from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
-from benchmarks.sb3_train import IterationClock
+from benchmarks.sb3.train import IterationClock
 
 
 def pong(seed: int) -> VecEnv:

@@ -13,7 +13,7 @@ from typing import Any
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from benchmarks.sb3_off_policy_steps import SETTINGS, make_model
+from benchmarks.sb3.off_policy_steps import SETTINGS, make_model
 
 
 class LearningClock(BaseCallback):

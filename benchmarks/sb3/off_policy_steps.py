@@ -6,16 +6,16 @@ there within the zoo's budget is censored (null). Training stops at the threshol
 Env steps do not depend on a machine's speed, so this is computed once; but processors differ in the last bits, so a single seed's
 curve may come out differently elsewhere. It is saved after every run, and goes on where it stopped.
 
-Run it (`python -m benchmarks.sb3_off_policy_steps`) in an interpreter that has stable-baselines3 and gymnasium[box2d]; it imports nothing
+Run it (`python -m benchmarks.sb3.off_policy_steps`) in an interpreter that has stable-baselines3 and gymnasium[box2d]; it imports nothing
 of rlclinic.
 """
 
 from pathlib import Path
 from typing import Any
 
-from benchmarks import sb3_runs
+from benchmarks.sb3 import runs
 
-DEFAULT_OUT = Path(__file__).parent / "baselines" / "sb3-off-policy-steps-to-threshold.json"
+DEFAULT_OUT = Path(__file__).parent.parent / "baselines" / "sb3-off-policy-steps-to-threshold.json"
 
 # rl-zoo3's tuned settings. `noise`: standard deviation of Gaussian action noise; `net`: hidden layers; `policy`: other policy_kwargs.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -69,7 +69,7 @@ def make_model(task: str, env: Any, seed: int) -> Any:
     return algorithm("MlpPolicy", env, seed=seed, device="cpu", policy_kwargs=policy or None, **hp)
 
 
-def train(job: tuple[str, int]) -> sb3_runs.Run:
+def train(job: tuple[str, int]) -> runs.Run:
     """One seed of a task."""
     import torch
     from stable_baselines3.common.env_util import make_vec_env
@@ -78,8 +78,8 @@ def train(job: tuple[str, int]) -> sb3_runs.Run:
     torch.set_num_threads(1)
     env_id = task.rpartition(":")[0]
     model = make_model(task, make_vec_env(env_id, 1, seed=1000 * seed), seed)
-    return {"task": task, "seed": seed, **sb3_runs.to_threshold(model, env_id, SETTINGS[task])}
+    return {"task": task, "seed": seed, **runs.to_threshold(model, env_id, SETTINGS[task])}
 
 
 if __name__ == "__main__":
-    sb3_runs.seeds_to_threshold(__doc__, train, "task", SETTINGS, DEFAULT_OUT, (100, 105), 1)
+    runs.seeds_to_threshold(__doc__, train, "task", SETTINGS, DEFAULT_OUT, (100, 105), 1)

@@ -14,7 +14,7 @@ from typing import Any
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from benchmarks.sb3_steps_to_threshold import SETTINGS, hyperparameters, training_env
+from benchmarks.sb3.steps_to_threshold import SETTINGS, hyperparameters, training_env
 
 
 class IterationClock(BaseCallback):
