@@ -7,6 +7,9 @@ question, not a verdict. A column without a band has no level that holds on ever
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+STEPS: Final = "total_timesteps"
+EVAL_RETURN: Final = "val/roll/ep_rew_mean"
+TRAIN_RETURN: Final = "train/roll/ep_rew_mean"
 INFINITY: Final = float("inf")
 ROW: Final = "each row"
 MEAN: Final = "mean over the gradient steps of the row"

@@ -8,10 +8,11 @@ from rlclinic import stats
 from rlclinic.actions import Action
 from rlclinic.comparison import configs, curves, outcomes, pairs, phases
 from rlclinic.comparison.models import Compared, Pair, SideOutcome
-from rlclinic.comparison.outcomes import Measure, Reading
+from rlclinic.comparison.outcomes import Reading
 from rlclinic.comparison.sides import Side, labelled
 from rlclinic.comparison.trials import Recorded
 from rlclinic.errors import UsageError
+from rlclinic.runs.outcome import ReturnSource
 
 
 def compare(
@@ -86,7 +87,7 @@ def _pairs(read: Mapping[str, list[Reading]], horizon: float | None, pairwise: b
 def _notes(
     sides: Sequence[Side],
     trained: Sequence[Side],
-    measure: Measure | None,
+    measure: ReturnSource | None,
     common: float | None,
     read: Mapping[str, list[Reading]],
     comparable: bool,

@@ -7,21 +7,22 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.comparison.models import Axis, Band
-from rlclinic.comparison.outcomes import NAMES, Measure, wall_clock
+from rlclinic.comparison.outcomes import wall_clock
 from rlclinic.comparison.sides import Side
 from rlclinic.runs.history import Column, History
+from rlclinic.runs.outcome import RETURNS, ReturnSource
 
 MAX_POINTS: Final = 200
 
 
-def bands(sides: Sequence[Side], measure: Measure) -> list[Band]:
+def bands(sides: Sequence[Side], measure: ReturnSource) -> list[Band]:
     """Each side's curve on env steps, and on wall seconds where every run of the side has a clock."""
     found = []
     axes: tuple[Axis, ...] = ("env steps", "wall seconds")
     for axis in axes:
         for side in sides:
-            lines = [line for each in side.histories if (line := _line(each, NAMES[measure], axis)) is not None]
-            complete = len(lines) == len([each for each in side.histories if NAMES[measure] in each])
+            lines = [line for each in side.histories if (line := _line(each, RETURNS[measure], axis)) is not None]
+            complete = len(lines) == len([each for each in side.histories if RETURNS[measure] in each])
             if lines and (axis == "env steps" or complete):
                 found.append(_band(side.label, axis, lines))
     return found

@@ -8,22 +8,20 @@ A run that failed never reaches the threshold; one that was stopped, or still ru
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from rlclinic import stats
 from rlclinic.comparison.models import Interval, SideOutcome
 from rlclinic.comparison.sides import Side
+from rlclinic.metrics import EVAL_RETURN, TRAIN_RETURN
 from rlclinic.runs.history import Column, History, Series
+from rlclinic.runs.outcome import RETURNS, ReturnSource, measure_log
 
-EVALUATION: Final = "val/roll/ep_rew_mean"
-TRAINING: Final = "train/roll/ep_rew_mean"
 SUCCESS: Final = ("val/roll/success_rate", "train/roll/success_rate")
 FPS: Final = "time/fps"
 PHASE: Final = "time/"
-Measure = Literal["evaluation", "training"]
-NAMES: Final[dict[str, str]] = {"evaluation": EVALUATION, "training": TRAINING}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +54,12 @@ class Reading:
         return float(self.returns.max()) if len(self.returns) else None
 
 
-def measure_of(sides: Sequence[Side]) -> Measure | None:
+def measure_of(sides: Sequence[Side]) -> ReturnSource | None:
     """The return that every side with runs has."""
     trained = [side for side in sides if len(side)]
-    for measure in ("evaluation", "training"):
-        if trained and all(any(_has(each, NAMES[measure]) for each in side.histories) for side in trained):
-            return "evaluation" if measure == "evaluation" else "training"
+    for source, name in RETURNS.items():
+        if trained and all(any(_has(each, name) for each in side.histories) for side in trained):
+            return source
     return None
 
 
@@ -69,14 +67,14 @@ def _has(history: History, name: str) -> bool:
     return name in history and len(history[name]) > 0
 
 
-def common_steps(sides: Sequence[Side], measure: Measure) -> float | None:
+def common_steps(sides: Sequence[Side], measure: ReturnSource) -> float | None:
     """The env step up to which every side has returns: the end of the side that was trained for the fewest.
 
     A side whose runs stop at the threshold counts as trained to the end of its budget: it stopped because it was done.
     """
     ends = []
     for side in sides:
-        known = [float(each[NAMES[measure]].steps[-1]) for each in side.histories if _has(each, NAMES[measure])]
+        known = [float(each[RETURNS[measure]].steps[-1]) for each in side.histories if _has(each, RETURNS[measure])]
         if known:
             ends.append(max([*known, float(side.budget or 0)]) if stops_at_threshold(side) else max(known))
     return min(ends) if ends else None
@@ -87,7 +85,7 @@ def stops_at_threshold(side: Side) -> bool:
     return side.settings.get("run.stop_at_threshold") is True
 
 
-def readings(side: Side, measure: Measure, common: float, threshold: float | None) -> list[Reading]:
+def readings(side: Side, measure: ReturnSource, common: float, threshold: float | None) -> list[Reading]:
     """Every run of a side. One that failed counts as followed for as long as the others of its side were."""
     others = [float(each.env_steps or 0) for each in side.histories if each.state != "failed"]
     planned = [float(side.budget or 0)] if stops_at_threshold(side) or not others else []
@@ -95,12 +93,10 @@ def readings(side: Side, measure: Measure, common: float, threshold: float | Non
     return [_reading(each, measure, common, threshold, longest) for each in side.histories]
 
 
-def _reading(history: History, measure: Measure, common: float, threshold: float | None, longest: float) -> Reading:
-    series = history.series.get(NAMES[measure])
-    steps, returns = (series.steps, series.values) if series is not None else (np.empty(0), np.empty(0))
+def _reading(history: History, measure: ReturnSource, common: float, threshold: float | None, longest: float) -> Reading:
+    came = measure_log(history, threshold, measure)
+    steps, returns, reached = came.steps, came.returns, came.reached_at
     seen = steps <= common
-    passed = np.flatnonzero(returns >= threshold) if threshold is not None else np.empty(0, dtype=int)
-    reached = float(steps[passed[0]]) if len(passed) else None
     failed = history.state == "failed"
     ends = [float(history.env_steps or 0), *(steps[-1:].tolist())]
     seconds = wall_clock(history)
@@ -249,9 +245,9 @@ def _spread(values: Sequence[float]) -> Interval | None:
 
 def _gap(history: History) -> float | None:
     """Evaluation minus training return, means over the last third of the run; None where one of them is missing."""
-    if not _has(history, EVALUATION) or not _has(history, TRAINING):
+    if not _has(history, EVAL_RETURN) or not _has(history, TRAIN_RETURN):
         return None
-    evaluated, trained = history[EVALUATION], history[TRAINING]
+    evaluated, trained = history[EVAL_RETURN], history[TRAIN_RETURN]
     start = 2 / 3 * max(float(evaluated.steps[-1]), float(trained.steps[-1]))
     late = [series.values[series.steps >= start] for series in (evaluated, trained)]
     return float(late[0].mean() - late[1].mean()) if all(len(part) for part in late) else None

@@ -14,6 +14,7 @@ from rlclinic.config.schedule import Schedule, value_at
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.signals import detect
 from rlclinic.diagnosis.signals.detect import Signal
+from rlclinic.runs import outcome
 from rlclinic.runs.history import History
 
 _EMPTY: Final = np.empty(0)
@@ -100,7 +101,7 @@ class Case:
 
     def while_learning(self, signal: Signal) -> Signal:
         """The points of a signal after the first twentieth of the run and before it was solved."""
-        return signal.between(self.span[0] + 0.05 * (self.span[1] - self.span[0]), self.solved_at or math.inf)
+        return signal.between(self.span[0] + 0.05 * (self.span[1] - self.span[0]), math.inf if self.solved_at is None else self.solved_at)
 
     # ── settings ──
 
@@ -193,16 +194,12 @@ class Case:
 
     @cached_property
     def solved_at(self) -> float | None:
-        """Env step of the first evaluation (or smoothed training return, without any) at or above the threshold."""
-        if self.threshold is None:
-            return None
-        judged = self.history.series.get(columns.EVAL_RETURN)
-        if judged is None or not len(judged.values):
-            judged = self.history.series.get(columns.RETURN)
-        if judged is None:
-            return None
-        passed = np.flatnonzero(judged.values >= self.threshold)
-        return float(judged.steps[passed[0]]) if len(passed) else None
+        """Env step of the first evaluation at or above the threshold; of the first training return, where it has no evaluation.
+
+        This says where a run had nothing left to learn. Whether it counts for the verdict: `rlclinic.runs.outcome`.
+        """
+        source: outcome.ReturnSource = "evaluation" if self.has(columns.EVAL_RETURN) else "training"
+        return outcome.measure_log(self.history, self.threshold, source).reached_at
 
     @cached_property
     def returns(self) -> Signal:

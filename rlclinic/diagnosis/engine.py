@@ -9,13 +9,14 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.actions import Action
-from rlclinic.diagnosis import columns, exclusions, logging_snippets, registry, timeline
+from rlclinic.diagnosis import exclusions, logging_snippets, registry, timeline
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN, known, rank, table
 from rlclinic.diagnosis.findings import Cause, Checks, Curve, Diagnosis, Facts, Finding, GroupFinding, Remedy, Severity, Unassessable, Watch
 from rlclinic.diagnosis.registry import Rule
 from rlclinic.diagnosis.signals import detect
 from rlclinic.errors import UsageError
+from rlclinic.runs import outcome
 from rlclinic.runs.history import History
 
 LIKELY = 0.15
@@ -29,7 +30,7 @@ NOISY = "EVA803"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RuleResult:
     """What one rule said about a group."""
 
     rule: Rule
@@ -52,30 +53,31 @@ def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = Non
 
 
 def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
-    outcomes = [examine(each, cases) for each in rules]
-    findings = _findings(outcomes, cases)
+    results = [examine(each, cases) for each in rules]
+    findings = _findings(results, cases)
     causes = _causes(findings, cases)
+    outcomes = outcome.measure_group([case.history for case in cases], cases[0].threshold, cases[0].history.source)
     likely = [cause for cause in causes if cause.probability >= LIKELY and cause.remedies and cause.consequence_of is None]
     return Diagnosis(
-        facts=_facts(cases),
-        verdict=_verdict(cases),
+        facts=_facts(cases, outcomes),
+        verdict=outcome.decide_verdict(outcomes, [case.history.state for case in cases], cases[0].threshold),
         answer=causes[0].title,
         causes=tuple(causes),
         findings=tuple(findings),
         ruled_out=tuple(exclusions.ruled_out(cases, {finding.rule for finding in findings}, {cause.id for cause in causes})),
-        unassessable=tuple(_unassessable(outcomes, cases)),
-        checks=_checks(outcomes, cases),
+        unassessable=tuple(_unassessable(results, cases)),
+        checks=_checks(results, cases),
         remedies=_remedies(likely),
         watch=_watch(causes, cases),
         curve=_curve(cases),
     )
 
 
-def examine(each: Rule, cases: Sequence[Case]) -> Outcome:
+def examine(each: Rule, cases: Sequence[Case]) -> RuleResult:
     """Put one rule to every run of a group (or to the group as a whole)."""
     if each.scope == "group":
         found = [_complete(each, finding, finding.run) for finding in each.check(cases)]
-        return Outcome(each, found, len(cases), [])
+        return RuleResult(each, found, len(cases), [])
     # What ended a run before its first step is all that can be wrong with it: no setting had a chance to show.
     applicable = [case for case in cases if each.applies(case) and (each.id in ENDINGS or not case.never_ran)]
     # By place: logs of others may bear the same name.
@@ -83,7 +85,7 @@ def examine(each: Rule, cases: Sequence[Case]) -> Outcome:
     judged = [case for case, names in zip(applicable, lacking, strict=True) if not names]
     found = [_complete(each, finding, case.id) for case in judged for finding in each.check(case)]
     missing = sorted({name for names in lacking for name in names}) if applicable and not judged else []
-    return Outcome(each, found, len(judged), missing)
+    return RuleResult(each, found, len(judged), missing)
 
 
 def _complete(each: Rule, finding: Finding, run: str) -> Finding:
@@ -96,31 +98,31 @@ def lower(severity: Severity) -> Severity:
     return (Severity.LOW, Severity.LOW, Severity.MEDIUM)[severity.rank]
 
 
-def _findings(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[GroupFinding]:
-    merged = [_merged(outcome, cases) for outcome in outcomes if outcome.findings]
+def _findings(results: Sequence[RuleResult], cases: Sequence[Case]) -> list[GroupFinding]:
+    merged = [_merged(result, cases) for result in results if result.findings]
     return sorted(merged, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
 
 
-def _merged(outcome: Outcome, cases: Sequence[Case]) -> GroupFinding:
+def _merged(result: RuleResult, cases: Sequence[Case]) -> GroupFinding:
     """One finding for the group: how many runs share it, and how much it matters for a group that does as well as this one."""
     strongest: dict[str, Finding] = {}
-    for finding in outcome.findings:
+    for finding in result.findings:
         if finding.run not in strongest or finding.strength > strongest[finding.run].strength:
             strongest[finding.run] = finding
     best = max(strongest.values(), key=lambda finding: (finding.strength, finding.run))
     sick = {case.id for case in cases if case.sick}
     # Runs that do well are no evidence about what ails the others.
     asked = sick or {case.id for case in cases}
-    whole = outcome.rule.scope == "group"
+    whole = result.rule.scope == "group"
     strength = best.strength if whole else sum(f.strength for run, f in strongest.items() if run in asked) / max(len(asked), 1)
     onsets = [finding.onset for finding in strongest.values() if finding.onset is not None]
     return GroupFinding(
         rule=best.rule,
         name=best.name,
-        severity=_capped(outcome.rule, best.severity, strength, len(sick) / len(cases), unjudged=_unjudged(cases)),
+        severity=_capped(result.rule, best.severity, strength, len(sick) / len(cases), unjudged=_unjudged(cases)),
         strength=round(strength, 4),
         runs=tuple(case.id for case in cases if whole or case.id in strongest),
-        judged=outcome.judged,
+        judged=result.judged,
         text=best.text,
         evidence=best.evidence,
         onset=statistics.median(onsets) if onsets else None,
@@ -223,7 +225,7 @@ def _watch(causes: Sequence[Cause], cases: Sequence[Case]) -> tuple[Watch, ...]:
 # ── what was not judged ──
 
 
-def _unassessable(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[Unassessable]:
+def _unassessable(results: Sequence[RuleResult], cases: Sequence[Case]) -> list[Unassessable]:
     # Our own runs log everything that applies to them: what is missing there does not.
     if all(case.ours for case in cases):
         return []
@@ -234,43 +236,29 @@ def _unassessable(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[Un
             missing=tuple(each.missing),
             paste=logging_snippets.lines(each.missing, cases[0].history.source),
         )
-        for each in outcomes
+        for each in results
         if each.missing
     ]
 
 
-def _checks(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> Checks:
-    failed = sum(bool(outcome.findings) for outcome in outcomes)
-    blind = 0 if all(case.ours for case in cases) else sum(bool(outcome.missing) for outcome in outcomes)
-    idle = sum(outcome.judged == 0 for outcome in outcomes) - blind
-    passed = len(outcomes) - failed - blind - idle
-    return Checks(total=len(outcomes), failed=failed, passed=passed, not_assessable=blind, not_applicable=idle)
+def _checks(results: Sequence[RuleResult], cases: Sequence[Case]) -> Checks:
+    failed = sum(bool(result.findings) for result in results)
+    blind = 0 if all(case.ours for case in cases) else sum(bool(result.missing) for result in results)
+    idle = sum(result.judged == 0 for result in results) - blind
+    passed = len(results) - failed - blind - idle
+    return Checks(total=len(results), failed=failed, passed=passed, not_assessable=blind, not_applicable=idle)
 
 
 # ── the header ──
 
 
-def _verdict(cases: Sequence[Case]) -> str:
-    states = [case.standing for case in cases]
-    if all(state == "unknown" for state in states):
-        return "NO RETURN"
-    if any(case.history.state == "running" for case in cases):
-        return "RUNNING"
-    if all(state == "failed" for state in states):
-        return "FAILED"
-    if cases[0].threshold is None:
-        return "NO THRESHOLD"
-    reached = sum(case.solved_at is not None for case in cases)
-    if reached == len(cases):
-        return "SOLVED"
-    return "PARTLY SOLVED" if 2 * reached >= len(cases) else "NOT SOLVED"
-
-
-def _facts(cases: Sequence[Case]) -> Facts:
+def _facts(cases: Sequence[Case], outcomes: Sequence[outcome.Outcome]) -> Facts:
     first = cases[0].history
-    known = [case.progress for case in cases if case.progress is not None]
-    last = stats.estimate([case.ended_at for case in cases if len(case.returns)]) if known else None
-    best, best_at = _best(cases)
+    lasts = [each.last for each in outcomes if each.last is not None]
+    last = stats.estimate(lasts) if lasts else None
+    tops = [(each.best, each.best_at) for each in outcomes if each.best is not None and each.best_at is not None]
+    best, best_at = max(tops, key=lambda top: (top[0], -top[1])) if tops else (None, None)
+    counts = first.threshold is not None and any(each.counts for each in outcomes)
     states = Counter(case.history.state for case in cases)
     return Facts(
         id=first.id,
@@ -282,7 +270,7 @@ def _facts(cases: Sequence[Case]) -> Facts:
         max_env_steps=first.max_env_steps,
         state=", ".join(state if count == len(cases) else f"{count} {state}" for state, count in sorted(states.items())),
         threshold=first.threshold,
-        reached=None if first.threshold is None else sum(case.solved_at is not None for case in cases),
+        reached=sum(each.reached_at is not None for each in outcomes) if counts else None,
         last=None if last is None else last.value,
         low=None if last is None else last.low,
         high=None if last is None else last.high,
@@ -290,13 +278,6 @@ def _facts(cases: Sequence[Case]) -> Facts:
         best_at=best_at,
         notes=tuple(dict.fromkeys(note for case in cases for note in case.history.notes)),
     )
-
-
-def _best(cases: Sequence[Case]) -> tuple[float | None, float | None]:
-    """The highest return of any run and its env step, by evaluations where a run has any."""
-    judged = [evaluated if len(evaluated := case.signal(columns.EVAL_RETURN)) else case.returns for case in cases]
-    tops = [(float(each.values.max()), float(each.steps[int(np.argmax(each.values))])) for each in judged if len(each)]
-    return max(tops, key=lambda top: (top[0], -top[1])) if tops else (None, None)
 
 
 def _curve(cases: Sequence[Case]) -> Curve:

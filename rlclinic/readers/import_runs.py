@@ -12,15 +12,15 @@ import numpy as np
 
 from rlclinic import metrics
 from rlclinic.errors import UsageError
+from rlclinic.metrics import TRAIN_RETURN
 from rlclinic.runs import disk
 from rlclinic.runs.history import History, Series
 from rlclinic.runs.metrics_file.table import STEPS
+from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import LOG, Run
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
 
-EVAL_RETURN: Final = "val/roll/ep_rew_mean"
-TRAIN_RETURN: Final = "train/roll/ep_rew_mean"
 _SECTIONS: Final = ("spec", "env", "algo", "net", "run")
 
 
@@ -41,8 +41,9 @@ def import_runs(histories: Sequence[History], store: Store, extra: dict[str, Any
         created = store.create_foreign(
             [_make_record(history) for history in group], [_describe_source(history) for history in group], extra, gid
         )
-        for history, run in zip(group, created.runs, strict=True):
-            _write_files(run, history)
+        outcomes = measure_group(group, group[0].threshold, group[0].source)
+        for history, run, came in zip(group, created.runs, outcomes, strict=True):
+            _write_files(run, history, came)
             runs.append(run)
     return runs
 
@@ -96,7 +97,7 @@ def _describe_source(history: History) -> dict[str, Any]:
     }
 
 
-def _write_files(run: Run, history: History) -> None:
+def _write_files(run: Run, history: History, came: Outcome) -> None:
     """metrics.csv, run.log and status.json."""
     names = [name for name in [*metrics.METRICS, *metrics.FOREIGN] if name in history.series and name != STEPS]
     with RunWriter(run.path, [STEPS, *names]) as writer:
@@ -106,7 +107,7 @@ def _write_files(run: Run, history: History) -> None:
             disk.write(run.path / LOG, history.log_tail + "\n")
         state = history.state if history.state in ("finished", "stopped", "failed") else "stopped"
         reason = history.reason or (None if state == history.state else f"imported from {history.source}; how it ended is not known")
-        writer.status(state, history.env_steps or 0, reason=reason, max_env_steps=history.max_env_steps, **_summarize(history))
+        writer.status(state, history.env_steps or 0, reason=reason, max_env_steps=history.max_env_steps, **_summarize(history, came))
 
 
 def _merge_rows(series: Mapping[str, Series]) -> list[dict[str, float]]:
@@ -124,17 +125,16 @@ def _merge_rows(series: Mapping[str, Series]) -> list[dict[str, float]]:
     return [rows[key] for key in sorted(rows)]
 
 
-def _summarize(history: History) -> dict[str, Any]:
+def _summarize(history: History, came: Outcome) -> dict[str, Any]:
     """What a list of runs shows."""
-    evaluations, returns = history.series.get(EVAL_RETURN), history.series.get(TRAIN_RETURN)
+    returns = history.series.get(TRAIN_RETURN)
     fps, episodes = history.series.get("time/fps"), history.series.get("total_episodes")
     found: dict[str, Any] = {
         "return_mean": returns.last if returns is not None else None,
         "fps": fps.last if fps is not None else None,
         "episodes": int(episodes.last) if episodes is not None and episodes.last is not None else None,
+        "threshold_reached_at": None if came.reached_at is None else int(came.reached_at),
     }
-    if evaluations is not None and len(evaluations):
-        found |= {"eval_mean": evaluations.last, "best_eval": float(evaluations.values.max())}
-        reached = evaluations.steps[evaluations.values >= history.threshold] if history.threshold is not None else evaluations.steps[:0]
-        found["threshold_reached_at"] = int(reached[0]) if len(reached) else None
+    if came.source == "evaluation":
+        found |= {"eval_mean": came.last, "best_eval": came.best}
     return found

@@ -31,6 +31,7 @@ from rlclinic.report.format import BLANK, count, describe_outcome, duration, fra
 from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TrainResult, finite, state_of
 from rlclinic.runs import coerce
 from rlclinic.runs.history import History
+from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import Group, Run, settings
 from rlclinic.runs.summary import GroupSummary
 from rlclinic.stats import Estimate as Interval
@@ -96,7 +97,7 @@ def next_commands(group: Group, summary: GroupSummary) -> list[str]:
         worst = min(missed, key=lambda seed: float("-inf") if seed.best is None else seed.best)
         look = f"rlclinic runs metrics {worst.run}"
         commands = [further, look] if _still_rising(summary) else [look, further]
-    elif summary.verdict == "NOT EVALUATED":
+    elif summary.verdict in ("NOT EVALUATED", "NO RETURN"):
         commands = [f"rlclinic evaluate {summary.seeds[0].run}"]
     else:
         commands = [*play, *([f"rlclinic train {gid} --seeds 8"] if summary.n_seeds == 1 else [])]
@@ -157,6 +158,7 @@ def _curve(group: Group, summary: GroupSummary) -> Curve:
 def describe_histories(histories: Sequence[History], found: "Diagnosis") -> GroupReport:
     """The same report of runs that are no group of ours, from what their logs say."""
     facts = found.facts
+    outcomes = measure_group(histories, facts.threshold, facts.source)
     missed = facts.threshold - facts.last if facts.threshold is not None and facts.last is not None else None
     return GroupReport(
         id=facts.id,
@@ -180,8 +182,8 @@ def describe_histories(histories: Sequence[History], found: "Diagnosis") -> Grou
         wall_seconds=None,
         steps_per_second=None,
         throughput={},
-        seeds=[_foreign_outcome(each) for each in histories],
-        curve=evidence.curve(found, [_seed_curve(each, place) for place, each in enumerate(histories)]),
+        seeds=[_foreign_outcome(each, came) for each, came in zip(histories, outcomes, strict=True)],
+        curve=evidence.curve(found, [_seed_curve(each, outcomes[place], place) for place, each in enumerate(histories)]),
         config=_nested(histories[0].settings) if histories else {},
         parent=None,
         path=str(histories[0].path) if histories and histories[0].path else "",
@@ -189,38 +191,23 @@ def describe_histories(histories: Sequence[History], found: "Diagnosis") -> Grou
     )
 
 
-_RETURNS = ("val/roll/ep_rew_mean", "train/roll/ep_rew_mean")
+def _seed_curve(history: History, came: Outcome, place: int) -> SeedCurve:
+    """A run's returns, at most 200 points."""
+    keep = np.unique(np.linspace(0, len(came.returns) - 1, 200).round().astype(int)) if len(came.returns) else np.empty(0, dtype=int)
+    values: list[float | None] = came.returns[keep].tolist()
+    return SeedCurve(seed=place if history.seed is None else history.seed, steps=came.steps[keep].tolist(), values=values)
 
 
-def _returns(history: History) -> tuple[list[float], list[float]]:
-    """Evaluation returns where there are some, else training returns; at most 200 points."""
-    for name in _RETURNS:
-        series = history.series.get(name)
-        if series is not None and len(series.values):
-            keep = np.unique(np.linspace(0, len(series.values) - 1, 200).round().astype(int))
-            return series.steps[keep].tolist(), series.values[keep].tolist()
-    return [], []
-
-
-def _seed_curve(history: History, place: int) -> SeedCurve:
-    steps, values = _returns(history)
-    return SeedCurve(seed=place if history.seed is None else history.seed, steps=steps, values=list(values))
-
-
-def _foreign_outcome(history: History) -> SeedOutcome:
-    series = next((history.series[name] for name in _RETURNS if name in history.series and len(history.series[name].values)), None)
-    top = None if series is None else int(np.argmax(series.values))
-    limit = history.threshold
-    reached: list[float] = [] if series is None or limit is None else series.steps[series.values >= limit].tolist()
+def _foreign_outcome(history: History, came: Outcome) -> SeedOutcome:
     return SeedOutcome(
         run=history.id,
         seed=history.seed,
         state=state_of(history.state if history.state != "unknown" else "stopped"),
         env_steps=history.env_steps or 0,
-        last_eval=None if series is None else series.last,
-        best_eval=None if series is None or top is None else float(series.values[top]),
-        best_eval_at=None if series is None or top is None else int(series.steps[top]),
-        threshold_reached_at=int(reached[0]) if len(reached) else None,
+        last_eval=came.last,
+        best_eval=came.best,
+        best_eval_at=None if came.best_at is None else int(came.best_at),
+        threshold_reached_at=None if came.reached_at is None else int(came.reached_at),
         reason=history.reason if history.state != "unknown" else "how it ended is not known",
     )
 

@@ -14,10 +14,9 @@ from rlclinic.report import charts
 from rlclinic.report.charts import Scale
 from rlclinic.report.document import Block, Code, Figure, Heading, Points, Table, Text, render_html, render_markdown
 from rlclinic.report.format import BLANK, count, duration, number, percent, plural, short
-from rlclinic.runs import trials
-from rlclinic.runs.record import EVAL_RETURN, Run
+from rlclinic.runs import outcome, trials
+from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
-from rlclinic.runs.summary import TRAIN_RETURN
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, Power, Range, Trial, TrialPlan
 
 _LESS = {"steps": "fewer steps", "wall": "less time", "stability": "less spread"}
@@ -473,11 +472,9 @@ def _band(store: Store, arm: ArmResult) -> Band | None:
     curves = []
     for name in arm.runs:
         table = Run(store.root / name).metrics
-        steps, values = table.series(EVAL_RETURN)
-        steps, values = (steps, values) if len(steps) else table.series(TRAIN_RETURN)
-        kept = np.isfinite(values)
-        if kept.any():
-            curves.append((steps[kept], values[kept]))
+        came = outcome.measure_log(table, None, outcome.choose_source([table]))
+        if len(came.returns):
+            curves.append((came.steps, came.returns))
     if not curves:
         return None
     start = max(float(steps[0]) for steps, _ in curves)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError
+from rlclinic.metrics import EVAL_RETURN
 from rlclinic.runs import coerce, control, disk, status_file
 from rlclinic.runs.metrics_file import tail
 from rlclinic.runs.status_file import Status
@@ -37,7 +38,6 @@ INTERVENTIONS: Final = "interventions.jsonl"
 CHECKPOINTS: Final = "checkpoints"
 MANIFEST: Final = "manifest.json"
 GROUP: Final = "group.json"
-EVAL_RETURN: Final = "val/roll/ep_rew_mean"
 EVAL_STD: Final = "val/roll/ep_rew_std"
 GROUPS: Final = "@groups"
 
@@ -316,7 +316,7 @@ class Group:
 
     @property
     def verdict(self) -> str:
-        """SOLVED, PARTLY SOLVED, NOT SOLVED, NO THRESHOLD, NOT EVALUATED, RUNNING or FAILED."""
+        """How the group did, in the words of `rlclinic.runs.outcome`."""
         return self.summary.verdict
 
     def write_report(self, name: str, content: str | bytes) -> Path:

@@ -1,16 +1,6 @@
 """How a group did: the verdict and the numbers behind it, computed from its files as they are now.
 
-A seed **reached** the threshold if the mean of any of its evaluations is at or above it. The verdict is then
-
-    SOLVED          every seed reached it
-    PARTLY SOLVED   at least half of the seeds did, but not all
-    NOT SOLVED      fewer than half did
-    NO THRESHOLD    the environment has none: there is nothing to pass
-    NOT EVALUATED   there is one, but no evaluation was made
-    RUNNING         a seed is training or waits to
-    FAILED          every seed failed or crashed, and none had reached it before
-
-A seed that failed, crashed or was stopped early counts as it stands: one that had not reached the threshold did not.
+What counts as reaching the threshold, and what each verdict means: `rlclinic.runs.outcome`.
 The score is the interquartile mean over seeds of each seed's last evaluation, with its 95 % bootstrap interval.
 """
 
@@ -20,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rlclinic import stats
-from rlclinic.runs import coerce
+from rlclinic.runs import coerce, outcome
 from rlclinic.runs.metrics_file.table import Column, Table
-from rlclinic.runs.record import EVAL_RETURN
+from rlclinic.runs.outcome import BROKEN, Outcome
 
 if TYPE_CHECKING:
     from rlclinic.runs.record import Group, Run
 
-TRAIN_RETURN: Final = "train/roll/ep_rew_mean"
 PHASES: Final = "time/"
 FPS: Final = "time/fps"
 MAX_POINTS: Final = 200
@@ -75,7 +64,7 @@ class GroupSummary:
     note: str
     """What the numbers alone do not say: one seed has no interval, a seed failed, a solved policy was lost again."""
     source: str
-    """"evaluation", or "training" where no evaluation was made: then nothing can count as reached."""
+    """"evaluation", or "training" where no evaluation was made."""
     threshold: float | None
     seeds: list[SeedSummary]
     score: stats.Estimate | None
@@ -122,13 +111,14 @@ def summarize(group: "Group") -> GroupSummary:
     """Read every member's status and metrics once, and say how the group did."""
     runs, threshold = group.runs, group.threshold
     tables = [run.metrics for run in runs]
-    source = "evaluation" if any(len(table.series(EVAL_RETURN)[0]) for table in tables) else "training"
-    seeds = [_seed(run, table, threshold, source) for run, table in zip(runs, tables, strict=True)]
-    judged = threshold if source == "evaluation" else None
+    outcomes = outcome.measure_group(tables, threshold, framework(group))
+    seeds = [_describe_seed(run, each) for run, each in zip(runs, outcomes, strict=True)]
+    source = outcomes[0].source if outcomes else "training"
+    judged = threshold if any(each.counts for each in outcomes) else None
     lasts = [seed.last for seed in seeds if seed.last is not None]
     score = stats.estimate(lasts) if lasts else None
     gap = judged - score.value if judged is not None and score is not None else None
-    verdict = _verdict(seeds, threshold, source)
+    verdict = outcome.decide_verdict(outcomes, [seed.state for seed in seeds], threshold)
     best = max(seeds, key=lambda seed: (-np.inf if seed.best is None else seed.best, -(seed.best_at or 0)), default=None)
     budget = coerce.whole(coerce.within(group.record, "run", "max_env_steps"))
     return GroupSummary(
@@ -154,48 +144,32 @@ def summarize(group: "Group") -> GroupSummary:
     )
 
 
-def _seed(run: "Run", table: Table, threshold: float | None, source: str) -> SeedSummary:
+def framework(group: "Group") -> str:
+    """Who trained a group: rlclinic, or the framework that it was imported from."""
+    return coerce.text(coerce.within(group.record, "source", "framework")) or outcome.OURS
+
+
+def _describe_seed(run: "Run", came: Outcome) -> SeedSummary:
     status = run.status
-    steps, returns = table.series(EVAL_RETURN if source == "evaluation" else TRAIN_RETURN)
-    steps, returns = steps[~np.isnan(returns)], returns[~np.isnan(returns)]
-    # Training returns are those of a policy that explores and changes: nothing counts as reached by them.
-    bar = np.inf if threshold is None or source == "training" else threshold
-    passed = np.flatnonzero(returns >= bar)
-    top = int(np.argmax(returns)) if len(returns) else None
     return SeedSummary(
         run=run.id,
         seed=run.seed,
         state=status.state,
         reason=status.reason,
         env_steps=status.env_steps,
-        steps=steps,
-        returns=returns,
-        last=float(returns[-1]) if len(returns) else None,
-        best=float(returns[top]) if top is not None else None,
-        best_at=int(steps[top]) if top is not None else None,
-        reached_at=int(steps[passed[0]]) if len(passed) else None,
-        held=bool(len(returns) and returns[-1] >= bar),
+        steps=came.steps,
+        returns=came.returns,
+        last=came.last,
+        best=came.best,
+        best_at=None if came.best_at is None else int(came.best_at),
+        reached_at=None if came.reached_at is None else int(came.reached_at),
+        held=came.held,
     )
-
-
-def _verdict(seeds: list[SeedSummary], threshold: float | None, source: str) -> str:
-    reached = sum(seed.reached_at is not None for seed in seeds)
-    if any(seed.state in ("queued", "running") for seed in seeds):
-        return "RUNNING"
-    if reached == 0 and all(seed.state in ("failed", "crashed") for seed in seeds):
-        return "FAILED"
-    if threshold is None:
-        return "NO THRESHOLD"
-    if source == "training":
-        return "NOT EVALUATED"
-    if reached == len(seeds):
-        return "SOLVED"
-    return "PARTLY SOLVED" if 2 * reached >= len(seeds) else "NOT SOLVED"
 
 
 def _note(seeds: list[SeedSummary], threshold: float | None, source: str, verdict: str) -> str:
     notes = []
-    broken = [seed for seed in seeds if seed.state in ("failed", "crashed")]
+    broken = [seed for seed in seeds if seed.state in BROKEN]
     stopped = [seed for seed in seeds if seed.state == "stopped"]
     lost = [seed for seed in seeds if seed.reached_at is not None and not seed.held]
     if len(seeds) == 1:

@@ -150,7 +150,8 @@ def draws(count: int, resamples: int, seed: int) -> NDArray[np.int64]:
 def percentiles(resampled: Numbers, level: float) -> tuple[float, float]:
     """The middle `level` of resampled numbers."""
     tail = 50.0 * (1.0 - level)
-    low, high = np.percentile(resampled, [tail, 100.0 - tail])
+    # A ratio to nothing is infinite, and between two infinities there is no line to interpolate on.
+    low, high = np.percentile(resampled, [tail, 100.0 - tail], method="linear" if np.isfinite(resampled).all() else "nearest")
     return float(low), float(high)
 
 

@@ -27,6 +27,7 @@ from rlclinic.diagnosis.forecast.features import FEATURES, features
 from rlclinic.diagnosis.registry import percent, say
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.runs.history import History
+from rlclinic.runs.outcome import measure_history
 
 Vector = NDArray[np.float64]
 _FAR: Final = 4.0
@@ -163,9 +164,14 @@ def forecast(history: History, model: Model | None = None) -> Forecast:
 def _standing(case: Case, model: Model) -> Forecast | _Open:
     history = case.history
     used = min(case.trained / case.budget, 1.0) if case.budget else None
-    if case.solved_at is not None:
-        reason = f"it reached {say(case.threshold or 0.0)} at {say(case.solved_at)} env steps"
-        return Forecast(run=history.id, probability=1.0, low=1.0, high=1.0, reached_at=case.solved_at, used=used, reason=reason)
+    came = measure_history(history)
+    if came.reached_at is not None:
+        reason = f"it reached {say(case.threshold or 0.0)} at {say(came.reached_at)} env steps"
+        return Forecast(run=history.id, probability=1.0, low=1.0, high=1.0, reached_at=came.reached_at, used=used, reason=reason)
+    if history.state in ("finished", "stopped") and not came.counts and case.solved_at is not None:
+        return Forecast(
+            run=history.id, probability=None, used=used, reason="its training returns passed the threshold, and no evaluation was made"
+        )
     if history.state in ("finished", "stopped", "failed"):
         return Forecast(run=history.id, probability=0.0, low=0.0, high=0.0, used=used, reason=_ended(history))
     if broken := _broken(case):

@@ -47,7 +47,7 @@ def step_size(case: Case, start: float = 0.05, end: float = 0.5) -> float:
     if not len(measured):
         return math.nan
     first, last = case.span
-    until = min(first + end * (last - first), case.solved_at or math.inf)
+    until = min(first + end * (last - first), math.inf if case.solved_at is None else case.solved_at)
     part = measured.between(first + start * (last - first), until)
     return (part if len(part) >= 3 else measured).median / step_scale(case)
 

@@ -18,6 +18,7 @@ from rlclinic.ops.diagnose.best_group import is_readable
 from rlclinic.report.models import Part, Result
 from rlclinic.runs import history
 from rlclinic.runs.history import History
+from rlclinic.runs.outcome import measure_group
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 
@@ -158,7 +159,9 @@ def _foreign(env: str, paths: Sequence[str], threshold: float | None) -> Iterabl
 def _side(id: str, histories: Sequence[History], group: Group | None, threshold: float | None) -> _Side:
     cases = [Case(each) for each in histories]
     limit = threshold if threshold is not None else histories[0].threshold
-    reached = [at for case in cases if (at := _reached(case, limit)) is not None]
+    outcomes = measure_group(histories, limit, histories[0].source)
+    reached = [each.reached_at for each in outcomes if each.reached_at is not None]
+    judged = limit is not None and any(each.counts for each in outcomes)
     finals = [case.progress.last for case in cases if case.progress is not None]
     trained = [case.trained for case in cases]
     tried = Tried(
@@ -167,8 +170,8 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
         algo=histories[0].algo,
         created=group.created if group is not None else None,
         seeds=len(cases),
-        reached=None if limit is None else len(reached),
-        solved=None if limit is None or not finals or _is_going(histories) else 2 * len(reached) > len(cases),
+        reached=len(reached) if judged else None,
+        solved=None if not judged or not finals or _is_going(histories) else 2 * len(reached) > len(cases),
         score=stats.iqm(finals) if finals else None,
         steps_to_threshold=float(np.median(reached)) if reached else None,
         env_steps=float(np.mean(trained)) if trained else None,
@@ -183,14 +186,6 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
 
 def _is_going(histories: Sequence[History]) -> bool:
     return any(each.state == "running" for each in histories)
-
-
-def _reached(case: Case, threshold: float | None) -> float | None:
-    series = case.history.series.get(columns.EVAL_RETURN) or case.history.series.get(columns.RETURN)
-    if threshold is None or series is None:
-        return None
-    passed = np.flatnonzero(series.values >= threshold)
-    return float(series.steps[passed[0]]) if len(passed) else None
 
 
 def _level(cases: Sequence[Case], series: str) -> float | None:

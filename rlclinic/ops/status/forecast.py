@@ -18,6 +18,7 @@ from rlclinic.report.models import Outlook, SeedOutlook
 from rlclinic.runs import history
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, Run
+from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
 
 HELP_BELOW = 0.5
@@ -174,8 +175,12 @@ class Charts:
         for group in reversed(Store(self._root).groups()):
             same = (group.env_id, group.algo, kwargs_of(group)) == (env, algo, kwargs)
             if same and group.id != apart_from and len(runs) < self._most:
-                runs += [run for run in group.runs if run.status.state in ("finished", "stopped") and run.status.threshold_reached_at]
+                runs += [run for run in group.runs if _has_solved(run.status)]
         return None if len(runs) < growth.FEWEST else growth.of_runs(env, algo, [history.of_run(run) for run in runs[: self._most]])
+
+
+def _has_solved(status: Status) -> bool:
+    return status.state in ("finished", "stopped") and status.threshold_reached_at is not None
 
 
 def kwargs_of(group: Group) -> Mapping[str, Any]:

@@ -1,7 +1,6 @@
 """Runs that are training now, ours and other frameworks': how they stand, stopping them, changing their numbers."""
 
 import json
-import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from rlclinic.ops.status import forecast
 from rlclinic.report.models import Estimate, LiveGroup, LiveMember, Requested, State, StatusReport, state_of
 from rlclinic.runs.history import History
 from rlclinic.runs.metrics_file import tail
+from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
@@ -262,7 +262,8 @@ def _newest(path: Path) -> float:
 
 def _group(target: str, histories: Sequence[History], charts: forecast.Charts) -> LiveGroup:
     first = histories[0]
-    members = [_member(place, each) for place, each in enumerate(histories)]
+    outcomes = measure_group(histories, first.threshold, first.source)
+    members = [_member(place, each, came) for place, (each, came) in enumerate(zip(histories, outcomes, strict=True))]
     rates = [member.steps_per_second for member in members if member.steps_per_second and member.state == "running"]
     left = sum(max(0, (member.max_env_steps or 0) - member.env_steps) for member in members if member.state == "running")
     chart = charts.chart(first.env_id, first.algo) if first.env_id and first.algo else None
@@ -282,15 +283,11 @@ def _group(target: str, histories: Sequence[History], charts: forecast.Charts) -
     )
 
 
-def _member(place: int, history: History) -> LiveMember:
+def _member(place: int, history: History, came: Outcome) -> LiveMember:
     def last(name: str) -> float | None:
         found = history.series.get(name)
         return None if found is None else found.last
 
-    judged = history.series.get(columns.EVAL_RETURN)
-    best = float(judged.values.max()) if judged is not None and len(judged) else None
-    threshold = math.inf if history.threshold is None else history.threshold
-    passed = [float(at) for at in judged.steps[judged.values >= threshold]] if judged is not None else []
     state: State = history.state if history.state in ("finished", "running", "stopped", "failed") else "stopped"  # type: ignore[assignment]
     episodes = last(columns.EPISODES)
     return LiveMember(
@@ -303,10 +300,10 @@ def _member(place: int, history: History) -> LiveMember:
         episodes=None if episodes is None else int(episodes),
         return_mean=last(columns.RETURN),
         eval_mean=last(columns.EVAL_RETURN),
-        best_eval=best,
+        best_eval=came.best if came.source == "evaluation" else None,
         kl=last(columns.KL),
         entropy=last(columns.ENTROPY),
         explained_variance=last(columns.EXPLAINED_VARIANCE),
         steps_per_second=last(columns.FPS),
-        threshold_reached_at=int(passed[0]) if passed else None,
+        threshold_reached_at=None if came.reached_at is None else int(came.reached_at),
     )

@@ -16,6 +16,7 @@ from rlclinic.ops.diagnose import prescribe
 from rlclinic.ops.runs import targets
 from rlclinic.runs import trials
 from rlclinic.runs.history import History
+from rlclinic.runs.outcome import choose_source, measure_log
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription.prescribe import stand_in
 from rlclinic.treatment.trial import arms
@@ -279,23 +280,12 @@ def _add_history(resolved: Resolved, histories: Sequence[History]) -> None:
     seeds = [each.seed for each in histories if each.seed is not None]
     resolved.above_seed, resolved.used_seeds = max(seeds, default=-1), seeds
     if histories:
-        resolved.context["steps"] = [_reached(each) for each in histories]
+        outcomes = [measure_log(each, each.threshold, choose_source([each])) for each in histories]
+        resolved.context["steps"] = [each.reached_at for each in outcomes]
         resolved.steps_per_second = _speed(histories)
-        reached = [each for each in histories if _reached(each) is not None]
-        resolved.loses = 2 * sum(_lost(each) for each in reached) > len(reached) and 2 * len(reached) > len(histories)
-
-
-def _reached(history: History) -> float | None:
-    series = history.series.get("val/roll/ep_rew_mean") or history.series.get("train/roll/ep_rew_mean")
-    if series is None or history.threshold is None:
-        return None
-    passed = series.steps[series.values >= history.threshold]
-    return float(passed[0]) if len(passed) else None
-
-
-def _lost(history: History) -> bool:
-    series = history.series.get("val/roll/ep_rew_mean")
-    return series is not None and history.threshold is not None and (series.last or 0.0) < history.threshold
+        reached = [each for each in outcomes if each.reached_at is not None]
+        lost = [each for each in reached if each.source == "evaluation" and not each.held]
+        resolved.loses = 2 * len(lost) > len(reached) and 2 * len(reached) > len(histories)
 
 
 def _speed(histories: Sequence[History]) -> float | None:

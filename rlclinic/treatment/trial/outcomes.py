@@ -8,8 +8,9 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.runs.metrics_file.table import Column, Table
-from rlclinic.runs.record import EVAL_RETURN, Run
-from rlclinic.runs.summary import FPS, PHASES, TRAIN_RETURN
+from rlclinic.runs.outcome import RETURNS, measure
+from rlclinic.runs.record import Run
+from rlclinic.runs.summary import FPS, PHASES
 from rlclinic.treatment.trial import sequential
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Guardrail, Observation, Outcome
 from rlclinic.treatment.trial.sequential import Scores
@@ -33,18 +34,12 @@ Bad = Callable[[float, float], bool]
 """Whether a treatment's level is bad beside the control's."""
 
 
-def evaluated(run: Run) -> bool:
-    """Whether a run has evaluations to judge it by; else its training returns must do."""
-    return len(run.metrics.series(EVAL_RETURN)[0]) > 0
-
-
 def observe(run: Run, threshold: float | None, horizon: float = math.inf, *, by_evaluation: bool = True) -> Observation:
     """What a run that has ended came to, up to `horizon` env steps. Numbers that are not finite are left out."""
     table, status = run.metrics, run.status
-    steps, returns = _finite(*table.series(EVAL_RETURN if by_evaluation else TRAIN_RETURN))
-    steps, returns = steps[steps <= horizon], returns[steps <= horizon]
-    passed = np.flatnonzero(returns >= threshold) if threshold is not None else np.empty(0, dtype=int)
-    reached = int(steps[passed[0]]) if len(passed) else None
+    steps, returns = table.series(RETURNS["evaluation" if by_evaluation else "training"])
+    came = measure(steps[steps <= horizon], returns[steps <= horizon], threshold)
+    reached = None if came.reached_at is None else int(came.reached_at)
     success = next((values for name in SUCCESS if len(values := _finite(*table.series(name))[1])), np.empty(0))
     fps = _finite(*table.series(FPS))[1]
     return Observation(
@@ -53,7 +48,7 @@ def observe(run: Run, threshold: float | None, horizon: float = math.inf, *, by_
         state=status.state,
         env_steps=status.env_steps,
         reached_at=reached,
-        final=float(returns[-1]) if len(returns) else None,
+        final=came.last,
         success=float(success[-1]) if len(success) else None,
         seconds=_seconds(table, reached),
         seconds_per_100k=1e5 / float(fps.mean()) if len(fps) and fps.mean() > 0 else None,

@@ -19,6 +19,7 @@ from rlclinic.config import Config
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import local
 from rlclinic.runs import trials
+from rlclinic.runs.outcome import was_evaluated
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial import analysis, command, outcomes, power, running
@@ -282,7 +283,7 @@ def _carry_out(job: Job, begun: Trial) -> Trial:
 def _observed(job: Job, standing: Standing, trained: dict[str, Group]) -> LookData:
     """What the runs of a look came to, all judged by the same thing up to the same step."""
     runs = [run for group in trained.values() for run in group.runs]
-    by_evaluation = all(outcomes.evaluated(run) for run in runs if run.status.state != "failed")
+    by_evaluation = all(was_evaluated(run.metrics) for run in runs if run.status.state != "failed")
     horizon = float("inf")
     if not job.plan.own_budgets and job.plan.budget is not None:
         horizon = _cut(job.plan)

@@ -166,7 +166,9 @@ const go = (href) => document.dispatchEvent(new CustomEvent("navigate-to", { det
 
 /** The verdict that a report would give, from a row of the list. */
 function judged(row) {
-  const missed = row.eval_mean === null ? "NOT EVALUATED" : 2 * row.reached >= row.runs ? "PARTLY SOLVED" : "NOT SOLVED";
+  // Another framework's log may have nothing but training returns: then it is judged by those.
+  const evaluated = row.eval_mean !== null || row.source !== null;
+  const missed = !evaluated ? "NOT EVALUATED" : 2 * row.reached >= row.runs ? "PARTLY SOLVED" : "NOT SOLVED";
   const verdict =
     row.threshold === null || row.state === "running" || row.state === "queued" ? row.state : row.reached === row.runs ? "SOLVED" : missed;
   return { ...row, verdict };
