@@ -20,7 +20,7 @@ from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Number, Schedule, kl_adapted, value_at
-from rlclinic.config.tables import QLearningConfig
+from rlclinic.config.tabular import QLearningConfig
 
 __all__ = [
     "ALGORITHMS",

@@ -13,8 +13,8 @@ from pydantic import BeforeValidator, Field
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, SACConfig, TD3Config
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
-from rlclinic.config.tables import QLearningConfig
-from rlclinic.config.terms import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
+from rlclinic.config.shared_settings import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
+from rlclinic.config.tabular import QLearningConfig
 
 if TYPE_CHECKING:
     from rlclinic.config.experiment import Config

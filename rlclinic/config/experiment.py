@@ -11,7 +11,7 @@ from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
 from rlclinic.config.run import RunConfig
-from rlclinic.config.schedule import Schedule, position
+from rlclinic.config.schedule import Schedule, to_env_steps
 from rlclinic.config.schema import Count, Strict
 
 __all__ = ["Config", "describe"]
@@ -196,7 +196,7 @@ def _schedule_problems(config: Config) -> Iterator[str]:
 def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[str]:
     last_point = max((at for at, _ in schedule.points), default=0.0)
     places = {"points": last_point, "from": schedule.from_, "to": schedule.to, "warmup": schedule.warmup}
-    late = {place: at for place, at in places.items() if position(at, budget) > budget}
+    late = {place: at for place, at in places.items() if to_env_steps(at, budget) > budget}
     for place, at in late.items():
         inside = "[[0, VALUE], [1, VALUE]]" if place == "points" else {"from": 0, "to": 1, "warmup": 0}[place]
         yield (
@@ -205,8 +205,8 @@ def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[str]
             f"  Try: --set {key}.{place}={inside}, or --set run.max_env_steps={ceil(at)}"
         )
     changes = schedule.schedule not in ("piecewise", "constant", "kl_adaptive")
-    top = position(schedule.from_, budget) + position(schedule.warmup, budget)
-    if changes and not late and top >= position(schedule.to, budget):
+    top = to_env_steps(schedule.from_, budget) + to_env_steps(schedule.warmup, budget)
+    if changes and not late and top >= to_env_steps(schedule.to, budget):
         yield (
             f"{key} leaves no time for the change: from={schedule.from_:g} and warmup={schedule.warmup:g} reach to={schedule.to:g}.\n"
             f"  It would jump from {schedule.start:g} to {schedule.end:g}.\n"

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.actions import Action
-from rlclinic.config import gymnasium_solver, located, registry
+from rlclinic.config import gymnasium_registry, gymnasium_solver, yaml_lines
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import Spec
 from rlclinic.config.experiment import Config
-from rlclinic.config.keys import ALIASES, fields, find
-from rlclinic.config.located import SECTIONS, Located, Tree
-from rlclinic.config.messages import validated
 from rlclinic.config.network import NetConfig
 from rlclinic.config.overrides import algorithm_of, apply
 from rlclinic.config.records import to_record
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schema import flatten
+from rlclinic.config.setting_names import ALIASES, find_setting, list_fields
+from rlclinic.config.validation import validate
+from rlclinic.config.yaml_lines import SECTIONS, Located, Tree
 from rlclinic.errors import ConfigError, NotFound, nearest
 
 __all__ = ["Available", "Loaded", "available", "check_environment", "load"]
@@ -67,7 +67,7 @@ class _Source:
     variants: dict[str, Tree]
 
     def variant(self, name: str) -> Tree:
-        return located.combined(self.inherited, self.variants[name])
+        return yaml_lines.merge(self.inherited, self.variants[name])
 
 
 def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) -> Loaded:
@@ -80,45 +80,47 @@ def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) ->
     """
     tree, name, notes = _find(ref, search or _USER)
     tree["name"] = Located(name, "name")
-    record = _completed(located.plain(tree))
-    origins = located.origins(tree)
+    record = _fill_defaults(yaml_lines.drop_origins(tree))
+    origins = yaml_lines.list_origins(tree)
     before = algorithm_of(record)
     for key in apply(record, overrides):
         # An override hides what stood inside of the setting; another algorithm hides all of the old one's settings.
         hidden = "algo." if key == "algo.name" and before != algorithm_of(record) else key + "."
         origins = {old: origin for old, origin in origins.items() if not old.startswith(hidden)} | {key: "--set"}
-    config = validated(record, origins)
-    return Loaded(config, {key: _origin(key, origins) for key in flatten(to_record(config))}, tuple(notes))
+    config = validate(record, origins)
+    return Loaded(config, {key: _find_origin(key, origins) for key in flatten(to_record(config))}, tuple(notes))
 
 
 def check_environment(env_id: str, search: Path | None = None) -> None:
     """Raise NotFound, with the nearest names, for an environment that does not exist: a typo is cheaper here than in a process."""
-    shipped = [_named(path) for path in _files(_SHIPPED)]
+    shipped = [_name_environment(path) for path in _list_files(_SHIPPED)]
     if env_id not in shipped:
-        registry.look_up(env_id, [*(_named(path) for path in _files(search or _USER)), *shipped])
+        gymnasium_registry.look_up(env_id, [*(_name_environment(path) for path in _list_files(search or _USER)), *shipped])
 
 
 def available(search: Path | None = None) -> list[Available]:
     """Every environment with a file, a user's own first, each by name. A file that cannot be read is listed with its problem."""
-    return [_listed(path, folder == _SHIPPED) for folder in (search or _USER, _SHIPPED) for path in _files(folder)]
+    return [_describe_file(path, folder == _SHIPPED) for folder in (search or _USER, _SHIPPED) for path in _list_files(folder)]
 
 
-def _listed(path: Path, shipped: bool) -> Available:
+def _describe_file(path: Path, shipped: bool) -> Available:
     try:
         source = _read(path)
-        own = _own_spec(source.spec)
-        spec = validated({"env": {"id": _named(path)}, "spec": located.plain(own)}, located.origins(own, "spec.")).spec
+        own = _translate_spec(source.spec)
+        spec = validate(
+            {"env": {"id": _name_environment(path)}, "spec": yaml_lines.drop_origins(own)}, yaml_lines.list_origins(own, "spec.")
+        ).spec
     except ConfigError as error:
-        return Available(_named(path), (), path, shipped, Spec(), str(error))
-    return Available(_named(path), tuple(source.variants), path, shipped, spec)
+        return Available(_name_environment(path), (), path, shipped, Spec(), str(error))
+    return Available(_name_environment(path), tuple(source.variants), path, shipped, spec)
 
 
-def _named(path: Path) -> str:
+def _name_environment(path: Path) -> str:
     """The environment that a file is called after: a namespace's slash is a dash in a file name."""
     return re.sub(r"^ALE-", "ALE/", path.stem)
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yaml", ".yml")) if folder.is_dir() else []
 
 
@@ -127,21 +129,21 @@ def _find(ref: str, user: Path) -> tuple[Tree, str, list[str]]:
     if match := _FILE.fullmatch(ref):
         path = Path(match["path"])
         if not path.is_file():
-            raise NotFound(f"no file {path}.\n  There is nothing to load.\n  Try: ", *_similar_files(path))
+            raise NotFound(f"no file {path}.\n  There is nothing to load.\n  Try: ", *_find_similar_files(path))
         source = _read(path)
         variant = _choose(source.variants, match["variant"], str(path))
-        tree, notes = _nested(source, variant)
-        env_id = located.plain(tree.get("env", {})).get("id", path.stem)
-        return tree, _name_in(tree) or f"{env_id}:{variant}", notes
+        tree, notes = _nest(source, variant)
+        env_id = yaml_lines.drop_origins(tree.get("env", {})).get("id", path.stem)
+        return tree, _find_name(tree) or f"{env_id}:{variant}", notes
     env, wanted = _split(ref, user)
-    sources = [_read(path) for path in _matching(env, user)]
+    sources = [_read(path) for path in _find_matching(env, user)]
     if not sources:
-        return _general(env, wanted or "ppo", user)
+        return _load_general(env, wanted or "ppo", user)
     variants = {name: source for source in reversed(sources) for name in source.variants}
     if not variants or (wanted is not None and wanted in ALGORITHMS and wanted not in variants):
-        return _general_for(sources, variants, env, wanted or "ppo")
+        return _load_general_variant(sources, variants, env, wanted or "ppo")
     chosen = _choose(variants, wanted, env)
-    tree, notes = _nested(variants[chosen], chosen, sources)
+    tree, notes = _nest(variants[chosen], chosen, sources)
     return tree, f"{env}:{chosen}", notes
 
 
@@ -150,33 +152,33 @@ def _split(ref: str, user: Path) -> tuple[str, str | None]:
     head, separator, tail = ref.rpartition(":")
     if not separator or head == "probe":
         return ref, None
-    if tail in ALGORITHMS or _matching(head, user):
+    if tail in ALGORITHMS or _find_matching(head, user):
         return head, tail
     # `module:Foo-v0`: an id, and no variant. `Foo-v0:typo`, `module:Foo:typo`: neither can be a module's name.
     if re.fullmatch(r".*-v\d+|.+:[^/\\]+", head):
-        raise _no_variant(tail, ALGORITHMS, head)
+        raise _make_variant_error(tail, ALGORITHMS, head)
     return ref, None
 
 
 @cache
-def _text(path: Path, modified: int) -> str:
+def _read_text(path: Path, modified: int) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _matching(env: str, user: Path) -> list[Path]:
+def _find_matching(env: str, user: Path) -> list[Path]:
     """Files for an environment, the strongest first: by file name, or else by the env id that stands in them."""
-    paths = [path for folder in (user, _SHIPPED) for path in _files(folder)]
+    paths = [path for folder in (user, _SHIPPED) for path in _list_files(folder)]
     stems = {env, env.replace("/", "-"), env.replace("/", "_")}
     by_name = [path for path in paths if path.stem in stems]
     if by_name:
         return by_name
     named = re.compile(rf"id:\s*['\"]?{re.escape(env)}['\"]?\s*([,}}#]|$)", re.MULTILINE)
-    return [path for path in paths if named.search(_text(path, path.stat().st_mtime_ns))]
+    return [path for path in paths if named.search(_read_text(path, path.stat().st_mtime_ns))]
 
 
 def _read(path: Path) -> _Source:
     label = path.name if path.parent in (_SHIPPED, _DEFAULTS.parent) else str(path)
-    root = located.read(path, label)
+    root = yaml_lines.read(path, label)
     spec = root.pop("spec", {})
     base = root.pop("_base", {})
     inherited: Tree = {}
@@ -189,7 +191,7 @@ def _read(path: Path) -> _Source:
         else:
             inherited[key] = value
     if isinstance(base, dict):
-        inherited = located.combined(inherited, base)
+        inherited = yaml_lines.merge(inherited, base)
     if not variants and any(section in inherited for section in ("env", "env_id")):
         # A file that is one config, such as a stored record.
         variants = {path.stem: {}}
@@ -203,52 +205,54 @@ def _is_variant(key: str, value: Tree) -> bool:
     if any(inner in value for inner in ("env", "algo", "net", "run", "env_id", "algo_id")):
         return True
     known = key in ALIASES or key in gymnasium_solver.FLAT_KEYS
-    return not known and not any(key in members for algo in ALGORITHMS for members in fields(algo).values())
+    return not known and not any(key in members for algo in ALGORITHMS for members in list_fields(algo).values())
 
 
-def _nested(source: _Source, variant: str, others: Sequence[_Source] = ()) -> tuple[Tree, list[str]]:
+def _nest(source: _Source, variant: str, others: Sequence[_Source] = ()) -> tuple[Tree, list[str]]:
     """A variant with its spec as nested sections, flat files translated and aliases resolved."""
     tree = source.variant(variant)
     own = tree.pop("spec", {})
-    spec = _own_spec(located.combined({"spec": _spec_of([source, *others])}, {"spec": own} if isinstance(own, dict) else {})["spec"])
+    spec = _translate_spec(
+        yaml_lines.merge({"spec": _find_spec([source, *others])}, {"spec": own} if isinstance(own, dict) else {})["spec"]
+    )
     if not any(isinstance(tree.get(section), dict) for section in ("env", "algo", "net", "run")):
-        return gymnasium_solver.translate(tree, spec, _family(variant))
-    return _resolved({**tree, "spec": spec}, variant), []
+        return gymnasium_solver.translate(tree, spec, _find_family(variant))
+    return _resolve({**tree, "spec": spec}, variant), []
 
 
-def _spec_of(sources: Sequence[_Source]) -> Tree:
+def _find_spec(sources: Sequence[_Source]) -> Tree:
     """What the first file knows about the task; a user's file of variants need not repeat it."""
     return next((source.spec for source in sources if source.spec), {})
 
 
-def _own_spec(spec: Any) -> Tree:
+def _translate_spec(spec: Any) -> Tree:
     foreign = {"returns", "rewards", "action_space", "observation_space"} & set(spec)
     return gymnasium_solver.translate_spec(spec) if foreign else dict(spec)
 
 
-def _resolved(tree: Tree, variant: str) -> Tree:
+def _resolve(tree: Tree, variant: str) -> Tree:
     """Each setting under its own name in its own section."""
-    named = _section(tree, "algo").get("name")
-    family = _family(variant)
-    name = str(located.plain(named)) if named else family
+    named = _get_section(tree, "algo").get("name")
+    family = _find_family(variant)
+    name = str(yaml_lines.drop_origins(named)) if named else family
     name = name if name in ALGORITHMS else family
     result: dict[str, Any] = {"algo": {} if named else {"name": Located(family, "variant")}}
     for key, value in tree.items():
         inner = value.items() if key in SECTIONS and isinstance(value, dict) else None
         for path, item in [(f"{key}.{short}", item) for short, item in inner] if inner is not None else [(key, value)]:
-            _place(result, path, item, name)
+            _place_setting(result, path, item, name)
     return result
 
 
-def _family(variant: str) -> str:
+def _find_family(variant: str) -> str:
     """The algorithm that a variant is called by: `a2c_fast` is A2C."""
     return next((name for name in ALGORITHMS if re.match(rf"{name}(_|-|$)", variant)), "ppo")
 
 
-def _place(result: dict[str, Any], key: str, value: "Located | Tree", algo: str) -> None:
-    origin = value.origin if isinstance(value, Located) else next(iter(located.origins(value).values()), "")
+def _place_setting(result: dict[str, Any], key: str, value: "Located | Tree", algo: str) -> None:
+    origin = value.origin if isinstance(value, Located) else next(iter(yaml_lines.list_origins(value).values()), "")
     try:
-        path = find(key, algo)
+        path = find_setting(key, algo)
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}" if origin else str(error)) from None
     if len(path) == 1:
@@ -264,7 +268,7 @@ def _place(result: dict[str, Any], key: str, value: "Located | Tree", algo: str)
     section[path[1]] = value
 
 
-def _completed(record: dict[str, Any]) -> dict[str, Any]:
+def _fill_defaults(record: dict[str, Any]) -> dict[str, Any]:
     """The record with every default written out, so that an override can reach into any setting."""
     defaults: dict[str, Any] = {"spec": Spec(), "net": NetConfig(), "run": RunConfig()}
     if (algo := algorithm_of(record)) is not None:
@@ -276,38 +280,38 @@ def _completed(record: dict[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def _general(env: str, algo: str, user: Path) -> tuple[Tree, str, list[str]]:
+def _load_general(env: str, algo: str, user: Path) -> tuple[Tree, str, list[str]]:
     """General settings for an environment without a file."""
-    entry = registry.look_up(env, [_named(path) for folder in (user, _SHIPPED) for path in _files(folder)])
+    entry = gymnasium_registry.look_up(env, [_name_environment(path) for folder in (user, _SHIPPED) for path in _list_files(folder)])
     source = _read(_DEFAULTS)
-    tree = _resolved(source.variant(algo), algo)
+    tree = _resolve(source.variant(algo), algo)
     if env.startswith("ALE/"):
-        tree |= _for_games(algo)
-    tree["env"] = {**_section(tree, "env"), "id": Located(env, "name")}
+        tree |= _load_atari(algo)
+    tree["env"] = {**_get_section(tree, "env"), "id": Located(env, "name")}
     known = {"threshold": entry.threshold, "max_episode_steps": entry.max_episode_steps}
     tree["spec"] = {key: Located(value, "spec") for key, value in known.items() if value is not None}
     return tree, f"{env}:{algo}", [f"{env} has no file of its own: general settings for {algo} (defaults.yaml)."]
 
 
-def _for_games(algo: str) -> Tree:
+def _load_atari(algo: str) -> Tree:
     """What is the same in all Atari games: frames, rewards and the network; for PPO everything."""
-    games = _resolved(_read(_SHIPPED / "ALE-Breakout-v5.yaml").variant("ppo"), "ppo")
+    games = _resolve(_read(_SHIPPED / "ALE-Breakout-v5.yaml").variant("ppo"), "ppo")
     return games if algo == "ppo" else {name: games[name] for name in ("env", "net")}
 
 
-def _general_for(sources: list[_Source], variants: dict[str, _Source], env: str, algo: str) -> tuple[Tree, str, list[str]]:
+def _load_general_variant(sources: list[_Source], variants: dict[str, _Source], env: str, algo: str) -> tuple[Tree, str, list[str]]:
     """General settings of an algorithm that an environment's files have no variant for; the task stays as the files have it."""
-    tree = _resolved(_read(_DEFAULTS).variant(algo), algo)
+    tree = _resolve(_read(_DEFAULTS).variant(algo), algo)
     if variants:
         first = "ppo" if "ppo" in variants else next(iter(variants))
-        own, _ = _nested(variants[first], first, sources)
-        tree |= {"env": _section(own, "env"), "spec": _section(own, "spec")}
+        own, _ = _nest(variants[first], first, sources)
+        tree |= {"env": _get_section(own, "env"), "spec": _get_section(own, "spec")}
     else:
-        tree |= {"env": {"id": Located(env, "name"), **_section(tree, "env")}, "spec": _own_spec(_spec_of(sources))}
+        tree |= {"env": {"id": Located(env, "name"), **_get_section(tree, "env")}, "spec": _translate_spec(_find_spec(sources))}
     return tree, f"{env}:{algo}", [f"{env} has no {algo} variant: general settings for {algo} (defaults.yaml)."]
 
 
-def _section(tree: Tree, name: str) -> Tree:
+def _get_section(tree: Tree, name: str) -> Tree:
     section = tree.get(name, {})
     return section if isinstance(section, dict) else {}
 
@@ -324,10 +328,10 @@ def _choose(variants: Mapping[str, object], variant: str | None, where: str) -> 
         raise NotFound(
             f"{where} has {len(variants)} variants, and none is called `ppo`.\n  It cannot be told which one is meant.\n  Try: {listed}"
         )
-    raise _no_variant(variant, variants, where)
+    raise _make_variant_error(variant, variants, where)
 
 
-def _no_variant(variant: str, variants: Iterable[str], where: str) -> NotFound:
+def _make_variant_error(variant: str, variants: Iterable[str], where: str) -> NotFound:
     known = list(variants)
     hint = ", or ".join(f"{where}:{name}" for name in nearest(variant, known) or known)
     return NotFound(
@@ -335,18 +339,18 @@ def _no_variant(variant: str, variants: Iterable[str], where: str) -> NotFound:
     )
 
 
-def _similar_files(path: Path) -> tuple[str, ...]:
-    siblings = [item.name for item in _files(path.parent)]
+def _find_similar_files(path: Path) -> tuple[str, ...]:
+    siblings = [item.name for item in _list_files(path.parent)]
     similar = [str(path.parent / name) for name in nearest(path.name, siblings)]
     return (", or ".join(similar),) if similar else (Action("envs"), ", which lists those that are there")
 
 
-def _name_in(tree: Tree) -> str | None:
+def _find_name(tree: Tree) -> str | None:
     name = tree.get("name")
     return str(name.value) if isinstance(name, Located) and name.value else None
 
 
-def _origin(key: str, origins: dict[str, str]) -> str:
+def _find_origin(key: str, origins: dict[str, str]) -> str:
     """The origin of a leaf: its own, or that of the setting it lies in."""
     while key:
         if key in origins:

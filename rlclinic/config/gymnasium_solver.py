@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import Spec
-from rlclinic.config.keys import find
-from rlclinic.config.located import Located, Tree, plain
-from rlclinic.config.schedule import position
+from rlclinic.config.schedule import to_env_steps
+from rlclinic.config.setting_names import find_setting
+from rlclinic.config.yaml_lines import Located, Tree, drop_origins
 from rlclinic.errors import ConfigError, nearest
 
 __all__ = ["FLAT_KEYS", "translate", "translate_spec"]
@@ -93,14 +93,14 @@ class _Translation:
     def get(self, key: str, default: Any) -> Any:
         section, name = key.split(".")
         found = self.nested.get(section, {}).get(name)
-        return default if found is None else plain(found)
+        return default if found is None else drop_origins(found)
 
     def take(self, key: str) -> tuple[Any, str] | None:
         """A flat key's value and origin, once."""
         found = self.flat.pop(key, None)
         if found is None:
             return None
-        return (found.value, found.origin) if isinstance(found, Located) else (plain(found), _origin(found))
+        return (found.value, found.origin) if isinstance(found, Located) else (drop_origins(found), _find_origin(found))
 
 
 def translate(flat: Tree, spec: Tree, family: str) -> tuple[Tree, list[str]]:
@@ -109,32 +109,32 @@ def translate(flat: Tree, spec: Tree, family: str) -> tuple[Tree, list[str]]:
     `family` is the algorithm of a variant that names none. Raises ConfigError for what cannot be carried over.
     """
     given = flat.get("algo_id", Located(family, "variant"))
-    work = _Translation({**flat, "algo_id": given}, _algorithm(given), {"spec": dict(spec)})
+    work = _Translation({**flat, "algo_id": given}, _translate_algorithm(given), {"spec": dict(spec)})
     old = "model_id" not in flat
     _refuse(work)
     _gather_side_keys(work.flat)
-    for step in (_environment, _network, _reinforce_words, _copy, _budget):
+    for step in (_translate_environment, _translate_network, _translate_reinforce, _copy, _translate_budget):
         step(work)
     for key, value in (_OLD_DEFAULTS if old else _DEFAULTS).get(work.algo, {}).items():
-        if work.get(key, None) is None and not _given_as_none(work, key):
+        if work.get(key, None) is None and not _is_given_as_none(work, key):
             work.put(key, value, _DEFAULT)
-    _evaluation(work)
+    _translate_evaluation(work)
     _scale_warmups(work)
     result: Tree = {**work.nested}
     return result, work.notes
 
 
-def _given_as_none(work: _Translation, key: str) -> bool:
+def _is_given_as_none(work: _Translation, key: str) -> bool:
     section, name = key.split(".")
     return name in work.nested.get(section, {})
 
 
-def _algorithm(given: "Located | Tree") -> str:
-    name = str(plain(given)).lower()
+def _translate_algorithm(given: "Located | Tree") -> str:
+    name = str(drop_origins(given)).lower()
     if name not in ALGORITHMS:
         offered = nearest(name, ALGORITHMS) or list(ALGORITHMS)
         raise ConfigError(
-            f"algo_id={name} ({_origin(given)}) is no algorithm here.\n"
+            f"algo_id={name} ({_find_origin(given)}) is no algorithm here.\n"
             "  There would be nothing to train with.\n"
             f"  Try: algo_id: {' or '.join(offered)}"
         )
@@ -162,14 +162,14 @@ def _gather_side_keys(flat: Tree) -> None:
     """`clip_range_schedule: linear` and `clip_range_schedule_start_value: 0.2` become clip_range: {schedule: linear, start: 0.2}."""
     for name in [key.removesuffix("_schedule") for key in flat if key.endswith("_schedule")]:
         found = {inner: flat.pop(f"{name}_schedule{suffix}", None) for suffix, inner in _SIDE_KEYS.items()}
-        schedule: Tree = {key: value for key, value in found.items() if value is not None and plain(value) is not None}
+        schedule: Tree = {key: value for key, value in found.items() if value is not None and drop_origins(value) is not None}
         if "schedule" in schedule:
             below = flat.get(name)
             start: Tree = {"start": below} if isinstance(below, Located) and below.value is not None else {}
             flat[name] = {**start, **schedule}
 
 
-def _environment(work: _Translation) -> None:
+def _translate_environment(work: _Translation) -> None:
     if taken := work.take("n_envs"):
         value, origin = taken
         if value == "auto":
@@ -184,10 +184,10 @@ def _environment(work: _Translation) -> None:
         work.put("env.normalize_obs", bool(value), origin)
     if taken := work.take("env_wrappers"):
         wrappers, origin = taken
-        work.put("env.wrappers", _wrappers(wrappers or [], origin, work.notes), origin)
+        work.put("env.wrappers", _translate_wrappers(wrappers or [], origin, work.notes), origin)
 
 
-def _wrappers(wrappers: list[Any], origin: str, notes: list[str]) -> list[Any]:
+def _translate_wrappers(wrappers: list[Any], origin: str, notes: list[str]) -> list[Any]:
     kept = []
     for wrapper in wrappers:
         name = wrapper.get("id", "") if isinstance(wrapper, dict) else str(wrapper)
@@ -222,7 +222,7 @@ _OWN_WRAPPERS: Final = {
 }
 
 
-def _network(work: _Translation) -> None:
+def _translate_network(work: _Translation) -> None:
     model, hidden = work.take("model_id"), work.take("hidden_dims")
     if model is not None:
         name, origin = model
@@ -240,7 +240,7 @@ def _network(work: _Translation) -> None:
     work.put("net.shared", True, _DEFAULT)
 
 
-def _reinforce_words(work: _Translation) -> None:
+def _translate_reinforce(work: _Translation) -> None:
     """REINFORCE's vocabulary: what the policy is pushed by, and how that is scaled."""
     if (taken := work.take("returns_type")) and taken[0] == "mc:episode":
         why = "each action is credited only with the rewards after it (the same mean, less noise)"
@@ -264,13 +264,13 @@ def _copy(work: _Translation) -> None:
     """Everything that is only a rename."""
     for key in [key for key in work.flat if key not in _LATER]:
         value = work.flat.pop(key)
-        origin = value.origin if isinstance(value, Located) else _origin(value)
+        origin = value.origin if isinstance(value, Located) else _find_origin(value)
         if key in _DROPPED:
             work.notes.append(f"{key} ({origin}) is dropped: {_DROPPED[key]}.")
         elif key == "description":
             work.nested["spec"].setdefault("description", value)
         elif key == "accelerator":
-            work.put("run.device", "cuda" if plain(value) in ("gpu", "cuda") else "cpu", origin)
+            work.put("run.device", "cuda" if drop_origins(value) in ("gpu", "cuda") else "cpu", origin)
         elif key == "seed":
             work.nested["seed"] = value  # type: ignore[assignment]
         else:
@@ -280,7 +280,7 @@ def _copy(work: _Translation) -> None:
 def _copy_setting(work: _Translation, key: str, value: "Located | Tree", origin: str) -> None:
     name = "algo.name" if key == "algo_id" else key
     try:
-        path = find(name, work.algo)
+        path = find_setting(name, work.algo)
     except ConfigError as error:
         if any(_is_setting(name, other) for other in ALGORITHMS if other != work.algo):
             work.notes.append(f"{key} ({origin}) is dropped: {work.algo} has no such setting.")
@@ -291,34 +291,34 @@ def _copy_setting(work: _Translation, key: str, value: "Located | Tree", origin:
 
 def _is_setting(key: str, algo: str) -> bool:
     try:
-        find(key, algo)
+        find_setting(key, algo)
     except ConfigError:
         return False
     return True
 
 
-def _budget(work: _Translation) -> None:
+def _translate_budget(work: _Translation) -> None:
     steps, epochs = work.take("max_env_steps"), work.take("max_epochs")
     if steps is not None and steps[0] is not None:
         work.put("run.max_env_steps", *steps)
     elif epochs is not None and epochs[0] is not None:
-        work.put("run.max_env_steps", _in_env_steps(work, epochs[0]), epochs[1])
+        work.put("run.max_env_steps", _to_env_steps(work, epochs[0]), epochs[1])
     elif work.get("run.max_env_steps", None) is None:
         work.put("run.max_env_steps", _BUDGET, _DEFAULT)
         work.notes.append(f"no max_env_steps: gymnasium-solver would train until it is stopped; here the budget is {_BUDGET:,} env steps.")
 
 
-def _in_env_steps(work: _Translation, epochs: Any) -> Any:
+def _to_env_steps(work: _Translation, epochs: Any) -> Any:
     """Its epochs are rollouts. What is not a number stays as it is, for validation to name."""
     n_envs, n_steps = work.get("env.n_envs", _N_ENVS), work.get("algo.n_steps", 2048)
     return epochs * n_envs * n_steps if all(isinstance(item, int | float) for item in (epochs, n_envs, n_steps)) else epochs
 
 
-def _evaluation(work: _Translation) -> None:
+def _translate_evaluation(work: _Translation) -> None:
     """Epochs are rollouts there; here everything is counted in env steps."""
     every, stop = work.take("eval_freq_epochs"), work.take("early_stop_on_eval_threshold")
     if every is not None and every[0]:
-        work.put("run.eval_every_env_steps", _in_env_steps(work, every[0]), every[1])
+        work.put("run.eval_every_env_steps", _to_env_steps(work, every[0]), every[1])
     for key, value in {"run.eval_episodes": 100, "run.eval_deterministic": False}.items():
         if work.get(key, None) is None:
             work.put(key, value, _DEFAULT)
@@ -335,9 +335,13 @@ def _scale_warmups(work: _Translation) -> None:
     budget = work.get("run.max_env_steps", _BUDGET)
     for value in work.nested.get("algo", {}).values():
         if isinstance(value, dict) and "warmup" in value:
-            given, begin, finish = plain(value["warmup"]), plain(value.get("from", Located(0, ""))), plain(value.get("to", Located(1, "")))
+            given, begin, finish = (
+                drop_origins(value["warmup"]),
+                drop_origins(value.get("from", Located(0, ""))),
+                drop_origins(value.get("to", Located(1, ""))),
+            )
             if (begin, finish) != (0, 1) and all(isinstance(item, int | float) for item in (given, begin, finish, budget)):
-                window = position(finish, budget) - position(begin, budget)
+                window = to_env_steps(finish, budget) - to_env_steps(begin, budget)
                 value["warmup"] = Located(given * window / budget, value["warmup"].origin)
 
 
@@ -368,7 +372,7 @@ def _is_range(value: Any) -> bool:
     return finite and bool(value[0] < value[1])
 
 
-def _origin(tree: "Located | Tree | None") -> str:
+def _find_origin(tree: "Located | Tree | None") -> str:
     while isinstance(tree, dict):
         tree = next(iter(tree.values()), None)
     return tree.origin if tree is not None else "?"

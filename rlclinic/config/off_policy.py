@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Real, Shape, Strict
-from rlclinic.config.terms import AdamEps, Gamma, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
+from rlclinic.config.shared_settings import AdamEps, Gamma, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 
 __all__ = ["STRETCH_ENV_STEPS", "DDPGConfig", "DQNConfig", "SACConfig", "TD3Config"]
 

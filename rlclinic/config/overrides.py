@@ -8,11 +8,11 @@ from pydantic.fields import FieldInfo
 
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.experiment import Config
-from rlclinic.config.keys import fields, find
-from rlclinic.config.messages import validated
 from rlclinic.config.records import to_record
 from rlclinic.config.schedule import FAMILY_KEYS
 from rlclinic.config.schema import Kind, kind_of, read_number
+from rlclinic.config.setting_names import find_setting, list_fields
+from rlclinic.config.validation import validate
 from rlclinic.errors import ConfigError, nearest
 
 __all__ = ["algorithm_of", "apply", "set_values"]
@@ -27,7 +27,7 @@ def set_values(config: Config, values: Sequence[str]) -> Config:
     """
     record = to_record(config)
     changed = apply(record, values)
-    return validated(record, dict.fromkeys(changed, "--set")) if changed else config
+    return validate(record, dict.fromkeys(changed, "--set")) if changed else config
 
 
 def apply(record: dict[str, Any], values: Iterable[str]) -> list[str]:
@@ -40,10 +40,10 @@ def apply(record: dict[str, Any], values: Iterable[str]) -> list[str]:
         algo = algorithm_of(record)
         if algo is None:
             # Which settings there are depends on the algorithm; validation says what is wrong with it.
-            validated(record)
+            validate(record)
             break
-        path = find(key, algo)
-        _put(record, path, _typed(text, path, algo))
+        path = find_setting(key, algo)
+        _put(record, path, _parse_value(text, path, algo))
         changed.append(".".join(path))
     return changed
 
@@ -93,41 +93,41 @@ def _put(record: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     place[last] = value
 
 
-def _typed(text: str, path: tuple[str, ...], algo: str) -> Any:
+def _parse_value(text: str, path: tuple[str, ...], algo: str) -> Any:
     """The value that the text spells for this setting. What is wrong with it is for validation to say."""
-    field = fields(algo)[path[0]][path[1]] if len(path) > 1 else None
+    field = list_fields(algo)[path[0]][path[1]] if len(path) > 1 else None
     inside = len(path) > 2
     if not inside and field is not None and field.annotation is str:
         return text
     if path == ("name",):
         return text
-    value = _spelled(text)
+    value = _parse_text(text)
     if field is not None and not inside and _is_tuple(field):
         if isinstance(value, int | float | str):
-            return [_spelled(item) for item in text.split(",")]
+            return [_parse_text(item) for item in text.split(",")]
         return [value] if isinstance(value, dict) else value
     return value
 
 
-def _spelled(text: str) -> Any:
+def _parse_text(text: str) -> Any:
     text = text.strip()
     if text.lower() in ("none", "null", "~", ""):
         return None
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text[0] in "[{\"'":
-        return _structure(text)
+        return _parse_structure(text)
     return read_number(text)
 
 
-def _structure(text: str) -> Any:
+def _parse_structure(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         # YAML's short form, `{start: 1e-3, end: 0}`, needs no quotes, which shells like to eat.
-        from rlclinic.config import located
+        from rlclinic.config import yaml_lines
 
-        return located.plain(located.parse(f"value: {text}", f"`{text}`"))["value"]
+        return yaml_lines.drop_origins(yaml_lines.parse(f"value: {text}", f"`{text}`"))["value"]
 
 
 def _is_tuple(field: FieldInfo) -> bool:

@@ -21,7 +21,7 @@ from typing_extensions import TypeAliasType
 
 from rlclinic.config.schema import Kind, Real, Strict, read_number, refusal
 
-__all__ = ["FAMILY_KEYS", "Number", "Schedule", "kl_adapted", "position", "value_at"]
+__all__ = ["FAMILY_KEYS", "Number", "Schedule", "kl_adapted", "to_env_steps", "value_at"]
 
 Family = Literal["constant", "linear", "cosine", "exponential", "logarithmic", "piecewise", "kl_adaptive"]
 
@@ -157,27 +157,27 @@ def _check_points(points: tuple[tuple[float, float], ...]) -> None:
         raise refusal(f"points are not in rising order of their places: {places}.", "Time would run backwards.", f"points: {ordered}")
 
 
-def _read(value: Any) -> Any:
+def _parse(value: Any) -> Any:
     """rl-zoo3 writes a linear fall to zero as `lin_1e-3`."""
     if isinstance(value, str) and value.startswith("lin_"):
         return {"start": value[4:], "end": 0.0, "schedule": "linear"}
     return value if isinstance(value, dict | Schedule) else read_number(value)
 
 
-def _tag(value: Any) -> str:
+def _tag_of(value: Any) -> str:
     return "schedule" if isinstance(value, dict | Schedule) else "number"
 
 
 # The alias keeps a field's bounds outside of the union; directly on it, pydantic would mistake them for the union's tags.
 _NumberOrSchedule = TypeAliasType(
     "_NumberOrSchedule",
-    Annotated[Annotated[float, Tag("number")] | Annotated[Schedule, Tag("schedule")], Discriminator(_tag)],
+    Annotated[Annotated[float, Tag("number")] | Annotated[Schedule, Tag("schedule")], Discriminator(_tag_of)],
 )
-Number = Annotated[_NumberOrSchedule, BeforeValidator(_read), Kind.NUMBER]
+Number = Annotated[_NumberOrSchedule, BeforeValidator(_parse), Kind.NUMBER]
 """A number or a schedule; it may differ between the members of a cohort and change while they run."""
 
 
-def position(place: float, max_env_steps: int) -> float:
+def to_env_steps(place: float, max_env_steps: int) -> float:
     """A place in the run as env steps: up to 1 it is a fraction of the budget."""
     return place * max_env_steps if place <= 1 else place
 
@@ -190,22 +190,22 @@ def value_at(number: float | Schedule, env_steps: float, max_env_steps: int) -> 
     if not isinstance(number, Schedule):
         return float(number)
     if number.schedule == "piecewise":
-        return _joined([(position(at, max_env_steps), value) for at, value in number.points], env_steps)
-    begin = position(number.from_, max_env_steps)
-    top = begin + position(number.warmup, max_env_steps)
+        return _interpolate([(to_env_steps(at, max_env_steps), value) for at, value in number.points], env_steps)
+    begin = to_env_steps(number.from_, max_env_steps)
+    top = begin + to_env_steps(number.warmup, max_env_steps)
     flat = number.schedule in ("constant", "kl_adaptive")
     if begin <= env_steps < top:
         low = 0.0 if flat else number.end
         return low + (number.start - low) * (env_steps - begin) / (top - begin)
-    finish = position(number.to, max_env_steps)
+    finish = to_env_steps(number.to, max_env_steps)
     if flat or env_steps <= top:
         return number.start
     if env_steps >= finish:
         return number.end
-    return _curve(number, (env_steps - top) / (finish - top))
+    return _compute_curve(number, (env_steps - top) / (finish - top))
 
 
-def _curve(schedule: Schedule, progress: float) -> float:
+def _compute_curve(schedule: Schedule, progress: float) -> float:
     start, end = schedule.start, schedule.end
     if schedule.schedule == "exponential":
         return float(start * (end / start) ** progress)
@@ -216,7 +216,7 @@ def _curve(schedule: Schedule, progress: float) -> float:
     return start + (end - start) * progress
 
 
-def _joined(points: list[tuple[float, float]], at: float) -> float:
+def _interpolate(points: list[tuple[float, float]], at: float) -> float:
     """Straight lines between the points; at a jump the later value holds."""
     if at < points[0][0]:
         return points[0][1]

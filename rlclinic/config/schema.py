@@ -35,9 +35,9 @@ class Strict(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            from rlclinic.config.messages import explained
+            from rlclinic.config.validation import explain
 
-            raise explained(error, type(self)) from None
+            raise explain(error, type(self)) from None
 
     # Tells pydantic that this __init__ adds nothing to validation: models inside models are then validated as one, and a
     # wrong config lists all that is wrong with it.

@@ -296,7 +296,7 @@ def translate_cleanrl(raw: Mapping[str, Any]) -> Settings:
 
 def load_aliases() -> Mapping[str, str]:
     """The names that other tools use for our settings."""
-    from rlclinic.config.keys import ALIASES  # a third of a second that most logs do not need
+    from rlclinic.config.setting_names import ALIASES  # a third of a second that most logs do not need
 
     return ALIASES
 

@@ -176,7 +176,7 @@ def test_every_entry_of_the_table_names_a_setting_a_direction_and_its_sources() 
 
 
 def fields(algo: str) -> dict[str, Any]:
-    from rlclinic.config.keys import fields as known
+    from rlclinic.config.setting_names import list_fields as known
 
     return known(algo)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlclinic.config.algorithms import PPOConfig
-from rlclinic.config.schedule import Schedule, kl_adapted, position, value_at
+from rlclinic.config.schedule import Schedule, kl_adapted, to_env_steps, value_at
 from rlclinic.errors import ConfigError
 
 BUDGET = 1000
@@ -59,9 +59,9 @@ def test_a_window_may_be_given_in_fractions_or_in_env_steps(begin: float, finish
 
 
 def test_one_is_the_whole_budget_and_not_the_first_step() -> None:
-    assert position(1, BUDGET) == BUDGET
-    assert position(1.5, BUDGET) == 1.5
-    assert position(0.25, BUDGET) == 250
+    assert to_env_steps(1, BUDGET) == BUDGET
+    assert to_env_steps(1.5, BUDGET) == 1.5
+    assert to_env_steps(0.25, BUDGET) == 250
 
 
 @pytest.mark.parametrize("length", [0.1, 100])

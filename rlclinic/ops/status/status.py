@@ -158,8 +158,8 @@ def stop(selector: str = "@running", runs_dir: Path = Path("runs")) -> Requested
 def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs")) -> Requested:
     """Ask live runs to change numbers (learning_rate, clip_range, ent_coef, ...); recorded, and replayed by a resume."""
     from rlclinic.config import numbers, to_record
-    from rlclinic.config.keys import find
     from rlclinic.config.overrides import set_values
+    from rlclinic.config.setting_names import find_setting
 
     if not changes:
         raise UsageError("adjust needs something to change.\n  Type: ", Action("adjust", "@running", set=["algo.ent_coef=0.01"]))
@@ -167,7 +167,7 @@ def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs"))
     run = next((run for run in runs if run.status.live), runs[0])
     before = run.config
     for change in changes:
-        path = find(change.partition("=")[0], before.algo.name)
+        path = find_setting(change.partition("=")[0], before.algo.name)
         if path[0] != "algo" or path[1] not in numbers(before.algo):
             raise ConfigError(
                 f"{'.'.join(path)} cannot change while a run is running: only numbers of the algorithm can.\n"

@@ -10,64 +10,66 @@ from pydantic_core import ErrorDetails
 
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.experiment import Config
-from rlclinic.config.keys import fields, unknown_key
 from rlclinic.config.schedule import Schedule
+from rlclinic.config.setting_names import explain_unknown, list_fields
 from rlclinic.errors import ConfigError, nearest
 
-__all__ = ["explained", "validated"]
+__all__ = ["explain", "validate"]
 
 # Steps in pydantic's locations that name a member of a union, not a key that a user could write.
 _TAGS: Final = {"number", "schedule", "constrained-int", "int", "float", "tuple", "nullable"}
 
 
-def validated(record: Mapping[str, Any], origins: Mapping[str, str] | None = None) -> Config:
+def validate(record: Mapping[str, Any], origins: Mapping[str, str] | None = None) -> Config:
     """The config that a record holds; raises ConfigError with all that is wrong, and with where it was set."""
     try:
         return Config.model_validate(dict(record))
     except ValidationError as error:
-        raise explained(error, Config, origins or {}) from None
+        raise explain(error, Config, origins or {}) from None
 
 
-def explained(error: ValidationError, model: type[BaseModel], origins: Mapping[str, str] | None = None) -> ConfigError:
+def explain(error: ValidationError, model: type[BaseModel], origins: Mapping[str, str] | None = None) -> ConfigError:
     """A ConfigError with everything that pydantic found."""
-    by_path = {".".join(_path(detail, model)[0]): _text(detail, model, origins or {}) for detail in error.errors(include_url=False)}
+    by_path = {
+        ".".join(_find_path(detail, model)[0]): _explain_detail(detail, model, origins or {}) for detail in error.errors(include_url=False)
+    }
     texts = list(by_path.values())
     head = f"{len(texts)} settings are wrong:\n" if len(texts) > 1 else ""
     return ConfigError(head + "\n".join(texts))
 
 
-def _text(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str]) -> str:
-    path, algo = _path(detail, model)
+def _explain_detail(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str]) -> str:
+    path, algo = _find_path(detail, model)
     key = ".".join(path)
-    place = _place(key, origins)
+    place = _describe_origin(key, origins)
     kind = detail["type"]
     if kind == "value_error" and "\n" in str(detail["ctx"]["error"]):
-        return _refused(key, str(detail["ctx"]["error"]), place)
+        return _explain_refusal(key, str(detail["ctx"]["error"]), place)
     if kind == "extra_forbidden":
-        return str(unknown_key(key, algo, origins.get(key)))
+        return str(explain_unknown(key, algo, origins.get(key)))
     if kind == "missing":
-        return f"{key} is missing{place}.\n  There is no default for it.\n  Try: {_example(path)}"
+        return f"{key} is missing{place}.\n  There is no default for it.\n  Try: {_give_example(path)}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _algorithm_text(detail, place)
-    field = _field(path, algo)
+        return _explain_algorithm(detail, place)
+    field = _find_field(path, algo)
     # Inside a list there is no key to set: the whole list is.
     target = ".".join(path[:2]) if path[-1].isdigit() else key
     about = f"  {field.description}\n" if field is not None and field.description else ""
-    return f"{key}={_shown(detail['input'])}{place}: {_reason(detail)}.\n{about}  Try: --set {target}={_suggestion(detail, field)}"
+    return f"{key}={_format(detail['input'])}{place}: {_explain_reason(detail)}.\n{about}  Try: --set {target}={_suggest(detail, field)}"
 
 
-def _refused(key: str, text: str, place: str) -> str:
+def _explain_refusal(key: str, text: str, place: str) -> str:
     """A refusal of a whole section or schedule; the text names the settings in it."""
     first, _, rest = text.partition("\n")
     joined = f"{key}{'.' if re.match(r'[a-z_]+=', first) else ': '}{first}" if key else first
     return f"{joined.removesuffix('.')}{place}.\n{rest}"
 
 
-def _path(detail: ErrorDetails, model: type[BaseModel]) -> tuple[list[str], str]:
+def _find_path(detail: ErrorDetails, model: type[BaseModel]) -> tuple[list[str], str]:
     """The key as a user writes it, and the algorithm whose settings apply."""
     location = [str(step) for step in detail["loc"]]
     algo = next((name for name, config in ALGORITHMS.items() if config is model), "ppo")
-    path = [section] if (section := _section_of(model)) else []
+    path = [section] if (section := _find_section(model)) else []
     for step in location:
         if path == ["algo"] and step in ALGORITHMS:
             algo = step
@@ -80,23 +82,23 @@ def _path(detail: ErrorDetails, model: type[BaseModel]) -> tuple[list[str], str]
     return path, algo
 
 
-def _section_of(model: type[BaseModel]) -> str:
+def _find_section(model: type[BaseModel]) -> str:
     if model in ALGORITHMS.values():
         return "algo"
     sections = {"EnvConfig": "env", "NetConfig": "net", "RunConfig": "run", "Spec": "spec"}
     return sections.get(model.__name__, "")
 
 
-def _field(path: list[str], algo: str) -> FieldInfo | None:
+def _find_field(path: list[str], algo: str) -> FieldInfo | None:
     if len(path) > 2 and path[0] == "algo":
         by_key = {field.alias or name: field for name, field in Schedule.model_fields.items()}
         return by_key.get(path[2])
     if len(path) >= 2:
-        return fields(algo).get(path[0], {}).get(path[1])
+        return list_fields(algo).get(path[0], {}).get(path[1])
     return Config.model_fields.get(path[0]) if path else None
 
 
-def _reason(detail: ErrorDetails) -> str:
+def _explain_reason(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
@@ -132,28 +134,28 @@ _TYPES: Final = {
 }
 
 
-def _suggestion(detail: ErrorDetails, field: FieldInfo | None) -> str:
+def _suggest(detail: ErrorDetails, field: FieldInfo | None) -> str:
     if detail["type"] == "literal_error":
         options = re.findall(r"'([^']*)'", detail["ctx"]["expected"])
         return (nearest(str(detail["input"]), options) or options)[0]
     if field is None or field.is_required():
         return "VALUE"
     default = field.get_default(call_default_factory=True)
-    return "none" if default is None else _shown(default)
+    return "none" if default is None else _format(default)
 
 
-def _algorithm_text(detail: ErrorDetails, place: str) -> str:
+def _explain_algorithm(detail: ErrorDetails, place: str) -> str:
     given = detail["input"].get("name") if isinstance(detail["input"], Mapping) else detail["input"]
     offered = nearest(str(given), ALGORITHMS) or list(ALGORITHMS)
     what = f"algo.name={given} is no algorithm" if given is not None else "algo.name is missing"
     return f"{what}{place}.\n  There would be nothing to train with.\n  Try: --set algo.name={' or '.join(offered)}"
 
 
-def _example(path: list[str]) -> str:
+def _give_example(path: list[str]) -> str:
     return "env: {id: CartPole-v1}" if path[0] == "env" else f"--set {'.'.join(path)}=VALUE"
 
 
-def _place(key: str, origins: Mapping[str, str]) -> str:
+def _describe_origin(key: str, origins: Mapping[str, str]) -> str:
     """Where the value was set: its own line, or that of the setting it lies in."""
     while key:
         if key in origins:
@@ -162,10 +164,10 @@ def _place(key: str, origins: Mapping[str, str]) -> str:
     return ""
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, tuple):
         value = list(value)
     if isinstance(value, Mapping) and value:
-        return "{" + ", ".join(f"{key}: {_shown(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_format(item)}" for key, item in value.items()) + "}"
     text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

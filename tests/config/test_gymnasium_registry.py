@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rlclinic.config import load
-from rlclinic.config.registry import Registered, look_up
+from rlclinic.config.gymnasium_registry import Registered, look_up
 from rlclinic.errors import NotFound
 
 

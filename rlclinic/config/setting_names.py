@@ -15,7 +15,7 @@ from rlclinic.config.schedule import Schedule
 from rlclinic.config.schema import Kind, kind_of
 from rlclinic.errors import ConfigError, nearest
 
-__all__ = ["ALIASES", "fields", "find", "unknown_key"]
+__all__ = ["ALIASES", "explain_unknown", "find_setting", "list_fields"]
 
 # gymnasium-solver's and metta's names, and the usual ones of CleanRL, RLlib and textbooks.
 ALIASES: Final = {
@@ -63,19 +63,19 @@ _LEFT_OUT: Final = dict.fromkeys(
 _WHOLE: Final = ("seed", "name")
 
 
-def fields(algo: str) -> dict[str, dict[str, FieldInfo]]:
+def list_fields(algo: str) -> dict[str, dict[str, FieldInfo]]:
     """Every section's fields by the names that users write, for a config of that algorithm."""
     models: dict[str, type[BaseModel]] = {"spec": Spec, "env": EnvConfig, "algo": ALGORITHMS[algo], "net": NetConfig, "run": RunConfig}
     return {section: dict(model.model_fields) for section, model in models.items()}
 
 
-def find(key: str, algo: str) -> tuple[str, ...]:
+def find_setting(key: str, algo: str) -> tuple[str, ...]:
     """The path of the setting that `key` means, e.g. `policy_lr.end` -> ("algo", "learning_rate", "end").
 
     Accepts the dotted key, a name without its section where only one section has it, and `ALIASES`; below a setting that
     is a schedule or a free mapping, the rest of the key is a path inside of it. Raises ConfigError with the nearest names.
     """
-    sections = fields(algo)
+    sections = list_fields(algo)
     first, *rest = key.split(".")
     if first in _WHOLE and not rest:
         return (first,)
@@ -95,7 +95,7 @@ def find(key: str, algo: str) -> tuple[str, ...]:
         # What is only known about the task never hides a setting of the same name.
         owners = [section for section in owners if section != "spec"] or owners
     if len(owners) != 1:
-        raise unknown_key(key, algo)
+        raise explain_unknown(key, algo)
     _check_inside(key, sections[owners[0]][name], rest)
     return (owners[0], name, *rest)
 
@@ -116,7 +116,7 @@ def _is_mapping(annotation: Any) -> bool:
     return getattr(annotation, "__origin__", None) is dict or any(_is_mapping(item) for item in get_args(annotation))
 
 
-def unknown_key(key: str, algo: str, origin: str | None = None) -> ConfigError:
+def explain_unknown(key: str, algo: str, origin: str | None = None) -> ConfigError:
     """The error for a key that is no setting: names the algorithm that has it, or else the nearest keys."""
     last = key.removeprefix("algo.")
     last = ALIASES.get(last, last).removeprefix("algo.")
@@ -126,13 +126,13 @@ def unknown_key(key: str, algo: str, origin: str | None = None) -> ConfigError:
         return ConfigError(f"{key}{place}: {_LEFT_OUT[last]}")
     if others:
         # One letter away from a setting that it does have, that one is meant (n_step, n_steps).
-        meant = [f"{offer}, or " for offer in _offers(key, algo) if offer[:-1] == f"algo.{last}"]
+        meant = [f"{offer}, or " for offer in _suggest(key, algo) if offer[:-1] == f"algo.{last}"]
         return ConfigError(
             f"{key} is no setting of {algo}{place}; {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it.\n"
             "  It would be ignored, and the run would not be the one you asked for.\n"
             f"  Try: {''.join(meant)}--set algo.name={others[0]} --set algo.{last}=VALUE, or leave it out"
         )
-    return ConfigError(*_unknown_message(key, _offers(key, algo), place))
+    return ConfigError(*_unknown_message(key, _suggest(key, algo), place))
 
 
 def _unknown_message(key: str, offered: list[str], place: str = "") -> tuple[str, ...]:
@@ -140,18 +140,18 @@ def _unknown_message(key: str, offered: list[str], place: str = "") -> tuple[str
     return (f"{key} is no setting{place}.\n  It would be ignored, and the run would not be the one you asked for.\n  Try: ", *hint)
 
 
-def _offers(key: str, algo: str) -> list[str]:
+def _suggest(key: str, algo: str) -> list[str]:
     section, _, short = key.rpartition(".")
-    targets = dict(_names(algo))
+    targets = dict(_list_names(algo))
     by_short = {name.rpartition(".")[2]: name for name in targets.values()} | {k: v for k, v in targets.items() if "." not in k}
     offered = [by_short[name] for name in nearest(short, by_short)] + [targets[name] for name in nearest(key, targets)]
     same_section = [name for name in offered if section and name.startswith(section + ".")]
     return list(dict.fromkeys(same_section + offered))[:3]
 
 
-def _names(algo: str) -> Iterator[tuple[str, str]]:
+def _list_names(algo: str) -> Iterator[tuple[str, str]]:
     """What may be written, and the dotted key that it means."""
     yield from ((name, name) for name in _WHOLE)
-    for section, members in fields(algo).items():
+    for section, members in list_fields(algo).items():
         yield from ((f"{section}.{name}", f"{section}.{name}") for name in members)
-    yield from ((alias, target) for alias, target in ALIASES.items() if target.split(".")[1] in fields(algo)[target.split(".")[0]])
+    yield from ((alias, target) for alias, target in ALIASES.items() if target.split(".")[1] in list_fields(algo)[target.split(".")[0]])

@@ -1,6 +1,6 @@
 import pytest
 
-from rlclinic.config.messages import validated
+from rlclinic.config.validation import validate
 from rlclinic.errors import ConfigError
 
 ENV = {"id": "CartPole-v1"}
@@ -8,7 +8,7 @@ ENV = {"id": "CartPole-v1"}
 
 def refused(record: dict[str, object], origins: dict[str, str] | None = None) -> str:
     with pytest.raises(ConfigError) as caught:  # noqa: PT011 (the text is what the caller checks)
-        validated(record, origins)
+        validate(record, origins)
     return str(caught.value)
 
 

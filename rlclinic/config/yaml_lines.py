@@ -15,7 +15,7 @@ import yaml
 from rlclinic.config.schema import read_number
 from rlclinic.errors import ConfigError
 
-__all__ = ["SECTIONS", "Located", "Tree", "combined", "origins", "parse", "plain", "read"]
+__all__ = ["SECTIONS", "Located", "Tree", "drop_origins", "list_origins", "merge", "parse", "read"]
 
 SECTIONS: Final = ("spec", "env", "algo", "net", "run")
 
@@ -48,7 +48,7 @@ def parse(text: str, label: str) -> Tree:
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(_syntax_message(error, text, label)) from None
+        raise ConfigError(_explain_syntax(error, text, label)) from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{label} is not YAML: {error}.\n  Nothing was started.\n  Try: save it as plain UTF-8 text") from None
     if node is None:
@@ -59,10 +59,10 @@ def parse(text: str, label: str) -> Tree:
             "  There would be nothing to run.\n"
             "  Try: ppo: {env: {id: CartPole-v1}}"
         )
-    return _mapping(node, label)
+    return _read_mapping(node, label)
 
 
-def _syntax_message(error: yaml.MarkedYAMLError, text: str, label: str) -> str:
+def _explain_syntax(error: yaml.MarkedYAMLError, text: str, label: str) -> str:
     mark = error.problem_mark or error.context_mark
     line = mark.line if mark else 0
     lines = text.splitlines()
@@ -78,30 +78,30 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, label: str) -> str:
     )
 
 
-def _mapping(node: yaml.MappingNode, label: str) -> Tree:
+def _read_mapping(node: yaml.MappingNode, label: str) -> Tree:
     merged: Tree = {}
     own: Tree = {}
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if key_node.tag == _MERGE:
-            for source in _sources(value_node, label, line):
-                merged = combined(merged, source)
+            for source in _read_merge_sources(value_node, label, line):
+                merged = merge(merged, source)
             continue
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
         if not key or key in own:
             problem = f"`{key}` is given twice in the same place" if key else "a key must be a word"
             raise ConfigError(f"{label}:{line}: {problem}.\n  One of the two values would be ignored.\n  Try: remove one of the lines")
         is_mapping = isinstance(value_node, yaml.MappingNode)
-        own[key] = _mapping(value_node, label) if is_mapping else Located(_value(value_node), f"{label}:{line}")
-    return combined(merged, own)
+        own[key] = _read_mapping(value_node, label) if is_mapping else Located(_read_value(value_node), f"{label}:{line}")
+    return merge(merged, own)
 
 
-def _sources(node: yaml.Node, label: str, line: int) -> list[Tree]:
+def _read_merge_sources(node: yaml.Node, label: str, line: int) -> list[Tree]:
     """What a `<<` merges, the weakest first: in a list of anchors the first one wins, as in YAML 1.1."""
     if isinstance(node, yaml.MappingNode):
-        return [_mapping(node, label)]
+        return [_read_mapping(node, label)]
     if isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.MappingNode) for item in node.value):
-        return [_mapping(item, label) for item in reversed(node.value)]
+        return [_read_mapping(item, label) for item in reversed(node.value)]
     raise ConfigError(
         f"{label}:{line}: `<<` needs an anchor of a mapping.\n"
         "  There would be nothing to inherit.\n"
@@ -109,7 +109,7 @@ def _sources(node: yaml.Node, label: str, line: int) -> list[Tree]:
     )
 
 
-def combined(base: Tree, over: Tree) -> Tree:
+def merge(base: Tree, over: Tree) -> Tree:
     """`over` on top of `base`: settings replace settings; the sections of a config are combined setting by setting."""
     result = dict(base)
     for key, value in over.items():
@@ -121,15 +121,15 @@ def combined(base: Tree, over: Tree) -> Tree:
     return result
 
 
-def _value(node: yaml.Node) -> Any:
+def _read_value(node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _value(value) for key, value in node.value}
+        return {str(key.value): _read_value(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
-        return [_value(item) for item in node.value]
-    return _scalar(node)
+        return [_read_value(item) for item in node.value]
+    return _read_scalar(node)
 
 
-def _scalar(node: yaml.Node) -> Any:
+def _read_scalar(node: yaml.Node) -> Any:
     if node.tag == "tag:yaml.org,2002:str" and not node.style:
         return read_number(node.value)
     value = _CONSTRUCTOR.construct_object(node)
@@ -140,19 +140,19 @@ def _scalar(node: yaml.Node) -> Any:
 _CONSTRUCTOR: Final = yaml.constructor.SafeConstructor()
 
 
-def plain(tree: "Located | Tree") -> Any:
+def drop_origins(tree: "Located | Tree") -> Any:
     """The values without their places."""
     if isinstance(tree, Located):
         return tree.value
-    return {key: plain(value) for key, value in tree.items()}
+    return {key: drop_origins(value) for key, value in tree.items()}
 
 
-def origins(tree: Tree, prefix: str = "") -> dict[str, str]:
+def list_origins(tree: Tree, prefix: str = "") -> dict[str, str]:
     """Where each leaf was written, by dotted key."""
     found: dict[str, str] = {}
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            found |= origins(value, f"{prefix}{key}.")
+            found |= list_origins(value, f"{prefix}{key}.")
         else:
             found[prefix + key] = value.origin
     return found

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Real, Strict
-from rlclinic.config.terms import Gamma
+from rlclinic.config.shared_settings import Gamma
 
 __all__ = ["QLearningConfig"]
 

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlclinic.config import located
+from rlclinic.config import yaml_lines
 from rlclinic.errors import ConfigError
 
 
 def values(text: str) -> object:
-    return located.plain(located.parse(text, "f.yaml"))
+    return yaml_lines.drop_origins(yaml_lines.parse(text, "f.yaml"))
 
 
 def origins(text: str) -> dict[str, str]:
-    return located.origins(located.parse(text, "f.yaml"))
+    return yaml_lines.list_origins(yaml_lines.parse(text, "f.yaml"))
 
 
 def test_numbers_are_read_as_people_write_them() -> None:
@@ -44,17 +44,17 @@ def test_a_merged_value_keeps_the_line_where_it_was_written() -> None:
 
 def test_two_merges_in_one_mapping_both_count_and_the_later_wins() -> None:
     text = "_a: &a {x: 1, y: 1}\n_b: &b {y: 2, z: 2}\nv:\n  <<: *a\n  <<: *b\n  z: 3\n"
-    assert located.plain(located.parse(text, "f")["v"]) == {"x": 1, "y": 2, "z": 3}
+    assert yaml_lines.drop_origins(yaml_lines.parse(text, "f")["v"]) == {"x": 1, "y": 2, "z": 3}
 
 
 def test_in_a_list_of_merges_the_first_wins() -> None:
     text = "_a: &a {x: 1, y: 1}\n_b: &b {y: 2, z: 2}\nv:\n  <<: [*a, *b]\n"
-    assert located.plain(located.parse(text, "f")["v"]) == {"x": 1, "y": 1, "z": 2}
+    assert yaml_lines.drop_origins(yaml_lines.parse(text, "f")["v"]) == {"x": 1, "y": 1, "z": 2}
 
 
 def test_a_merge_goes_into_the_sections_of_a_config_and_no_deeper() -> None:
     text = "_a: &a {algo: {n_steps: 8, gamma: 1}, other: {x: 1}}\nv:\n  <<: *a\n  algo: {gamma: 0.9}\n  other: {y: 2}\n"
-    assert located.plain(located.parse(text, "f")["v"]) == {"algo": {"n_steps": 8, "gamma": 0.9}, "other": {"y": 2}}
+    assert yaml_lines.drop_origins(yaml_lines.parse(text, "f")["v"]) == {"algo": {"n_steps": 8, "gamma": 0.9}, "other": {"y": 2}}
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_a_merge_goes_into_the_sections_of_a_config_and_no_deeper() -> None:
 )
 def test_a_file_that_cannot_be_read_is_refused_with_the_line(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        located.parse(text, "f.yaml")
+        yaml_lines.parse(text, "f.yaml")
 
 
 def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot be read: .*directory"):
-        located.read(tmp_path)
+        yaml_lines.read(tmp_path)
     (tmp_path / "latin.yaml").write_bytes(b"a: \xff")
     with pytest.raises(ConfigError, match=r"latin.yaml cannot be read"):
-        located.read(tmp_path / "latin.yaml")
+        yaml_lines.read(tmp_path / "latin.yaml")
 
 
 scalars = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
@@ -98,7 +98,7 @@ def test_what_is_written_as_yaml_is_read_back(data: dict[str, object]) -> None:
 def test_whatever_a_file_holds_the_answer_is_data_or_a_config_error(text: str) -> None:
     said = "f.yaml"
     try:
-        located.parse(text, "f.yaml")
+        yaml_lines.parse(text, "f.yaml")
     except ConfigError as error:
         said = str(error)
     assert said.startswith("f.yaml")

@@ -37,7 +37,7 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
         return Registered()  # Atari's package registers its games when it is imported, which is for the process that trains
     module, separator, _ = env_id.rpartition(":")
     if (module or env_id).endswith(".py"):
-        return _in_file(env_id, module)
+        return _look_up_file(env_id, module)
     if separator:
         if PathFinder.find_spec(module.split(".")[0], [str(Path.cwd()), *sys.path]) is None and module not in sys.modules:
             raise NotFound(
@@ -63,7 +63,7 @@ def look_up(env_id: str, shipped: Iterable[str] = ()) -> Registered:
     return Registered(threshold, entry.max_episode_steps)
 
 
-def _in_file(env_id: str, home: str) -> Registered:
+def _look_up_file(env_id: str, home: str) -> Registered:
     if not home:
         raise NotFound(
             f"{env_id} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: {env_id}:MyEnv"
