@@ -66,7 +66,7 @@ def _returns(before: Sequence[float], after: Sequence[float]) -> Contrast:
     return _contrast(RETURN, difference, None, test, _why(test, len(before), len(after)))
 
 
-def _why(test: stats.Outcome | None, m: int, n: int) -> str:
+def _why(test: stats.TestResult | None, m: int, n: int) -> str:
     few = min(m, n)
     if test is None:
         return f"n = {few}, not assessable: {_ONE}"
@@ -95,7 +95,7 @@ def _steps(ours: Sequence[Reading], theirs: Sequence[Reading], end: float) -> li
     return contrasts
 
 
-def _contrast(name: str, difference: Interval, ratio: Interval | None, test: stats.Outcome | None, why: str) -> Contrast:
+def _contrast(name: str, difference: Interval, ratio: Interval | None, test: stats.TestResult | None, why: str) -> Contrast:
     return Contrast(
         outcome=name,
         difference=difference,

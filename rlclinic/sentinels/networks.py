@@ -24,7 +24,7 @@ Norms = dict[str, Array]
 
 
 @contextmanager
-def untouched(module: nn.Module | None = None) -> Iterator[None]:
+def preserve_state(module: nn.Module | None = None) -> Iterator[None]:
     """Leave the random generators, the gradient mode and a module's buffers (batch statistics) as they were."""
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002
     kept = {} if module is None else {name: buffer.clone() for name, buffer in module.named_buffers()}
@@ -103,7 +103,7 @@ class GradientWatch:
         self._norms.append(torch.stack([torch.cat(group or [nothing]).norm() for group in groups]))
 
 
-def features(module: nn.Module, forward: Callable[[], Any]) -> Readings:
+def measure_features(module: nn.Module, forward: Callable[[], Any]) -> Readings:
     """Are the hidden units of a module alive and different from each other? `forward` must pass some rows through it."""
     layers: list[tuple[nn.Module, Tensor]] = []
     hooks = [
@@ -118,10 +118,10 @@ def features(module: nn.Module, forward: Callable[[], Any]) -> Readings:
         for hook in hooks:
             hook.remove()
     flat = [(made, output.flatten(1) if output.dim() > 1 else output[:, None]) for made, output in layers]
-    return _features(flat) if flat else {}
+    return _measure_layers(flat) if flat else {}
 
 
-def _features(layers: Sequence[tuple[nn.Module, Tensor]]) -> Readings:
+def _measure_layers(layers: Sequence[tuple[nn.Module, Tensor]]) -> Readings:
     last = layers[-1][1]
     scores = [layer.abs().mean(0) for _, layer in layers]
     idle = torch.cat([score <= DORMANT * score.mean() for score in scores])
@@ -136,7 +136,7 @@ def _features(layers: Sequence[tuple[nn.Module, Tensor]]) -> Readings:
     return found
 
 
-def pulls(terms: Mapping[str, Tensor], trunk: Sequence[Tensor]) -> Readings:
+def measure_pulls(terms: Mapping[str, Tensor], trunk: Sequence[Tensor]) -> Readings:
     """Who pulls the hidden layers harder, and do policy and value pull the same way? Losses by "policy", "value" and "entropy"."""
     flat = {
         name: [torch.zeros_like(one) if grad is None else grad for one, grad in zip(trunk, grads, strict=True)]
@@ -153,7 +153,7 @@ def pulls(terms: Mapping[str, Tensor], trunk: Sequence[Tensor]) -> Readings:
     return found
 
 
-def optimizer_steps(optimizer: torch.optim.Optimizer) -> float | None:
+def count_optimizer_steps(optimizer: torch.optim.Optimizer) -> float | None:
     """Steps that the optimizer itself has counted; None where it does not count."""
     counts = [float(state["step"]) for state in optimizer.state.values() if "step" in state]
     return max(counts) if counts else None

@@ -1,7 +1,8 @@
 """`SentinelCallback` for Stable-Baselines3: model.learn(100_000, callback=SentinelCallback())."""
 
+import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic.errors import UsageError
 
@@ -15,7 +16,8 @@ else:
 
 __all__ = ["SentinelCallback"]
 
-_CONSOLE = ("stdout", "log")
+_CONSOLE: Final = ("stdout", "log")
+_DEFAULT_FOLDER: Final = Path("rlclinic-sentinels")
 
 
 class SentinelCallback(BaseCallback):
@@ -49,13 +51,13 @@ class SentinelCallback(BaseCallback):
         return self._place
 
     def _on_training_start(self) -> None:
-        from rlclinic.sentinels import sb3_logs, sb3_settings
+        from rlclinic.sentinels import sb3_settings
 
-        self._place, self._opened = sb3_logs.prepare(self.model, self._folder)
-        callbacks = list(sb3_settings.nested(self.locals.get("callback")))
+        self._place, self._opened = _open_log(self.model, self._folder)
+        callbacks = list(sb3_settings.list_nested(self.locals.get("callback")))
         self._content = {
             "settings": sb3_settings.collect(self.model, callbacks, self._threshold),
-            "about": sb3_settings.about(self.model),
+            "about": sb3_settings.describe(self.model),
         }
         sb3_settings.write(self._place, self._content)
         self._watch = self._follow()
@@ -104,3 +106,33 @@ class SentinelCallback(BaseCallback):
     def _record(self, row: dict[str, float]) -> None:
         for name, value in row.items():
             self.logger.record(name, value, exclude=_CONSOLE)
+
+
+def _open_log(model: Any, wanted: Path | None) -> tuple[Path, Any]:
+    """The folder for the settings, and the log that was opened there because the logger has no file that can be read back (or None)."""
+    from stable_baselines3.common import logger
+
+    kept = (logger.CSVOutputFormat, logger.JSONOutputFormat, logger.TensorBoardOutputFormat)
+    if any(isinstance(output, kept) for output in model.logger.output_formats):
+        return Path(wanted or model.logger.dir), None
+    folder = wanted or _find_monitor_folder(model) or _find_free_folder(_DEFAULT_FOLDER, type(model).__name__)
+    folder.mkdir(parents=True, exist_ok=True)
+    opened = logger.CSVOutputFormat(str(folder / "progress.csv"))
+    model.logger.output_formats.append(opened)
+    return folder, opened
+
+
+def _find_monitor_folder(model: Any) -> Path | None:
+    """The folder in which the first environment's monitor writes its episodes, unless a log lies there already."""
+    for env in getattr(model.get_env().unwrapped, "envs", None) or ():
+        while env is not None:
+            writer = env.__dict__.get("results_writer")
+            if writer is not None:
+                folder = Path(writer.file_handler.name).parent
+                return None if (folder / "progress.csv").exists() else folder
+            env = env.__dict__.get("env")
+    return None
+
+
+def _find_free_folder(parent: Path, name: str) -> Path:
+    return next(folder for count in itertools.count(1) if not (folder := parent / f"{name}_{count}").exists())

@@ -66,11 +66,11 @@ class OffPolicyWatch:
         if model.num_timesteps < self._due:
             return
         self._due += self._every
-        found = readings.rewards(self._steps.raw, self._steps.trained) | self._steps.resets
+        found = readings.measure_rewards(self._steps.raw, self._steps.trained) | self._steps.resets
         found |= {"terminated": float(self._steps.terminated.sum()), "truncated": float(self._steps.truncated.sum())}
         self._largest_reward = max(self._largest_reward, float(np.abs(self._steps.trained).max(initial=0.0)))
         self._steps.clear()
-        found |= _replay(model) | self._episode.bias()
+        found |= _measure_replay(model) | self._episode.bias()
         if model.num_timesteps > model.learning_starts:
             self._before = networks.Weights(self._critic.parameters())
             self._watch.start(max(1, int(model.gradient_steps)))
@@ -84,11 +84,11 @@ class OffPolicyWatch:
         parts = self._watch.stop()
         if self._before is not None:
             found |= self._before.moved() | {"updates": float(self._updates - self._counted)}
-            counted = networks.optimizer_steps(self._optimizer)
+            counted = networks.count_optimizer_steps(self._optimizer)
             found["optimizer_steps"] = float(self._updates) if counted is None else counted
-        with networks.untouched():
+        with networks.preserve_state():
             found |= self._values(costly=self._rows % self._costly == 0)
-        row = readings.named(found) | readings.gradients(parts, getattr(model, "max_grad_norm", None) if parts else None)
+        row = readings.add_prefix(found) | readings.measure_gradients(parts, getattr(model, "max_grad_norm", None) if parts else None)
         self._before, self._found = None, {}
         self._rows += 1
         return row
@@ -97,34 +97,34 @@ class OffPolicyWatch:
     def _values(self, *, costly: bool) -> Readings:
         """Q-values of stored transitions, their TD errors, how far the target lags behind."""
         model = self.model
-        found = {"target_distance": _distance(self._critic, self._target)}
-        batch = _sampled(model)
+        found = {"target_distance": _measure_distance(self._critic, self._target)}
+        batch = _sample_rows(model)
         if batch is None:
             return found
-        q = _q(model, self._critic, batch.observations, batch.actions)
+        q = _compute_q(model, self._critic, batch.observations, batch.actions)
         discounts = model.gamma if getattr(batch, "discounts", None) is None else batch.discounts.flatten()
-        following = _next_values(model, self._target, batch.next_observations)
+        following = _compute_next_values(model, self._target, batch.next_observations)
         error = batch.rewards.flatten() + (1 - batch.dones.flatten()) * discounts * following - q
         bound = self._largest_reward / max(1.0 - float(model.gamma), 1e-6)
         found |= {"q_abs_max": float(q.abs().max()), "td_error": float(error.abs().mean()), "q_bound": bound}
         found |= {"value_mean": float(q.mean()), "value_std": float(q.std())}
         if isinstance(batch.observations, Tensor):
-            found |= readings.observations(batch.observations.float().flatten(1).cpu().numpy())
-        found |= _taken(model, batch.actions)
+            found |= readings.measure_observations(batch.observations.float().flatten(1).cpu().numpy())
+        found |= _measure_actions(model, batch.actions)
         if costly:
             found |= self._features(batch)
         return found
 
     def _features(self, batch: Any) -> Readings:
         model = self.model
-        seen = networks.features(self._critic, lambda: _q(model, self._critic, batch.observations, batch.actions))
+        seen = networks.measure_features(self._critic, lambda: _compute_q(model, self._critic, batch.observations, batch.actions))
         found = {f"{key}_critic": number for key, number in seen.items()}
         if hasattr(model, "critic"):
             # TD3's actor ends in a tanh that is no hidden layer.
             hidden = getattr(model.actor, "latent_pi", None) or model.actor.mu[:-1]
-            seen = networks.features(hidden, lambda: model.actor(batch.observations))
+            seen = networks.measure_features(hidden, lambda: model.actor(batch.observations))
             found |= {f"{key}_actor": number for key, number in seen.items()}
-        found["fingerprint_policy"] = readings.fingerprint(part.detach().cpu().numpy() for part in model.policy.parameters())
+        found["fingerprint_policy"] = readings.hash_arrays(part.detach().cpu().numpy() for part in model.policy.parameters())
         return found
 
 
@@ -182,22 +182,22 @@ class _Episode:
         for step in range(len(rewards) - 1, -1, -1):
             total = rewards[step] + model.gamma * total
             returns[step] = total
-        with networks.untouched():
+        with networks.preserve_state():
             obs = obs_as_tensor(np.stack(seen[::every]), model.device)
             actions = torch.as_tensor(np.stack(done[::every]), device=model.device)
             critic = getattr(model, "critic", None) or model.q_net
-            q = _q(model, critic, obs, actions.reshape(len(actions), -1)).cpu().numpy()
+            q = _compute_q(model, critic, obs, actions.reshape(len(actions), -1)).cpu().numpy()
         return {"q_bias": float((q - returns[: len(seen) : every]).mean())}
 
 
-def _q(model: Any, critic: Any, obs: Any, actions: Tensor) -> Tensor:
+def _compute_q(model: Any, critic: Any, obs: Any, actions: Tensor) -> Tensor:
     """Q of stored actions: of a Q-network, or the smaller one of two critics."""
     if hasattr(model, "critic"):
         return torch.cat(critic(obs, actions.float()), dim=1).min(1).values
     return critic(obs).gather(1, actions.long().reshape(-1, 1)).flatten()
 
 
-def _next_values(model: Any, target: Any, obs: Any) -> Tensor:
+def _compute_next_values(model: Any, target: Any, obs: Any) -> Tensor:
     """What the target network promises behind a transition, without SAC's bonus for entropy."""
     if not hasattr(model, "critic"):
         return target(obs).max(1).values
@@ -205,14 +205,14 @@ def _next_values(model: Any, target: Any, obs: Any) -> Tensor:
     return torch.cat(target(obs, actor(obs)), dim=1).min(1).values
 
 
-def _distance(network: Any, target: Any) -> float:
+def _measure_distance(network: Any, target: Any) -> float:
     """Distance of the target network as a share of the network's norm."""
     apart = [a.detach() - b.detach() for a, b in zip(network.parameters(), target.parameters(), strict=True)]
     own = torch.nn.utils.get_total_norm([part.detach() for part in network.parameters()])
     return float(torch.nn.utils.get_total_norm(apart) / own.clamp(min=1e-12))
 
 
-def _sampled(model: Any) -> Any:
+def _sample_rows(model: Any) -> Any:
     """Rows spread evenly over the replay buffer; None where it is empty or of a kind that cannot be asked."""
     from stable_baselines3.common.buffers import ReplayBuffer
 
@@ -225,17 +225,17 @@ def _sampled(model: Any) -> Any:
     return buffer._get_samples(places, env=model._vec_normalize_env)
 
 
-def _replay(model: Any) -> Readings:
+def _measure_replay(model: Any) -> Readings:
     """How full the buffer is, and how old an average sample is, in env steps."""
     buffer = model.replay_buffer
     held = buffer.size() * buffer.n_envs
     return {"buffer_share": buffer.size() / max(buffer.buffer_size, 1), "replay_age": held / 2}
 
 
-def _taken(model: Any, actions: Tensor) -> Readings:
+def _measure_actions(model: Any, actions: Tensor) -> Readings:
     space = model.action_space
     if isinstance(space, spaces.Discrete):
-        return readings.discrete_actions(actions.cpu().numpy(), int(space.n))
+        return readings.measure_discrete_actions(actions.cpu().numpy(), int(space.n))
     # Stored actions are scaled to [-1, 1].
     edge = np.ones(int(np.prod(space.shape)), dtype=np.float32) * (1 - 1e-6)
-    return readings.box_actions(actions.cpu().numpy(), -edge, edge)
+    return readings.measure_box_actions(actions.cpu().numpy(), -edge, edge)

@@ -38,9 +38,9 @@ class OnPolicyWatch:
         self._probe: _Probe | None = None
         self._before: networks.Weights | None = None
         self._found: dict[str, float] = {}
-        parts = _parts(model.policy)
+        parts = _split_parameters(model.policy)
         self._trunk = parts["trunk"]
-        self._half_epoch = (_planned(model) // int(getattr(model, "n_epochs", 1))) // 2
+        self._half_epoch = (_count_planned_steps(model) // int(getattr(model, "n_epochs", 1))) // 2
         self._watch = networks.GradientWatch(parts)
         self._hook = model.policy.optimizer.register_step_post_hook(self._count)
 
@@ -68,7 +68,7 @@ class OnPolicyWatch:
         """The rollout is full and its advantages are there; the update comes next."""
         buffer = self.model.rollout_buffer
         starts = np.asarray(buffer.episode_starts)
-        age = readings.ages(starts, self._age)
+        age = readings.count_ages(starts, self._age)
         self._age = age[-1]
         self._counted = self._updates
         # SB3 writes a row at the end of a rollout, with what was recorded up to the update before it.
@@ -80,20 +80,20 @@ class OnPolicyWatch:
     def _examine(self, buffer: Any, starts: Array, age: Array) -> None:
         model, raw, trained = self.model, self._steps.raw, self._steps.trained
         returns, values = np.asarray(buffer.returns), np.asarray(buffer.values)
-        found = readings.targets(buffer.advantages, returns, values) | readings.rewards(raw, trained)
-        found |= readings.ends(self._steps.terminated, self._steps.truncated, returns, trained) | self._steps.resets
-        found |= _observations(model, buffer.observations, starts) | _actions(model, buffer.actions)
+        found = readings.measure_targets(buffer.advantages, returns, values) | readings.measure_rewards(raw, trained)
+        found |= readings.measure_ends(self._steps.terminated, self._steps.truncated, returns, trained) | self._steps.resets
+        found |= _measure_observations(model, buffer.observations, starts) | _measure_actions(model, buffer.actions)
         if self._rows % self._costly == 0:
-            found |= readings.by_time(age, returns, values) | _fingerprints(model)
+            found |= readings.measure_critic_by_time(age, returns, values) | _hash_weights(model)
         self._found = found
         self._before = networks.Weights(model.policy.parameters())
-        if _plain(model):
+        if _is_plain(model):
             self._probe = _Probe(model, buffer)
             self._found |= self._probe.before()
             if self._half_epoch == 0 and callable(getattr(model, "clip_range", None)):
                 # One minibatch is the whole first epoch: it is measured before any step.
                 self._found |= {"kl_first_epoch": 0.0, "clip_fraction_first_epoch": 0.0}
-        self._watch.start(_planned(model))
+        self._watch.start(_count_planned_steps(model))
 
     def rollout_start(self) -> dict[str, float]:
         """The update is over: the row of the iteration that it belongs to; {} if it has none."""
@@ -103,12 +103,12 @@ class OnPolicyWatch:
         parts = self._watch.stop()
         done = self._updates - self._counted
         found |= self._before.moved() | {"updates": float(done)}
-        counted = networks.optimizer_steps(model.policy.optimizer)
+        counted = networks.count_optimizer_steps(model.policy.optimizer)
         found["optimizer_steps"] = float(self._updates) if counted is None else counted
-        found |= _early_stop(model, done)
+        found |= _measure_early_stop(model, done)
         if self._probe is not None:
             found |= self._probe.after(costly=self._rows % self._costly == 0, trunk=self._trunk)
-        row = readings.named(found) | readings.gradients(parts, getattr(model, "max_grad_norm", None))
+        row = readings.add_prefix(found) | readings.measure_gradients(parts, getattr(model, "max_grad_norm", None))
         self._before, self._probe, self._found = None, None, {}
         self._rows += 1
         return row
@@ -137,11 +137,11 @@ class _Probe:
     def before(self) -> Readings:
         """Before any step the policy must be the one that collected: every ratio is 1."""
         policy = self._model.policy
-        with torch.no_grad(), networks.untouched(policy if _stateful(policy) else None):
+        with torch.no_grad(), networks.preserve_state(policy if _is_stateful(policy) else None):
             distribution = policy.get_distribution(self._obs)
             ratio = (distribution.log_prob(self._actions).cpu().numpy() - self._old).astype(np.float64)
-            found = {"ratio_first_dev": float(np.abs(np.expm1(ratio)).max())} | _certainty(self._model, distribution)
-            if _stateful(policy):
+            found = {"ratio_first_dev": float(np.abs(np.expm1(ratio)).max())} | _measure_certainty(self._model, distribution)
+            if _is_stateful(policy):
                 # Dropout and batch statistics differ between collecting and learning: then the ratio is not 1 either.
                 policy.set_training_mode(True)
                 _, log_prob, _ = policy.evaluate_actions(self._obs, self._actions)
@@ -153,7 +153,7 @@ class _Probe:
     def first_epoch(self) -> Readings:
         """How far the policy has moved half way through the first epoch (PPO)."""
         model = self._model
-        if _stateful(model.policy) or not callable(getattr(model, "clip_range", None)):
+        if _is_stateful(model.policy) or not callable(getattr(model, "clip_range", None)):
             return {}
         with torch.no_grad():
             log_prob = model.policy.get_distribution(self._obs).log_prob(self._actions)
@@ -167,17 +167,17 @@ class _Probe:
     def after(self, *, costly: bool, trunk: list[Tensor]) -> Readings:
         """What the update did to the rows; with `costly`, also gradients by loss term and features."""
         policy = self._model.policy
-        with networks.untouched():
+        with networks.preserve_state():
             with torch.no_grad():
                 distribution = policy.get_distribution(self._obs)
                 log_ratio = distribution.log_prob(self._actions).cpu().numpy().astype(np.float64) - self._old
                 values = policy.predict_values(self._obs).flatten().cpu().numpy()
-                found = readings.change(self._advantages, log_ratio)
+                found = readings.measure_change(self._advantages, log_ratio)
                 new = getattr(distribution, "distribution", None)
                 if isinstance(new, torch.distributions.Distribution) and type(new) is type(self._distribution):
                     exact = torch.distributions.kl_divergence(self._distribution, new)
                     found["kl_exact"] = float(exact.reshape(len(self._index), -1).sum(1).mean())
-            if (share := readings.explained_variance(values, self._returns)) is not None:
+            if (share := readings.compute_explained_variance(values, self._returns)) is not None:
                 found["ev_after"] = share
             if costly:
                 found |= self._pulls(trunk) | self._features()
@@ -196,7 +196,7 @@ class _Probe:
                 "value": model.vf_coef * (values.flatten() - returns).square().mean(),
                 "entropy": -model.ent_coef * uncertainty.mean(),
             }
-            return networks.pulls(terms, trunk)
+            return networks.measure_pulls(terms, trunk)
 
     def _features(self) -> Readings:
         extractor = getattr(self._model.policy, "mlp_extractor", None)
@@ -205,21 +205,21 @@ class _Probe:
             module = getattr(extractor, part, None)
             if module is not None:
                 forward = self._model.policy.get_distribution if name == "actor" else self._model.policy.predict_values
-                seen = networks.features(module, partial(forward, self._obs))
+                seen = networks.measure_features(module, partial(forward, self._obs))
                 found |= {f"{key}_{name}": number for key, number in seen.items()}
         return found
 
 
-def _fingerprints(model: Any) -> Readings:
+def _hash_weights(model: Any) -> Readings:
     """Equal in two rows: nothing was learned between; equal in two seeds: no seed was set."""
     normalizer = model.get_vec_normalize_env()
-    found = {"fingerprint_policy": readings.fingerprint(part.detach().cpu().numpy() for part in model.policy.parameters())}
+    found = {"fingerprint_policy": readings.hash_arrays(part.detach().cpu().numpy() for part in model.policy.parameters())}
     if normalizer is not None and normalizer.norm_obs and not isinstance(normalizer.obs_rms, dict):
-        found["fingerprint_normalizer"] = readings.fingerprint([normalizer.obs_rms.mean, normalizer.obs_rms.var])
+        found["fingerprint_normalizer"] = readings.hash_arrays([normalizer.obs_rms.mean, normalizer.obs_rms.var])
     return found
 
 
-def _parts(policy: Any) -> dict[str, list[Tensor]]:
+def _split_parameters(policy: Any) -> dict[str, list[Tensor]]:
     """Parameters of the heads and of the rest."""
     named = list(policy.named_parameters())
     parts = {part: [tensor for name, tensor in named if name.startswith(starts)] for part, starts in _HEADS.items()}
@@ -227,31 +227,31 @@ def _parts(policy: Any) -> dict[str, list[Tensor]]:
     return parts | {"trunk": [tensor for name, tensor in named if not name.startswith(heads) and tensor.requires_grad]}
 
 
-def _plain(model: Any) -> bool:
+def _is_plain(model: Any) -> bool:
     """Whether rows can be passed through the policy on their own: no memory between them, no masks beside them."""
     buffer = model.rollout_buffer
     return hasattr(model.policy, "get_distribution") and not hasattr(buffer, "action_masks") and not hasattr(buffer, "hidden_states_pi")
 
 
-def _stateful(policy: Any) -> bool:
+def _is_stateful(policy: Any) -> bool:
     kinds = (torch.nn.Dropout, torch.nn.modules.batchnorm._BatchNorm)
     return any(isinstance(module, kinds) for module in policy.modules())
 
 
-def _planned(model: Any) -> int:
+def _count_planned_steps(model: Any) -> int:
     """Gradient steps of one iteration."""
     size = model.n_steps * model.n_envs
     return int(getattr(model, "n_epochs", 1)) * -(-size // int(getattr(model, "batch_size", size)))
 
 
-def _early_stop(model: Any, done: int) -> Readings:
+def _measure_early_stop(model: Any, done: int) -> Readings:
     """The epoch at which target_kl ended the updates, counted from 0; nothing if it did not."""
-    if getattr(model, "target_kl", None) is None or done >= _planned(model):
+    if getattr(model, "target_kl", None) is None or done >= _count_planned_steps(model):
         return {}
-    return {"early_stop_epoch": float(max(done - 1, 0) // max(_planned(model) // model.n_epochs, 1))}
+    return {"early_stop_epoch": float(max(done - 1, 0) // max(_count_planned_steps(model) // model.n_epochs, 1))}
 
 
-def _observations(model: Any, observations: Any, starts: Array) -> Readings:
+def _measure_observations(model: Any, observations: Any, starts: Array) -> Readings:
     """Statistics of what the network is shown. Discrete observations become one-hot there: nothing to tell about them."""
     space, low, high = model.observation_space, None, None
     if isinstance(observations, dict):
@@ -260,41 +260,41 @@ def _observations(model: Any, observations: Any, starts: Array) -> Readings:
         parts = [observations] if isinstance(space, spaces.Box) else []
     if not parts:
         return {}
-    every = readings.stride(sum(part.size for part in parts))
-    thin = [_shown(model, part[::every]).reshape(-1, starts.shape[1], part[0, 0].size) for part in parts]
+    every = readings.choose_stride(sum(part.size for part in parts))
+    thin = [_scale_images(model, part[::every]).reshape(-1, starts.shape[1], part[0, 0].size) for part in parts]
     table = np.concatenate(thin, -1) if len(thin) > 1 else thin[0]
     normalizer = model.get_vec_normalize_env()
     if isinstance(space, spaces.Box) and not _is_image(model, observations) and (normalizer is None or not normalizer.norm_obs):
         low, high = np.asarray(space.low), np.asarray(space.high)
     # Steps that are not neighbours cannot repeat each other.
-    found = readings.repeated(table, starts) if every == 1 else {}
-    return found | readings.observations(table.reshape(-1, table.shape[-1]), low, high)
+    found = readings.measure_repeated_observations(table, starts) if every == 1 else {}
+    return found | readings.measure_observations(table.reshape(-1, table.shape[-1]), low, high)
 
 
 def _is_image(model: Any, part: Array) -> bool:
     return part.dtype == np.uint8 and bool(model.policy.normalize_images)
 
 
-def _shown(model: Any, part: Array) -> Array:
+def _scale_images(model: Any, part: Array) -> Array:
     """Images are divided by 255 inside the policy."""
     return part / np.float32(255) if _is_image(model, part) else part
 
 
-def _actions(model: Any, actions: Array) -> Readings:
+def _measure_actions(model: Any, actions: Array) -> Readings:
     space = model.action_space
     if isinstance(space, spaces.Box):
-        found = readings.box_actions(actions, np.asarray(space.low), np.asarray(space.high))
+        found = readings.measure_box_actions(actions, np.asarray(space.low), np.asarray(space.high))
         deviation = getattr(model.policy, "log_std", None)
         if deviation is not None and not model.use_sde:
             spread = deviation.detach().exp().cpu().numpy()
             found |= {"action_std_min": float(spread.min()), "action_std_max": float(spread.max())}
         return found
     if isinstance(space, spaces.Discrete):
-        return readings.discrete_actions(actions, int(space.n))
+        return readings.measure_discrete_actions(actions, int(space.n))
     return {}
 
 
-def _certainty(model: Any, distribution: Any) -> Readings:
+def _measure_certainty(model: Any, distribution: Any) -> Readings:
     """Entropy as a share of the largest possible, for discrete actions."""
     space = model.action_space
     if isinstance(space, spaces.Discrete):

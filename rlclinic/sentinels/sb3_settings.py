@@ -26,16 +26,16 @@ Settings = dict[str, Any]
 
 def collect(model: Any, callbacks: Iterable[Any] = (), threshold: float | None = None) -> Settings:
     """Every setting that the model, its envs and an EvalCallback tell."""
-    found = {"algo.name": type(model).__name__.lower(), **_algo(model), **_network(model.policy), **_env(model, threshold)}
+    found = {"algo.name": type(model).__name__.lower(), **_read_algo(model), **_read_network(model.policy), **_read_env(model, threshold)}
     if model.seed is not None:
         found["seed"] = int(model.seed)
     found["run.max_env_steps"] = int(model._total_timesteps)
     for callback in callbacks:
-        found |= _evaluation(callback, model)
+        found |= _read_evaluation(callback, model)
     return found
 
 
-def about(model: Any) -> dict[str, Any]:
+def describe(model: Any) -> dict[str, Any]:
     """What is worth keeping beside the settings: spaces, statistics of the normalizer, versions."""
     normalizer = model.get_vec_normalize_env()
     return {
@@ -44,7 +44,7 @@ def about(model: Any) -> dict[str, Any]:
         "observation_space": str(model.observation_space)[:500],
         "action_space": str(model.action_space)[:500],
         "vec_normalize": None if normalizer is None else {"training": bool(normalizer.training), "epsilon": float(normalizer.epsilon)},
-        "versions": {"python": platform.python_version(), **{name: known for name in _PACKAGES if (known := _version(name))}},
+        "versions": {"python": platform.python_version(), **{name: known for name in _PACKAGES if (known := _find_version(name))}},
     }
 
 
@@ -56,7 +56,7 @@ def write(folder: Path, content: Mapping[str, Any]) -> None:
     temporary.replace(folder / FILE)
 
 
-def schedule(function: Any) -> Any:
+def sample_schedule(function: Any) -> Any:
     """A function of the remaining share of the budget as one of our schedules: a number if it is constant, else points."""
     shares = [step / 20 for step in range(21)]
     values = [float(function(1.0 - share)) for share in shares]
@@ -73,7 +73,7 @@ def schedule(function: Any) -> Any:
     return {"schedule": "piecewise", "points": [[share, value] for share, value in zip(shares, values, strict=True)]}
 
 
-def _algo(model: Any) -> Settings:
+def _read_algo(model: Any) -> Settings:
     found: Settings = {}
     for name in _NUMBERS:
         value = getattr(model, name, None)
@@ -85,7 +85,7 @@ def _algo(model: Any) -> Settings:
     for name, ours in _SCHEDULES.items():
         function = getattr(model, name, None)
         if callable(function):
-            found[f"algo.{ours}"] = schedule(function)
+            found[f"algo.{ours}"] = sample_schedule(function)
     if hasattr(model, "clip_range") and model.clip_range_vf is None:
         found["algo.clip_range_vf"] = None
     if hasattr(model, "target_kl"):
@@ -106,17 +106,17 @@ def _algo(model: Any) -> Settings:
     return found
 
 
-def _network(policy: Any) -> Settings:
+def _read_network(policy: Any) -> Settings:
     """Widths of the hidden layers, their activation, and whether actor and critic share some."""
     extractor = getattr(policy, "mlp_extractor", None)
     if extractor is not None:
-        first = _widths(getattr(policy, "features_extractor", None))
-        hidden, critic = (first + _widths(getattr(extractor, part, None)) for part in ("policy_net", "value_net"))
+        first = _list_widths(getattr(policy, "features_extractor", None))
+        hidden, critic = (first + _list_widths(getattr(extractor, part, None)) for part in ("policy_net", "value_net"))
     elif (latent := getattr(getattr(policy, "actor", None), "latent_pi", None)) is not None:
-        hidden = critic = _widths(latent)
+        hidden = critic = _list_widths(latent)
     else:
         # The last layer of a Q-network or of TD3's actor is its output.
-        hidden = critic = _widths(getattr(policy, "q_net", None) or getattr(policy, "actor", None))[:-1]
+        hidden = critic = _list_widths(getattr(policy, "q_net", None) or getattr(policy, "actor", None))[:-1]
     found: Settings = {"net.hidden": hidden} | ({"net.critic_hidden": critic} if critic != hidden else {})
     activation = getattr(policy, "activation_fn", None)
     if isinstance(activation, type):
@@ -130,17 +130,17 @@ def _network(policy: Any) -> Settings:
     return found
 
 
-def _widths(module: Any) -> list[int]:
+def _list_widths(module: Any) -> list[int]:
     """Units of the linear layers of a module."""
     return [] if module is None else [layer.out_features for layer in module.modules() if type(layer).__name__ == "Linear"]
 
 
-def _env(model: Any, threshold: float | None) -> Settings:
+def _read_env(model: Any, threshold: float | None) -> Settings:
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack, VecNormalize
 
     venv = model.get_env()
     found: Settings = {"env.n_envs": int(model.n_envs), "env.normalize_obs": False, "env.normalize_reward": False}
-    for layer in _layers(venv, "venv"):
+    for layer in _unwrap(venv, "venv"):
         if isinstance(layer, VecNormalize):
             found |= {"env.normalize_obs": bool(layer.norm_obs), "env.normalize_reward": bool(layer.norm_reward)}
             found |= {"env.clip_obs": float(layer.clip_obs), "env.clip_reward": float(layer.clip_reward)}
@@ -152,15 +152,15 @@ def _env(model: Any, threshold: float | None) -> Settings:
         found["spec.threshold"] = float(threshold)
     # Envs in other processes are not asked: what cannot be sent back would end their process, and the training with it.
     inner = getattr(venv.unwrapped, "envs", None)
-    return found | _single(inner[0], threshold) if inner else found
+    return found | _read_single_env(inner[0], threshold) if inner else found
 
 
-def _single(env: Any, threshold: float | None) -> Settings:
+def _read_single_env(env: Any, threshold: float | None) -> Settings:
     """What one environment tells: its id, its limits, its wrappers from the inside out."""
     import gymnasium
 
     found: Settings = {}
-    layers = list(_layers(env, "env"))
+    layers = list(_unwrap(env, "env"))
     wrappers = [type(layer).__name__ for layer in reversed(layers[:-1]) if type(layer).__name__ not in _ALWAYS_THERE]
     if wrappers:
         found["env.wrappers"] = wrappers
@@ -169,7 +169,7 @@ def _single(env: Any, threshold: float | None) -> Settings:
     if spec is None:
         return found
     found["env.id"] = str(spec.id)
-    if spec.kwargs and (kwargs := _plain(spec.kwargs)):
+    if spec.kwargs and (kwargs := _to_plain(spec.kwargs)):
         found["env.kwargs"] = kwargs
     registered = gymnasium.registry.get(spec.id)
     if registered is not None and registered.max_episode_steps is not None:
@@ -181,14 +181,14 @@ def _single(env: Any, threshold: float | None) -> Settings:
     return found
 
 
-def _evaluation(callback: Any, model: Any) -> Settings:
+def _read_evaluation(callback: Any, model: Any) -> Settings:
     """When and how an EvalCallback judges, and whether it shows the policy what it was trained on."""
     from stable_baselines3.common.callbacks import EvalCallback
     from stable_baselines3.common.vec_env import VecNormalize
 
     if not isinstance(callback, EvalCallback):
         return {}
-    inner = [layer for layer in _layers(callback.eval_env, "venv") if isinstance(layer, VecNormalize)]
+    inner = [layer for layer in _unwrap(callback.eval_env, "venv") if isinstance(layer, VecNormalize)]
     trained = model.get_vec_normalize_env()
     found: Settings = {
         "run.eval_every_env_steps": int(callback.eval_freq) * int(model.n_envs),
@@ -201,26 +201,26 @@ def _evaluation(callback: Any, model: Any) -> Settings:
     return found
 
 
-def nested(callback: Any) -> Iterator[Any]:
+def list_nested(callback: Any) -> Iterator[Any]:
     """A callback and all those inside of it."""
     yield callback
     for inner in [*getattr(callback, "callbacks", ()), getattr(callback, "callback", None)]:
         if inner is not None and not callable(inner):
-            yield from nested(inner)
+            yield from list_nested(inner)
 
 
-def _layers(env: Any, attribute: str) -> Iterator[Any]:
+def _unwrap(env: Any, attribute: str) -> Iterator[Any]:
     """An environment and what it wraps, from the outside in."""
     while env is not None:
         yield env
         env = env.__dict__.get(attribute)
 
 
-def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+def _to_plain(value: Mapping[str, Any]) -> dict[str, Any]:
     return {str(key): inner for key, inner in value.items() if key != "render_mode" and isinstance(inner, bool | int | float | str)}
 
 
-def _version(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

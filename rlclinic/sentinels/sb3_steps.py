@@ -49,7 +49,7 @@ class Steps:
         obs = seen["new_obs"]
         # One sum tells: it is finite only if every term is (or so large that it is worth telling anyway).
         if self.not_finite is None and (isinstance(obs, dict) or not isfinite(obs.sum() + rewards.sum())):
-            self.not_finite = broken(rewards, obs)
+            self.not_finite = find_broken_number(rewards, obs)
 
     def _end(self, at: int, env: int, info: dict[str, Any], new_obs: Any) -> None:
         cut = bool(info.get("TimeLimit.truncated", False))
@@ -60,7 +60,7 @@ class Steps:
             self._same += bool(np.array_equal(final, new_obs[env]))
 
 
-def broken(rewards: Array, obs: Any) -> dict[str, Any] | None:
+def find_broken_number(rewards: Array, obs: Any) -> dict[str, Any] | None:
     """Where a step's rewards or observations stop being numbers: env, what, and which component."""
     tables = {"reward": rewards} | (dict(obs) if isinstance(obs, dict) else {"observation": obs})
     for name, table in tables.items():

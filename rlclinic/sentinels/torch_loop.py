@@ -81,22 +81,22 @@ class Sentinels:
 
     def _statistics(self, given: dict[str, Array]) -> dict[str, float]:
         obs, rewards = given["obs"], given["rewards"]
-        found = readings.targets(given["advantages"], given["returns"], given["values"]) | readings.rewards(rewards)
+        found = readings.measure_targets(given["advantages"], given["returns"], given["values"]) | readings.measure_rewards(rewards)
         low, high = (None if bound is None else _array(bound) for bound in self._obs_box)
         flat = obs.reshape(rewards.size, -1)
-        found |= readings.observations(flat[:: readings.stride(flat.size)], low, high)
+        found |= readings.measure_observations(flat[:: readings.choose_stride(flat.size)], low, high)
         if rewards.ndim == 2 and "starts" in given:
-            found |= readings.repeated(obs, given["starts"])
+            found |= readings.measure_repeated_observations(obs, given["starts"])
         box = [None if bound is None else _array(bound) for bound in self._action_box]
         if box[0] is not None and box[1] is not None:
-            found |= readings.box_actions(given["actions"], box[0], box[1])
+            found |= readings.measure_box_actions(given["actions"], box[0], box[1])
         elif self._n_actions is not None:
-            found |= readings.discrete_actions(given["actions"], self._n_actions)
+            found |= readings.measure_discrete_actions(given["actions"], self._n_actions)
             if "logprobs" in given:
                 # Minus the mean log-probability of what was done: the entropy, as the rollout's own sample tells it.
                 found["entropy_relative"] = -float(given["logprobs"].mean()) / max(float(np.log(self._n_actions)), 1e-8)
         if "terminations" in given and "truncations" in given:
-            found |= readings.ends(given["terminations"], given["truncations"], given["returns"], rewards)
+            found |= readings.measure_ends(given["terminations"], given["truncations"], given["returns"], rewards)
         if "final_obs" in given and "reset_obs" in given and len(given["final_obs"]):
             same = (given["final_obs"] == given["reset_obs"]).reshape(len(given["final_obs"]), -1).all(1)
             found["next_obs_is_reset"] = float(same.mean())
@@ -117,17 +117,17 @@ class Sentinels:
             found |= self._before.moved()
         if self._optimizer is not None:
             found["updates"] = float(self._steps)
-            counted = networks.optimizer_steps(self._optimizer)
+            counted = networks.count_optimizer_steps(self._optimizer)
             found |= {} if counted is None else {"optimizer_steps": counted}
         if self._last is not None:
             advantages, ratio = self._last
             moved = np.log(np.maximum(ratio, 1e-30))
-            told = readings.change(moved if advantages is None else advantages, moved)
+            told = readings.measure_change(moved if advantages is None else advantages, moved)
             found["ess"] = told["ess"]
             found |= {} if advantages is None else {"adv_logp_corr": told["adv_logp_corr"]}
         self._expected = self._minibatches or self._steps
         self._before, self._found, self._last = None, {}, None
-        row = readings.named(found) | readings.gradients(parts, self._limit)
+        row = readings.add_prefix(found) | readings.measure_gradients(parts, self._limit)
         if isinstance(writer, str | Path):
             append(Path(writer), {"total_timesteps": float(global_step), **row})
         else:

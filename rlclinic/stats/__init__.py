@@ -33,16 +33,16 @@ from rlclinic.stats.estimates import (
     share_difference,
     share_interval,
 )
-from rlclinic.stats.looks import crossing_probability, obrien_fleming_bounds, pocock_bound
-from rlclinic.stats.significance import MANY_SEEDS, Outcome, compare_means, holm, permutation, rank_z, welch
+from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound
+from rlclinic.stats.significance import MANY_SEEDS, TestResult, compare_means, holm, permutation, rank_z, welch
 
 __all__ = [
     "LEVEL",
     "MANY_SEEDS",
     "RESAMPLES",
     "Estimate",
-    "Outcome",
     "Survival",
+    "TestResult",
     "Times",
     "bootstrap_band",
     "bootstrap_difference",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlclinic.errors import UsageError
 from rlclinic.stats.distributions import Numbers, normal_tail
 from rlclinic.stats.estimates import LEVEL, RESAMPLES, Estimate, draws, percentiles
-from rlclinic.stats.significance import MANY_SEEDS, Outcome, permuted_p, splits
+from rlclinic.stats.significance import MANY_SEEDS, TestResult, permuted_p, splits
 
 
 class Times(NamedTuple):
@@ -96,7 +96,7 @@ def restricted_contrast(
     return difference, Estimate(_ratio(ours, theirs), *percentiles(ratios, level))
 
 
-def log_rank(a: Times, b: Times) -> Outcome:
+def log_rank(a: Times, b: Times) -> TestResult:
     """Whether two groups reach the threshold at the same rate: the log-rank test, two-sided.
 
     The statistic is positive where A gets there earlier. With few runs, p comes from all ways to deal the runs out, which
@@ -107,10 +107,10 @@ def log_rank(a: Times, b: Times) -> Outcome:
     first[0, : len(a)] = 1.0
     score = float(_log_rank_scores(pooled, first)[0])
     if min(len(a), len(b)) >= MANY_SEEDS:
-        return Outcome(score, 2 * normal_tail(abs(score)), "log-rank test, normal approximation")
+        return TestResult(score, 2 * normal_tail(abs(score)), "log-rank test, normal approximation")
     dealt, exact = splits(len(a), len(b))
     scores = _log_rank_scores(pooled, dealt)
-    return Outcome(score, permuted_p(np.abs(scores), abs(score), exact), "log-rank test, permutation")
+    return TestResult(score, permuted_p(np.abs(scores), abs(score), exact), "log-rank test, permutation")
 
 
 def _log_rank_scores(pooled: Times, first: Numbers) -> Numbers:

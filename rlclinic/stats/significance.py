@@ -18,7 +18,7 @@ EVERY_WAY: Final = 20_000
 """Up to this many ways to deal the seeds out, all of them are counted; beyond, as many are drawn."""
 
 
-class Outcome(NamedTuple):
+class TestResult(NamedTuple):
     """What a test found."""
 
     statistic: float
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
     """Which test, in words."""
 
 
-def compare_means(a: ArrayLike, b: ArrayLike) -> Outcome | None:
+def compare_means(a: ArrayLike, b: ArrayLike) -> TestResult | None:
     """Whether the means of two groups differ, two-sided: Welch's test with many seeds on both sides, a permutation test else.
 
     None where a side has one seed: there is nothing to judge luck by.
@@ -39,7 +39,7 @@ def compare_means(a: ArrayLike, b: ArrayLike) -> Outcome | None:
     return welch(ours, theirs) if few >= MANY_SEEDS else permutation(ours, theirs)
 
 
-def permutation(a: ArrayLike, b: ArrayLike) -> Outcome:
+def permutation(a: ArrayLike, b: ArrayLike) -> TestResult:
     """Difference of means against all ways to deal the seeds out to the two groups: holds for any return and any number."""
     ours, theirs = finite(a), finite(b)
     pooled = np.concatenate([ours, theirs])
@@ -49,18 +49,18 @@ def permutation(a: ArrayLike, b: ArrayLike) -> Outcome:
     sums = dealt @ (pooled - pooled.mean())
     means = sums / len(ours) + sums / len(theirs)
     p = permuted_p(np.abs(means), abs(difference), exact)
-    return Outcome(difference, p, "permutation test, exact" if exact else "permutation test, drawn")
+    return TestResult(difference, p, "permutation test, exact" if exact else "permutation test, drawn")
 
 
-def welch(a: ArrayLike, b: ArrayLike) -> Outcome:
+def welch(a: ArrayLike, b: ArrayLike) -> TestResult:
     """Welch's t-test: means of two groups whose spreads may differ. Both without spread: p is 1 if equal, 0 if not."""
     ours, theirs = finite(a), finite(b)
     difference = float(ours.mean() - theirs.mean())
     errors, freedom = _welch_parts(ours, theirs)
     if errors == 0:
-        return Outcome(math.copysign(math.inf, difference) if difference else 0.0, 0.0 if difference else 1.0, "Welch's t-test")
+        return TestResult(math.copysign(math.inf, difference) if difference else 0.0, 0.0 if difference else 1.0, "Welch's t-test")
     t = difference / errors
-    return Outcome(t, student_tail(t, freedom), "Welch's t-test")
+    return TestResult(t, student_tail(t, freedom), "Welch's t-test")
 
 
 def _welch_parts(a: Numbers, b: Numbers) -> tuple[float, float]:

@@ -58,7 +58,7 @@ def test_features_find_dead_and_saturated_units() -> None:
     with torch.no_grad():
         net[0].weight.copy_(torch.tensor([[0.0], [0.5], [100.0], [100.0]]))
     rows = torch.linspace(-1, 1, 65).unsqueeze(1)
-    found = networks.features(net, lambda: net(rows))
+    found = networks.measure_features(net, lambda: net(rows))
     assert found["dormant"] == 0.25
     assert found["saturated"] == pytest.approx(0.5, abs=0.02)
     assert 1.0 <= found["rank"] < 2.0
@@ -71,7 +71,7 @@ def test_features_that_all_say_the_same_have_rank_one() -> None:
     for weight in (torch.eye(2), torch.ones(2, 2)):
         with torch.no_grad():
             net[0].weight.copy_(weight)
-        found = networks.features(net, lambda: net(rows))
+        found = networks.measure_features(net, lambda: net(rows))
         ranks.append(found["rank"])
         assert "saturated" not in found
     assert ranks == pytest.approx([2.0, 1.0])
@@ -80,13 +80,13 @@ def test_features_that_all_say_the_same_have_rank_one() -> None:
 def test_losses_on_a_shared_trunk_are_compared() -> None:
     trunk = nn.Parameter(torch.tensor([1.0, 0.0]))
     terms = {"policy": trunk[0] * 3, "value": -trunk[0] * 4, "entropy": torch.zeros(())}
-    found = networks.pulls(terms, [trunk])
+    found = networks.measure_pulls(terms, [trunk])
     assert found == {"grad_value_share": pytest.approx(4 / 7), "grad_entropy_share": 0.0, "grad_cosine": pytest.approx(-1.0)}
 
 
 def test_separate_trunks_have_no_angle() -> None:
     one, other = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    found = networks.pulls({"policy": one.sum(), "value": other.sum(), "entropy": one.sum() * 0}, [one, other])
+    found = networks.measure_pulls({"policy": one.sum(), "value": other.sum(), "entropy": one.sum() * 0}, [one, other])
     assert "grad_cosine" not in found
     assert found["grad_value_share"] == pytest.approx(0.5)
 
@@ -96,7 +96,7 @@ def test_looking_leaves_random_numbers_and_batch_statistics_alone() -> None:
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    with networks.untouched(norm):
+    with networks.preserve_state(norm):
         torch.rand(5)
         np.random.default_rng()
         norm(torch.randn(8, 2))
@@ -110,4 +110,4 @@ def test_an_optimizer_that_does_not_count_says_so() -> None:
     for optimizer in (adam, sgd):
         weight.grad = torch.ones(2)
         optimizer.step()
-    assert (networks.optimizer_steps(adam), networks.optimizer_steps(sgd)) == (1.0, None)
+    assert (networks.count_optimizer_steps(adam), networks.count_optimizer_steps(sgd)) == (1.0, None)

@@ -23,7 +23,7 @@ _BISECTIONS: Final = 60
 
 def pocock_bound(looks: int, alpha: float) -> float:
     """The same bound for |Z| at every one of `looks` equally spaced looks; a false alarm in `alpha` of all cases, two-sided."""
-    return _constant(_equal(looks), _checked(looks, alpha), _flat)
+    return _find_constant(_equal_looks(looks), _check(looks, alpha), _flat_bounds)
 
 
 def obrien_fleming_bounds(looks: int, alpha: float, information: Sequence[float] | None = None) -> list[float]:
@@ -32,25 +32,25 @@ def obrien_fleming_bounds(looks: int, alpha: float, information: Sequence[float]
     `information`: how much is known at each look, in any unit, rising (seeds; for a fixed control of n and m_k candidates,
     1 / (1/n + 1/m_k)). None: equally spaced looks.
     """
-    _checked(looks, alpha)
-    fractions = _equal(looks) if information is None else _fractions(looks, information)
-    constant = _constant(fractions, alpha, _falling)
+    _check(looks, alpha)
+    fractions = _equal_looks(looks) if information is None else _fractions(looks, information)
+    constant = _find_constant(fractions, alpha, _falling_bounds)
     return [constant / math.sqrt(fraction) for fraction in fractions]
 
 
 def crossing_probability(bounds: Sequence[float], information: Sequence[float] | None = None, drift: float = 0.0) -> float:
     """Chance that |Z_k| exceeds bounds[k] at any look, where Z at the last look has mean `drift` (0: nothing to find)."""
-    fractions = _equal(len(bounds)) if information is None else _fractions(len(bounds), information)
-    return _crossing([bound * math.sqrt(fraction) for bound, fraction in zip(bounds, fractions, strict=True)], fractions, drift)
+    fractions = _equal_looks(len(bounds)) if information is None else _fractions(len(bounds), information)
+    return _compute_crossing([bound * math.sqrt(fraction) for bound, fraction in zip(bounds, fractions, strict=True)], fractions, drift)
 
 
-def _checked(looks: int, alpha: float) -> float:
+def _check(looks: int, alpha: float) -> float:
     if not 1 <= looks <= MAX_LOOKS or not 0 < alpha < 1:
         raise UsageError(f"bounds for {looks} looks at alpha {alpha}: 1 to {MAX_LOOKS} looks, and an alpha between 0 and 1")
     return alpha
 
 
-def _equal(looks: int) -> tuple[float, ...]:
+def _equal_looks(looks: int) -> tuple[float, ...]:
     return tuple((look + 1) / looks for look in range(looks))
 
 
@@ -61,32 +61,32 @@ def _fractions(looks: int, information: Sequence[float]) -> tuple[float, ...]:
     return tuple(each / known[-1] for each in known)
 
 
-def _flat(constant: float, fraction: float) -> float:
+def _flat_bounds(constant: float, fraction: float) -> float:
     """Pocock's bound on S: a constant on Z."""
     return constant * math.sqrt(fraction)
 
 
-def _falling(constant: float, fraction: float) -> float:
+def _falling_bounds(constant: float, fraction: float) -> float:
     """O'Brien and Fleming's bound on S: the same at every look, so that early Z must be large."""
     return constant
 
 
 @cache
-def _constant(fractions: tuple[float, ...], alpha: float, bound: Callable[[float, float], float]) -> float:
+def _find_constant(fractions: tuple[float, ...], alpha: float, bound: Callable[[float, float], float]) -> float:
     """The constant whose bounds are crossed with probability alpha, by bisection."""
     single = normal_quantile(1 - alpha / 2)
     # One look cannot need more than several do, and K looks need at most what K separate tests would.
     low, high = single, normal_quantile(1 - alpha / (2 * len(fractions))) + 1e-9
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if _crossing([bound(middle, fraction) for fraction in fractions], fractions, 0.0) > alpha:
+        if _compute_crossing([bound(middle, fraction) for fraction in fractions], fractions, 0.0) > alpha:
             low = middle
         else:
             high = middle
     return high
 
 
-def _crossing(edges: Sequence[float], fractions: Sequence[float], drift: float) -> float:
+def _compute_crossing(edges: Sequence[float], fractions: Sequence[float], drift: float) -> float:
     """P(|S_k| > edges[k] for some k), S a Brownian motion with drift per unit of information."""
     nodes, weights = np.zeros(1), np.ones(1)
     crossed, before = 0.0, 0.0
@@ -97,7 +97,7 @@ def _crossing(edges: Sequence[float], fractions: Sequence[float], drift: float) 
         crossed += float(weights @ (normal_cdf((centre - edge) / scale) + normal_cdf((-edge - centre) / scale)))
         # The density of paths that are still inside, at the next look's nodes; narrow steps need closer nodes.
         count = 24 + math.ceil(12 * edge / scale)
-        points, widths = _legendre(min(count, 400))
+        points, widths = _legendre_nodes(min(count, 400))
         inside = edge * points
         density = np.exp(-0.5 * ((inside[:, None] - centre) / scale) ** 2) @ weights / (scale * math.sqrt(2 * math.pi))
         nodes, weights, before = inside, density * widths * edge, fraction
@@ -105,6 +105,6 @@ def _crossing(edges: Sequence[float], fractions: Sequence[float], drift: float) 
 
 
 @cache
-def _legendre(count: int) -> tuple[Numbers, Numbers]:
+def _legendre_nodes(count: int) -> tuple[Numbers, Numbers]:
     points, weights = np.polynomial.legendre.leggauss(count)
     return points, weights
