@@ -238,6 +238,35 @@ def test_the_tests_lie_in_the_same_rooms_as_the_code() -> None:
     assert [str(folder) for folder in folders if folder.parts and folder.parts[0] not in across and not (PACKAGE / folder).is_dir()] == []
 
 
+# ── docs/architecture.md ──
+
+PAGE = ROOT / "docs" / "architecture.md"
+
+
+def defines(path: Path, name: str) -> bool:
+    """Whether a module has this function or class; `Class.method` looks inside."""
+    body: list[ast.stmt] = ast.parse(path.read_text()).body
+    for part in name.split("."):
+        fitting = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == part]
+        if not fitting:
+            return False
+        body = fitting[0].body
+    return True
+
+
+def test_every_file_and_function_that_the_walks_name_exists() -> None:
+    hops = re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", PAGE.read_text())
+    missing = [f"{path}:{name}" for path, name in hops if not (PACKAGE / path).is_file() or (name and not defines(PACKAGE / path, name))]
+    assert len(hops) > 40
+    assert missing == [], "a name has changed: say so in docs/architecture.md"
+
+
+def test_every_package_and_module_at_the_top_has_its_line() -> None:
+    named = set(re.findall(r"`(\w+)(?:/|\.py)`", PAGE.read_text().partition("| package |")[2].partition("##")[0]))
+    there = {path.stem for path in PACKAGE.iterdir() if (path.is_dir() or path.suffix == ".py") and not path.name.startswith("__")}
+    assert there - {"python"} == named
+
+
 # ── what no code here does ──
 
 

@@ -197,6 +197,28 @@ def test_the_documents_link_to_files_that_exist() -> None:
     assert [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()] == []
 
 
+MODULE = re.compile(r"(?<![\w./-])((?:rlclinic|benchmarks|docs|tests)(?:\.(?!md\b|json\b|org\b)[a-z_]\w*)+)(?![\w/(])")
+FILE = re.compile(r"(?<![\w./-])((?:rlclinic|benchmarks|docs|tests|examples)/[\w/.-]+\.(?:py|json|md|yaml))\b")
+
+
+def exists(dotted: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:count])
+        if path.is_dir() or path.with_suffix(".py").is_file():
+            rest = parts[count:]
+            return not rest or hasattr(importlib.import_module(".".join(parts[:count])), rest[0])
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_documents_name_modules_and_files_that_exist(page: Path) -> None:
+    text = page.read_text()
+    gone = [name for name in set(MODULE.findall(text)) if not exists(name)]
+    assert gone + [name for name in set(FILE.findall(text)) if not (ROOT / name).exists()] == []
+
+
 def test_the_benchmark_page_is_what_the_results_say() -> None:
     assert table.PAGE.read_text() == table.render()
 
