@@ -327,12 +327,14 @@ def _go_on(cohort: Cohort, starts: list[Start]) -> None:
         _remember(cohort, starts, exact=False)
         return
     cohort.iteration, cohort.env_steps = int(found[0].state["iteration"]), found[0].env_steps
-    if not all(snapshot.fits(each, cohort.env) for each in found):
+    before = starts[0].config
+    moved = before is not None and before.env.id != cohort.config.env.id
+    if moved or not all(snapshot.fits(each, cohort.env) for each in found):
         cohort.position, exact = Position(cohort.env.reset(), cohort.env.action_mask), False
     else:
         cohort.learner, cohort.position, exact = snapshot.place(found, cohort.learner, cohort.env, cohort.episodes)
     _remember(cohort, starts, exact=exact)
-    why = "they cannot be saved" if not cohort.env.exact else "their number or their observations have changed"
+    why = "they cannot be saved" if not cohort.env.exact else "they are others, or more or fewer, than before"
     kind = "exactly where it was" if exact else f"with environments started anew ({why}), so not bit for bit"
     _say(cohort, f"{how} from env step {cohort.env_steps}, {kind}")
 

@@ -95,6 +95,26 @@ def test_a_fork_with_another_number_of_environments_and_a_smaller_buffer_trains_
     assert run.status.env_steps >= 960
 
 
+@pytest.mark.parametrize("kind", ["ppo", "dqn"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"native": "never"}),
+        ({"native": "never"}, {}),
+        ({"frame_stack": 2}, {"frame_stack": 2, "native": "never"}),
+        ({"native": "never"}, {"native": "never", "workers": 1}),
+    ],
+)
+def test_a_fork_may_step_its_environments_in_another_way(tmp_path: Path, kind: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+    run = {"eval_episodes": 0}
+    parent = train(tmp_path, [make_config(kind, before, run=run)])[0]
+    budget = {"max_env_steps": 2 * parent.config.run.max_env_steps, "eval_episodes": 0}
+    step = parent.checkpoint("@last").step
+    child = train(tmp_path, [make_config(kind, after, run=budget)], parent=f"{parent.id}@{step}", start="fork")[0]
+    assert child.status.state == "finished"
+    assert f"fork from env step {step}, with environments started anew" in child.log
+
+
 def test_weights_alone_come_with_the_replay_of_the_same_task_and_the_log_says_so(parents: dict[str, Run]) -> None:
     cohort, log = assemble(parents["plain"], config(), "init")
     assert cohort.memory is not None

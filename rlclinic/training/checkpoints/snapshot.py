@@ -122,9 +122,10 @@ def position_device(learner: Any) -> torch.device:
 
 
 def fits(found: Checkpoint, env: VecEnv) -> bool:
-    """Whether a saved env state has the shape of this env: a fork may have changed n_envs or the observation."""
+    """Whether a saved env state is one of this env: a fork may have changed n_envs, the observation, or who steps the environments."""
     saved = found.loop.get("obs")
-    return saved is not None and tuple(saved.shape) == (env.n_envs, *env.obs_shape)
+    # Native environments save their state, Gymnasium's only how often they were started anew.
+    return saved is not None and tuple(saved.shape) == (env.n_envs, *env.obs_shape) and ("env.resumes" in found.loop) != env.exact
 
 
 def of_run(run: Path, step: int | None) -> tuple[Checkpoint, list[str]]:
