@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 EPSILON = 1e-8
+ROUNDING = 5e-7
+"""The share of a mean up to which a deviation from it is float32's rounding."""
 
 
 class Moments(NamedTuple):
@@ -83,11 +85,22 @@ def discounted_returns(reward: Tensor, end: Tensor, carry: Tensor, gamma: Tensor
     return torch.stack(sums, 1), carry
 
 
+def deviation(rows: Tensor) -> Tensor:
+    """Standard deviation of [M, K] or [M, K, D] over K.
+
+    A single row of numbers is computed beside a copy of itself: torch takes another way for one alone, on which equal numbers deviate
+    by their rounding, and a run would log something else than in a cohort.
+    """
+    return rows.std(1) if len(rows) > 1 or rows[0, 0].numel() > 1 else torch.cat((rows, rows)).std(1)[:1]
+
+
 def standardize(advantage: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Advantages [M, B] with mean 0 and deviation 1 per member; rows of weight 0 are left out of both."""
+    """Advantages [M, B] with mean 0 and deviation 1 per member; rows of weight 0 are left out of both. All equal: they are 0."""
     if weight is None:
-        return (advantage - advantage.mean(-1, keepdim=True)) / (advantage.std(-1, keepdim=True) + EPSILON)
-    count = weight.sum(-1, keepdim=True).clamp(min=2.0)
-    mean = (advantage * weight).sum(-1, keepdim=True) / count
-    var = ((advantage - mean).square() * weight).sum(-1, keepdim=True) / (count - 1)
-    return (advantage - mean) / (var.sqrt() + EPSILON)
+        mean, std = advantage.mean(-1, keepdim=True), advantage.std(-1, keepdim=True)
+    else:
+        count = weight.sum(-1, keepdim=True).clamp(min=2.0)
+        mean = (advantage * weight).sum(-1, keepdim=True) / count
+        std = (((advantage - mean).square() * weight).sum(-1, keepdim=True) / (count - 1)).sqrt()
+    # Equal numbers minus their mean are not 0 but its rounding, which the division would make as large as any advantage.
+    return (advantage - mean) / torch.where(std > ROUNDING * mean.abs(), std + EPSILON, torch.inf)

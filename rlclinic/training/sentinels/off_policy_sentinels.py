@@ -97,10 +97,10 @@ def _values(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
     bound = (reward / (1.0 - hp.gamma).clamp(min=1e-6)).squeeze(1)
     found = {
         "return_mean": target.mean(1),
-        "return_std": target.std(1),
+        "return_std": normalize.deviation(target),
         "return_abs_p95": _share(target.abs().sort(1).values, 0.95),
         "value_mean": q.mean(1),
-        "value_std": q.std(1),
+        "value_std": normalize.deviation(q),
         "q_abs_max": peak,
         "q_bound": bound,
         "q_bound_ratio": peak / bound.clamp(min=1e-12),
@@ -154,11 +154,11 @@ def _rewards(plan: Plan, seen: Seen) -> dict[str, Tensor]:
     low, high = torch.aminmax(reward, dim=1)
     return {
         "reward_mean": reward.mean(1),
-        "reward_std": reward.std(1),
+        "reward_std": normalize.deviation(reward),
         "reward_min": low,
         "reward_max": high,
         "reward_nonzero": (reward != 0).float().mean(1),
-        "reward_trained_std": trained.std(1),
+        "reward_trained_std": normalize.deviation(trained),
     }
 
 
@@ -172,7 +172,7 @@ def _observations(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
     shown = off_policy.see(plan, seen.before, lived.obs).flatten(1, 2)
     low, high = torch.aminmax(shown, dim=1)
     peak, peak_at = torch.maximum(low.abs(), high.abs()).max(1)
-    spread, flat_at = shown.std(1).min(1)
+    spread, flat_at = normalize.deviation(shown).min(1)
     found |= {
         "obs_abs_max": peak,
         "obs_abs_worst": peak_at.float(),

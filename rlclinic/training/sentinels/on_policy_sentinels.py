@@ -16,6 +16,7 @@ from torch import Tensor
 from rlclinic.training import members
 from rlclinic.training.data.rollouts import Batch, Rollout, rows
 from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
+from rlclinic.training.maths import normalize
 from rlclinic.training.nets import conv, mlp, q_nets
 from rlclinic.training.optim import OptimizerState
 from rlclinic.training.sentinels import constants, fingerprints, gradients, random_policy
@@ -227,7 +228,7 @@ def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: Any) -> dict[
     parts = [whole.obs] if plan.policy.encoder is None else conv.channels(plan.policy.encoder, whole.obs[:, _places(whole.obs)])
     low, high = (torch.cat(ends, 1) for ends in zip(*(torch.aminmax(part, dim=1) for part in parts), strict=True))  # [M, D]
     peak, peak_at = torch.maximum(low.abs(), high.abs()).max(1)
-    spread, flat_at = torch.cat([part.std(1) for part in parts], 1).min(1)
+    spread, flat_at = torch.cat([normalize.deviation(part) for part in parts], 1).min(1)
     found = {
         "obs_abs_max": peak,
         "obs_abs_worst": peak_at.float(),

@@ -142,3 +142,16 @@ def test_advantages_stay_finite_when_hardly_any_row_counts_or_none_differs(count
     weight[:, :counted] = 1.0
     assert torch.isfinite(normalize.standardize(torch.tensor([[3.0, 1.0, 2.0, 5.0]]), weight)).all()
     assert normalize.standardize(torch.full((1, 4), 7.0)).tolist() == [[0.0] * 4]
+
+
+@pytest.mark.parametrize("rows", [16, 100, 4096])
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equal_advantages_are_zero_and_not_their_rounding_made_large(rows: int, members: int, weighted: bool) -> None:
+    for value in (0.1, 0.84, 2.69, 3.06, -71.3, 1e-5):
+        equal = torch.full((members, rows), value)
+        weight = (torch.arange(rows) % 3 > 0).float().expand(members, -1) if weighted else None
+        assert not normalize.standardize(equal, weight).any(), value
+    slightly = torch.full((1, rows), 2.69)
+    slightly[0, ::2] += 1e-5
+    assert float(normalize.standardize(slightly).abs().min()) > 0.9
