@@ -116,3 +116,44 @@ class PayingVector(gym.vector.SyncVectorEnv):
     def __init__(self, num_envs: int = 2, mode: str = "NEXT_STEP", length: int = 3) -> None:
         super().__init__([lambda: Paying(length)] * num_envs, autoreset_mode=gym.vector.AutoresetMode[mode])
         self.spec = gym.envs.registration.EnvSpec("Paying-v0", entry_point="none", max_episode_steps=length)
+
+
+class Corridor(gym.Env[Any, Any]):
+    """Places 0, 1 and 2, which pay 1, 2 and 4 when they are left. Every other episode is cut at place 2; the others end behind it.
+
+    So with gamma the values are 4, 2 + 4 gamma and 1 + 2 gamma + 4 gamma^2, whatever is done, if the cut is bootstrapped and the end is
+    not. With `masked`, one action is forbidden at each place, and taking it raises.
+    """
+
+    observation_space = spaces.Box(0, 3, (1,), np.float32)
+    action_space: Any = spaces.Discrete(2)
+
+    def __init__(self, masked: bool = False, continuous: bool = False) -> None:
+        self.masked, self.episodes, self.place = masked, -1, 0
+        self.action_space = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.place, self.episodes = 0, self.episodes + 1
+        return self._observe()
+
+    def step(self, action: Any) -> Any:
+        if self.masked and not self._mask()[action]:
+            raise ValueError(f"action {action} is forbidden at place {self.place}")
+        reward, self.place = float(2**self.place), self.place + 1
+        obs, info = self._observe()
+        return obs, reward, self.place == 3, self.place == 2 and self.episodes % 2 == 1, info
+
+    def _mask(self) -> Any:
+        return np.arange(2) == self.place % 2
+
+    def _observe(self) -> Any:
+        return np.array([self.place], np.float32), {"action_mask": self._mask()} if self.masked else {}
+
+
+class CorridorVector(gym.vector.SyncVectorEnv):
+    """Several corridors in a vector environment that resets as `mode` says."""
+
+    def __init__(self, num_envs: int = 2, mode: str = "NEXT_STEP", masked: bool = False, continuous: bool = False) -> None:
+        super().__init__([lambda: Corridor(masked, continuous)] * num_envs, autoreset_mode=gym.vector.AutoresetMode[mode])
+        self.spec = gym.envs.registration.EnvSpec("Corridor-v0", entry_point="none", max_episode_steps=3)
