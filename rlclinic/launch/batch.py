@@ -1,34 +1,173 @@
-"""Training many configs side by side as one study: groups are found or made, cohorts fill the cores, hopeless runs are stopped.
+"""The launcher: trains runs to their end, on all cores, whoever asks for it.
 
-Configs that differ in numbers only share a cohort, so a study of thirty learning rates is one program. A study that was killed
-goes on with the same call: its groups are known by their labels, and what has ended is not trained again.
+`train`, `trial`, `optimize`, `sensitivity`, `regress` and probes all train through `train_runs`:
+
+- runs of one shape share a cohort, cohorts fill the cores, and a run that was interrupted goes on from its last checkpoint;
+- a run whose process was killed (by the kernel, or by a person) is taken up again, at most RESTARTS times: that says nothing about its
+  config. A run that failed by itself is not;
+- somebody may ask to stop: once lets every run write a checkpoint, twice does not wait for it;
+- between two looks at the processes a callback sees how it goes: it shows progress, or stops runs that cannot win any more.
+
+A `Study` trains configs as groups that are found again by their labels. One that was killed goes on with the same call: what has ended
+is not trained again.
 """
 
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from rlclinic.config import Config
 from rlclinic.errors import RunError
 from rlclinic.launch import local
-from rlclinic.launch.plan import plan as plan_cohorts
+from rlclinic.launch.plan import plan
 from rlclinic.runs import disk, studies
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 
-WATCH_SECONDS: Final = 0.5
+OBSERVE_SECONDS: Final = 0.5
 RESTARTS: Final = 2
 """How often a run whose process was killed is taken up again before it counts as failed."""
-_SMALL_COHORT: Final = 4
-_ENDED: Final = frozenset({"finished", "failed"})
+KILLED: Final = ("killed by", "out of memory", "aborted", "stopped before")
+"""How the reason of a failure begins, or what is in it, where the machine did it and not the config."""
+SMALL_COHORT, LARGE_COHORT = 4, 8
+"""Members of a cohort, at least and at most, where runs end at their threshold: smaller ones end sooner."""
 _PRUNED: Final = "pruned.json"
+
+StopRequests = Callable[[], int]
+"""How often somebody has asked to stop: once lets runs write a checkpoint, twice does not wait for it."""
 
 
 class Interrupted(RunError):
-    """Somebody asked the study to stop: its runs have checkpoints, and it can be resumed."""
+    """Somebody asked to stop: the runs have checkpoints, and what they belong to can be resumed."""
+
+
+# ── runs ──
+
+
+def train_runs(
+    runs: Sequence[Run],
+    *,
+    processes: int,
+    members: int | None = None,
+    device: str | None = None,
+    resume: bool | None = None,
+    restarts: int = RESTARTS,
+    stop: StopRequests | None = None,
+    observe: Callable[[], None] | None = None,
+    given_up: Callable[[], Collection[str]] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> bool:
+    """Train runs until all of them have ended; False if somebody asked to stop before.
+
+    So many processes at a time, of at most `members` runs each. `observe` is called a few times a second. `given_up` names runs that
+    are not to be taken up again; `say` gets what is done about a request to stop.
+    """
+    waiting = list(runs)
+    for _ in range(restarts + 1):
+        if not waiting:
+            break
+        launch = start(waiting, processes=processes, members=members, device=device, resume=resume)
+        launch.wait(tick=_Tick(launch, stop, observe, say))
+        if launch.stopping:
+            return False
+        left_out = given_up() if given_up is not None else ()
+        waiting, resume = [run for run in waiting if is_open(run) and run.id not in left_out], True
+    return True
+
+
+def is_open(run: Run) -> bool:
+    """Whether a run still has something to train: it has not finished, nor failed by its own fault."""
+    status = run.status
+    return status.state != "finished" and (status.state != "failed" or any(word in (status.reason or "") for word in KILLED))
+
+
+def start(
+    runs: Sequence[Run],
+    *,
+    processes: int,
+    members: int | None = None,
+    device: str | None = None,
+    resume: bool | None = None,
+    detach: bool = False,
+) -> local.Launch:
+    """Start runs as cohorts. `resume`: from their last checkpoints (None: if any of them has trained before)."""
+    if resume is None:
+        resume = any(run.status.env_steps or run.status.resumes or run.status.state != "queued" for run in runs)
+    # Members of a cohort stand at the same env step: a kill may have left some behind, and those train after the others.
+    together = sorted(runs, key=_last_step) if resume else list(runs)
+    configs = [run.config for run in together]
+    device = device or configs[0].run.device
+    return local.start(
+        [[together[place].path for place in cohort] for cohort in split_into_cohorts(configs, processes, members, device)],
+        parallel=processes if device == "cpu" else 1,
+        resume=resume,
+        detach=detach,
+        threads=configs[0].run.threads,
+    )
+
+
+def _last_step(run: Run) -> int:
+    return next((checkpoint.step for checkpoint in reversed(run.checkpoints) if checkpoint.valid), 0)
+
+
+class _Tick:
+    """Between two looks at the processes: somebody may want to stop, or to see how it goes."""
+
+    def __init__(
+        self,
+        launch: local.Launch,
+        stop: StopRequests | None,
+        observe: Callable[[], None] | None,
+        say: Callable[[str], None] | None,
+    ) -> None:
+        self._launch, self._stop, self._observe, self._say = launch, stop, observe, say or (lambda text: None)
+        self._next = 0.0
+
+    def __call__(self) -> None:
+        requests = 0 if self._stop is None else int(self._stop())
+        if requests > 1:
+            self._say("aborting: what came after the last checkpoint is lost")
+            self._launch.abort()
+            return
+        if requests and not self._launch.stopping:
+            self._say("stopping after a checkpoint; once more aborts")
+            self._launch.stop()
+        now = time.monotonic()
+        if self._observe is not None and now >= self._next:
+            self._observe()
+            # With a thousand runs this takes a while: never spend more than a tenth of the time on it.
+            self._next = time.monotonic() + max(OBSERVE_SECONDS, 9 * (time.monotonic() - now))
+
+
+def split_into_cohorts(configs: Sequence[Config], processes: int, members: int | None = None, device: str = "cpu") -> list[list[int]]:
+    """Places in `configs`, one list a cohort: at most `members` in each, and one for every process at least."""
+    share = math.ceil(len(configs) / processes)
+    return plan(configs, math.ceil(len(configs) / min(share, members or share)), device)
+
+
+def choose_members(configs: Sequence[Config], cores: int) -> int:
+    """Members of a cohort: as many as give every core one, but fewer where runs end at their threshold."""
+    share = math.ceil(len(configs) / cores)
+    return min(share, LARGE_COHORT, max(SMALL_COHORT, math.ceil(share / 2))) if configs[0].run.stop_at_threshold else share
+
+
+def count_processes(configs: Sequence[Config], cores: int) -> int:
+    """Processes that fit on so many cores, by the threads that each takes."""
+    return max(1, cores // configs[0].run.threads)
+
+
+def forget_half_made(store: Store, id: str) -> None:
+    """Remove runs of a trial or study whose group was never finished: a kill came between; they are made again."""
+    known = {run.id for group in studies.groups(store, id).values() for run in group.runs}
+    for run in store.runs():
+        if run.record.get("trial") == id and run.id not in known and run.group is None:
+            store.remove(run)
+
+
+# ── studies ──
 
 
 @dataclass(frozen=True)
@@ -53,125 +192,86 @@ class Study:
     id: str
     cores: int = field(default_factory=local.available_cores)
     watch: Callable[[Progress], None] | None = None
-    stop: Callable[[], bool] | None = None
+    stop: StopRequests | None = None
 
     @property
     def pruned(self) -> set[str]:
         """Runs that were stopped for good, because they could not win any more."""
-        found = disk.read_json(studies.folder(self.store, self.kind, self.id) / _PRUNED) or {}
-        return set(found.get("runs", ()))
+        record = disk.read_json(studies.folder(self.store, self.kind, self.id) / _PRUNED) or {}
+        return set(record.get("runs", ()))
 
     def prune(self, runs: Sequence[Run]) -> None:
         """Stop runs for good. Written down first: a kill must not bring them back."""
-        everything = sorted(self.pruned | {run.id for run in runs})
+        known = self.pruned
+        named = [run for run in runs if run.id not in known]
+        if not named:
+            return
+        everything = sorted(known | {run.id for run in named})
         studies.write_report(self.store, self.kind, self.id, _PRUNED, json.dumps({"runs": everything}) + "\n")
-        for run in runs:
+        for run in named:
             run.ask(stop=True)
 
-    def stopping(self) -> bool:
-        """Whether somebody wants the study to stop."""
-        return self.stop is not None and self.stop()
-
-
-Judge = Callable[[Mapping[str, Group]], Sequence[Run]]
-"""Looks at groups while they train, and names the runs that may stop."""
-
-
-def train(
-    study: Study, cells: Mapping[str, Config], seeds: Sequence[int], judge: Judge | None = None, parents: Sequence[str] = ()
-) -> dict[str, Group]:
-    """Train every config on every seed to its end, and give the groups by name; Interrupted if somebody stops it.
-
-    `parents` are RUN@STEP, one for each seed: the runs are then forks that go on from there.
-    """
-    groups = _groups(study, cells, seeds, parents)
-    began = time.monotonic()
-    tick = _Tick(study, groups, judge, began)
-    for _ in range(RESTARTS + 1):
-        pruned = study.pruned
-        runs = [run for group in groups.values() for run in group.runs if run.id not in pruned and run.status.state not in _ENDED]
-        if not runs:
-            break
-        tick.launch = _launch(study, runs)
-        tick.launch.wait(tick=tick)
-        if tick.launch.stopping:
-            raise Interrupted(f"study {study.id} was interrupted; its runs have checkpoints, and the same command goes on with it.")
-    tick.show()
-    return groups
-
-
-def _groups(study: Study, cells: Mapping[str, Config], seeds: Sequence[int], parents: Sequence[str]) -> dict[str, Group]:
-    known = studies.groups(study.store, study.id)
-    extra = {"trial": study.id, **({"start": "fork"} if parents else {})}
-    found = {}
-    for name, config in cells.items():
-        label = f"{study.id} {name}"
-        configs = [config.model_copy(update={"seed": seed}) for seed in seeds]
-        found[name] = known.get(label) or study.store.create_group(
-            configs, name=label, extra=extra, parents=list(parents) or None, parent=parents[0] if parents else None
-        )
-    return found
-
-
-def forget_half_made(study: Study) -> None:
-    """Remove runs of this study whose group was never finished: a kill came between; they are made again."""
-    known = {run.id for group in studies.groups(study.store, study.id).values() for run in group.runs}
-    for run in study.store.runs():
-        if run.record.get("trial") == study.id and run.id not in known and run.group is None:
-            study.store.remove(run)
-
-
-def _launch(study: Study, runs: list[Run]) -> local.Launch:
-    again = any(run.status.env_steps or run.status.resumes for run in runs)
-    runs = sorted(runs, key=lambda run: run.status.env_steps) if again else runs
-    configs = [run.config for run in runs]
-    device, threads = configs[0].run.device, configs[0].run.threads
-    share = math.ceil(len(configs) / study.cores)
-    if configs[0].run.stop_at_threshold:
-        # Smaller cohorts end sooner where runs end at their threshold.
-        share = max(_SMALL_COHORT, min(share, 2 * _SMALL_COHORT))
-    cohorts = plan_cohorts(configs, math.ceil(len(configs) / share), device)
-    parallel = max(1, study.cores // threads) if device == "cpu" else 1
-    return local.start([[runs[place].path for place in cohort] for cohort in cohorts], parallel=parallel, resume=again, threads=threads)
-
-
-class _Tick:
-    """Between two looks at the processes: somebody may want to stop, to see how it goes, or to prune."""
-
-    def __init__(self, study: Study, groups: Mapping[str, Group], judge: Judge | None, began: float) -> None:
-        self._study, self._groups, self._judge, self._began = study, groups, judge, began
-        self._next = 0.0
-        self.launch: local.Launch | None = None
-        self._pruned = study.pruned
-
-    def __call__(self) -> None:
-        if self._study.stopping() and self.launch is not None and not self.launch.stopping:
-            self.launch.stop()
-        now = time.monotonic()
-        if now < self._next:
-            return
-        named = self._judge(self._groups) if self._judge is not None else ()
-        hopeless = [run for run in named if run.id not in self._pruned]
-        if hopeless:
-            self._pruned |= {run.id for run in hopeless}
-            self._study.prune(hopeless)
-        self.show()
-        # With hundreds of runs a look takes a while: never spend more than a tenth of the time on it.
-        self._next = time.monotonic() + max(WATCH_SECONDS, 9 * (time.monotonic() - now))
-
-    def show(self) -> None:
+    def show(self, groups: Mapping[str, Group], began: float) -> None:
         """Tell whoever watches how far it is."""
-        if self._study.watch is None:
+        if self.watch is None:
             return
-        states = [run.status for group in self._groups.values() for run in group.runs]
-        self._study.watch(
+        states = [run.status for group in groups.values() for run in group.runs]
+        self.watch(
             Progress(
-                study=self._study.id,
+                study=self.id,
                 runs=len(states),
                 ended=sum(not state.live for state in states),
                 solved=sum(state.threshold_reached_at is not None for state in states),
                 env_steps=sum(state.env_steps for state in states),
                 max_env_steps=sum(state.max_env_steps or 0 for state in states),
-                seconds=time.monotonic() - self._began,
+                seconds=time.monotonic() - began,
             )
         )
+
+
+Pruner = Callable[[Mapping[str, Group]], Sequence[Run]]
+"""Looks at groups while they train, and names the runs that may stop."""
+
+
+def train(
+    study: Study, cells: Mapping[str, Config], seeds: Sequence[int], pruner: Pruner | None = None, parents: Sequence[str] = ()
+) -> dict[str, Group]:
+    """Train every config on every seed to its end, and give the groups by name; Interrupted if somebody stops it.
+
+    `parents` are RUN@STEP, one for each seed: the runs are then forks that go on from there.
+    """
+    groups = _find_or_create(study, cells, seeds, parents)
+    began = time.monotonic()
+
+    def observe() -> None:
+        if pruner is not None:
+            study.prune(pruner(groups))
+        study.show(groups, began)
+
+    pruned = study.pruned
+    runs = [run for group in groups.values() for run in group.runs if run.id not in pruned and is_open(run)]
+    configs = [run.config for run in runs]
+    if runs and not train_runs(
+        runs,
+        processes=count_processes(configs, study.cores),
+        members=choose_members(configs, study.cores),
+        stop=study.stop,
+        observe=observe,
+        given_up=lambda: study.pruned,
+    ):
+        raise Interrupted(f"study {study.id} was interrupted; its runs have checkpoints, and the same command goes on with it.")
+    study.show(groups, began)
+    return groups
+
+
+def _find_or_create(study: Study, cells: Mapping[str, Config], seeds: Sequence[int], parents: Sequence[str]) -> dict[str, Group]:
+    known = studies.groups(study.store, study.id)
+    extra = {"trial": study.id, **({"start": "fork"} if parents else {})}
+    groups = {}
+    for name, config in cells.items():
+        label = f"{study.id} {name}"
+        configs = [config.model_copy(update={"seed": seed}) for seed in seeds]
+        groups[name] = known.get(label) or study.store.create_group(
+            configs, name=label, extra=extra, parents=list(parents) or None, parent=parents[0] if parents else None
+        )
+    return groups

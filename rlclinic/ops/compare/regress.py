@@ -14,6 +14,7 @@ from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outco
 from rlclinic.comparison.sides import Side
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import DiskFailed, NotFound, UsageError
+from rlclinic.launch.batch import RESTARTS
 from rlclinic.ops.runs import targets
 from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, TrainRequest, check_installed
 from rlclinic.ops.train.run import Watch, train
@@ -129,9 +130,10 @@ def _trained(
     signal = None
     for look in range(1, rule.looks + 1):
         start = first + (look - 1) * rule.per_look
-        batch = [config.model_copy(update={"seed": seed}) for seed in range(start, start + rule.per_look)]
+        configs = [config.model_copy(update={"seed": seed}) for seed in range(start, start + rule.per_look)]
         request = TrainRequest(ref=side.name, runs_dir=runs_dir, report=False, name=f"regress look {look}")
-        done = train(TrainPlan(request, batch), watch=watch, say=say)
+        # A worker that was killed says nothing about the candidate.
+        done = train(TrainPlan(request, configs), watch=watch, say=say, restarts=RESTARTS)
         groups.append(done.group)
         signal = done.signal
         if signal is not None:

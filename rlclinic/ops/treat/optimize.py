@@ -110,7 +110,7 @@ def optimize(
     stop: Callable[[], bool] | None = None,
     cores: int | None = None,
 ) -> SearchReport:
-    """Search for a better config; study.Interrupted if `stop` says so or `until` is over."""
+    """Search for a better config; Interrupted if `stop` says so or `until` is over."""
     store = Store(runs_dir)
     request = _request(store, target, budget, outcome, run_env_steps, changes, recorded=use_recorded)
     return _carried_out(store, search.begin(store, request), until, watch, say, stop, cores)

@@ -58,7 +58,7 @@ def run(
     stop: Callable[[], bool] | None = None,
     cores: int | None = None,
 ) -> ProbeReport:
-    """Make the experiment; study.Interrupted if `stop` says so."""
+    """Make the experiment; Interrupted if `stop` says so."""
     if planned.experiment is None:
         raise UsageError(
             f"{planned.group}: {planned.why_none}.\n  There is nothing to try.\n  See its causes: ", Action("diagnose", planned.group)

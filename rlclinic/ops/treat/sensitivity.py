@@ -53,7 +53,7 @@ def run(
     stop: Callable[[], bool] | None = None,
     cores: int | None = None,
 ) -> SensitivityReport:
-    """Carry out a plan; study.Interrupted if `stop` says so."""
+    """Carry out a plan; Interrupted if `stop` says so."""
     store = Store(runs_dir)
     return _report(store, treating.carry_out(store, treating.start(store, planned.study), watch=watch, stop=stop, cores=cores))
 

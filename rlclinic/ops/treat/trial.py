@@ -6,6 +6,7 @@ from pathlib import Path
 from rlclinic.actions import Action
 from rlclinic.config import files
 from rlclinic.errors import UsageError
+from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
 from rlclinic.ops.train.plan import check_installed
@@ -187,7 +188,7 @@ def _cores(jobs: int | None) -> int:
     return jobs or usable_cores()
 
 
-def _carried_out(store: Store, watch: Watch | None, work: "Callable[[Watch, treatment.Stop], Trial]") -> TrialResult:
+def _carried_out(store: Store, watch: Watch | None, work: "Callable[[Watch, StopRequests], Trial]") -> TrialResult:
     seen: list[str] = []
 
     def progress(event: Event) -> None:
@@ -198,7 +199,7 @@ def _carried_out(store: Store, watch: Watch | None, work: "Callable[[Watch, trea
     with signals.caught_signals() as caught:
         try:
             trial = work(progress, lambda: len(caught))
-        except treatment.Interrupted:
+        except Interrupted:
             trial = treatment.load(store, seen[0]) if seen else treatment.load(store)
     return _result(store, trial, caught[0].name if caught and trial.state != "finished" else None)
 

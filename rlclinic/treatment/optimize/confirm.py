@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from rlclinic.config import Config
-from rlclinic.launch.batch import Interrupted, Study
+from rlclinic.launch.batch import Study
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize.ledger import Best, Ledger, Round
@@ -49,13 +49,10 @@ def planned(ledger: Ledger, best: Best) -> Round | None:
 def confirm(store: Store, work: Study, ledger: Ledger, current: Round) -> Round:
     """Carry out (or go on with) a confirmation; the round with its verdict."""
     found = _existing(store, ledger, current)
-    try:
-        if found is not None:
-            result = trial.resume(store, found, cores=work.cores, stop=work.stop)
-        else:
-            result = trial.run(store, _plan(ledger, current), cores=work.cores, stop=work.stop)
-    except trial.Interrupted as error:
-        raise Interrupted(str(error)) from error
+    if found is not None:
+        result = trial.resume(store, found, cores=work.cores, stop=work.stop)
+    else:
+        result = trial.run(store, _plan(ledger, current), cores=work.cores, stop=work.stop)
     return _concluded(current, result)
 
 

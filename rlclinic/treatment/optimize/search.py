@@ -158,7 +158,7 @@ def carry_out(
     """
     work = Study(store, "optimize", ledger.id, cores or local.available_cores(), watch, stop)
     search = Search(store, work, ledger, say)
-    batch.forget_half_made(work)
+    batch.forget_half_made(store, ledger.id)
     search.put(state="running" if ledger.state == "interrupted" else ledger.state)
     try:
         while search.ledger.state == "running" and not (enough is not None and enough(search.ledger)):
@@ -292,8 +292,8 @@ def _trained(search: Search, current: Round) -> Round:
     if current.kind == "baseline" and ledger.own_group is not None:
         return current.model_copy(update={"done": True, "winner": "start"})
     cells = {f"{current.number} {entry.name}": entry.made() for entry in current.entries}
-    judge = _judge(ledger, current) if current.kind != "baseline" else None
-    groups = batch.train(search.work, cells, current.seeds, judge)
+    pruner = _choose_pruner(ledger, current) if current.kind != "baseline" else None
+    groups = batch.train(search.work, cells, current.seeds, pruner)
     pruned = frozenset(search.work.pruned)
     entries = tuple(measured(ledger, entry, groups[f"{current.number} {entry.name}"], pruned) for entry in current.entries)
     finished = current.model_copy(
@@ -307,7 +307,7 @@ def _trained(search: Search, current: Round) -> Round:
     return finished.model_copy(update={"winner": _winner(ledger, finished)})
 
 
-def _judge(ledger: Ledger, current: Round) -> Pruner:
+def _choose_pruner(ledger: Ledger, current: Round) -> Pruner:
     """What stops runs of a round: something better, and when settling, taking far longer than the config's first runs."""
     known = ledger.best.score if ledger.best is not None and ledger.best.reliable and ledger.outcome == "steps" else None
     if current.kind == "settle" and ledger.outcome == "steps":

@@ -252,27 +252,27 @@ def run(
     stop: Callable[[], bool] | None = None,
     cores: int | None = None,
 ) -> Probed:
-    """Train the experiment's runs and say which cause gained; study.Interrupted if `stop` says so."""
+    """Train the experiment's runs and say which cause gained; batch.Interrupted if `stop` says so."""
     if experiment.kind == "baselines":
         return baselines.run(store, experiment)
     id = studies.reserve(store, "probe")
     work = Study(store, "probe", id, **({"cores": cores} if cores else {}), watch=watch, stop=stop)
     base = from_record(experiment.config)
     cells = {arm.name: changed(base, arm.changes) if arm.changes else base for arm in experiment.arms}
-    judge = None if experiment.kind in ("task", "noise") else _until(experiment.until_env_steps)
-    groups = batch.train(work, cells, experiment.seeds, judge, experiment.parents)
+    pruner = None if experiment.kind in ("task", "noise") else _stop_at(experiment.until_env_steps)
+    groups = batch.train(work, cells, experiment.seeds, pruner, experiment.parents)
     found = concluded(store, id, experiment, groups)
     studies.write(store, "probe", id, found.model_dump(mode="json"))
     return found
 
 
-def _until(env_steps: int) -> batch.Judge:
+def _stop_at(env_steps: int) -> batch.Pruner:
     """Stops runs that have gone far enough: their schedules belong to the whole budget."""
 
-    def judge(groups: Mapping[str, Group]) -> Sequence[Run]:
+    def choose(groups: Mapping[str, Group]) -> Sequence[Run]:
         return [run for group in groups.values() for run in group.runs if run.status.live and run.status.env_steps >= env_steps]
 
-    return judge
+    return choose
 
 
 def diagnosed(group: Group) -> Diagnosis:

@@ -263,7 +263,7 @@ def carry_out(
     if begun.state == "finished":
         return begun
     work = Study(store, "sensitivity", begun.id, **({"cores": cores} if cores else {}), watch=watch, stop=stop)
-    batch.forget_half_made(work)
+    batch.forget_half_made(store, begun.id)
     finished = analysed(begun, batch.train(work, cells(begun), begun.seeds))
     _write(store, finished)
     return finished

@@ -20,12 +20,13 @@ from typing import IO, Any, Final
 from rlclinic import readers
 from rlclinic.actions import Action
 from rlclinic.errors import RlclinicError
+from rlclinic.launch.batch import OBSERVE_SECONDS, Interrupted
 from rlclinic.runs import disk, trials
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group
 from rlclinic.treatment.trial.arms import Arm, filled
 from rlclinic.treatment.trial.models import ArmProgress
-from rlclinic.treatment.trial.running import WATCH_SECONDS, Interrupted, Job
+from rlclinic.treatment.trial.running import Job
 
 POLL_SECONDS: Final = 0.05
 OUT: Final = "out"
@@ -82,13 +83,13 @@ def _run(job: Job, look: int, waiting: list[Call], everything: Sequence[Call]) -
     began, shown = time.monotonic(), 0.0
     try:
         while waiting or running:
-            if job.stopping():
+            if job.stop is not None and job.stop():
                 raise Interrupted(f"trial {job.tid} was interrupted in look {look}.\n  Go on: ", Action("trial", resume=job.tid))
             while waiting and len(running) < job.cores:
                 running.append(_start(waiting.pop(0)))
             running = [call for call in running if not _finished(call, job.plan.timeout_seconds)]
             if time.monotonic() >= shown:
-                shown = time.monotonic() + WATCH_SECONDS
+                shown = time.monotonic() + OBSERVE_SECONDS
                 job.tell(look, _progress(everything), time.monotonic() - began)
             time.sleep(POLL_SECONDS)
     finally:

@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.errors import RunError, UsageError
-from rlclinic.launch import local
+from rlclinic.launch import batch, local
+from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.runs import trials
 from rlclinic.runs.outcome import was_evaluated
 from rlclinic.runs.record import Group
@@ -26,10 +27,10 @@ from rlclinic.treatment.trial import analysis, command, outcomes, power, running
 from rlclinic.treatment.trial.analysis import LookData, Standing
 from rlclinic.treatment.trial.arms import Arm, differences
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, Source, Trial, TrialPlan
-from rlclinic.treatment.trial.running import Interrupted, Job, Progress, Stop
+from rlclinic.treatment.trial.running import Job, Progress
 from rlclinic.treatment.trial.sequential import NORMAL_FROM, RuleName
 
-__all__ = ["Interrupted", "Progress", "Stop", "begin", "load", "plan", "question", "resume", "run"]
+__all__ = ["Interrupted", "Progress", "begin", "load", "plan", "question", "resume", "run"]
 
 MOST_LOOKS = 20
 FEWEST_SEEDS = 2
@@ -196,7 +197,9 @@ def question(plan: TrialPlan) -> str:
 # ── running ──
 
 
-def run(store: Store, plan: TrialPlan, *, progress: Progress | None = None, cores: int | None = None, stop: Stop | None = None) -> Trial:
+def run(
+    store: Store, plan: TrialPlan, *, progress: Progress | None = None, cores: int | None = None, stop: StopRequests | None = None
+) -> Trial:
     """Carry out a plan; blocks until the verdict. Interrupted if `stop` says so: `resume` goes on later."""
     begun = begin(store, plan)
     job = Job(store, begun.id, plan, begun.seed0, cores or local.available_cores(), progress, stop)
@@ -230,13 +233,15 @@ def begin(store: Store, plan: TrialPlan) -> Trial:
     return begun
 
 
-def resume(store: Store, tid: str, *, progress: Progress | None = None, cores: int | None = None, stop: Stop | None = None) -> Trial:
+def resume(
+    store: Store, tid: str, *, progress: Progress | None = None, cores: int | None = None, stop: StopRequests | None = None
+) -> Trial:
     """Go on with a trial that was interrupted or killed; one that has ended is returned as it is."""
     found = load(store, tid)
     if found.state == "finished":
         return found
     job = Job(store, found.id, found.plan, found.seed0, cores or local.available_cores(), progress, stop)
-    running.forget_half_made(job)
+    batch.forget_half_made(store, found.id)
     return _carry_out(job, found)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from rlclinic.config import Config, load, set_values
 from rlclinic.errors import NotFound, RunError, UsageError
+from rlclinic.launch import batch
 from rlclinic.ops.runs.listing import list_runs
 from rlclinic.ops.treat import adopt
 from rlclinic.ops.treat.trial import TrialRequest, list_trials, plan_trial, run_trial
@@ -24,7 +25,7 @@ from rlclinic.runs.record import GROUP, Run
 from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
-from rlclinic.treatment.trial import arms, power, running, trial
+from rlclinic.treatment.trial import arms, power, trial
 from rlclinic.treatment.trial.sequential import Rule
 from tests.treatment.pretended_training import COLUMNS, pretend
 
@@ -154,8 +155,7 @@ def test_a_run_that_was_killed_is_tried_again_and_one_that_failed_counts(tmp_pat
     ):
         with RunWriter(run.path, COLUMNS) as writer:
             writer.status(state, 100, reason=reason)
-    assert [running._open(run, last=False) for run in group.runs] == [True, False, False]
-    assert [running._open(run, last=True) for run in group.runs] == [False, False, False]
+    assert [batch.is_open(run) for run in group.runs] == [True, False, False]
 
 
 def test_a_trial_whose_runs_all_fail_says_why(tmp_path, monkeypatch):
@@ -167,7 +167,7 @@ def test_a_trial_whose_runs_all_fail_says_why(tmp_path, monkeypatch):
                 with RunWriter(run.path, COLUMNS) as writer:
                     writer.status("failed", 0, reason="the environment raised: no display")
 
-    monkeypatch.setattr(running.local, "start", lambda cohorts, **_: Broken())
+    monkeypatch.setattr(batch.local, "start", lambda cohorts, **_: Broken())
     found = trial.run(Store(tmp_path), plan_of(), cores=2)
     assert (found.verdict, len(found.looks)) == ("undecided", 1)
     assert found.reason == "every run of every arm failed: the environment raised: no display"
@@ -224,9 +224,8 @@ def test_a_threshold_is_needed_to_count_steps_to_it():
 
 def test_cohorts_are_small_where_runs_end_early_and_fill_the_cores_otherwise():
     def cohorts(plan, cores, per_arm=8):
-        job = running.Job(Store("x"), "t", plan, 0, cores)
         configs = [arm.config for arm in plan.arms for _ in range(per_arm)]
-        return [len(cohort) for cohort in running._cohorts(job, configs, "cpu")]
+        return [len(cohort) for cohort in batch.split_into_cohorts(configs, cores, batch.choose_members(configs, cores))]
 
     assert cohorts(plan_of(), 2) == [4, 4, 4, 4]
     assert cohorts(plan_of(whole_budget=True), 2) == [8, 8]
@@ -347,7 +346,7 @@ SCRIPT = """
 import sys
 from rlclinic.config import load
 from rlclinic.runs.store import Store
-from rlclinic.treatment import arms, trial
+from rlclinic.treatment.trial import arms, trial
 short = ["run.max_env_steps=2048", "run.eval_every_env_steps=512", "run.eval_episodes=4", "spec.threshold=60"]
 config = load("CartPole-v1:ppo", short).config
 plan = trial.plan(arms.control(config), [arms.changed(config, ["learning_rate=1e-4"], "slow")], per_look=4, looks=2, seed0=40)
@@ -396,4 +395,4 @@ def test_a_status_that_says_running_without_a_process_is_open_again(tmp_path):
 
     status_file.write(group.runs[0].path, Status(state="running", pid=2**22 + 1, host="elsewhere", heartbeat=1.0))
     assert Run(group.runs[0].path).status.state == "crashed"
-    assert running._open(group.runs[0], last=False)
+    assert batch.is_open(group.runs[0])
