@@ -6,6 +6,7 @@ from rlclinic.config.algorithms import (
     AlgoConfig,
     OffPolicyConfig,
     OnPolicyConfig,
+    OnPolicySettings,
     PPOConfig,
     ReinforceConfig,
     numbers,
@@ -15,7 +16,7 @@ from rlclinic.config.environment import EnvConfig, Spec, Wrapper
 from rlclinic.config.experiment import Config, describe
 from rlclinic.config.files import Available, Loaded, available, load
 from rlclinic.config.network import NetConfig
-from rlclinic.config.off_policy import DDPGConfig, DQNConfig, SACConfig, TD3Config
+from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
 from rlclinic.config.run import RunConfig
@@ -35,7 +36,9 @@ __all__ = [
     "NetConfig",
     "Number",
     "OffPolicyConfig",
+    "OffPolicySettings",
     "OnPolicyConfig",
+    "OnPolicySettings",
     "PPOConfig",
     "QLearningConfig",
     "ReinforceConfig",

@@ -2,19 +2,31 @@
 
 Settings that several of them have are types here, so that a setting means the same everywhere and its documentation is
 written once; each algorithm chooses its default. Names are Stable-Baselines3's.
+
+An algorithm of another package is a class derived from `OnPolicySettings` or `OffPolicySettings`, declared as an entry point:
+
+    [project.entry-points."rlclinic.algorithms"]
+    my_algo = "my_package.config:MyAlgoConfig"
+
+The class names the module with the losses (`implementation = "my_package.my_algo"`), which only a training process imports, so that
+the class itself needs no torch. What that module holds: `rlclinic.training.algos`.
 """
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, ValidationError, ValidatorFunctionWrapHandler
+from pydantic_core import InitErrorDetails
 
-from rlclinic.config.off_policy import DDPGConfig, DQNConfig, SACConfig, TD3Config
+from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
 from rlclinic.config.shared_settings import AdamEps, Gamma, GradientNorm, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 from rlclinic.config.tabular import QLearningConfig
+from rlclinic.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlclinic.config.experiment import Config
@@ -25,9 +37,12 @@ __all__ = [
     "AlgoConfig",
     "OffPolicyConfig",
     "OnPolicyConfig",
+    "OnPolicySettings",
     "PPOConfig",
     "ReinforceConfig",
+    "dump_algorithm",
     "numbers",
+    "read_algorithm",
     "shape_key",
 ]
 
@@ -243,20 +258,116 @@ class ReinforceConfig(Strict):
     rms_decay: RmsDecay = 0.99
 
 
-OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig
-OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
-AlgoConfig = OnPolicyConfig | OffPolicyConfig
+class OnPolicySettings(Strict):
+    """What the settings of an on-policy algorithm of another package have in common: derive from it, and add to it.
 
-ALGORITHMS: Mapping[str, type[AlgoConfig]] = {
-    "ppo": PPOConfig,
-    "a2c": A2CConfig,
-    "reinforce": ReinforceConfig,
-    "dqn": DQNConfig,
-    "td3": TD3Config,
-    "ddpg": DDPGConfig,
-    "sac": SACConfig,
-    "q_learning": QLearningConfig,
-}
+    A class adds its own numbers and shapes and sets `name` and `implementation`. `n_epochs` and `batch_size`, where it has them, mean
+    what they mean for PPO; without them, each rollout is one gradient step.
+    """
+
+    loop: ClassVar[str] = "on_policy"
+    implementation: ClassVar[str]
+    """The module with the algorithm's losses (see rlclinic.training.algos)."""
+    name: str = ""
+    """The algorithm's name: that of its entry point."""
+    n_steps: Steps = 256
+    gamma: Gamma = 0.99
+    gae_lambda: GaeLambda = 0.95
+    learning_rate: LearningRate = 3e-4
+    value_lr: ValueLearningRate = None
+    ent_coef: EntropyCoefficient = 0.0
+    vf_coef: ValueCoefficient = 0.5
+    max_grad_norm: GradientNorm = 0.5
+    normalize_advantage: NormalizeAdvantage = "batch"
+    optimizer: Optimizer = "adam"
+    adam_eps: AdamEps = 1e-5
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+
+
+OnPolicyConfig = PPOConfig | A2CConfig | ReinforceConfig | OnPolicySettings
+OffPolicyConfig = DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig | OffPolicySettings
+AlgoConfig = OnPolicyConfig | OffPolicyConfig
+OwnAlgoConfig = PPOConfig | A2CConfig | ReinforceConfig | DQNConfig | TD3Config | DDPGConfig | SACConfig | QLearningConfig
+
+ENTRY_POINTS: Final = "rlclinic.algorithms"
+"""The group of entry points in which other packages declare algorithms."""
+
+
+class Algorithms(Mapping[str, type[AlgoConfig]]):
+    """The settings' class of every algorithm by name: our own, then those of installed packages, which are imported when asked for."""
+
+    def __init__(self, own: Mapping[str, type[OwnAlgoConfig]]) -> None:
+        self.own = own
+
+    def __getitem__(self, name: str) -> type[AlgoConfig]:
+        return self.own[name] if name in self.own else _load(_declared()[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in _declared()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from (name for name in _declared() if name not in self.own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _declared() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+@cache
+def _load(entry: EntryPoint) -> type[AlgoConfig]:
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise ConfigError(
+            f"the algorithm {entry.name} of another package cannot be loaded ({entry.value}): {error}.\n"
+            "  Nothing that names it can be read.\n  Repair or uninstall that package"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, OnPolicySettings | OffPolicySettings)):
+        raise ConfigError(
+            f"the algorithm {entry.name} ({entry.value}) is no class derived from OnPolicySettings or OffPolicySettings.\n"
+            "  Nothing would say which settings it has.\n  Derive it from one of them (rlclinic.config)"
+        )
+    return found
+
+
+ALGORITHMS: Final = Algorithms(
+    {
+        "ppo": PPOConfig,
+        "a2c": A2CConfig,
+        "reinforce": ReinforceConfig,
+        "dqn": DQNConfig,
+        "td3": TD3Config,
+        "ddpg": DDPGConfig,
+        "sac": SACConfig,
+        "q_learning": QLearningConfig,
+    }
+)
+
+
+def read_algorithm(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Settings of an algorithm: our own as the schema reads them, another package's as its class does."""
+    name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
+    if isinstance(value, OnPolicySettings | OffPolicySettings):
+        return value
+    if not isinstance(value, Mapping) or not isinstance(name, str) or name in ALGORITHMS.own or name not in ALGORITHMS:
+        return read(value)
+    try:
+        return ALGORITHMS[name].model_validate(dict(value))
+    except ValidationError as error:
+        # Under the algorithm's name, where pydantic puts the errors of our own too.
+        details = [{**detail, "loc": (name, *detail["loc"])} for detail in error.errors(include_url=False)]
+        raise ValidationError.from_exception_data(error.title, cast("list[InitErrorDetails]", details)) from None
+
+
+def dump_algorithm(value: Any, dump: SerializerFunctionWrapHandler, mode: str) -> Any:
+    """The inverse: plain data."""
+    return value.model_dump(mode=mode) if isinstance(value, OnPolicySettings | OffPolicySettings) else dump(value)
 
 
 def numbers(algo: AlgoConfig) -> dict[str, float | Schedule | None]:

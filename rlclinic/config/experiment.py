@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from math import ceil, gcd
-from typing import Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
-from rlclinic.config.algorithms import AlgoConfig, OffPolicyConfig, PPOConfig, numbers
+from rlclinic.config.algorithms import AlgoConfig, OffPolicyConfig, OwnAlgoConfig, PPOConfig, dump_algorithm, numbers, read_algorithm
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
@@ -19,6 +19,16 @@ __all__ = ["Config", "describe"]
 # The learning rate is the one number whose effect the KL divergence measures.
 _KL_STEERED: Final = ("learning_rate", "value_lr")
 
+if TYPE_CHECKING:
+    Algorithm = AlgoConfig
+else:
+    # The schema lists our own algorithms; those of other packages are read by name (see algorithms).
+    Algorithm = Annotated[
+        Annotated[OwnAlgoConfig, Field(discriminator="name")],
+        WrapValidator(read_algorithm),
+        WrapSerializer(lambda value, dump, info: dump_algorithm(value, dump, info.mode)),
+    ]
+
 
 class Config(Strict):
     """What a run is asked to do, complete: two runs with equal configs are the same run."""
@@ -29,7 +39,7 @@ class Config(Strict):
     """What is known about the task: threshold, range of returns."""
     env: EnvConfig
     """The environment as the agent meets it."""
-    algo: Annotated[AlgoConfig, Field(discriminator="name")] = PPOConfig()
+    algo: Algorithm = PPOConfig()
     """The algorithm and its settings."""
     net: NetConfig = NetConfig()
     """The networks."""
@@ -74,9 +84,7 @@ class Config(Strict):
         """Rows of a minibatch, with a fractional batch_size resolved; A2C and REINFORCE take the whole rollout."""
         if isinstance(self.algo, OffPolicyConfig):
             return self.algo.batch_size or self.turn_size
-        if not isinstance(self.algo, PPOConfig):
-            return self.rollout_size
-        size = self.algo.batch_size
+        size = getattr(self.algo, "batch_size", 1)
         return max(1, round(size * self.rollout_size)) if size <= 1 else int(size)
 
     @property
@@ -99,7 +107,7 @@ class Config(Strict):
 
 
 def _batch_problems(config: Config) -> Iterator[str]:
-    if not isinstance(config.algo, PPOConfig):
+    if isinstance(config.algo, OffPolicyConfig) or not hasattr(config.algo, "batch_size"):
         return
     batch, rollout = config.batch_rows, config.rollout_size
     size = f"the rollout of {rollout} transitions (n_envs={config.env.n_envs} x n_steps={config.algo.n_steps})"
@@ -122,7 +130,8 @@ def _batch_problems(config: Config) -> Iterator[str]:
             "  One advantage has no deviation to divide by: every update would be zero or not a number.\n"
             "  Try: --set algo.normalize_advantage=rollout, or a larger batch_size"
         )
-    yield from _segment_problems(config.algo, batch)
+    if isinstance(config.algo, PPOConfig):
+        yield from _segment_problems(config.algo, batch)
 
 
 def _segment_problems(algo: PPOConfig, batch: int) -> Iterator[str]:
@@ -239,7 +248,7 @@ def describe(config: Config) -> dict[str, int | float]:
 
 
 def _describe_rollouts(config: Config) -> dict[str, int | float]:
-    epochs = config.algo.n_epochs if isinstance(config.algo, PPOConfig) else 1
+    epochs = getattr(config.algo, "n_epochs", 1)
     minibatches = config.rollout_size // config.batch_rows
     return {
         "rollout_size": config.rollout_size,

@@ -283,14 +283,22 @@ def _fill_defaults(record: dict[str, Any]) -> dict[str, Any]:
 def _load_general(env: str, algo: str, user: Path) -> tuple[Tree, str, list[str]]:
     """General settings for an environment without a file."""
     entry = gymnasium_registry.look_up(env, [_name_environment(path) for folder in (user, _SHIPPED) for path in _list_files(folder)])
-    source = _read(_DEFAULTS)
-    tree = _resolve(source.variant(algo), algo)
+    tree, whence = _load_defaults(algo)
     if env.startswith("ALE/"):
         tree |= _load_atari(algo)
     tree["env"] = {**_get_section(tree, "env"), "id": Located(env, "name")}
     known = {"threshold": entry.threshold, "max_episode_steps": entry.max_episode_steps}
     tree["spec"] = {key: Located(value, "spec") for key, value in known.items() if value is not None}
-    return tree, f"{env}:{algo}", [f"{env} has no file of its own: general settings for {algo} (defaults.yaml)."]
+    return tree, f"{env}:{algo}", [f"{env} has no file of its own: general settings for {algo} ({whence})."]
+
+
+def _load_defaults(algo: str) -> tuple[Tree, str]:
+    """General settings of an algorithm, and where they stand; for one of another package, in its class."""
+    source = _read(_DEFAULTS)
+    if algo in source.variants:
+        return _resolve(source.variant(algo), algo), _DEFAULTS.name
+    like = source.variant("ppo" if ALGORITHMS[algo].loop == "on_policy" else "sac")
+    return _resolve({**like, "algo": {"name": Located(algo, "variant")}}, algo), "its package"
 
 
 def _load_atari(algo: str) -> Tree:
@@ -301,14 +309,14 @@ def _load_atari(algo: str) -> Tree:
 
 def _load_general_variant(sources: list[_Source], variants: dict[str, _Source], env: str, algo: str) -> tuple[Tree, str, list[str]]:
     """General settings of an algorithm that an environment's files have no variant for; the task stays as the files have it."""
-    tree = _resolve(_read(_DEFAULTS).variant(algo), algo)
+    tree, whence = _load_defaults(algo)
     if variants:
         first = "ppo" if "ppo" in variants else next(iter(variants))
         own, _ = _nest(variants[first], first, sources)
         tree |= {"env": _get_section(own, "env"), "spec": _get_section(own, "spec")}
     else:
         tree |= {"env": {"id": Located(env, "name"), **_get_section(tree, "env")}, "spec": _translate_spec(_find_spec(sources))}
-    return tree, f"{env}:{algo}", [f"{env} has no {algo} variant: general settings for {algo} (defaults.yaml)."]
+    return tree, f"{env}:{algo}", [f"{env} has no {algo} variant: general settings for {algo} ({whence})."]
 
 
 def _get_section(tree: Tree, name: str) -> Tree:

@@ -1,4 +1,4 @@
-"""The settings of algorithms that learn from a replay: DQN, TD3, DDPG and SAC. Names are Stable-Baselines3's."""
+"""The settings of algorithms that learn from a replay: DQN, TD3, DDPG, SAC and those of other packages. Names are Stable-Baselines3's."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -8,7 +8,7 @@ from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Real, Shape, Strict
 from rlclinic.config.shared_settings import AdamEps, Gamma, LearningRate, Momentum, Optimizer, RmsDecay, WeightDecay
 
-__all__ = ["STRETCH_ENV_STEPS", "DDPGConfig", "DQNConfig", "SACConfig", "TD3Config"]
+__all__ = ["STRETCH_ENV_STEPS", "DDPGConfig", "DQNConfig", "OffPolicySettings", "SACConfig", "TD3Config"]
 
 STRETCH_ENV_STEPS = 100
 """Turns shorter than this are put together to an iteration: what happens once in an iteration then costs little."""
@@ -320,6 +320,37 @@ class SACConfig(Strict):
     action_noise: ActionNoise = "none"
     action_noise_std: ActionNoiseStd = 0.1
     action_noise_dt: ActionNoiseTime = 0.01
+    optimizer: Optimizer = "adam"
+    adam_eps: AdamEps = 1e-8
+    weight_decay: WeightDecay = 0.0
+    momentum: Momentum = 0.0
+    rms_decay: RmsDecay = 0.99
+
+
+class OffPolicySettings(Strict):
+    """What the settings of an off-policy algorithm of another package have in common: derive from it, and add to it.
+
+    A class adds its own numbers and shapes and sets `name` and `implementation`.
+    """
+
+    loop: ClassVar[str] = "off_policy"
+    implementation: ClassVar[str]
+    """The module with the algorithm's losses (see rlclinic.training.algos)."""
+    name: str = ""
+    """The algorithm's name: that of its entry point."""
+    buffer_size: BufferSize = 1_000_000
+    learning_starts: LearningStarts = 100
+    batch_size: BatchSize = 256
+    train_freq: TrainFreq = 1
+    gradient_steps: GradientSteps = 1
+    gamma: Gamma = 0.99
+    tau: Tau = 0.005
+    n_step: NStep = 1
+    learning_rate: LearningRate = 3e-4
+    value_lr: ValueLearningRate = None
+    max_grad_norm: GradientBound = None
+    policy_average: PolicyAverage = 0
+    optimize_memory_usage: SavesMemory = False
     optimizer: Optimizer = "adam"
     adam_eps: AdamEps = 1e-8
     weight_decay: WeightDecay = 0.0
