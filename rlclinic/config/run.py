@@ -31,12 +31,13 @@ class RunConfig(Strict):
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where it is computed. A GPU pays for many runs or thousands of envs at once, in environments that it can step itself;
     others are faster on the CPU, unless the network is large. `auto`: cuda if there is one."""
-    engine: Literal["auto", "eager", "compiled", "captured", "autograd"] = "eager"
+    engine: Literal["auto", "eager", "compiled", "captured", "reference", "autograd"] = "eager"
     """How the arithmetic is carried out. `eager`: operation by operation; a seed gets the same bits in any group. `compiled`: acting
     and learning compiled (takes a minute, once for each shape of run; then two to three times as fast on a CPU). `captured`: one
     GPU program per iteration, for native environments. `auto`: whichever pays; what `--device cuda` takes.
-    `autograd`: eager without the hand-written derivatives (slower; the reference). Decided once and kept by every resume,
-    because engines differ in the last bits."""
+    `reference`: the losses as they are written, differentiated by PyTorch (slower; what every other engine is held to, and what trains
+    an algorithm of another package). `autograd`: eager with networks differentiated by PyTorch; the older reference. Decided once and
+    kept by every resume, because engines differ in the last bits."""
     precision: Literal["float32", "tf32"] = "float32"
     """Of convolutions and of the gradient's matrix products on a GPU. `tf32`: numbers of 10 bits, about 1e-3 off, in half the time (what
     JAX does unless told otherwise); of products, for the captured and compiled engines."""

@@ -20,7 +20,7 @@ from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 from rlclinic.training import envs, optim, replay_assembly, rows
-from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.algos import find_on_policy
 from rlclinic.training.checkpoints import files, replay_files, snapshot
 from rlclinic.training.checkpoints.files import Checkpoint
 from rlclinic.training.data import replay
@@ -30,6 +30,7 @@ from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.engines.eager import Eager, Engine
 from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Learner, Plan, Position
 from rlclinic.training.maths import normalize
@@ -165,7 +166,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
         corrections = _corrections(members, starts[0], env)
         plan = plan_for(config, env, corrections)
         choice = select.choose(config, plan, env, len(members), device, select.recorded(members[0].run, starts[0].how))
-        plan = replace(plan, engine=choice.kind)
+        plan = with_engine(plan, choice.kind)
         if len(members) > rows.LARGE:
             for member in members:
                 member.writer.relax(len(members))
@@ -258,16 +259,26 @@ def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[
     return members, starts, refused
 
 
+def with_engine(plan: Any, engine: str) -> Any:
+    """The plan for an engine: the reference differentiates losses, whatever gradients somebody has worked out by hand."""
+    fast = None if engine == "reference" else twins.find(plan.config.name)
+    if not isinstance(plan, off_policy.Plan):
+        return replace(plan, engine=engine, fast=fast)
+    by_autograd = fast is None or engine == "autograd"
+    nets = {name: replace(net, by_autograd=by_autograd) for name, net in plan.nets.items()}
+    return replace(plan, engine=engine, fast=fast, nets=nets)
+
+
 def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECTIONS.keys()) -> Any:
     """Algorithm, network and optimizer for a config and what its environment gives and takes; `corrections` are the run's own."""
     if config.algo.loop == "off_policy":
-        return replay_assembly.plan_for(config, env, corrections)
+        return with_engine(replay_assembly.plan_for(config, env, corrections), config.run.engine)
     policy = fitting.policy_for(config, env)
     algo: Any = config.algo
     settings = (algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay)
     rule = optim.Optimizer(*settings, policy.layout, eps_in_root="rmsprop_as_torch" not in corrections)
-    return Plan(
-        algo=ALGORITHMS[algo.name],
+    plan = Plan(
+        algo=find_on_policy(algo.name),
         config=algo,
         env=fitting.settings_for(config, env),
         policy=policy,
@@ -278,6 +289,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         engine=config.run.engine,
         precision=config.run.precision,
     )
+    return with_engine(plan, config.run.engine)
 
 
 def fresh_learner(plan: Any, seeds: list[int], n_envs: int, device: torch.device | None = None) -> Any:

@@ -12,6 +12,7 @@ from torch import Tensor
 from rlclinic.training.engines import captured_evaluation
 from rlclinic.training.loops import off_policy, on_policy
 from rlclinic.training.nets import mlp
+from rlclinic.training.nets.q_nets import Networks
 from rlclinic.training.sentinels import fingerprints
 
 Floats = NDArray[np.float64]
@@ -77,10 +78,10 @@ def actor(plan: Any, learner: Any, n_envs: int, *, deterministic: bool, seed: Te
 
 
 def _replay_actor(plan: off_policy.Plan, learner: off_policy.Learner, env_index: Tensor, seed: Tensor | None) -> Actor:
-    params = plan.nets[plan.algo.ACTS].params(off_policy.deployed(plan, learner))
+    params = Networks(plan.nets, {plan.algo.ACTOR: off_policy.deployed(plan, learner)})
 
     def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
-        noise = None if seed is None else plan.algo.acting_noise(plan, seed, t, env_index)
+        noise = None if seed is None else off_policy.acting_noise(plan, seed, t, env_index)
         return off_policy.to_env(plan, plan.algo.act(plan, params, off_policy.see(plan, learner, obs), mask, noise))
 
     return act

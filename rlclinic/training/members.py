@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
@@ -17,6 +16,7 @@ from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.nets.mlp import ActorCritic
 
 # A bound that one member sets and another does not is infinite for the other. All unset: the code for it is skipped.
@@ -151,7 +151,7 @@ def adapt(member: Member, kl: float) -> None:
             member.adapted[name] = kl_adapted(number, member.adapted.get(name, number.start), kl)
 
 
-def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, device: torch.device) -> SimpleNamespace:
+def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, device: torch.device) -> Hyperparameters:
     """All numbers as [M, 1] tensors, and `step_size`: the learning rate, per parameter where the critic has its own."""
     hp = _as_tensors(_together(members, env_steps), device)
     hp.pays_entropy = any(each["ent_coef"] for each in hp.per_member)
@@ -174,9 +174,9 @@ def _together(members: list[Member], env_steps: int) -> list[dict[str, float | N
     return [found[key] for key in keys]
 
 
-def _as_tensors(per_member: list[dict[str, float | None]], device: torch.device) -> SimpleNamespace:
+def _as_tensors(per_member: list[dict[str, float | None]], device: torch.device) -> Hyperparameters:
     """Numbers by name as [M, 1]. Worked out once for members with the same ones, and sent to a GPU in one copy that nobody waits for."""
-    hp = SimpleNamespace(target_kl=None, clip_range_vf=None, value_lr=None, per_member=per_member)
+    hp = Hyperparameters(target_kl=None, clip_range_vf=None, value_lr=None, per_member=per_member)
     distinct = {id(each): each for each in per_member}
     names, table = [], []
     for name in per_member[0]:
@@ -201,7 +201,7 @@ def _as_tensors(per_member: list[dict[str, float | None]], device: torch.device)
     return hp
 
 
-def replay_numbers(members: list[Member], env_steps: int, action_size: int, device: torch.device) -> SimpleNamespace:
+def replay_numbers(members: list[Member], env_steps: int, action_size: int, device: torch.device) -> Hyperparameters:
     """All numbers of an algorithm with a replay as [M, 1] tensors, with epsilon and the target entropy worked out."""
     per_member = [current_numbers(member, env_steps) for member in members]
     for member, found in zip(members, per_member, strict=True):
@@ -224,9 +224,9 @@ def _epsilon(found: dict[str, float | None], progress: float) -> float:
     return end if progress >= fraction else start + (end - start) * progress / fraction
 
 
-def one(hp: SimpleNamespace, index: int) -> SimpleNamespace:
+def one(hp: Hyperparameters, index: int) -> Hyperparameters:
     """The numbers of one member, still [1, 1]."""
-    return SimpleNamespace(**{name: value[index : index + 1] if isinstance(value, Tensor) else value for name, value in vars(hp).items()})
+    return Hyperparameters(**{name: value[index : index + 1] if isinstance(value, Tensor) else value for name, value in vars(hp).items()})
 
 
 def adaptive(members: list[Member]) -> bool:

@@ -11,7 +11,7 @@ from rlclinic.config import Config
 from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.errors import ConfigError
 from rlclinic.training import optim
-from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.algos import OffPolicyAlgorithm, find_off_policy
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.envs.base import VecEnv
@@ -28,17 +28,17 @@ GIBIBYTE: Final = 1 << 30
 def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECTIONS.keys()) -> Plan:
     """Algorithm, networks and optimizers for a config and what its environment gives and takes."""
     algo: Any = config.algo
-    _check_spaces(config, env)
+    module = find_off_policy(algo.name)
+    _check_spaces(config, env, module)
     if algo.name == "q_learning":
         _check_table(config, env)
-    module = ALGORITHMS[algo.name]
-    made = module.nets(config, _obs_size(env), env)
+    made = module.build_networks(config, _obs_size(env), env)
     rule = (algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay)
     eps_in_root = "rmsprop_as_torch" not in corrections
     optimizers = {name: optim.Optimizer(*rule, net.layout, eps_in_root) for name, net in made.items()}
-    if algo.name == "sac":
-        rule = (algo.optimizer, algo.adam_eps, 0.0, algo.momentum, algo.rms_decay)
-        optimizers["log_alpha"] = optim.Optimizer(*rule, Layout({"log_alpha": (1,)}), eps_in_root)
+    rule = (algo.optimizer, algo.adam_eps, 0.0, algo.momentum, algo.rms_decay)
+    for name in scalars_of(module, algo, 1, torch.device("cpu")):
+        optimizers[name] = optim.Optimizer(*rule, Layout({name: (1,)}), eps_in_root)
     shape = replay.Shape(
         rows=config.replay_rows,
         n_envs=config.env.n_envs,
@@ -63,13 +63,19 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
     )
 
 
+def scalars_of(algorithm: OffPolicyAlgorithm, config: Any, members: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """The first values of an algorithm's learned numbers, [M, 1] by name; most have none."""
+    made: dict[str, torch.Tensor] = algorithm.scalars(config, members, device) if hasattr(algorithm, "scalars") else {}
+    return made
+
+
 def _obs_size(env: VecEnv) -> int:
     return int(torch.Size(env.obs_shape).numel())
 
 
-def _check_spaces(config: Config, env: VecEnv) -> None:
+def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) -> None:
     name, kind = config.algo.name, env.action.kind
-    chooses = name in ("dqn", "q_learning")
+    chooses = algorithm.ACTIONS == "discrete"
     if chooses and kind != "discrete":
         other = "sac" if kind == "box" else "ppo"
         raise ConfigError(
@@ -126,9 +132,8 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
     }
     targets = {name: nets[name].clone() for name in plan.algo.TARGETS}
     if getattr(plan.config, "policy_average", 0):
-        targets[AVERAGE] = nets[plan.algo.ACTS].clone()
-    if "log_alpha" in plan.optimizers:
-        nets["log_alpha"] = torch.full((members, 1), plan.config.ent_coef_init, device=device).log()
+        targets[AVERAGE] = nets[plan.algo.ACTOR].clone()
+    nets |= scalars_of(plan.algo, plan.config, members, device)
     scaled = plan.env.normalize_reward
     drifts = getattr(plan.config, "action_noise", None) == "ou"
     learner = Learner(
@@ -141,8 +146,8 @@ def fresh_learner(plan: Plan, seeds: list[int], n_envs: int, device: torch.devic
         reward_carry=torch.zeros(members, n_envs, device=device) if scaled else None,
         drift=torch.zeros(members, n_envs, plan.memory.action_size, device=device) if drifts else None,
     )
-    if hasattr(plan.algo, "begin"):
-        plan.algo.begin(plan, learner)
+    if hasattr(plan.algo, "initialize"):
+        plan.algo.initialize(plan, learner)
     return learner
 
 

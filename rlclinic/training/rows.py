@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, numbers
+from rlclinic.training.algos import find_off_policy
 from rlclinic.training.sentinels import off_policy_sentinels, on_policy_sentinels
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
@@ -61,11 +62,13 @@ def _roll(config: Config) -> list[str]:
 
 
 def _replay_columns(config: Config) -> list[str]:
-    discrete = config.algo.name in ("dqn", "q_learning")
-    losses = ("td",) if discrete else ("actor", "critic", "alpha") if config.algo.name == "sac" else ("actor", "critic")
-    metrics = ("q_mean", "q_min", "q_max", *(("entropy",) if config.algo.name == "sac" else ()))
-    norms = ("all", *GRAD_QUANTILES) if discrete else ("all", "actor", *GRAD_QUANTILES)
-    applied = ("epsilon",) if discrete else ("alpha",) if config.algo.name == "sac" else ()
+    algorithm = find_off_policy(config.algo.name)
+
+    def own(kind: str) -> list[str]:
+        return [name.removeprefix(kind) for name in algorithm.COLUMNS if name.startswith(kind)]
+
+    losses, metrics = own("loss/"), ["q_mean", "q_min", "q_max", *own("metrics/")]
+    norms, applied = ["all", *own("grad_norm/"), *GRAD_QUANTILES], own("hp/")
     return [
         *COUNTERS,
         *_roll(config),
@@ -77,7 +80,7 @@ def _replay_columns(config: Config) -> list[str]:
         *(f"time/{phase}" for phase in PHASES),
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(f"train/hp/{name}" for name in applied),
-        *off_policy_sentinels.columns(discrete),
+        *off_policy_sentinels.columns(algorithm.ACTIONS == "discrete"),
     ]
 
 

@@ -11,9 +11,8 @@ import torch
 from rlclinic.training import optim, trainer
 from rlclinic.training.data import prioritized, replay, rollouts
 from rlclinic.training.data.episodes import Episodes
-from rlclinic.training.fast import actor_critic_backward, gradients, replay_passes, wide
+from rlclinic.training.fast import actor_critic_backward, gradients, q_net_backward, replay_passes, wide
 from rlclinic.training.loops import off_policy, off_policy_iteration, on_policy, on_policy_iteration
-from rlclinic.training.nets import q_nets
 
 PHASES: Final = {
     "env": "stepping environments",
@@ -142,7 +141,7 @@ def put_around(watch: Stopwatch, env: Any, undo: ExitStack) -> None:
         swap(owner, name, watch.wrap(phase, getattr(owner, name)))
     for owner, name, phase in EACH:
         swap(owner, name, watch.wrap_each(phase, getattr(owner, name)))
-    swap(q_nets, "with_back", _with_timed_ways_back(watch, q_nets.with_back))
+    swap(q_net_backward, "forward_and_back", _with_timed_ways_back(watch, q_net_backward.forward_and_back))
     swap(off_policy, "descent", _with_timed_steps(watch, off_policy.descent))
     inner = getattr(env, "_env", env)
     backend = getattr(inner, "_backend", None)
@@ -156,7 +155,7 @@ def _with_timed_ways_back(watch: Stopwatch, function: Callable[..., Any]) -> Cal
     def timed(*args: Any) -> Any:
         with watch.phase("forward"):
             out, back = function(*args)
-        return out, q_nets.Back(*(watch.wrap("backward", way) for way in back))
+        return out, q_net_backward.Back(*(watch.wrap("backward", way) for way in back))
 
     return timed
 

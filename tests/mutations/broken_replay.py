@@ -3,13 +3,13 @@
 Each takes the function as it is and gives the broken one.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from rlclinic.training.algos import dqn
 from rlclinic.training.loops import off_policy
+from rlclinic.training.nets.q_nets import Networks
 
 # ── memory ──
 
@@ -82,7 +82,7 @@ def follows_at_once(follow: Any) -> Any:
     return lambda learner, names, tau, active: follow(learner, names, torch.ones_like(tau), active)
 
 
-def copied_at_every_step(after_steps: Any) -> Any:
+def copied_at_every_step(follow_targets: Any) -> Any:
     def broken(plan: Any, learner: Any, hp: Any, active: Any, before: int, now: int) -> None:
         off_policy.follow(learner, dqn.TARGETS, torch.ones_like(hp.tau), active)
 
@@ -92,26 +92,26 @@ def copied_at_every_step(after_steps: Any) -> Any:
 def target_network_chooses(targets: Any) -> Any:
     """Both networks are asked, but the target is asked first."""
 
-    def broken(plan: Any, learner: Any, batch: Any, hp: Any, noise: Any) -> Any:
-        return targets(replace(plan, config=plan.config.model_copy(update={"double": False})), learner, batch, hp, noise)
+    def broken(config: Any, *given: Any) -> Any:
+        return targets(config.model_copy(update={"double": False}), *given)
 
     return broken
 
 
-def largest_critic(judged: Any) -> Any:
+def largest_critic(critics: Any) -> Any:
     """Critics in reversed order of caution: what is taken as the lowest is the highest."""
 
-    def broken(plan: Any, params: Any, obs: Any, action: Any) -> Any:
-        said = judged(plan, params, obs, action)
-        return said.amax(1, keepdim=True).expand_as(said)
+    def broken(params: Any, obs: Any, action: Any) -> Any:
+        values = critics(params, obs, action)
+        return values.amax(1, keepdim=True).expand_as(values)
 
     return broken
 
 
 def entropy_left_out(targets: Any) -> Any:
-    def broken(plan: Any, learner: Any, batch: Any, hp: Any, noise: Any) -> Any:
-        cold = {**learner.nets, "log_alpha": torch.full_like(learner.nets["log_alpha"], -40.0)}
-        return targets(plan, replace(learner, nets=cold), batch, hp, noise)
+    def broken(config: Any, params: Any, *given: Any) -> Any:
+        cold = {**params, "log_alpha": torch.full_like(params["log_alpha"], -40.0)}
+        return targets(config, Networks(params.nets, cold), *given)
 
     return broken
 
@@ -127,9 +127,9 @@ def explores_when_it_should_not(epsilon_greedy: Any) -> Any:
     return lambda q, epsilon, noise, action_mask=None: epsilon_greedy(q, 1.0 - epsilon, noise, action_mask)
 
 
-def temperature_upside_down(improve: Any) -> Any:
+def temperature_upside_down(update_temperature: Any) -> Any:
     def broken(plan: Any, learner: Any, log_prob: Any, hp: Any, active: Any) -> Any:
-        return improve(plan, learner, -log_prob - 2 * hp.target_entropy, hp, active)
+        return update_temperature(plan, learner, -log_prob - 2 * hp.target_entropy, hp, active)
 
     return broken
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rlclinic.training.algos import dqn, sac
 from rlclinic.training.data import replay
+from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration, losses, squashed
 from rlclinic.training.nets import q_nets
@@ -94,6 +95,11 @@ def a_soft_target_takes_over_its_share() -> None:
     near(state.targets["critic"], 0.75 * apart + 0.25 * at.state.nets["critic"], "a quarter of the way", 1e-6)
 
 
+def _targets(algorithm: Any, at: Learner, state: Any, batch: replay.Batch, noise: Tensor | None = None) -> Any:
+    params, target_params = off_policy.networks(at.plan, state), off_policy.target_networks(at.plan, state)
+    return algorithm.targets(at.plan.config, params, target_params, batch, at.numbers(), noise)
+
+
 def _q(at: Learner, flat: Tensor, obs: Tensor) -> Tensor:
     """A Q-network by hand."""
     net = at.plan.nets["q"]
@@ -113,7 +119,7 @@ def double_targets_are_judged_by_the_other_network() -> None:
     chosen = _q(at, state.nets["q"], batch.next_obs).argmax(-1, keepdim=True)
     judged = _q(at, state.targets["q"], batch.next_obs).gather(-1, chosen).squeeze(-1)
     near(
-        dqn.targets(at.plan, state, off_policy.shown(at.plan, state, batch), at.numbers(), None),
+        _targets(dqn, at, state, off_policy.shown(at.plan, state, batch)),
         batch.reward + batch.discount * judged,
         "double targets",
     )
@@ -121,21 +127,20 @@ def double_targets_are_judged_by_the_other_network() -> None:
 
 def soft_targets_are_cautious_and_count_the_entropy() -> None:
     at = Learner("sac", turns=75, ent_coef=0.7)
-    batch, hp = at.drawn(torch.arange(32).expand(2, -1)), at.numbers()
+    batch = at.drawn(torch.arange(32).expand(2, -1))
     noise = torch.randn(2, 2, 32, 1, generator=torch.Generator().manual_seed(1))
     actor, critic = at.plan.nets["actor"], at.plan.nets["critic"]
     dist = q_nets.outputs(actor, actor.params(at.state.nets["actor"]), batch.next_obs)
     action, log_prob = squashed.sample(dist, noise[:, 1], actor.net.log_std_min, actor.net.log_std_max)
     said = q_nets.outputs(critic, critic.params(at.state.targets["critic"]), torch.cat([batch.next_obs, action], -1)).view(2, 2, 32)
     expected = batch.reward + batch.discount * (torch.minimum(said[:, 0], said[:, 1]) - 0.7 * log_prob)
-    near(sac.targets(at.plan, at.state, batch, hp, noise), expected, "soft targets")
+    near(_targets(sac, at, at.state, batch, noise), expected, "soft targets")
     learned = Learner("sac", turns=75)
-    cold = sac.targets(learned.plan, learned.state, learned.drawn(torch.arange(32).expand(2, -1)), learned.numbers(), noise)
+    drawn = learned.drawn(torch.arange(32).expand(2, -1))
+    cold = _targets(sac, learned, learned.state, drawn, noise)
     warm = {**learned.state.nets, "log_alpha": learned.state.nets["log_alpha"] + 1.0}
     heated = type(learned.state)(**{**vars(learned.state), "nets": warm})
-    assert not torch.equal(
-        cold, sac.targets(learned.plan, heated, learned.drawn(torch.arange(32).expand(2, -1)), learned.numbers(), noise)
-    ), "the temperature does not matter"
+    assert not torch.equal(cold, _targets(sac, learned, heated, drawn, noise)), "the temperature does not matter"
 
 
 def actions_fill_the_box_of_the_environment() -> None:
@@ -155,7 +160,7 @@ def too_much_entropy_lowers_the_temperature() -> None:
     for log_prob, sign in ((-5.0, -1), (5.0, 1)):  # entropy 5 and -5, target -1
         at = Learner("sac", turns=25)
         before = at.state.nets["log_alpha"].clone()
-        sac.improve_temperature(at.plan, at.state, torch.full((2, 32), log_prob), at.numbers(), None)
+        twins.find("sac").update_temperature(at.plan, at.state, torch.full((2, 32), log_prob), at.numbers(), None)
         moved = at.state.nets["log_alpha"] - before
         assert bool((moved.sign() == sign).all()), f"at an entropy of {-log_prob} the temperature moves by {float(moved[0]):.2g}"
 
@@ -163,7 +168,7 @@ def too_much_entropy_lowers_the_temperature() -> None:
 def the_huber_slope_is_the_derivative_of_the_loss() -> None:
     error = torch.tensor([[-3.0, -0.5, 0.0, 0.5, 3.0]], requires_grad=True)
     (slope,) = torch.autograd.grad(losses.huber(error).sum(), error)
-    near(losses.huber_slope(error.detach()), slope, "the Huber loss's slope", 1e-6)
+    near(twins.find("dqn").huber_slope(error.detach()), slope, "the Huber loss's slope", 1e-6)
     expected = torch.tensor([[2.5, 0.125, 0.0, 0.125, 2.5]])
     near(losses.huber(error.detach()), expected, "the Huber loss", 1e-6)
 

@@ -65,7 +65,7 @@ PLANTED: Final = (
         Bug(
             "target-every-step",
             "The Q-network is copied at every step.",
-            Seam("algos.dqn", "after_steps"),
+            Seam("algos.dqn", "follow_targets"),
             broken_replay.copied_at_every_step,
         ),
         "dqn",
@@ -83,7 +83,7 @@ PLANTED: Final = (
         ("returns-wrong",),
     ),
     Planted(
-        Bug("critic-largest", "The most daring critic counts.", Seam("algos.td3", "judged"), broken_replay.largest_critic),
+        Bug("critic-largest", "The most daring critic counts.", Seam("nets.q_nets", "critics"), broken_replay.largest_critic),
         "sac",
         ("returns-wrong",),
     ),
@@ -111,14 +111,14 @@ PLANTED: Final = (
         Bug(
             "temperature-sign",
             "The temperature's loss is negated.",
-            Seam("algos.sac", "improve_temperature"),
+            Seam("fast.sac", "update_temperature"),
             broken_replay.temperature_upside_down,
         ),
         "sac",
         ("temperature-sign",),
     ),
     Planted(
-        Bug("q-slope-sign", "The Huber loss is climbed.", Seam("maths.losses", "huber_slope"), broken_replay.slope_negated),
+        Bug("q-slope-sign", "The Huber loss is climbed.", Seam("fast.dqn", "huber_slope"), broken_replay.slope_negated),
         "dqn",
         ("values-run-away", "learning-rate-too-high", "not-finite"),
     ),

@@ -11,8 +11,9 @@ from rlclinic.config import Config
 from rlclinic.runs import history
 from rlclinic.runs.history import History
 from rlclinic.runs.store import Store
-from rlclinic.training import envs, members, replay_assembly
+from rlclinic.training import assembly, envs, members, replay_assembly
 from rlclinic.training.data import replay
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
 
@@ -52,7 +53,7 @@ class Learner:
         self.config = config(name, **algo)
         self.seed = torch.arange(2).view(-1, 1, 1)
         self.env = envs.make(self.config.env, [0, 1], 2)
-        self.plan: Any = replay_assembly.plan_for(self.config, self.env)
+        self.plan: Any = assembly.plan_for(self.config, self.env)
         self.state: Any = replay_assembly.fresh_learner(self.plan, [0, 1], 2)
         self.memory = replay_assembly.memory_for(self.plan, 2, CPU)
         self.position = Position(self.env.reset(), self.env.action_mask)
@@ -63,7 +64,7 @@ class Learner:
         for _ in range(turns // self.plan.turns):
             self.iterate()
 
-    def numbers(self) -> SimpleNamespace:
+    def numbers(self) -> Hyperparameters:
         return members.replay_numbers(self.members, self.env_steps, self.plan.memory.action_size, CPU)
 
     def iterate(self) -> None:
@@ -73,7 +74,7 @@ class Learner:
         for _ in range(self.plan.turns):
             self.state = walk.collect(self.state, self.position, self.memory, hp)
             before, now = walk.env_steps - self.plan.turn_size, walk.env_steps
-            self.plan.algo.after_steps(self.plan, self.state, hp, None, before, now)
+            off_policy.follow_targets(self.plan, self.state, hp, None, before, now)
             if walk.env_steps > self.plan.config.learning_starts:
                 self.state, self.readings = off_policy.learn(self.plan, self.state, self.memory, hp, None, self.seed)
         self.env_steps = walk.env_steps

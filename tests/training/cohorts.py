@@ -15,6 +15,7 @@ from rlclinic.runs.store import Store
 from rlclinic.training import assembly, envs
 from rlclinic.training import members as cohort
 from rlclinic.training.__main__ import train_runs
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
 from rlclinic.training.members import Member
 from tests.training import tasks
@@ -155,7 +156,7 @@ class Workshop:
     position: on_policy.Position
     seed: torch.Tensor
 
-    def numbers(self, env_steps: int = 0) -> SimpleNamespace:
+    def numbers(self, env_steps: int = 0) -> Hyperparameters:
         return cohort.hyperparameters(self.members, env_steps, self.plan.policy, torch.device("cpu"))
 
     def collect(self, iteration: int = 0) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from rlclinic.training import assembly, envs, replay_assembly
 from rlclinic.training import members as cohort
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Batch, Replay
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
 from tests.training.cohorts import TASKS, make_config, member, task_of
@@ -34,7 +34,7 @@ class Bench:
     env_steps: int = 0
     readings: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
-    def numbers(self) -> SimpleNamespace:
+    def numbers(self) -> Hyperparameters:
         return cohort.replay_numbers(self.members, self.env_steps, self.plan.memory.action_size, CPU)
 
     def iterate(self, *, learn: bool = True) -> off_policy.Lived:
@@ -44,7 +44,7 @@ class Bench:
         self.learner = off_policy.own_copy(self.learner)
         for _ in range(self.plan.turns):
             self.learner = walk.collect(self.learner, self.position, self.memory, hp)
-            self.plan.algo.after_steps(self.plan, self.learner, hp, None, walk.env_steps - self.plan.turn_size, walk.env_steps)
+            off_policy.follow_targets(self.plan, self.learner, hp, None, walk.env_steps - self.plan.turn_size, walk.env_steps)
             if learn and walk.env_steps > self.plan.config.learning_starts:
                 self.learner, self.readings = off_policy.learn(self.plan, self.learner, self.memory, hp, None, self.seed)
         self.env_steps = walk.env_steps
@@ -59,7 +59,7 @@ class Bench:
 
     def noise(self, size: int) -> torch.Tensor | None:
         """The noise of a gradient step on such a batch."""
-        drawn = self.plan.algo.update_noise(self.plan, self.seed, 0, 1)
+        drawn = off_policy.update_noise(self.plan, self.seed, 0, 1)
         return None if drawn is None else drawn[:, 0, ..., :size, :]
 
 

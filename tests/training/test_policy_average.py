@@ -32,7 +32,7 @@ def weights(run: Run) -> dict[str, torch.Tensor]:
 
 def moved(at: Bench, to: float, updates: int) -> None:
     """The acting network as it stands after so many gradient steps."""
-    acts = at.plan.algo.ACTS
+    acts = at.plan.algo.ACTOR
     at.learner = replace(at.learner, nets={**at.learner.nets, acts: torch.full_like(at.learner.nets[acts], to)}, updates=updates)
 
 
@@ -60,9 +60,9 @@ def test_that_of_a_frozen_member_stays() -> None:
 @pytest.mark.parametrize("kind", ["dqn", "sac", "td3"])
 def test_evaluations_play_the_average(kind: str) -> None:
     at = of_kind(kind, **averaging(kind))
-    other = {**at.learner.targets, AVERAGE: at.learner.nets[at.plan.algo.ACTS] + 0.3}
+    other = {**at.learner.targets, AVERAGE: at.learner.nets[at.plan.algo.ACTOR] + 0.3}
     averaged = replace(at.learner, targets=other)
-    newest = replace(at.learner, nets={**at.learner.nets, at.plan.algo.ACTS: other[AVERAGE]}, targets={})
+    newest = replace(at.learner, nets={**at.learner.nets, at.plan.algo.ACTOR: other[AVERAGE]}, targets={})
     env = envs.make(at.config.env, [0, 1], 5, evaluation=True)
     played = [
         evaluation.evaluate(at.plan, learner, env, deterministic=True, seed=SEED, wanted=[True, True]).returns

@@ -1,11 +1,10 @@
 """Advantage actor-critic, synchronous (Mnih et al. 2016, arXiv:1602.01783): one gradient step per short rollout."""
 
-from types import SimpleNamespace
-
 from torch import Tensor
 
 from rlclinic.config import A2CConfig
 from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
@@ -17,7 +16,7 @@ def advantages(
     reward: Tensor,
     value: Tensor,
     next_value: Tensor,
-    hp: SimpleNamespace,
+    hp: Hyperparameters,
     log_ratio: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """n-step advantages are GAE with lambda 1 over a rollout of n steps; with log_ratio they are V-trace's."""
@@ -29,7 +28,7 @@ def advantages(
     return advantage, target, rollout.valid
 
 
-def loss(config: A2CConfig, policy: mlp.ActorCritic, params: Params, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, dict[str, Tensor]]:
+def loss(config: A2CConfig, policy: mlp.ActorCritic, params: Params, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, dict[str, Tensor]]:
     """Policy gradient + value regression - entropy bonus."""
     dist, value = mlp.actor_critic(policy, params, batch.obs, batch.action_mask)
     log_prob, entropy = policy.distribution.log_prob_entropy(dist, batch.action)
@@ -38,14 +37,3 @@ def loss(config: A2CConfig, policy: mlp.ActorCritic, params: Params, batch: Batc
     entropy = losses.mean(entropy, batch.weight)
     total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
     return total, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}
-
-
-def slopes(log_prob: Tensor, entropy: Tensor, value: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[losses.Slopes, dict[str, Tensor]]:
-    """The derivatives of `loss` by hand, and the same readings."""
-    count = log_prob.shape[1]
-    error = value - batch.returns
-    policy_loss, value_loss, entropy = losses.policy_gradient(log_prob, batch.advantage), losses.mean(error * error), losses.mean(entropy)
-    total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
-    by_entropy = -hp.ent_coef / count if hp.pays_entropy else None
-    found = losses.Slopes(batch.advantage * (-1.0 / count), error * (hp.vf_coef * (2.0 / count)), by_entropy)
-    return found, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}

@@ -3,13 +3,11 @@
 Several epochs of minibatch steps on one rollout; the clipped ratio keeps the new policy near the one that collected it.
 """
 
-from types import SimpleNamespace
-
-import torch
 from torch import Tensor
 
 from rlclinic.config import PPOConfig
 from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
@@ -21,7 +19,7 @@ def advantages(
     reward: Tensor,
     value: Tensor,
     next_value: Tensor,
-    hp: SimpleNamespace,
+    hp: Hyperparameters,
     log_ratio: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Advantage, value target and which rows count (None: all), each [M, T, N]; with log_ratio by V-trace, without by GAE."""
@@ -33,7 +31,7 @@ def advantages(
     return advantage, target, rollout.valid
 
 
-def loss(config: PPOConfig, policy: mlp.ActorCritic, params: Params, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, dict[str, Tensor]]:
+def loss(config: PPOConfig, policy: mlp.ActorCritic, params: Params, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, dict[str, Tensor]]:
     """Clipped surrogate + value regression - entropy bonus. Every per-member number is [M, 1]; readings may be rows [M, B]."""
     dist, value = mlp.actor_critic(policy, params, batch.obs, batch.action_mask)
     log_prob, entropy = policy.distribution.log_prob_entropy(dist, batch.action)
@@ -46,20 +44,3 @@ def loss(config: PPOConfig, policy: mlp.ActorCritic, params: Params, batch: Batc
     entropy = losses.mean(entropy, batch.weight)
     total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
     return total, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total, "log_ratio": log_ratio}
-
-
-def slopes(log_prob: Tensor, entropy: Tensor, value: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[losses.Slopes, dict[str, Tensor]]:
-    """The derivatives of `loss` by hand, and the same readings."""
-    count = log_prob.shape[1]
-    log_ratio = log_prob - batch.log_prob
-    gain = log_ratio.exp() * batch.advantage
-    bound = torch.addcmul(batch.advantage, batch.advantage.abs(), hp.clip_range)
-    policy_loss = -losses.mean(torch.minimum(gain, bound))
-    # d(ratio A) / d log_prob is ratio A itself; beyond the bound the objective is flat. What is not a number stays so, and is noticed.
-    by_log_prob = torch.where(gain > bound, 0.0, gain).mul_(-1.0 / count)
-    square, pull = losses.value_slope(value, batch.value, batch.returns, hp.clip_range_vf)
-    value_loss = losses.mean(square)
-    entropy = losses.mean(entropy)
-    total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
-    found = losses.Slopes(by_log_prob, pull * (hp.vf_coef * (2.0 / count)), -hp.ent_coef / count if hp.pays_entropy else None)
-    return found, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total, "log_ratio": log_ratio}

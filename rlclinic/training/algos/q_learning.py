@@ -4,36 +4,35 @@ The table lies where other algorithms have weights: a linear net without hidden 
 Its first A rows are values, the others count how often each action was taken in a state.
 """
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from rlclinic.config import Config
-from rlclinic.training.algos.dqn import acting_noise, at_random, update_noise
+from rlclinic.config import Config, QLearningConfig
 from rlclinic.training.data.replay import Batch
+from rlclinic.training.hyperparameters import Hyperparameters
+from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration
 from rlclinic.training.nets import q_nets
-from rlclinic.training.nets.layout import Params
-from rlclinic.training.nets.q_nets import HEAD, Net
+from rlclinic.training.nets.q_nets import HEAD, Net, Networks
 
 if TYPE_CHECKING:
     from rlclinic.training.loops.off_policy import Learner, Plan
 
-__all__ = ["ACTS", "TARGETS", "acting_noise", "at_random", "update_noise"]
-
-ACTS = "q"
+ACTIONS = "discrete"
+ACTOR = "q"
 TARGETS = ("q",)
 """The table is its own target: there is no other one that could lag."""
+COLUMNS = ("loss/td", "hp/epsilon")
 
 
-def nets(config: Config, obs_size: int, env: Any) -> dict[str, Net]:
+def build_networks(config: Config, obs_size: int, env: Any) -> dict[str, Net]:
     """The table."""
     return {"q": q_nets.build(config.net, obs_size, (), 2 * env.action.sizes[0])}
 
 
-def begin(plan: "Plan", learner: "Learner") -> None:
+def initialize(plan: "Plan", learner: "Learner") -> None:
     """Values as believed at first, and nothing counted; in place."""
     learner.nets["q"].zero_()
     table = plan.nets["q"].params(learner.nets["q"])[f"{HEAD}.weight"]
@@ -41,65 +40,61 @@ def begin(plan: "Plan", learner: "Learner") -> None:
     learner.targets["q"].copy_(learner.nets["q"])
 
 
-def values(plan: "Plan", params: Params, obs: Tensor) -> Tensor:
-    """Q-values of all actions, [M, B, A], in states given one-hot [M, B, S]."""
-    return _rows(params, obs)[..., : plan.action.sizes[0]]
+def values(config: QLearningConfig, params: Networks, obs: Tensor) -> Tensor:
+    """Q(s, .) of all actions, [M, B, A], in states given one-hot [M, B, S]."""
+    return _look_up(params, obs).chunk(2, -1)[0]
 
 
-def _rows(params: Params, obs: Tensor) -> Tensor:
-    """The table's columns of some states, [M, B, 2 A]: looked up, not multiplied."""
-    table = params[f"{HEAD}.weight"].transpose(1, 2)
+def _look_up(params: Networks, obs: Tensor) -> Tensor:
+    """Values and visits of some states, [M, B, 2 A]: looked up, not multiplied."""
+    table = params.of("q")[f"{HEAD}.weight"].transpose(1, 2)
     state = obs.argmax(-1)
     return table.gather(1, state.unsqueeze(-1).expand(-1, -1, table.shape[2]))
 
 
-def exploring_noise(plan: "Plan", seed: Tensor, step: Tensor, env: Tensor) -> Tensor | None:
-    """None: two uniform numbers, which are there anyway."""
-    return None
-
-
 def explore(
-    plan: "Plan", params: Params, obs: Tensor, action_mask: Tensor | None, noise: Tensor, hp: SimpleNamespace, drift: Tensor | None
+    plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None, noise: Tensor, hp: Hyperparameters, drift: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """What to do in training, [M, N], and which choices are not the best one."""
-    q, visits = _rows(params, obs).chunk(2, -1)
+    q, visits = _look_up(params, obs).chunk(2, -1)
     if plan.config.exploration == "ucb":
         action = exploration.ucb(q, visits, hp.ucb_constant, action_mask)
-        return action, action != exploration.greedy(q, action_mask), None
-    action = exploration.epsilon_greedy(q, hp.epsilon, noise[..., :2], action_mask)
+    else:
+        action = exploration.epsilon_greedy(q, hp.epsilon, noise[..., :2], action_mask)
     return action, action != exploration.greedy(q, action_mask), None
 
 
-def act(plan: "Plan", params: Params, obs: Tensor, action_mask: Tensor | None, noise: Tensor | None) -> Tensor:
+def act(plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None, noise: Tensor | None) -> Tensor:
     """The best action [M, N]; with noise [M, N, 2], sometimes any other one, as at the end of training."""
-    q = values(plan, params, obs)
+    q = values(plan.config, params, obs)
     if noise is None:
         return exploration.greedy(q, action_mask)
-    last = plan.config.exploration_final_eps
-    epsilon = torch.full_like(noise[:, :1, 0], last if isinstance(last, float) else last.end)
-    return exploration.epsilon_greedy(q, epsilon, noise, action_mask)
+    return exploration.epsilon_greedy(q, exploration.final_epsilon(plan.config.exploration_final_eps, noise), noise, action_mask)
 
 
 @torch.no_grad()
-def targets(plan: "Plan", learner: "Learner", batch: Batch, hp: SimpleNamespace, noise: Tensor | None) -> Tensor:
-    """What the cells should hold, [M, B]: the reward, and the best that the table knows behind it."""
-    following = values(plan, plan.nets["q"].params(learner.nets["q"]), batch.next_obs).amax(-1)
-    return torch.addcmul(batch.reward, batch.discount, following)
+def targets(
+    config: QLearningConfig, params: Networks, target_params: Networks, batch: Batch, hp: Hyperparameters, noise: Tensor | None
+) -> Tensor:
+    """y = r + discount * max_a Q(s', a), [M, B]; discount is 0 only behind a terminal state."""
+    next_q = values(config, params, batch.next_obs).amax(-1)
+    return torch.addcmul(batch.reward, batch.discount, next_q)
 
 
 @torch.no_grad()
-def judge(plan: "Plan", learner: "Learner", batch: Batch) -> Tensor:
-    """Q-values [M, B] of the batch's actions."""
-    q = values(plan, plan.nets["q"].params(learner.nets["q"]), batch.obs)
+def q_values(config: QLearningConfig, params: Networks, batch: Batch) -> Tensor:
+    """Q(s, a) of the batch's actions, [M, B]."""
+    q = values(config, params, batch.obs)
     return q.gather(-1, batch.action.long()).squeeze(-1)
 
 
 @torch.no_grad()
 def update(
-    plan: "Plan", learner: "Learner", batch: Batch, hp: SimpleNamespace, active: Tensor | None, noise: Tensor | None
+    plan: "Plan", learner: "Learner", batch: Batch, hp: Hyperparameters, active: Tensor | None, noise: Tensor | None
 ) -> dict[str, Tensor]:
-    """Move every cell that was visited towards the mean of what its visits say, and count them; in place."""
-    target, q = targets(plan, learner, batch, hp, noise), judge(plan, learner, batch)
+    """Q(s, a) += learning_rate * mean(y - Q(s, a)) over the visits of each cell, which are counted; in place."""
+    params = off_policy.networks(plan, learner)
+    target, q = targets(plan.config, params, params, batch, hp, noise), q_values(plan.config, params, batch)
     weight = torch.ones_like(q) if batch.weight is None else batch.weight
     weight = weight if active is None else weight * active
     table = plan.nets["q"].params(learner.nets["q"])[f"{HEAD}.weight"]  # [M, 2 A, S], a view of the flat buffer
@@ -115,10 +110,6 @@ def update(
     return {"q": q, "error": q - target, "target": target, "norm": error.square().sum(1, keepdim=True).sqrt()}
 
 
-def after_steps(plan: "Plan", learner: "Learner", hp: SimpleNamespace, active: Tensor | None, before: int, now: int) -> None:
-    """Nothing lags, so nothing follows."""
-
-
-def summary(readings: dict[str, Tensor]) -> dict[str, Tensor]:
+def summarize(readings: dict[str, Tensor]) -> dict[str, Tensor]:
     """Columns from readings over updates, [U, M, B] -> [U, M]."""
     return {"loss/td": readings["error"].square().mean(-1)}

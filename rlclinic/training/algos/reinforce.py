@@ -1,18 +1,17 @@
 """REINFORCE (Williams 1992): Monte-Carlo policy gradient, with a learned baseline or without one."""
 
-from types import SimpleNamespace
-
 from torch import Tensor
 
 from rlclinic.config import ReinforceConfig
 from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params
 
 
 def advantages(
-    config: ReinforceConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: SimpleNamespace
+    config: ReinforceConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: Hyperparameters
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Rewards to go, less the baseline. Without a baseline only rows that saw their episode's end count."""
     completed_by = next_value if config.baseline else None
@@ -23,7 +22,7 @@ def advantages(
 
 
 def loss(
-    config: ReinforceConfig, policy: mlp.ActorCritic, params: Params, batch: Batch, hp: SimpleNamespace
+    config: ReinforceConfig, policy: mlp.ActorCritic, params: Params, batch: Batch, hp: Hyperparameters
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Score-function gradient; the baseline is a regression beside it and never touches the actor's estimate."""
     dist, value = mlp.actor_critic(policy, params, batch.obs, batch.action_mask)
@@ -36,14 +35,3 @@ def loss(
     value_loss = losses.value_error(value, batch.returns, batch.weight)
     total = total + hp.vf_coef * value_loss
     return total, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}
-
-
-def slopes(log_prob: Tensor, entropy: Tensor, value: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[losses.Slopes, dict[str, Tensor]]:
-    """The derivatives of `loss with a baseline` by hand, and the same readings."""
-    count = log_prob.shape[1]
-    error = value - batch.returns
-    policy_loss, value_loss, entropy = losses.policy_gradient(log_prob, batch.advantage), losses.mean(error * error), losses.mean(entropy)
-    total = policy_loss + hp.vf_coef * value_loss - hp.ent_coef * entropy
-    by_entropy = -hp.ent_coef / count if hp.pays_entropy else None
-    found = losses.Slopes(batch.advantage * (-1.0 / count), error * (hp.vf_coef * (2.0 / count)), by_entropy)
-    return found, {"policy": policy_loss, "value": value_loss, "entropy": -entropy, "total": total}

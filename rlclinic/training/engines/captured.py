@@ -8,7 +8,6 @@ can be many iterations ahead.
 
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
@@ -19,6 +18,7 @@ from rlclinic.training.engines.captured_sentinels import Looks
 from rlclinic.training.engines.compiled import Named
 from rlclinic.training.engines.eager import Compiled
 from rlclinic.training.envs.native.engine import At
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Learner, Plan, Position, Scene, Turn
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.optim import OptimizerState
@@ -91,7 +91,7 @@ def _finite(turn: Turn) -> tuple[Learner, Tensor]:
     return replace(after, flat=torch.where(good, after.flat, before.flat), optimizer=OptimizerState(*kept)), good
 
 
-def _pack(learner: Learner, at: At, position: Position, hp: SimpleNamespace, active: Tensor) -> Named:
+def _pack(learner: Learner, at: At, position: Position, hp: Hyperparameters, active: Tensor) -> Named:
     """Everything that an iteration depends on and that changes, by name."""
     given = {"flat": learner.flat, **eager.tensors("state", learner.optimizer), **eager.tensors("hp", vars(hp)), "active": active}
     given |= eager.tensors("obs_stats", learner.obs_stats) | eager.tensors("reward_stats", learner.reward_stats)
@@ -99,7 +99,7 @@ def _pack(learner: Learner, at: At, position: Position, hp: SimpleNamespace, act
     return given | eager.tensors("", carry) | eager.tensors("at", at)
 
 
-def _unpack(given: Named, static: tuple[Any, ...]) -> tuple[Learner, At, Position, SimpleNamespace]:
+def _unpack(given: Named, static: tuple[Any, ...]) -> tuple[Learner, At, Position, Hyperparameters]:
     stats = {name: eager.gather(Moments, name, given) if f"{name}.mean" in given else None for name in ("obs_stats", "reward_stats")}
     learner = Learner(given["flat"], eager.gather(OptimizerState, "state", given), **stats, reward_carry=given.get("carry"))
     return learner, eager.gather(At, "at", given), Position(given["obs"], given.get("mask")), eager.numbers_of(static, given)

@@ -114,5 +114,5 @@ def _copied(plan: Any, learner: Any) -> Any:
     weights, *stats = (each.clone() for each in _tensors(plan, learner))
     seen = Moments(*stats) if stats else None
     if isinstance(plan, off_policy.Plan):
-        return replace(learner, nets={plan.algo.ACTS: weights}, targets={}, obs_stats=seen)
+        return replace(learner, nets={plan.algo.ACTOR: weights}, targets={}, obs_stats=seen)
     return replace(learner, flat=weights, obs_stats=seen)

@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from rlclinic.training.algos import dqn
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import compiled, compiled_replay, cuda_graphs, eager
 from rlclinic.training.engines.compiled import Named, Unit
 from rlclinic.training.envs.native.engine import At
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Lived, Plan
 from rlclinic.training.loops.on_policy import Position
@@ -68,7 +67,7 @@ class CapturedReplay:
         env: Any,
         position: Position,
         memory: Replay,
-        hp: SimpleNamespace,
+        hp: Hyperparameters,
         active: Tensor,
         seed: Tensor,
         env_steps: int,
@@ -110,7 +109,7 @@ class CapturedReplay:
         torch._foreach_copy_(edited, kept)
         return graph, taken
 
-    def _program(self, plan: Plan, learner: Learner, env: Any, memory: Replay, hp: SimpleNamespace, seed: Tensor) -> Taken:
+    def _program(self, plan: Plan, learner: Learner, env: Any, memory: Replay, hp: Hyperparameters, seed: Tensor) -> Taken:
         given, algo, every = self._in, plan.algo, plan.config.train_freq
         at, obs, active = self._at, self._obs, given["active"]
         turns: list[Lived] = []
@@ -118,7 +117,7 @@ class CapturedReplay:
         for turn in range(plan.turns):
             noise = given["noise"][:, turn * every : (turn + 1) * every]
             with torch.no_grad():
-                found = self._turn(plan, env, learner, hp)(compiled_replay.of_turn(learner.nets[algo.ACTS], at, obs, noise, seed, hp))
+                found = self._turn(plan, env, learner, hp)(compiled_replay.of_turn(learner.nets[algo.ACTOR], at, obs, noise, seed, hp))
             at, obs = eager.gather(At, "at", found), found["obs"]
             turns.append(compiled_replay.lived_of(found))
             memory.table.index_copy_(1, given["write"][turn], found["rows"])
@@ -132,7 +131,7 @@ class CapturedReplay:
         return Taken(off_policy.joined(turns), {name: torch.stack(each) for name, each in readings.items()})
 
     def _learn(
-        self, plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, turn: int, readings: dict[str, list[Tensor]]
+        self, plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, turn: int, readings: dict[str, list[Tensor]]
     ) -> Learner:
         given, size, updates = self._in, plan.config.batch_size, plan.updates_per_turn
         numbers, stored = eager.tensors("hp", vars(hp)), given["stored"] + (turn + 1) * plan.turn_size
@@ -147,10 +146,10 @@ class CapturedReplay:
                 readings.setdefault(name, []).append(reading)
         return learner
 
-    def _turn(self, plan: Plan, env: Any, learner: Learner, hp: SimpleNamespace) -> Callable[[Named], Named]:
+    def _turn(self, plan: Plan, env: Any, learner: Learner, hp: Hyperparameters) -> Callable[[Named], Named]:
         return self._unit("replay_turn", eager.static(hp), lambda given: compiled_replay.turn(plan, env, learner, hp, given))
 
-    def _update(self, plan: Plan, memory: Replay, learner: Learner, hp: SimpleNamespace) -> Callable[[Named], Named]:
+    def _update(self, plan: Plan, memory: Replay, learner: Learner, hp: Hyperparameters) -> Callable[[Named], Named]:
         """The gradient step that comes next: which of the delayed ones belong to it is part of the program."""
         then = replace(learner, updates=learner.updates % _period(plan))
         key = eager.static(hp), then.updates
@@ -174,14 +173,14 @@ def _products(tf32: bool) -> Iterator[None]:
 
 
 def _inputs(
-    plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, active: Tensor, seed: Tensor, env_steps: int
+    plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, active: Tensor, seed: Tensor, env_steps: int
 ) -> dict[str, Tensor]:
     """Everything that the graph reads and that changes: worked out by counters that the host knows."""
     device, shape, size = seed.device, memory.shape, plan.config.batch_size
     steps, updates = plan.turns * plan.config.train_freq, plan.turns * plan.updates_per_turn
     time = torch.arange(steps, device=device).view(1, -1, 1) + env_steps // shape.n_envs
     envs = torch.arange(shape.n_envs, device=device).view(1, 1, -1)
-    noise = plan.algo.exploring_noise(plan, seed, time, envs)
+    noise = off_policy.exploration_noise(plan, seed, time, envs)
     if noise is None:
         noise = exploration.uniform_noise(seed, time, envs, 2)
     written = torch.arange(memory.stored, memory.stored + plan.turns * plan.turn_size, device=device) % shape.rows
@@ -195,24 +194,21 @@ def _inputs(
         "active": active,
         **{f"hp.{name}": value for name, value in vars(hp).items() if isinstance(value, Tensor)},
     }
-    drawn = plan.algo.update_noise(plan, seed, learner.updates, updates)
+    drawn = off_policy.update_noise(plan, seed, learner.updates, updates)
     if drawn is not None:
         given["update_noise"] = drawn
-    if plan.algo is dqn:
+    if hasattr(plan.algo, "target_share"):
         still = torch.zeros_like(hp.tau)
         ends = [env_steps + turn * plan.turn_size for turn in range(plan.turns + 1)]
-        shares = [dqn.followed(plan, hp, before, now) for before, now in pairwise(ends)]
+        shares = [plan.algo.target_share(plan, hp, before, now) for before, now in pairwise(ends)]
         given["share"] = torch.stack([still if share is None else share for share in shares])
     return given
 
 
 def _period(plan: Plan) -> int:
     """After how many gradient steps the pattern of delayed updates repeats."""
-    return int(getattr(plan.config, "policy_delay", 1) if plan.algo is not dqn and "log_alpha" not in plan.optimizers else _interval(plan))
-
-
-def _interval(plan: Plan) -> int:
-    return int(plan.config.target_update_interval) if "log_alpha" in plan.optimizers else 1
+    period = getattr(plan.fast, "update_period", None)
+    return 1 if period is None else period(plan)
 
 
 def _tensors(at: At) -> list[Tensor]:

@@ -5,7 +5,6 @@ There is one graph for every row and one for the rows with the costly sentinels.
 reference for its tests.
 """
 
-from types import SimpleNamespace
 from typing import Any, Final
 
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.engines import cuda_graphs, eager
 from rlclinic.training.engines.compiled import Named
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
 from rlclinic.training.optim import OptimizerState
 from rlclinic.training.sentinels import on_policy_sentinels
@@ -28,7 +28,7 @@ class Looks:
     def __init__(self) -> None:
         self._programs: dict[Any, tuple[Named, Any, Named]] = {}
 
-    def __call__(self, plan: Plan, env: Any, seen: Seen, hp: SimpleNamespace, *, costly: bool) -> dict[str, Tensor]:
+    def __call__(self, plan: Plan, env: Any, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
         """The sentinels of a row. They lie in the graph's own memory until the next look."""
         given, unset = pack(seen, hp), eager.static(hp)
         if not seen.after.flat.is_cuda:
@@ -47,7 +47,7 @@ class Looks:
         return found
 
 
-def pack(seen: Seen, hp: SimpleNamespace) -> Named:
+def pack(seen: Seen, hp: Hyperparameters) -> Named:
     """Everything that a look reads, by name."""
     weights = {"before": seen.before.flat, "after": seen.after.flat, "elapsed": seen.elapsed}
     given = weights | eager.tensors("state", seen.after.optimizer) | eager.tensors("rollout", vars(seen.rollout))
@@ -55,7 +55,7 @@ def pack(seen: Seen, hp: SimpleNamespace) -> Named:
     return given | eager.tensors("reading", seen.readings) | eager.tensors("hp", vars(hp))
 
 
-def unpack(given: Named, unset: tuple[Any, ...]) -> tuple[Seen, SimpleNamespace]:
+def unpack(given: Named, unset: tuple[Any, ...]) -> tuple[Seen, Hyperparameters]:
     """The inverse."""
     state = eager.gather(OptimizerState, "state", given)
     closing = eager.gather(Closing, "closing", given) if "closing.advantage" in given else None

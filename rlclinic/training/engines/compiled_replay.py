@@ -4,7 +4,6 @@ The algorithms edit a learner in place. Here they edit copies, which exist on pa
 """
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from torch import Tensor
@@ -14,8 +13,10 @@ from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import eager
 from rlclinic.training.engines.compiled import Named
 from rlclinic.training.envs.native.engine import At
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Lived, Plan
+from rlclinic.training.nets.q_nets import Networks
 from rlclinic.training.optim import OptimizerState
 
 
@@ -35,20 +36,20 @@ def with_tensors(learner: Learner, given: Named) -> Learner:
     )
 
 
-def numbers_of(static: SimpleNamespace, given: Named) -> SimpleNamespace:
+def numbers_of(static: Hyperparameters, given: Named) -> Hyperparameters:
     """The numbers: tensors as given, and whatever else there is as it was when the program was made."""
-    return SimpleNamespace(**{name: given.get(f"hp.{name}", value) for name, value in vars(static).items()})
+    return Hyperparameters(**{name: given.get(f"hp.{name}", value) for name, value in vars(static).items()})
 
 
-def of_turn(weights: Tensor, at: At, obs: Tensor, noise: Tensor, seed: Tensor, hp: SimpleNamespace) -> Named:
+def of_turn(weights: Tensor, at: At, obs: Tensor, noise: Tensor, seed: Tensor, hp: Hyperparameters) -> Named:
     """What `turn` reads; noise is [M, train_freq, ...]."""
     return {"weights": weights, "obs": obs, "noise": noise, "seed": seed, **eager.tensors("at", at), **eager.tensors("hp", vars(hp))}
 
 
-def turn(plan: Plan, env: Any, learner: Learner, static: SimpleNamespace, given: Named) -> Named:
+def turn(plan: Plan, env: Any, learner: Learner, static: Hyperparameters, given: Named) -> Named:
     """train_freq steps of native environments: what was lived, its rows for the memory, and where the environments stand."""
     hp, at, obs, taken = numbers_of(static, given), eager.gather(At, "at", given), given["obs"], []
-    params = plan.nets[plan.algo.ACTS].params(given["weights"])
+    params = Networks(plan.nets, {plan.algo.ACTOR: given["weights"]})
     for noise in given["noise"].unbind(1):
         action, explored, _ = plan.algo.explore(plan, params, off_policy.see(plan, learner, obs), None, noise, hp, None)
         at, step = env.advance(at, off_policy.to_env(plan, action), given["seed"])
@@ -65,12 +66,12 @@ def lived_of(found: Named) -> Lived:
     return lived
 
 
-def update(plan: Plan, memory: Replay, learner: Learner, static: SimpleNamespace, given: Named) -> Named:
+def update(plan: Plan, memory: Replay, learner: Learner, static: Hyperparameters, given: Named) -> Named:
     """One gradient step on the rows `draw` [M, B] of the memory: the learner after it, and its readings as `found.<name>`."""
     hp, own = numbers_of(static, given), off_policy.own_copy(with_tensors(learner, given))
     ring = replace(memory, table=given["table"], stored=given["stored"])  # type: ignore[arg-type]
     batch = off_policy.shown(plan, own, replay.gather(ring, given["draw"], plan.config.n_step, hp.gamma))
-    found = plan.algo.update(plan, own, batch, hp, given["active"], given.get("noise"))
+    found = plan.updates.update(plan, own, batch, hp, given["active"], given.get("noise"))
     # Copies: what a program gives out must not lie inside what it was given.
     return of_learner(own) | {f"found.{name}": reading.clone() for name, reading in found.items()}
 

@@ -6,7 +6,6 @@ captured  one CUDA graph per iteration, made of those units (see `captured`)
 """
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any, Final, Protocol
 
 import torch
@@ -21,6 +20,7 @@ from rlclinic.training.engines.compiled import Named, Unit
 from rlclinic.training.envs.base import Step
 from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.fast import fused
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Estimates, Learner, Plan, Position, Scene, Turn
 from rlclinic.training.maths.normalize import Moments
@@ -95,7 +95,7 @@ class Compiled:
         return found.get("net_obs", position.obs), found["dist"], found["action"]
 
     @torch.no_grad()
-    def assess(self, plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace) -> tuple[Batch, Estimates]:
+    def assess(self, plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
         """The whole rollout as one batch, and its estimates before scaling."""
         if plan.config.n_steps > LONGEST_COMPILED_GAE or plan.corrects_for_age:
             return on_policy.assess(plan, learner, rollout, hp)
@@ -117,7 +117,7 @@ class Compiled:
         return whole, Estimates(found["raw"], found["reward"])
 
     def update_step(
-        self, plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: SimpleNamespace, active: Tensor | None
+        self, plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: Hyperparameters, active: Tensor | None
     ) -> tuple[Tensor, OptimizerState, Tensor | None, Named]:
         """One gradient step."""
         unset = static(hp)
@@ -207,10 +207,10 @@ def gather(kind: Any, prefix: str, given: Named) -> Any:
     return kind(*(given.get(f"{prefix}.{name}") for name in kind._fields))
 
 
-def static(hp: SimpleNamespace) -> tuple[Any, ...]:
+def static(hp: Hyperparameters) -> tuple[Any, ...]:
     """What a cohort's numbers say that is no tensor: which are unset, whether entropy is paid. Another answer is another program."""
     return tuple((name, value) for name, value in sorted(vars(hp).items()) if value is None or isinstance(value, bool))
 
 
-def numbers_of(unset: tuple[Any, ...], given: Named) -> SimpleNamespace:
-    return SimpleNamespace(**dict(unset), **{name.removeprefix("hp."): value for name, value in given.items() if name.startswith("hp.")})
+def numbers_of(unset: tuple[Any, ...], given: Named) -> Hyperparameters:
+    return Hyperparameters(**dict(unset), **{name.removeprefix("hp."): value for name, value in given.items() if name.startswith("hp.")})

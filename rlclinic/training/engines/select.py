@@ -10,6 +10,7 @@ from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training.engines import captured, captured_replay, compiled, eager
 from rlclinic.training.envs import native
+from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Plan
 
@@ -41,8 +42,10 @@ class Choice(NamedTuple):
 def choose(config: Config, plan: Any, env: Any, members: int, device: torch.device, recorded: dict[str, Any] | None) -> Choice:
     """The engine for a cohort. A run that was started with one goes on with it."""
     wanted = config.run.engine
-    if recorded and recorded.get("kind") in ("eager", "autograd", "compiled", "captured"):
+    if recorded and recorded.get("kind") in ("eager", "reference", "autograd", "compiled", "captured"):
         return _possible(Choice(recorded["kind"], str(recorded.get("why", "as it was started"))), config, plan, env, device)
+    if twins.find(config.algo.name) is None and wanted in ("auto", "eager"):
+        return Choice("reference", f"{config.algo.name} has no gradients written out: its losses are differentiated")
     if wanted != "auto":
         return _possible(Choice(wanted, f"run.engine={wanted}"), config, plan, env, device)
     if isinstance(plan, off_policy.Plan) and device.type == "cuda" and isinstance(env, native.NativeEnv) and captured_replay.possible(plan):
@@ -98,8 +101,13 @@ def is_ready(plan: Plan, members: int) -> bool:
 
 def _possible(choice: Choice, config: Config, plan: Any, env: Any, device: torch.device) -> Choice:
     """The choice, if it can be had; asking for what is not there is an error, not a slow run."""
-    if choice.kind in ("eager", "autograd"):
+    if choice.kind in ("eager", "reference", "autograd"):
         return choice
+    if twins.find(config.algo.name) is None:
+        raise ConfigError(
+            f"run.engine={choice.kind}, but {config.algo.name} is an algorithm of another package, which the reference engine trains.\n"
+            "  Compiled programs are kept between runs, and would not notice a change in its code.\n  Try: --set run.engine=reference"
+        )
     replayed = isinstance(plan, off_policy.Plan) and choice.kind == "captured" and captured_replay.possible(plan)
     if not isinstance(plan, Plan) and not replayed:
         raise ConfigError(

@@ -1,18 +1,18 @@
-"""The gradient of an algorithm's loss for every member: by autograd, or written out where somebody did the calculus.
+"""The gradient of an on-policy algorithm's loss for every member: by autograd, or written out where somebody did the calculus.
 
 `by_autograd` is the definition. `written_out` gives the same numbers to rounding in about 60 % of the time, for tanh networks; tests
-compare the two, and `run.engine=autograd` trains with the definition alone.
+compare the two, and `run.engine=reference` trains with the definition alone.
 """
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlclinic.training.data.rollouts import Batch
 from rlclinic.training.fast import actor_critic_backward, fused
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.nets import mlp
 
 if TYPE_CHECKING:
@@ -21,20 +21,28 @@ if TYPE_CHECKING:
 Readings = dict[str, Tensor]
 
 
-def gradient(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, Readings]:
+class Slopes(NamedTuple):
+    """Derivatives of a loss: by each row's log-probability and value [M, B], and by each row's entropy [M, 1] (None: zero)."""
+
+    log_prob: Tensor
+    value: Tensor
+    entropy: Tensor | None
+
+
+def gradient(plan: "Plan", flat: Tensor, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, Readings]:
     """The gradient [M, P] of each member's own loss, and readings [M, 1] or [M, B]."""
     return (written_out if is_written(plan, batch) else by_autograd)(plan, flat, batch, hp)
 
 
 def is_written(plan: "Plan", batch: Batch) -> bool:
     """Whether `written_out` covers this case. A function of the config alone, so a run never changes sides."""
-    if plan.engine == "autograd" or batch.weight is not None:
+    if plan.fast is None or plan.engine == "autograd" or batch.weight is not None:
         return False
     # Only the eager engine promises a member the same bits in any cohort, for which not every size will do.
     return actor_critic_backward.covers(plan.policy) if plan.compiles else plan.policy.written_out(batch.obs)
 
 
-def by_autograd(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, Readings]:
+def by_autograd(plan: "Plan", flat: Tensor, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, Readings]:
     """The loss, differentiated by PyTorch."""
     leaf = flat.detach().requires_grad_()
     with torch.enable_grad():  # a unit is compiled where none are taken
@@ -45,7 +53,7 @@ def by_autograd(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -
 
 
 @torch.no_grad()
-def written_out(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -> tuple[Tensor, Readings]:
+def written_out(plan: "Plan", flat: Tensor, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, Readings]:
     """The chain rule by hand: network -> distribution -> loss, and back."""
     policy = plan.policy
     params = policy.layout.views(flat)
@@ -53,7 +61,7 @@ def written_out(plan: "Plan", flat: Tensor, batch: Batch, hp: SimpleNamespace) -
     log_std = params["log_std"] if policy.has_log_std else None
     dist = mlp.finish(policy, output, log_std, batch.action_mask)
     log_prob, entropy, back = policy.distribution.with_slope(dist, batch.action)
-    slopes, readings = plan.algo.slopes(log_prob, entropy, value, batch, hp)
+    slopes, readings = plan.fast.slopes(log_prob, entropy, value, batch, hp)
     grad = back(slopes.log_prob, slopes.entropy)
     if not policy.distribution.learns_std:
         return back_through(grad, None, slopes.value), readings

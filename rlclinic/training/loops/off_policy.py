@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
-from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -16,16 +15,18 @@ from torch import Tensor
 
 from rlclinic.config import EnvConfig
 from rlclinic.training import optim
+from rlclinic.training.algos import OffPolicyAlgorithm
 from rlclinic.training.data import prioritized, replay
 from rlclinic.training.data.replay import Batch, Replay
 from rlclinic.training.envs.base import ActionSpec
 from rlclinic.training.fast.replay_passes import Rounds
+from rlclinic.training.fast.twins import OffPolicyTwin
 from rlclinic.training.fast.wide import WideRounds
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths import exploration, normalize
 from rlclinic.training.maths.normalize import Moments
-from rlclinic.training.nets.layout import Params
-from rlclinic.training.nets.q_nets import Net
+from rlclinic.training.nets.q_nets import Net, Networks
 from rlclinic.training.optim import Optimizer, OptimizerState
 
 LARGEST_GATHER = 1 << 19
@@ -36,11 +37,15 @@ AVERAGE = "average"
 """Among a learner's targets: the average of what acts, where the config has one."""
 
 
+Chooser = Callable[[int, Tensor], tuple[Tensor, Tensor]]
+"""Of a step's number and the observation, the actions and which of them are not the best ones."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What stays the same all run: the algorithm, the networks' shapes, the sizes of a turn."""
 
-    algo: ModuleType
+    algo: OffPolicyAlgorithm
     config: Any
     """The algorithm's own settings."""
     env: EnvConfig
@@ -51,6 +56,13 @@ class Plan:
     turns: int
     updates_per_turn: int
     engine: str = "eager"
+    fast: OffPolicyTwin | None = None
+    """The algorithm's gradients by hand; None: its losses are differentiated."""
+
+    @property
+    def updates(self) -> OffPolicyTwin:
+        """Whose `update` makes the gradient steps."""
+        return self.algo if self.fast is None else self.fast
 
     @property
     def policy(self) -> Mapping[str, Net]:
@@ -145,23 +157,23 @@ class Walk:
         first = torch.arange(steps, device=seed.device).view(1, -1, 1) + env_steps // n_envs
         envs = torch.arange(n_envs, device=seed.device).view(1, 1, -1)
         self._uniform = exploration.uniform_noise(seed, first, envs, max(plan.memory.action_size, 2)).unbind(1)
-        self._noise = plan.algo.exploring_noise(plan, seed, first, envs)
-        self._noise = self._noise.unbind(1) if self._noise is not None else self._uniform
+        noise = exploration_noise(plan, seed, first, envs)
+        self._noise = noise.unbind(1) if noise is not None else self._uniform
         self._lived: list[Lived] = []
         self._at = 0
 
     @torch.no_grad()
-    def collect(self, learner: Learner, position: Position, memory: Replay, hp: SimpleNamespace) -> Learner:
+    def collect(self, learner: Learner, position: Position, memory: Replay, hp: Hyperparameters) -> Learner:
         """train_freq steps of every env into memory; moves `position` on."""
         plan, algo, clock = self.plan, self.plan.algo, self.clock
-        params = plan.nets[algo.ACTS].params(learner.nets[algo.ACTS])
+        params = Networks(plan.nets, {algo.ACTOR: learner.nets[algo.ACTOR]})
         started, env_before = perf_counter(), clock["env"]
         choose = self._chooser(params, position, hp)
         taken: list[tuple[Tensor, Tensor, Any, Tensor | None]] = []
         for number in range(plan.config.train_freq):
             explored, drift, at = None, learner.drift, self._at
             if self.env_steps < plan.config.learning_starts:
-                action = algo.at_random(plan, self._uniform[at], position.action_mask)
+                action = random_actions(plan, self._uniform[at], position.action_mask)
             elif choose is not None:
                 action, explored = choose(number, see(plan, learner, position.obs))
             else:
@@ -182,12 +194,13 @@ class Walk:
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
         return learner
 
-    def _chooser(self, params: Params, position: Position, hp: SimpleNamespace) -> Callable[[int, Tensor], tuple[Tensor, Tensor]] | None:
+    def _chooser(self, params: Networks, position: Position, hp: Hyperparameters) -> "Chooser | None":
         """How actions of the coming turn are chosen, where its algorithm can prepare for that."""
-        steps = self.plan.config.train_freq
-        if steps < LONG_TURN or params.flat.is_cuda or position.action_mask is not None or not hasattr(self.plan.algo, "explorer"):
+        steps, prepare = self.plan.config.train_freq, getattr(self.plan.fast, "prepare_actions", None)
+        if prepare is None or steps < LONG_TURN or position.obs.is_cuda or position.action_mask is not None:
             return None
-        return self.plan.algo.explorer(self.plan, params, torch.stack(self._noise[self._at : self._at + steps], 1), hp)
+        found: Chooser | None = prepare(self.plan, params, torch.stack(self._noise[self._at : self._at + steps], 1), hp)
+        return found
 
     def lived(self) -> Lived:
         """All steps of the iteration."""
@@ -227,6 +240,43 @@ def learned_from(plan: Plan, lived: Lived) -> Lived:
     return lived._replace(reward=normalize.clipped(lived.reward, plan.env.clip_raw_reward))
 
 
+def random_actions(plan: Plan, noise: Tensor, action_mask: Tensor | None) -> Tensor:
+    """Actions before learning starts, each as likely; noise [M, N, ...] in (0, 1)."""
+    if plan.algo.ACTIONS == "discrete":
+        return exploration.random_choice(noise, plan.action.sizes[0], action_mask)
+    return noise[..., : plan.memory.action_size] * 2.0 - 1.0
+
+
+def exploration_noise(plan: Plan, seed: Tensor, step: Tensor, env: Tensor) -> Tensor | None:
+    """Noise [M, T, N, ...] for `explore`: the algorithm's own; else normal numbers for boxes. None: two uniform numbers for choices."""
+    if hasattr(plan.algo, "exploration_noise"):
+        found: Tensor | None = plan.algo.exploration_noise(plan, seed, step, env)
+        return found
+    return None if plan.algo.ACTIONS == "discrete" else exploration.normal_noise(seed, step, env, plan.memory.action_size)
+
+
+def acting_noise(plan: Plan, seed: Tensor, step: int, env: Tensor) -> Tensor | None:
+    """Noise [M, N, ...] for a sample of `act`: the algorithm's own; else as while exploring."""
+    if hasattr(plan.algo, "acting_noise"):
+        found: Tensor | None = plan.algo.acting_noise(plan, seed, step, env)
+        return found
+    if plan.algo.ACTIONS == "discrete":
+        return exploration.uniform_noise(seed, step, env, 2)
+    return exploration.normal_noise(seed, step, env, plan.memory.action_size)
+
+
+def update_noise(plan: Plan, seed: Tensor, first: int, updates: int) -> Tensor | None:
+    """Noise [M, U, ...] for gradient steps, where the algorithm draws any."""
+    draw = getattr(plan.algo, "update_noise", None)
+    return None if draw is None else draw(plan, seed, first, updates)
+
+
+def follow_targets(plan: Plan, learner: Learner, hp: Hyperparameters, active: Tensor | None, before: int, now: int) -> None:
+    """Targets that follow env steps, where the algorithm has such ones."""
+    if hasattr(plan.algo, "follow_targets"):
+        plan.algo.follow_targets(plan, learner, hp, active, before, now)
+
+
 class Draws:
     """Randomness of the gradient steps to come, drawn at once: a hash is fifty small operations, however much it is of."""
 
@@ -234,7 +284,7 @@ class Draws:
         self.first, size = first, plan.batch_rows
         self._everything = not plan.config.batch_size
         self._bits = None if plan.memory.prioritized else replay.random_bits(seed, first, updates, size).unflatten(1, (updates, size))
-        self._noise = plan.algo.update_noise(plan, seed, first, updates)
+        self._noise = update_noise(plan, seed, first, updates)
 
     def rows(self, memory: Replay, first: int, updates: int) -> Tensor:
         """Rows [M, updates * size], each as likely as another."""
@@ -250,7 +300,7 @@ class Draws:
 
 @torch.no_grad()
 def learn(
-    plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, active: Tensor | None, seed: Tensor, draws: Draws | None = None
+    plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, active: Tensor | None, seed: Tensor, draws: Draws | None = None
 ) -> tuple[Learner, dict[str, list[Tensor]]]:
     """A turn's gradient steps, on tensors that are ours to edit. Readings are lists over gradient steps of [M, 1] or [M, B].
 
@@ -265,15 +315,16 @@ def learn(
         # By what a member gathers: all of a cohort must take the way that each would take alone.
         if index.shape[1] * memory.shape.width * plan.config.n_step <= LARGEST_GATHER and not memory.shape.images:
             whole = gathered(plan, learner, memory, index, hp)
-            if hasattr(plan.algo, "turn") and plan.algo.knows_targets(plan, whole):
-                return replace(learner, updates=learner.updates + updates), plan.algo.turn(plan, learner, whole, hp, active)
+            fast: Any = plan.fast
+            if hasattr(fast, "update_all") and fast.covers_updates(plan, whole):
+                return replace(learner, updates=learner.updates + updates), fast.update_all(plan, learner, whole, hp, active)
             ahead = whole.split(size)
     for update in range(updates):
         if ahead is not None:
             batch = ahead[update]
         else:
             batch = _drawn(plan, learner, memory, hp, seed, None if index is None else index[:, update * size : (update + 1) * size])
-        found = plan.algo.update(plan, learner, batch, hp, active, draws.noise(learner.updates))
+        found = plan.updates.update(plan, learner, batch, hp, active, draws.noise(learner.updates))
         learner = replace(learner, updates=learner.updates + 1)
         if memory.tree is not None and batch.places is not None:
             priority = prioritized.priority(found["error"], hp.priority_alpha)
@@ -284,13 +335,14 @@ def learn(
     return learner, readings
 
 
-def gathered(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: SimpleNamespace) -> Batch:
+def gathered(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: Hyperparameters) -> Batch:
     """The batches of a turn in one, with what their targets say where those stand still until the turn is over."""
     whole = shown(plan, learner, replay.gather(memory, index, plan.config.n_step, hp.gamma, None, reward_scale(plan, learner)))
-    return plan.algo.foresee(plan, learner, whole) if plan.updates_per_turn > 1 and hasattr(plan.algo, "foresee") else whole
+    add_target_values = getattr(plan.fast, "add_target_values", None)
+    return whole if plan.updates_per_turn == 1 or add_target_values is None else add_target_values(plan, learner, whole)
 
 
-def _drawn(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace, seed: Tensor, rows: Tensor | None) -> Batch:
+def _drawn(plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, seed: Tensor, rows: Tensor | None) -> Batch:
     """One batch: these rows, or some by priority, with their importance weights."""
     weight = None
     if rows is None:
@@ -323,43 +375,74 @@ def own_copy(learner: Learner) -> Learner:
     )
 
 
-def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: SimpleNamespace, active: Tensor | None) -> Tensor:
+def networks(plan: Plan, learner: Learner, **instead: Tensor) -> Networks:
+    """The learner's networks, as losses and targets take them; some with other weights."""
+    return Networks(plan.nets, {**learner.nets, **instead})
+
+
+def target_networks(plan: Plan, learner: Learner) -> Networks:
+    """Their slow copies."""
+    return Networks(plan.nets, learner.targets)
+
+
+def minimize(
+    plan: Plan,
+    learner: Learner,
+    name: str,
+    loss: Callable[[Networks], tuple[Tensor, dict[str, Tensor]]],
+    hp: Hyperparameters,
+    active: Tensor | None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """One optimizer step of a network along its loss's gradient by autograd, in place; returns the gradient's norm [M, 1] and readings.
+
+    The other networks' weights are constants there. This is the definition to which every gradient by hand is held.
+    """
+    leaf = learner.nets[name].detach().requires_grad_()
+    with torch.enable_grad():
+        value, readings = loss(networks(plan, learner, **{name: leaf}))
+        # Members share no weight, so the gradient of the sum is every member's own gradient.
+        (grad,) = torch.autograd.grad(value.sum(), leaf)
+    norm = descend(plan, learner, name, grad, hp, active)
+    return norm, {reading: rows.detach() for reading, rows in readings.items()}
+
+
+def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: Hyperparameters, active: Tensor | None) -> Tensor:
     """One optimizer step of a network along its gradient [M, P], in place; returns the gradient's norm [M, 1] before clipping."""
     norm = torch.linalg.vector_norm(grad, dim=1, keepdim=True)
     # To look is cheap on a CPU, and most steps are short enough. On a GPU it would stall the queue.
     if (
         hp.max_grad_norm is not None
-        and name != "log_alpha"
+        and name in plan.nets
         and (norm.is_cuda or not optim.all_within(norm, [each["max_grad_norm"] for each in hp.per_member]))
     ):
         grad = optim.clip_by_norm(grad, norm, hp.max_grad_norm)
-    critic = name == "critic" and hp.value_lr is not None
+    critic = name == "critic"
     flat, state, rule = learner.nets[name], learner.optimizers[name], plan.optimizers[name]
     if rule.kind == "adam" and not flat.is_cuda:
-        rates = [(each["value_lr"] if critic else None) or each["learning_rate"] for each in hp.per_member]
+        rates = [(each.get("value_lr") if critic else None) or each["learning_rate"] for each in hp.per_member]
         optim.adam_in_place(rule, flat, grad, state, rates, None if active is None else active.flatten().tolist())
         return norm
-    new, moments = optim.step(rule, flat, grad, state, hp.value_lr if critic else hp.learning_rate, active)
+    new, moments = optim.step(rule, flat, grad, state, hp.value_lr if critic and hp.value_lr is not None else hp.learning_rate, active)
     for old, moved in zip((flat, *state), (new, *moments), strict=True):
         old.copy_(moved)
     return norm
 
 
 def descent(
-    plan: Plan, name: str, rounds: Rounds | WideRounds, steps: Tensor, hp: SimpleNamespace, member: int
+    plan: Plan, name: str, rounds: Rounds | WideRounds, steps: Tensor, hp: Hyperparameters, member: int
 ) -> Callable[[Tensor], None]:
     """`descend` of one member, for many Adam steps along the gradients of rounds; steps [1, 1] counts them.
 
     Each step writes the gradient's norm before clipping to a given [1, 1].
     """
-    numbers = hp.per_member[member]
+    numbers, bounds = hp.per_member[member], hp.max_grad_norm
     step, bound = optim.adam_again(plan.optimizers[name], steps, numbers["learning_rate"] or 0.0), numbers["max_grad_norm"]
 
     def descend(norm: Tensor) -> None:
         grad = rounds.moving.gradient
         torch.linalg.vector_norm(grad, dim=1, keepdim=True, out=norm)
-        if bound is not None and not optim.within(norm.item(), bound):
-            grad.copy_(optim.clip_by_norm(grad, norm, hp.max_grad_norm[member : member + 1]))
+        if bound is not None and bounds is not None and not optim.within(norm.item(), bound):
+            grad.copy_(optim.clip_by_norm(grad, norm, bounds[member : member + 1]))
         step(*rounds.moving)
 
     return descend
@@ -377,16 +460,16 @@ def average(plan: Plan, learner: Learner, active: Tensor | None) -> None:
     if (own := learner.targets.get(AVERAGE)) is not None:
         share = min(1.0, plan.updates_per_turn / min(plan.config.policy_average, learner.updates))
         follows = own.new_full((len(own), 1), share)
-        own.lerp_(learner.nets[plan.algo.ACTS], follows if active is None else torch.where(active, follows, 0.0))
+        own.lerp_(learner.nets[plan.algo.ACTOR], follows if active is None else torch.where(active, follows, 0.0))
 
 
 def deployed(plan: Plan, learner: Learner) -> Tensor:
     """The weights that are evaluated and played: what acts, or its average."""
-    return learner.targets.get(AVERAGE, learner.nets[plan.algo.ACTS])
+    return learner.targets.get(AVERAGE, learner.nets[plan.algo.ACTOR])
 
 
 @torch.no_grad()
-def renormalize(plan: Plan, learner: Learner, lived: Lived, hp: SimpleNamespace, active: Tensor) -> Learner:
+def renormalize(plan: Plan, learner: Learner, lived: Lived, hp: Hyperparameters, active: Tensor) -> Learner:
     """The normalizers after an iteration: they now also cover what it has seen."""
     weight = None if lived.valid is None else lived.valid.flatten(1)
     if learner.obs_stats is not None:

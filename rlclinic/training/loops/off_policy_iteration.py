@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from rlclinic.training import failures, members
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines.captured_replay import CapturedReplay
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Lived, Plan
 from rlclinic.training.sentinels import off_policy_sentinels
@@ -56,7 +56,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     return found
 
 
-def turns(session: "Session", memory: Replay, hp: SimpleNamespace, active: Tensor | None) -> tuple[Learner, Lived, dict[str, Tensor]]:
+def turns(session: "Session", memory: Replay, hp: Hyperparameters, active: Tensor | None) -> tuple[Learner, Lived, dict[str, Tensor]]:
     """An iteration operation by operation: turns of acting, remembering and learning."""
     cohort, clock = session.cohort, session.clock
     plan: Plan = cohort.plan
@@ -69,7 +69,7 @@ def turns(session: "Session", memory: Replay, hp: SimpleNamespace, active: Tenso
         for _ in range(plan.turns):
             kept = editions(learner)
             learner = walk.collect(learner, cohort.position, memory, hp)
-            plan.algo.after_steps(plan, learner, hp, active, walk.env_steps - plan.turn_size, walk.env_steps)
+            off_policy.follow_targets(plan, learner, hp, active, walk.env_steps - plan.turn_size, walk.env_steps)
             if walk.env_steps > max(plan.config.learning_starts, cohort.refill_until):
                 started = time.perf_counter()
                 with no_denormals():
@@ -89,7 +89,8 @@ def unrecorded(plan: Plan, env: Any, device: torch.device) -> bool:
 
     What is made without them can be read anywhere, but edited only there: so not where others keep tensors and write to them later.
     """
-    return device.type == "cpu" and env.exact and not plan.memory.prioritized and all(net.written_out for net in plan.nets.values())
+    by_hand = plan.fast is not None and all(net.written_out for net in plan.nets.values())
+    return by_hand and device.type == "cpu" and env.exact and not plan.memory.prioritized
 
 
 def editions(learner: Learner) -> list[tuple[int, int]]:
@@ -122,7 +123,7 @@ def summarized(plan: Plan, readings: dict[str, Tensor]) -> dict[str, Tensor]:
     found = {"metrics/q_mean": q.mean(-1), "metrics/q_min": q.amin(-1), "metrics/q_max": q.amax(-1)}
     if "renewed" in readings:
         found["sentinel/target_updates"] = readings["renewed"]
-    return found | {"grad_norm/all": readings["norm"].squeeze(-1)} | plan.algo.summary(readings)
+    return found | {"grad_norm/all": readings["norm"].squeeze(-1)} | plan.algo.summarize(readings)
 
 
 def look(session: "Session", memory: Replay, seen: Seen, costly: bool) -> dict[str, Tensor]:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
-from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -12,9 +11,11 @@ from torch import Tensor
 
 from rlclinic.config import EnvConfig, OnPolicyConfig
 from rlclinic.training import optim
+from rlclinic.training.algos import OnPolicyAlgorithm
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.fast import fused, gradients
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets import mlp
@@ -29,7 +30,7 @@ WIDE: Final = 65_536
 class Plan:
     """What stays the same all run: the algorithm, the network's shape, the optimizer's rule."""
 
-    algo: ModuleType
+    algo: OnPolicyAlgorithm
     config: OnPolicyConfig
     env: EnvConfig
     policy: mlp.ActorCritic
@@ -39,6 +40,8 @@ class Plan:
     rollout_size: int
     engine: str = "eager"
     precision: str = "float32"
+    fast: Any = None
+    """The module with the derivatives of the algorithm's loss by hand; None: the loss is differentiated."""
 
     @property
     def compiles(self) -> bool:
@@ -98,7 +101,7 @@ class Scene(NamedTuple):
     env: Any
     position: Position
     """Moved on by the iteration."""
-    hp: SimpleNamespace
+    hp: Hyperparameters
     active: Tensor | None
     """Who learns, [M, 1]; None: everybody."""
     seed: Tensor
@@ -216,7 +219,7 @@ def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: 
 
 
 @torch.no_grad()
-def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace) -> tuple[Batch, Estimates]:
+def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
     """The whole rollout as one batch with advantages and targets, and what they were before scaling."""
     params = plan.policy.layout.views(learner.flat)
     value, next_value = values(plan.policy, params, rollout, plan.compiles)
@@ -272,7 +275,7 @@ def learn(
     plan: Plan,
     learner: Learner,
     whole: Batch,
-    hp: SimpleNamespace,
+    hp: Hyperparameters,
     active: Tensor | None,
     seed: Tensor,
     iteration: int,
@@ -317,7 +320,7 @@ def learn(
 
 
 def minibatches(
-    plan: Plan, whole: Batch, hp: SimpleNamespace, seed: Tensor, iteration: int, renew: Callable[[], Batch] | None
+    plan: Plan, whole: Batch, hp: Hyperparameters, seed: Tensor, iteration: int, renew: Callable[[], Batch] | None
 ) -> Iterator[tuple[int, Batch]]:
     """(epoch, batch): every row once per epoch, or segments by the size of their advantages."""
     length = getattr(plan.config, "segment_length", 0)
@@ -338,7 +341,7 @@ def _close(closing: Closing | None, batch: Batch, found: dict[str, Tensor], trie
 
 
 @torch.no_grad()
-def _reduce(table: dict[str, Tensor], hp: SimpleNamespace) -> dict[str, Tensor]:
+def _reduce(table: dict[str, Tensor], hp: Hyperparameters) -> dict[str, Tensor]:
     """Numbers per gradient step [U, M] out of rows [U, M, B]: once per iteration instead of once per step."""
     weight = table.pop("weight", None)
     if "log_ratio" in table:
@@ -358,7 +361,7 @@ def _reduce(table: dict[str, Tensor], hp: SimpleNamespace) -> dict[str, Tensor]:
 
 
 def update_step(
-    plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: SimpleNamespace, active: Tensor | None
+    plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: Hyperparameters, active: Tensor | None
 ) -> tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]]:
     """One gradient step: (weights, optimizer state, rows, numbers) -> the same, who goes on, and readings [M, 1] or [M, B]."""
     grad, readings = gradients.gradient(plan, flat, batch, hp)
@@ -381,13 +384,13 @@ def update_step(
 
 
 UpdateStep = Callable[
-    [Plan, Tensor, OptimizerState, Batch, SimpleNamespace, Tensor | None],
+    [Plan, Tensor, OptimizerState, Batch, Hyperparameters, Tensor | None],
     tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]],
 ]
 
 
 @torch.no_grad()
-def renormalize(plan: Plan, learner: Learner, rollout: Rollout, hp: SimpleNamespace, active: Tensor) -> Learner:
+def renormalize(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters, active: Tensor) -> Learner:
     """The normalizers after an iteration: they now also cover what it has seen."""
     weight = None if rollout.valid is None else rollouts.rows(rollout.valid)
     if learner.obs_stats is not None:

@@ -1,7 +1,6 @@
 """One iteration of a cohort that learns on-policy, with everything around the arithmetic: clocks, failures, sentinels, normalizers."""
 
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -9,6 +8,7 @@ from torch import Tensor
 from rlclinic.training import failures, members
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
 from rlclinic.training.pending_row import Left
 from rlclinic.training.sentinels import on_policy_sentinels
@@ -63,7 +63,7 @@ def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
     return readings[name].gather(0, steps).squeeze(0)
 
 
-def look(session: "Session", seen: Seen, hp: SimpleNamespace, costly: bool) -> dict[str, Tensor]:
+def look(session: "Session", seen: Seen, hp: Hyperparameters, costly: bool) -> dict[str, Tensor]:
     """The sentinels of this row."""
     cohort = session.cohort
     looking = cohort.engine.looks if isinstance(cohort.engine, Captured) else on_policy_sentinels.look

@@ -4,15 +4,25 @@ Values are [M, N, A] (A actions to choose from), box actions [M, N, K]; numbers 
 of rng (`uniform_noise`, `normal_noise`), so that a step explores the same way alone, in a cohort and after a resume.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
 
+from rlclinic.config import Schedule
 from rlclinic.training import rng
 
 IMPOSSIBLE: Final = float("-inf")
 """The value of an action that the environment forbids: never the largest."""
+
+
+class NoiseSettings(Protocol):
+    """Settings of noise on actions that are vectors."""
+
+    @property
+    def action_noise(self) -> str: ...
+    @property
+    def action_noise_dt(self) -> float: ...
 
 
 def uniform_noise(seed: Tensor, step: Tensor | int, env: Tensor, width: int) -> Tensor:
@@ -25,6 +35,24 @@ def normal_noise(seed: Tensor, step: Tensor | int, env: Tensor, width: int) -> T
     """[..., width] standard normal numbers, as `uniform_noise`."""
     step = step.unsqueeze(-1) if isinstance(step, Tensor) else step
     return rng.normal(seed.unsqueeze(-1), rng.EXPLORATION, step, env.unsqueeze(-1), torch.arange(width, device=seed.device))
+
+
+def update_noise(seed: Tensor, first: int, updates: int, kinds: int, rows: int, width: int) -> Tensor:
+    """Standard normal numbers [M, U, kinds, B, K] for gradient steps first, first + 1, …; seed is [M, 1, 1]."""
+    sizes = (updates, kinds, rows, width)
+    axes = [torch.arange(size, device=seed.device).view(-1, *[1] * (3 - place)) for place, size in enumerate(sizes)]
+    return rng.normal(seed.view(-1, 1, 1, 1, 1), rng.UPDATE, axes[0] + first, *axes[1:])
+
+
+def random_choice(noise: Tensor, count: int, action_mask: Tensor | None) -> Tensor:
+    """Any of `count` actions that are allowed, each as likely, [M, N]. noise [M, N, 2 or more] in (0, 1)."""
+    none = torch.zeros(*noise.shape[:-1], count, device=noise.device)
+    return epsilon_greedy(none, torch.full_like(noise[:, :1, 0], 2.0), noise[..., :2], action_mask)
+
+
+def final_epsilon(setting: float | Schedule, noise: Tensor) -> Tensor:
+    """Epsilon at the end of training, [M, 1]."""
+    return torch.full_like(noise[:, :1, 0], setting if isinstance(setting, float) else setting.end)
 
 
 def epsilon_greedy(q: Tensor, epsilon: Tensor, noise: Tensor, action_mask: Tensor | None = None) -> Tensor:
@@ -61,6 +89,16 @@ def ornstein_uhlenbeck(state: Tensor, std: Tensor, noise: Tensor, theta: float =
     It is pulled back to 0 by theta and kicked by std, over a time dt; added to an action as `gaussian` adds its noise.
     """
     return state - theta * dt * state + std.unsqueeze(-1) * dt**0.5 * noise
+
+
+def add_noise(config: NoiseSettings, action: Tensor, noise: Tensor, std: Tensor, drift: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """algo.action_noise on actions [M, N, K] between -1 and 1, and where drifting noise stands."""
+    if config.action_noise == "gaussian":
+        return gaussian(action, std, noise), None
+    if drift is not None:
+        drift = ornstein_uhlenbeck(drift, std, noise, dt=config.action_noise_dt)
+        return (action + drift).clamp(-1.0, 1.0), drift
+    return action, None
 
 
 def restarted(state: Tensor, end: Tensor) -> Tensor:

@@ -1,17 +1,7 @@
 """Loss terms: functions of rows [M, B] to one number per member [M, 1]. Every reduction keeps the member axis."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
-
-
-class Slopes(NamedTuple):
-    """Derivatives of a loss: by each row's log-probability and value [M, B], and by each row's entropy [M, 1] (None: zero)."""
-
-    log_prob: Tensor
-    value: Tensor
-    entropy: Tensor | None
 
 
 def mean(rows: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -49,19 +39,6 @@ def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip_
     return mean(torch.maximum((value - returns).square(), (near - returns).square()), weight)
 
 
-def value_slope(value: Tensor, old_value: Tensor, returns: Tensor, clip_range: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Rows [M, B] of `clipped_value_error`'s square (`value_error`'s without a clip) and half of its derivative by value."""
-    error = value - returns
-    if clip_range is None:
-        return error * error, error
-    moved = value - old_value
-    near = torch.where(clip_range.isinf(), value, old_value + torch.maximum(torch.minimum(moved, clip_range), -clip_range))
-    far = near - returns
-    worse = far * far > error * error
-    # A prediction that is held back no longer answers to the weights.
-    return torch.where(worse, far * far, error * error), torch.where(worse, torch.where(moved.abs() > clip_range, 0.0, far), error)
-
-
 def kl_k3(log_ratio: Tensor, weight: Tensor | None = None) -> Tensor:
     """Schulman's k3 estimator of KL(old || new): unbiased, never negative, less noisy than mean(-log_ratio)."""
     return mean(torch.expm1(log_ratio) - log_ratio, weight)
@@ -71,8 +48,3 @@ def huber(error: Tensor) -> Tensor:
     """Quadratic up to 1, linear beyond: a single wild target cannot take over a gradient."""
     size = error.abs()
     return torch.where(size < 1.0, 0.5 * error * error, size - 0.5)
-
-
-def huber_slope(error: Tensor) -> Tensor:
-    """The derivative of `huber`."""
-    return error.clamp(-1.0, 1.0)

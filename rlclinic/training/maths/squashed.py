@@ -4,10 +4,8 @@ dist holds means and log standard deviations of the normal, [M, B, 2K]; actions 
 """
 
 import math
-from collections.abc import Callable
 from typing import Final
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,26 +19,11 @@ def sample(dist: Tensor, noise: Tensor, low: float, high: float) -> tuple[Tensor
     """Actions and their log-probabilities [M, B], from standard normal noise [M, B, K]; log_std is kept within low and high."""
     mean, log_std = dist.chunk(2, -1)
     log_std = log_std.clamp(low, high)
-    return _squashed(mean + log_std.exp() * noise, log_std, noise)
+    return squash(mean + log_std.exp() * noise, log_std, noise)
 
 
-def sample_with_back(dist: Tensor, noise: Tensor, low: float, high: float) -> tuple[Tensor, Tensor, Callable[[Tensor, Tensor], Tensor]]:
-    """`sample`, and the way back: from a loss's slopes at actions [M, B, K] and log-probabilities [M, B or 1] to that at dist."""
-    mean, given = dist.chunk(2, -1)
-    log_std = given.clamp(low, high)
-    spread = log_std.exp() * noise
-    action, log_prob = _squashed(mean + spread, log_std, noise)
-
-    def back(by_action: Tensor, by_log_prob: Tensor) -> Tensor:
-        pull = by_log_prob.unsqueeze(-1)
-        # tanh' is 1 - tanh^2, and -log(1 - tanh^2), a part of the log-probability, has the slope 2 tanh.
-        by_raw = torch.addcmul(by_action, action, torch.addcmul(2.0 * pull, by_action, action, value=-1))
-        return torch.cat([by_raw, torch.addcmul(-pull, by_raw, spread) * (log_std == given)], -1)
-
-    return action, log_prob, back
-
-
-def _squashed(raw: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+def squash(raw: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Actions tanh(raw) [M, B, K] and their log-probabilities [M, B]; raw is mean + std * noise."""
     # (raw - mean) / std is the noise itself: nothing to divide, nothing to lose.
     log_prob = -0.5 * noise * noise - log_std - 0.5 * LOG_2PI
     # log(1 - tanh(x)^2) as 2 (log 2 - x - softplus(-2x)): the plain form is log(0) for |x| above 9.

@@ -1,17 +1,16 @@
 """What a sentinel asks of gradients: which loss term pulls how hard on the hidden layers, and how much of the pull is noise."""
 
-from types import SimpleNamespace
-
 import torch
 from torch import Tensor
 
 from rlclinic.training.data.rollouts import Batch
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Learner, Plan
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.nets import mlp
 
 
-def by_term(plan: Plan, learner: Learner, probe: Batch, hp: SimpleNamespace) -> dict[str, Tensor]:
+def by_term(plan: Plan, learner: Learner, probe: Batch, hp: Hyperparameters) -> dict[str, Tensor]:
     """Do policy and value pull the trunk the same way, and who pulls harder?"""
     leaf = learner.flat.detach().requires_grad_()
     dist, value = mlp.actor_critic(plan.policy, plan.policy.layout.views(leaf), probe.obs, probe.action_mask)

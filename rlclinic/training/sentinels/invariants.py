@@ -4,17 +4,19 @@ Nothing here calls the functions that it checks: rows are followed one by one, e
 """
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos import ALGORITHMS
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import squashed
 from rlclinic.training.nets import q_nets
+from rlclinic.training.nets.q_nets import Networks
 
 if TYPE_CHECKING:
     from rlclinic.training.loops.off_policy import Learner, Plan
@@ -35,18 +37,21 @@ class Followed(NamedTuple):
 
 
 @torch.no_grad()
-def targets(plan: "Plan", learner: "Learner", memory: Replay, hp: SimpleNamespace) -> dict[str, Tensor]:
+def targets(plan: "Plan", learner: "Learner", memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """How far targets are from what the stored rows give, as a share of their size: [M] each, NaN where there was no such row.
 
     Apart for rows within episodes, at terminal states (where the rewards are all) and at time limits (where the future counts).
     """
+    if plan.config.name not in ALGORITHMS:
+        return {}  # what another package's targets ought to be is not known here
     if memory.shape.marks_valid or memory.images is not None or memory.once is not None or memory.size < 2:
         return {}
     index = probe(memory, min(memory.size, PROBE_ROWS))
     noise = quiet(plan, learner, index)
     scale = off_policy.reward_scale(plan, learner)
     drawn = replay.gather(memory, index, plan.config.n_step, hp.gamma, None, scale)
-    given = plan.algo.targets(plan, learner, off_policy.shown(plan, learner, drawn), hp, noise)
+    params, target_params = off_policy.networks(plan, learner), off_policy.target_networks(plan, learner)
+    given = plan.algo.targets(plan.config, params, target_params, off_policy.shown(plan, learner, drawn), hp, noise)
     seen = follow(memory, index, plan.config.n_step, hp.gamma, scale)
     honest = drawn._replace(reward=seen.total, discount=seen.discount, next_obs=_cells(memory, seen.last, "next_obs"))
     honest = off_policy.shown(plan, learner, honest)
@@ -60,7 +65,7 @@ def targets(plan: "Plan", learner: "Learner", memory: Replay, hp: SimpleNamespac
 
 def quiet(plan: "Plan", learner: "Learner", index: Tensor) -> Tensor | None:
     """Noise for `targets` that is none: its action is then the mean one."""
-    if plan.algo.ACTS == "q":
+    if plan.algo.ACTOR == "q":
         return None
     blank = torch.zeros(*index.shape, plan.memory.action_size, device=index.device)
     return blank.unsqueeze(1).repeat(1, 2, 1, 1) if "log_alpha" in learner.nets else blank
@@ -95,22 +100,22 @@ def follow(memory: Replay, index: Tensor, n_step: int, gamma: Tensor, scale: Cal
     return Followed(total, discount * ~terminal, last, terminal, cut)
 
 
-def _future(plan: "Plan", learner: "Learner", batch: replay.Batch, hp: SimpleNamespace, noise: Tensor | None) -> Tensor:
+def _future(plan: "Plan", learner: "Learner", batch: replay.Batch, hp: Hyperparameters, noise: Tensor | None) -> Tensor:
     """What lies behind the batch's rows, [M, B]: the target's judgement of the action that ought to be chosen there."""
-    if plan.algo.ACTS != "q":
+    if plan.algo.ACTOR != "q":
         return _judged(plan, learner, batch, hp, noise)
-    net = plan.nets["q"]
-    judged = plan.algo.values(plan, net.params(learner.targets["q"]), batch.next_obs)
+    values = plan.algo.values  # type: ignore[attr-defined]  # whoever acts by Q-values has them
+    judged = values(plan.config, off_policy.target_networks(plan, learner), batch.next_obs)
     double = getattr(plan.config, "double", False)
-    chosen = plan.algo.values(plan, net.params(learner.nets["q"]), batch.next_obs) if double else judged
+    chosen = values(plan.config, off_policy.networks(plan, learner), batch.next_obs) if double else judged
     return judged.gather(-1, chosen.argmax(-1, keepdim=True)).squeeze(-1)
 
 
-def _judged(plan: "Plan", learner: "Learner", batch: replay.Batch, hp: SimpleNamespace, noise: Tensor | None) -> Tensor:
+def _judged(plan: "Plan", learner: "Learner", batch: replay.Batch, hp: Hyperparameters, noise: Tensor | None) -> Tensor:
     """The lowest of the target critics, at the target actor's action (SAC: at its own, with what its entropy is worth)."""
     actor, critic, soft = plan.nets["actor"], plan.nets["critic"], "log_alpha" in learner.nets
     flat = learner.nets["actor"] if soft else learner.targets["actor"]
-    action = plan.algo.act(plan, actor.params(flat), batch.next_obs, None, None)
+    action = plan.algo.act(plan, Networks(plan.nets, {"actor": flat}), batch.next_obs, None, None)
     x = torch.cat([batch.next_obs, action], -1)
     said = q_nets.outputs(critic, critic.params(learner.targets["critic"]), x).view(-1, critic.copies, action.shape[1])
     lowest = said.min(1).values

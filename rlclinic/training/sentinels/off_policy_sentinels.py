@@ -4,7 +4,6 @@ As in `sentinels`: `every_row` is cheap, `now_and_then` costs passes through the
 does not apply stays blank.
 """
 
-from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Lived, Plan
 from rlclinic.training.maths import normalize, squashed
@@ -73,7 +73,7 @@ def largest(plan: Plan, learner: Learner, lived: Lived) -> Tensor:
 
 
 @torch.no_grad()
-def every_row(plan: Plan, seen: Seen, env: Any, memory: Replay, hp: SimpleNamespace) -> dict[str, Tensor]:
+def every_row(plan: Plan, seen: Seen, env: Any, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """The free ones."""
     found = _rewards(plan, seen) | _observations(plan, seen, env) | _actions(plan, seen.lived) | _ends(seen.lived)
     members = seen.lived.reward.shape[0]
@@ -85,7 +85,7 @@ def every_row(plan: Plan, seen: Seen, env: Any, memory: Replay, hp: SimpleNamesp
     return {PREFIX + name: number.to(seen.lived.reward.device) for name, number in found.items()}
 
 
-def _values(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
+def _values(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
     """Q-values, their targets and errors in the last batch; what no Q-value can pass."""
     q, target, error = (seen.readings[name][-1] for name in ("q", "target", "error"))  # [M, B]
     size = error.abs().sort(1).values
@@ -217,7 +217,7 @@ def _ends(lived: Lived) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: SimpleNamespace) -> dict[str, Tensor]:
+def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """The costly ones, on at most 128 transitions spread over the replay."""
     if memory.size < 2:
         return {}
@@ -236,7 +236,7 @@ def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: SimpleNamespace) ->
     return {PREFIX + name: number for name, number in found.items()}
 
 
-def _bias(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace) -> dict[str, Tensor]:
+def _bias(plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """Q-values minus the discounted return that really came, over an episode of the first env (see `known_returns`)."""
     order = replay.newest(memory, 0, LONGEST_EPISODE).to(memory.table.device)
     cells = memory.cells
@@ -256,7 +256,7 @@ def _bias(plan: Plan, learner: Learner, memory: Replay, hp: SimpleNamespace) -> 
         return {}
     index = torch.from_numpy(places).to(memory.table.device)
     batch = off_policy.shown(plan, learner, replay.gather(memory, index, 1, hp.gamma))
-    q = plan.algo.judge(plan, learner, batch)
+    q = plan.algo.q_values(plan.config, off_policy.networks(plan, learner), batch)
     return {"q_bias": (q - torch.from_numpy(returns).to(q)).mean(1)}
 
 

@@ -7,7 +7,6 @@ Rows that are no transition (see envs.base.Step.valid) are left out of everythin
 """
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from rlclinic.training import members
 from rlclinic.training.data.rollouts import Batch, Rollout, rows
+from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import conv, mlp, q_nets
@@ -106,7 +106,7 @@ def _one_by_one(seen: Seen, look: Callable[[Seen, int], dict[str, Tensor]]) -> d
     return {name: torch.cat([each.get(name, blank) for each in found]) for name in names}
 
 
-def look(plan: Plan, env: Any, seen: Seen, hp: SimpleNamespace, *, costly: bool) -> dict[str, Tensor]:
+def look(plan: Plan, env: Any, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
     """All sentinels of a row."""
     found = every_row(plan, seen, env)
     return found | now_and_then(plan, seen, hp) | target_errors(seen, hp) if costly else found
@@ -281,7 +281,7 @@ def _ends(rollout: Rollout, whole: Batch, raw: Estimates) -> dict[str, Tensor]:
     }
 
 
-def now_and_then(plan: Plan, seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
+def now_and_then(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
     """The costly ones, on at most 128 rows: gradients by loss term, features, what changed, errors early and late."""
     if seen.rollout.valid is not None:
         return _one_by_one(seen, lambda own, m: now_and_then(plan, own, members.one(hp, m)))
@@ -311,7 +311,7 @@ def _places(rows: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def target_errors(seen: Seen, hp: SimpleNamespace) -> dict[str, Tensor]:
+def target_errors(seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
     """Do targets follow from rewards and values? The recursion of TD(lambda), written out a second time, step by step.
 
     Within an episode R[t] = r[t] + gamma ((1 - lambda) V[t + 1] + lambda R[t + 1]); at a terminal state R[t] = r[t]. Mean error over

@@ -11,7 +11,7 @@ import torch
 
 from rlclinic.config import Config
 from rlclinic.errors import ConfigError
-from rlclinic.training import envs, replay_assembly
+from rlclinic.training import assembly, envs, replay_assembly
 from rlclinic.training import members as cohort
 from rlclinic.training.algos import q_learning
 from rlclinic.training.data.replay import Batch
@@ -52,7 +52,7 @@ def table(made: Config, seeds: tuple[int, ...] = (0, 1)) -> tuple[np.ndarray, np
     from rlclinic.training.loops.on_policy import Position
 
     env = envs.make(made.env, list(seeds), made.env.n_envs)
-    plan: Any = replay_assembly.plan_for(made, env)
+    plan: Any = assembly.plan_for(made, env)
     state = replay_assembly.fresh_learner(plan, list(seeds), made.env.n_envs)
     memory = replay_assembly.memory_for(plan, len(seeds), torch.device("cpu"))
     position, seed = Position(env.reset(), env.action_mask), torch.tensor(seeds).view(-1, 1, 1)
@@ -103,7 +103,7 @@ def test_with_chance_in_it_a_falling_rate_averages_it_out() -> None:
 def test_an_update_by_hand() -> None:
     made = config(gamma=0.5, learning_rate=0.25, n_envs=3)
     env = envs.make(made.env, [0], 3)
-    plan: Any = replay_assembly.plan_for(made, env)
+    plan: Any = assembly.plan_for(made, env)
     state = replay_assembly.fresh_learner(plan, [0], 3)
     values = plan.nets["q"].params(state.nets["q"])[f"{HEAD}.weight"]
     values[0, 2, 1] = 4.0  # action 2 in state 1

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 from torch.nn import functional
 
-from rlclinic.training.algos import dqn
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.envs.native import PROBES
 from rlclinic.training.envs.native.probes import optimal_values
+from rlclinic.training.fast import dqn, sac
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import squashed
 from rlclinic.training.nets import q_nets
@@ -41,7 +41,7 @@ def stepped(at: Bench, batch: Batch, updates: int = 0) -> tuple[off_policy.Learn
     """The learner before and after one gradient step, and the readings."""
     before = replace(at.learner, updates=updates)
     after = off_policy.own_copy(before)
-    found = at.plan.algo.update(at.plan, after, batch, at.numbers(), None, at.noise(batch.reward.shape[1]))
+    found = at.plan.updates.update(at.plan, after, batch, at.numbers(), None, at.noise(batch.reward.shape[1]))
     return before, after, found
 
 
@@ -80,7 +80,7 @@ def test_what_the_target_says_of_a_whole_turn_is_what_it_says_step_by_step(switc
     for at in (ahead, stepwise):
         at.learner.targets["q"].mul_(0.7)
     ahead.iterate()
-    monkeypatch.setattr(dqn, "foresee", lambda plan, learner, batch: batch)
+    monkeypatch.setattr(dqn, "add_target_values", lambda plan, learner, batch: batch)
     stepwise.iterate()
     assert ahead.learner.updates == stepwise.learner.updates > 0
     for name in ("target", "q", "error"):
@@ -94,13 +94,13 @@ def test_a_whole_turn_of_dqn_is_its_updates_one_after_the_other_to_the_last_bit(
     algo = {"optimizer": "adam", "learning_rate": 1e-2, "gradient_steps": 7, "n_step": 2, "max_grad_norm": bound}
     whole, stepwise = (ready("dqn", **algo) for _ in range(2))
     taken = []
-    monkeypatch.setattr(dqn, "turn", lambda *given, turn=dqn.turn: taken.append(1) or turn(*given))
+    monkeypatch.setattr(dqn, "update_all", lambda *given, update=dqn.update_all: taken.append(1) or update(*given))
     for at, active in ((whole, None), (stepwise, torch.ones(2, 1, dtype=torch.bool))):
         at.learner.targets["q"].mul_(0.7)
         at.iterate(learn=False)
         at.learner = off_policy.own_copy(at.learner)
         at.learner, at.readings = off_policy.learn(at.plan, at.learner, at.memory, at.numbers(), active, at.seed)
-        monkeypatch.setattr(dqn, "knows_targets", lambda plan, batch: False)
+        monkeypatch.setattr(dqn, "covers_updates", lambda plan, batch: False)
     assert len(taken) == 1
     assert whole.learner.updates == stepwise.learner.updates > 0
     assert whole.readings.keys() == stepwise.readings.keys()
@@ -225,7 +225,7 @@ def test_a_learned_temperature_rises_while_the_entropy_is_too_low() -> None:
     before = at.learner
     for log_prob, rises in ((50.0, True), (-50.0, False)):
         after = off_policy.own_copy(before)
-        at.plan.algo.improve_temperature(at.plan, after, torch.full((2, 16), log_prob), at.numbers(), None)
+        sac.update_temperature(at.plan, after, torch.full((2, 16), log_prob), at.numbers(), None)
         assert ((after.nets["log_alpha"] > before.nets["log_alpha"]) == rises).all()
 
 
@@ -239,7 +239,7 @@ def test_members_with_a_learned_and_a_fixed_temperature_train_side_by_side() -> 
     both.members[1].config = fixed
     hp = both.numbers()
     assert hp.ent_coef.isnan().flatten().tolist() == [True, False]
-    assert pair.plan.algo.temperature(both.learner, hp).flatten().tolist() == pytest.approx([1.0, 0.2])
+    assert pair.plan.algo.temperature(off_policy.networks(both.plan, both.learner), hp).flatten().tolist() == pytest.approx([1.0, 0.2])
     while both.env_steps < 200:
         both.iterate()
     assert float(both.learner.nets["log_alpha"][0]) != 0.0
@@ -252,13 +252,14 @@ def test_the_loss_falls_on_a_fixed_batch(kind: str) -> None:
     while at.env_steps < 150:
         at.iterate(learn=False)
     batch, hp = at.batch(64), at.numbers()
-    noise = at.plan.algo.update_noise(replace(at.plan, config=at.plan.config.model_copy(update={"batch_size": 64})), at.seed, 0, 1)
+    noise = off_policy.update_noise(replace(at.plan, config=at.plan.config.model_copy(update={"batch_size": 64})), at.seed, 0, 1)
     learner = off_policy.own_copy(at.learner)
-    target = at.plan.algo.targets(at.plan, learner, batch, hp, None if noise is None else noise[:, 0])
+    params, target_params = off_policy.networks(at.plan, learner), off_policy.target_networks(at.plan, learner)
+    target = at.plan.algo.targets(at.plan.config, params, target_params, batch, hp, None if noise is None else noise[:, 0])
     errors = []
     for _ in range(60):
-        errors.append((at.plan.algo.judge(at.plan, learner, batch) - target).square().mean(1))
-        at.plan.algo.update(at.plan, learner, batch, hp, None, None if noise is None else noise[:, 0])
+        errors.append((at.plan.algo.q_values(at.plan.config, params, batch) - target).square().mean(1))
+        at.plan.updates.update(at.plan, learner, batch, hp, None, None if noise is None else noise[:, 0])
     assert (errors[-1] < errors[0]).all()
     assert all(torch.isfinite(flat).all() for flat in learner.nets.values())
 
@@ -273,9 +274,9 @@ def test_exploring_acts_at_random_as_often_as_epsilon_says() -> None:
 
 def test_sac_acts_with_its_own_spread_and_evaluates_at_its_mean() -> None:
     at = of_kind("sac")
-    params = at.plan.nets["actor"].params(at.learner.nets["actor"])
+    params = off_policy.networks(at.plan, at.learner)
     obs = torch.randn(2, 3, 3)
-    dist = q_nets.outputs(at.plan.nets["actor"], params, obs).detach()
+    dist = params("actor", obs).detach()
     assert torch.equal(at.plan.algo.act(at.plan, params, obs, None, None).detach(), squashed.mode(dist))
     noise = torch.randn(2, 3, 1)
     assert torch.equal(at.plan.algo.act(at.plan, params, obs, None, noise).detach(), squashed.draw(dist, noise, -20, 2))
@@ -311,12 +312,11 @@ def test_it_learns_the_known_values_and_actions_of_a_probe(kind: str, probe: str
     at = of_kind(kind, env={"id": probe, "n_envs": 2}, algo=settings, net={"hidden": [32, 32]}, run={"max_env_steps": 6_000})
     while at.env_steps < (3_000 if task_of(kind) == "discrete" else 1_500):
         at.iterate()
-    net = at.plan.nets[at.plan.algo.ACTS]
     for answer in PROBES[probe].answers:
         obs = torch.full((2, 1, 1), answer.obs)
-        chosen = at.plan.algo.act(at.plan, net.params(at.learner.nets[at.plan.algo.ACTS]), obs, None, None).detach()
+        chosen = at.plan.algo.act(at.plan, off_policy.networks(at.plan, at.learner), obs, None, None).detach()
         batch = Batch(obs, chosen.view(2, 1, 1), *(torch.zeros(2, 1),) * 2, obs)
-        value = at.plan.algo.judge(at.plan, at.learner, batch).flatten().tolist()
+        value = at.plan.algo.q_values(at.plan.config, off_policy.networks(at.plan, at.learner), batch).flatten().tolist()
         assert value == pytest.approx([optimal_values(probe, 0.5)[answer.obs]] * 2, abs=0.15)
         if answer.action is not None:
             sent = off_policy.to_env(at.plan, chosen).flatten().tolist()

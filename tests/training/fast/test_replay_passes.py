@@ -1,9 +1,12 @@
 """Passes through replay networks in memory of their own: what autograd computes, and the same bits for a member in any cohort."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from rlclinic.config import NetConfig
+from rlclinic.training.fast import q_net_backward
 from rlclinic.training.fast.replay_passes import Space
 from rlclinic.training.nets import q_nets
 from rlclinic.training.nets.q_nets import Net
@@ -13,7 +16,7 @@ SIZES = [((8, 6), 5, 3, 1), ((8, 6), 5, 1, 2), ((40,), 3, 1, 1), ((70, 33), 4, 2
 
 
 def net(hidden: tuple[int, ...], n_in: int, outputs: int, copies: int, activation: str = "relu", *, autograd: bool = False) -> Net:
-    return q_nets.build(NetConfig(activation=activation), n_in, hidden, outputs, copies=copies, autograd=autograd)
+    return replace(q_nets.build(NetConfig(activation=activation), n_in, hidden, outputs, copies=copies), by_autograd=autograd)
 
 
 def weights(made: Net, members: int) -> torch.Tensor:
@@ -30,10 +33,10 @@ def test_outputs_and_gradients_are_autograds(sizes: tuple[tuple[int, ...], int, 
     space.load(flat)
     for _ in range(2):  # the second pass finds what the first one left behind
         slope = torch.randn(3 * sizes[3], 17, sizes[2])
-        out, back = q_nets.with_back(reference, flat, x)
+        out, back = q_net_backward.forward_and_back(reference, flat, x)
         assert torch.allclose(space.forward(x), out, atol=1e-6)
         assert torch.allclose(space.by_weights(slope), back.weights(slope), atol=1e-5)
-        out, back = q_nets.with_back(reference, flat, x)
+        out, back = q_net_backward.forward_and_back(reference, flat, x)
         assert torch.allclose(space.by_inputs(slope), back.inputs(slope), atol=1e-5)
 
 
@@ -43,11 +46,11 @@ def test_all_members_at_once_get_what_each_gets_by_itself_up_to_rounding(sizes: 
     torch.manual_seed(0)
     made = net(*sizes)
     flat, x, slope = weights(made, 3), torch.randn(3, 17, sizes[1]), torch.randn(3 * sizes[3], 17, sizes[2])
-    done = q_nets.forward(made, made.params(flat), x)
-    out, back = q_nets.with_back(made, flat, x)
+    done = q_net_backward.forward(made, made.params(flat), x)
+    out, back = q_net_backward.forward_and_back(made, flat, x)
     assert torch.allclose(done.out, out, atol=1e-6)
-    assert torch.allclose(q_nets.backward(made, done, slope).view(3, -1), back.weights(slope), atol=1e-5)
-    by_inputs = q_nets.backward_inputs(made, done, slope).unflatten(0, (3, sizes[3])).sum(1)
+    assert torch.allclose(q_net_backward.backward(made, done, slope).view(3, -1), back.weights(slope), atol=1e-5)
+    by_inputs = q_net_backward.backward_inputs(made, done, slope).unflatten(0, (3, sizes[3])).sum(1)
     assert torch.allclose(by_inputs, back.inputs(slope), atol=1e-5)
 
 
@@ -98,7 +101,7 @@ def test_outputs_again_are_outputs(activation: str, rows: int) -> None:
     made = net((8, 6), 5, 3, 1, activation)
     params, x = made.params(weights(made, 2)), torch.randn(2, rows, 5)
     with torch.no_grad():
-        assert torch.equal(q_nets.again(made, params)(x), q_nets.outputs(made, params, x))
+        assert torch.equal(q_net_backward.forward_again(made, params)(x), q_nets.outputs(made, params, x))
 
 
 @pytest.mark.parametrize("drawn", [40, 300])
@@ -109,5 +112,5 @@ def test_rows_that_are_drawn_several_times_are_worked_out_once_and_all_the_same(
     rows = torch.randint(50, (2, drawn))
     x = torch.stack([table[member, rows[member]] for member in range(2)])
     with torch.no_grad():
-        found = q_nets.outputs_once(made, flat, x, rows)
-        assert torch.allclose(found, q_nets.forward(made, made.params(flat), x).out, atol=1e-6)
+        found = q_net_backward.outputs_once(made, flat, x, rows)
+        assert torch.allclose(found, q_net_backward.forward(made, made.params(flat), x).out, atol=1e-6)

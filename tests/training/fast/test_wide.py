@@ -7,10 +7,9 @@ import torch
 
 from rlclinic.config import NetConfig
 from rlclinic.training import optim
-from rlclinic.training.fast import wide
+from rlclinic.training.fast import dqn, wide
 from rlclinic.training.fast.replay_passes import Rounds
 from rlclinic.training.fast.wide import WideRounds
-from rlclinic.training.maths import losses
 from rlclinic.training.nets import q_nets
 from rlclinic.training.nets.q_nets import Net
 
@@ -50,7 +49,7 @@ def turn(rounds: Any, flat: torch.Tensor, mean: torch.Tensor, square: torch.Tens
     step, moved = optim.adam_again(rule, steps, 1e-2), []
     for number in range(COUNT):
         error = rounds.forward(number) - torch.randn(ROWS, ACTIONS)
-        rounds.by_weights(number, losses.huber_slope(error) / ROWS)
+        rounds.by_weights(number, dqn.huber_slope(error) / ROWS)
         step(*rounds.moving)
         moved.append(rounds.moving.weights.shape[1])
     rounds.end(flat, mean, square)

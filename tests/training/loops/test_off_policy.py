@@ -48,7 +48,7 @@ def test_a_hard_target_is_copied_every_so_many_env_steps() -> None:
     copied = []
     for now in range(16, 200, 16):
         at.learner.targets["q"].zero_()
-        plan.algo.after_steps(plan, at.learner, hp, None, now - 16, now)
+        off_policy.follow_targets(plan, at.learner, hp, None, now - 16, now)
         copied.append(now) if torch.equal(at.learner.targets["q"], at.learner.nets["q"]) else None
     assert copied == [48, 96, 144, 192]
 

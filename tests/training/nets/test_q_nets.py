@@ -1,11 +1,13 @@
 """Q-networks, critics and actors: the backward pass that is written out is autograd's, and copies are networks of their own."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from rlclinic.config import NetConfig
+from rlclinic.training.fast import q_net_backward
 from rlclinic.training.nets import q_nets
 from rlclinic.training.nets.q_nets import Net
 
@@ -14,7 +16,7 @@ MEMBERS, ROWS, INPUTS = 3, 10, 5
 
 def net(activation: str = "relu", outputs: int = 2, copies: int = 1, *, autograd: bool = False, **settings: object) -> Net:
     made = NetConfig.model_validate({"activation": activation, **settings})
-    return q_nets.build(made, INPUTS, (8, 6), outputs, copies=copies, autograd=autograd)
+    return replace(q_nets.build(made, INPUTS, (8, 6), outputs, copies=copies), by_autograd=autograd)
 
 
 def weights(made: Net) -> torch.Tensor:
@@ -31,7 +33,7 @@ def test_the_written_way_back_is_autograds(activation: str, outputs: int, copies
     flat, x = weights(written), torch.randn(MEMBERS, ROWS, INPUTS)
     slope = torch.randn(MEMBERS * copies, ROWS, outputs)
     for kind in ("weights", "inputs"):
-        (out, back), (out2, back2) = (q_nets.with_back(each, flat, x) for each in (written, reference))
+        (out, back), (out2, back2) = (q_net_backward.forward_and_back(each, flat, x) for each in (written, reference))
         assert torch.allclose(out, out2, atol=1e-6)
         assert torch.allclose(getattr(back, kind)(slope), getattr(back2, kind)(slope), atol=1e-5)
 
@@ -41,17 +43,17 @@ def test_the_written_way_back_is_autograds(activation: str, outputs: int, copies
 def test_the_way_a_gpu_goes_there_and_back_is_autograds(
     narrow: bool, activation: str, outputs: int, copies: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(q_nets, "_is_narrow", lambda weight: narrow and weight.shape[1] == INPUTS)
+    monkeypatch.setattr(q_net_backward, "_is_narrow", lambda weight: narrow and weight.shape[1] == INPUTS)
     torch.manual_seed(0)
     written, reference = (net(activation, outputs, copies, autograd=autograd) for autograd in (False, True))
     flat, x = weights(written), torch.randn(MEMBERS, ROWS, INPUTS)
     slope = torch.randn(MEMBERS * copies, ROWS, outputs)
-    out, back = q_nets.with_back(reference, flat, x)
-    done = q_nets.forward(written, written.params(flat), x)
+    out, back = q_net_backward.forward_and_back(reference, flat, x)
+    done = q_net_backward.forward(written, written.params(flat), x)
     assert torch.allclose(done.out, out, atol=1e-6)
-    assert torch.allclose(q_nets.backward(written, done, slope).view_as(flat), back.weights(slope), atol=1e-5)
-    by_inputs = q_nets.backward_inputs(written, done, slope).unflatten(0, (-1, copies)).sum(1)
-    assert torch.allclose(by_inputs, q_nets.with_back(reference, flat, x)[1].inputs(slope), atol=1e-5)
+    assert torch.allclose(q_net_backward.backward(written, done, slope).view_as(flat), back.weights(slope), atol=1e-5)
+    by_inputs = q_net_backward.backward_inputs(written, done, slope).unflatten(0, (-1, copies)).sum(1)
+    assert torch.allclose(by_inputs, q_net_backward.forward_and_back(reference, flat, x)[1].inputs(slope), atol=1e-5)
 
 
 @pytest.mark.parametrize("settings", [{"layer_norm": True}, {"activation": "silu"}])
@@ -59,7 +61,7 @@ def test_other_layers_go_back_by_autograd(settings: dict[str, object]) -> None:
     made = net(**settings)  # type: ignore[arg-type]
     assert not made.written_out
     flat, x = weights(made), torch.randn(MEMBERS, ROWS, INPUTS)
-    out, back = q_nets.with_back(made, flat, x)
+    out, back = q_net_backward.forward_and_back(made, flat, x)
     assert not out.requires_grad
     assert back.weights(torch.ones_like(out)).shape == flat.shape
 
@@ -100,4 +102,4 @@ def test_dueling_takes_the_mean_advantage_out_and_its_way_back_is_autograds() ->
     assert torch.allclose(q[..., 0] - q[..., 1], out[..., 1] - out[..., 2], atol=1e-6)
     slope = torch.randn_like(q)
     (grad,) = torch.autograd.grad(q, out, slope)
-    assert torch.allclose(q_nets.dueling_back(slope), grad, atol=1e-6)
+    assert torch.allclose(q_net_backward.dueling_back(slope), grad, atol=1e-6)

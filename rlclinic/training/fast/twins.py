@@ -1,0 +1,35 @@
+"""Which algorithms have their gradients written out, and where."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from torch import Tensor
+
+from rlclinic.training.hyperparameters import Hyperparameters
+
+if TYPE_CHECKING:
+    from rlclinic.training.data import replay
+    from rlclinic.training.loops.off_policy import Learner, Plan
+
+_FAST: Final = __name__.rpartition(".")[0]
+MODULES: Final = {
+    **{name: f"{_FAST}.{name}" for name in ("ppo", "a2c", "reinforce", "dqn", "td3", "sac")},
+    "ddpg": f"{_FAST}.td3",
+    # A table's update is no gradient: the definition is all there is.
+    "q_learning": "rlclinic.training.algos.q_learning",
+}
+
+
+class OffPolicyTwin(Protocol):
+    """The update of an algorithm with a replay, with gradients by hand. What else a module may offer is looked up where it is used."""
+
+    def update(
+        self, plan: "Plan", learner: "Learner", batch: "replay.Batch", hp: Hyperparameters, active: Tensor | None, noise: Tensor | None, /
+    ) -> dict[str, Tensor]:
+        """One gradient step, in place."""
+        ...
+
+
+def find(algorithm: str) -> Any:
+    """The module with an algorithm's gradients by hand; None: it has none, and its losses are differentiated."""
+    return import_module(MODULES[algorithm]) if algorithm in MODULES else None

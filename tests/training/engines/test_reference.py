@@ -1,0 +1,75 @@
+"""The reference engine: what autograd makes of the losses is what the hand-written gradients say, and it keeps every promise of eager."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rlclinic.config import Config
+from rlclinic.runs.record import Run
+from rlclinic.training.__main__ import train_runs
+from tests.training.cohorts import (
+    ALGOS,
+    REPLAY,
+    STATES,
+    TABLES,
+    TASKS,
+    Interrupted,
+    assert_same_run,
+    interrupt_at,
+    make_config,
+    table,
+    task_of,
+    train,
+)
+
+KINDS = [*ALGOS, *REPLAY, *TABLES]
+
+
+def config_of(kind: str, engine: str, seed: int = 0, **run: Any) -> Config:
+    task = "discrete" if kind in ALGOS else task_of(kind)
+    settings = (STATES if task == "states" else TASKS[task])[0]
+    usual = make_config(kind).run.model_dump()
+    return make_config(kind, settings, seed, run={**usual, "checkpoint_every_env_steps": 40, "engine": engine, **run})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reference_and_eager_agree_after_the_first_iteration_that_learns(tmp_path: Path, kind: str) -> None:
+    steps = 100 if kind in REPLAY else make_config(kind).rollout_size
+    one, other = (train(tmp_path, [config_of(kind, engine, max_env_steps=steps)])[0] for engine in ("reference", "eager"))
+    assert Run(one.path).record["engine"]["kind"] == "reference"
+    saved, expected = (load_file(run.checkpoint("@last").path / "policy.safetensors") for run in (one, other))
+    assert saved.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(saved[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+    rows, others = table(one), table(other)
+    assert len(rows) == len(others) > 0
+    for name, cell in rows[-1].items():
+        if name.startswith(("train/loss", "train/metrics")) and cell:
+            assert float(cell) == pytest.approx(float(others[-1][name]), rel=2e-3, abs=1e-4), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reference_run_resumes_as_if_it_had_never_stopped(tmp_path: Path, kind: str) -> None:
+    config = config_of(kind, "reference")
+    straight = train(tmp_path, [config])[0]
+    last = int(table(straight)[-1]["total_timesteps"])
+    broken: list[Run] = []
+
+    def stop(row: dict[str, Any]) -> None:
+        broken[:] = [row["run"]]
+        interrupt_at(last // 2)(row)
+
+    with pytest.raises(Interrupted):
+        train(tmp_path, [config], callback=stop)
+    assert train_runs(broken, resume=True)
+    assert_same_run(broken[0], straight)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_member_learns_by_reference_as_it_would_alone(tmp_path: Path, kind: str) -> None:
+    configs = [config_of(kind, "reference", seed) for seed in (3, 4)]
+    together, alone = train(tmp_path / "both", configs), train(tmp_path / "one", configs[1:])
+    assert_same_run(together[1], alone[0])

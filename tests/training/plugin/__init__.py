@@ -1,0 +1,1 @@
+"""A package as somebody else would write it: two algorithms with losses only."""
