@@ -11,6 +11,7 @@ from typing import Final
 
 from rlclinic.config.algorithms import OffPolicyConfig
 from rlclinic.config.experiment import Config
+from rlclinic.config.off_policy import DQNConfig
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ CORRECTIONS: Final[dict[str, Correction]] = {
     "uncounted_rows_without_priority": Correction(
         before="rows that count nothing (resets of a vector environment, lost final observations) were drawn by priority, more and more",
         touches=lambda config, skips: (
-            config.algo.name == "dqn" and config.algo.prioritized and (skips or config.algo.optimize_memory_usage)
+            isinstance(config.algo, DQNConfig) and config.algo.prioritized and (skips or config.algo.optimize_memory_usage)
         ),
     ),
     "n_step_rewards_clipped_one_by_one": Correction(
