@@ -116,7 +116,7 @@ def measure_alone(contest: Contest) -> dict[str, Any]:
     import torch
 
     from rlclinic.training import members
-    from rlclinic.training.loops.on_policy import Scene
+    from rlclinic.training.loops.on_policy import IterationInputs
 
     with tempfile.TemporaryDirectory() as folder:
         session = cohort_of(contest, contest.steps, Path(folder))
@@ -127,8 +127,8 @@ def measure_alone(contest: Contest) -> dict[str, Any]:
             if iteration == 3:  # compiled and captured by then
                 torch.cuda.synchronize()
                 began = time.perf_counter()
-            scene = Scene(cohort.plan, learner, cohort.env, cohort.position, hp, None, cohort.seed, iteration, clock)
-            learner = cohort.engine.turn(scene).after
+            inputs = IterationInputs(cohort.plan, learner, cohort.env, cohort.position, hp, None, cohort.seed, iteration, clock)
+            learner = cohort.engine.iterate(inputs).after
         torch.cuda.synchronize()
         speed = ALONE * contest.members * cohort.plan.rollout_size / (time.perf_counter() - began) / 1e6
     return {

@@ -41,16 +41,16 @@ def measure(members: int, device: torch.device, seconds: float, precision: str, 
     seed, position = torch.tensor(seeds, device=device).view(-1, 1, 1), Position(env.reset())
     engine, env_steps = CapturedReplay(compiles=True, tf32=precision == "tf32"), 0
     everyone = torch.ones(members, 1, dtype=torch.bool, device=device)
-    walk = off_policy.Walk(plan, env, seed, 0, {"env": 0.0, "act": 0.0})
+    collector = off_policy.Collector(plan, env, seed, 0, {"env": 0.0, "act": 0.0})
     hp = replay_numbers([each] * members, 0, plan.memory.action_size, device)
     for _ in range(plan.turns):  # the random steps before learning starts
-        learner = walk.collect(learner, position, memory, hp)
-    env_steps = walk.env_steps
+        learner = collector.collect(learner, position, memory, hp)
+    env_steps = collector.env_steps
 
     def iterate() -> None:
         nonlocal learner, env_steps
         hp = replay_numbers([each] * members, env_steps, plan.memory.action_size, device)
-        learner, taken = engine.turns(plan, learner, env, position, memory, hp, everyone, seed, env_steps)
+        learner, taken = engine.iterate(plan, learner, env, position, memory, hp, everyone, seed, env_steps)
         env_steps += config.rollout_size
         assert bool(torch.isfinite(taken.readings["q"][-1]).all())  # waits for the GPU, as training does at every iteration
 

@@ -73,7 +73,7 @@ def _train(session: Session) -> None:
         with gpu_memory.enough_for(len(session.cohort.members)):
             trainer.train(session)
     except BaseException as error:
-        trainer.give_up(session, error)
+        trainer.end_all(session, error)
         raise
     finally:
         trainer.close(session)

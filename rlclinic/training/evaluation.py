@@ -70,7 +70,7 @@ def actor(plan: Any, learner: Any, n_envs: int, *, deterministic: bool, seed: Te
     params, distribution = plan.policy.layout.views(learner.flat), plan.policy.distribution
 
     def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
-        dist = mlp.actor(plan.policy, params, on_policy.see(plan, learner, obs), mask)
+        dist = mlp.actor(plan.policy, params, on_policy.normalize_obs(plan, learner, obs), mask)
         chosen: Tensor = distribution.mode(dist) if deterministic else distribution.sample(dist, distribution.noise(seed, t, env_index))
         return chosen
 
@@ -78,11 +78,11 @@ def actor(plan: Any, learner: Any, n_envs: int, *, deterministic: bool, seed: Te
 
 
 def _replay_actor(plan: off_policy.Plan, learner: off_policy.Learner, env_index: Tensor, seed: Tensor | None) -> Actor:
-    params = Networks(plan.nets, {plan.algo.ACTOR: off_policy.deployed(plan, learner)})
+    params = Networks(plan.nets, {plan.algo.ACTOR: off_policy.deployed_weights(plan, learner)})
 
     def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
         noise = None if seed is None else off_policy.acting_noise(plan, seed, t, env_index)
-        return off_policy.to_env(plan, plan.algo.act(plan, params, off_policy.see(plan, learner, obs), mask, noise))
+        return off_policy.to_env(plan, plan.algo.act(plan, params, off_policy.normalize_obs(plan, learner, obs), mask, noise))
 
     return act
 

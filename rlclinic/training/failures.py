@@ -9,7 +9,7 @@ from torch import Tensor
 from rlclinic.training.assembly import Cohort
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.loops import off_policy
-from rlclinic.training.loops.off_policy import Lived
+from rlclinic.training.loops.off_policy import Transitions
 from rlclinic.training.loops.on_policy import Learner
 from rlclinic.training.optim import OptimizerState
 
@@ -32,19 +32,19 @@ def keep_finite(cohort: Cohort, before: Learner, after: Learner, rollout: Rollou
 
 
 def keep_finite_replay(
-    cohort: Cohort, before: off_policy.Learner, after: off_policy.Learner, lived: Lived, readings: dict[str, Tensor]
+    cohort: Cohort, before: off_policy.Learner, after: off_policy.Learner, transitions: Transitions, readings: dict[str, Tensor]
 ) -> off_policy.Learner:
     """As `keep_finite`, for an iteration of an algorithm with a replay."""
     # The largest by size is not finite where any is, and found ten times as fast as all are asked.
     largest = [flat.abs().amax(1) for flat in (*after.nets.values(), *after.targets.values())]
     good = torch.isfinite(torch.stack(largest)).all(0).unsqueeze(1)
-    good = good & torch.isfinite(lived.reward.flatten(1)).all(1, keepdim=True)
+    good = good & torch.isfinite(transitions.reward.flatten(1)).all(1, keepdim=True)
     if bool(good.all()):
         return after
     for index in (~good).squeeze(1).nonzero().flatten().tolist():
         member = cohort.members[index]
         if member.active:
-            on_the_way = {"observations": lived.obs, "rewards": lived.reward, "actions": lived.action}
+            on_the_way = {"observations": transitions.obs, "rewards": transitions.reward, "actions": transitions.action}
             where = next(
                 (f"{name} came first" for name, seen in on_the_way.items() if not bool(torch.isfinite(seen[index].float()).all())), None
             )

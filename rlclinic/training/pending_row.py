@@ -1,7 +1,7 @@
 """A row before it is written: its numbers are on their way from the GPU while the next iterations already run.
 
-Writing a thousand rows takes the host as long as the GPU takes for several iterations. So a captured cohort leaves a draft and goes on;
-the draft is written before the next row is due, or at once where something depends on it: an evaluation, a checkpoint, the end.
+Writing a thousand rows takes the host as long as the GPU takes for several iterations. So a captured cohort leaves a row pending and
+goes on; it is written before the next row is due, or at once where something depends on it: an evaluation, a checkpoint, the end.
 Every other cohort writes its rows at once.
 """
 
@@ -17,7 +17,7 @@ from rlclinic.training.data.episodes import Ended
 
 
 @dataclass
-class Left:
+class CapturedOutcome:
     """What captured iterations leave for a row beside readings and sentinels."""
 
     alive: Tensor
@@ -26,7 +26,7 @@ class Left:
 
 
 @dataclass
-class Draft:
+class PendingRow:
     """Everything that a row says, as it was when the row was due."""
 
     env_steps: int
@@ -39,16 +39,16 @@ class Draft:
     sentinels: Tensor
     """[K, M] of these names."""
     clock: dict[str, float]
-    left: Left | None = None
+    outcome: CapturedOutcome | None = None
     iterations: int = field(init=False)
     _arrived: Any = None
 
     def __post_init__(self) -> None:
         self.iterations = len(self.readings)
-        if self.left is not None and self.left.alive.is_cuda:
-            self._send(self.left)
+        if self.outcome is not None and self.outcome.alive.is_cuda:
+            self._send(self.outcome)
 
-    def _send(self, left: Left) -> None:
+    def _send(self, outcome: CapturedOutcome) -> None:
         """Ask for everything on the host. Nothing waits: copies come in line behind what the GPU has been asked for so far."""
 
         def fetched(tensor: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class Draft:
         table = torch.cat([torch.stack([each[name] for name in names]) for each in self.readings], 1)  # [K, U, M]
         self.readings = [dict(zip(names, fetched(table).unbind(0), strict=True))]
         self.sentinels = fetched(self.sentinels)
-        self.left = Left(fetched(left.alive), Ended(*(fetched(each) for each in left.ended)))
+        self.outcome = CapturedOutcome(fetched(outcome.alive), Ended(*(fetched(each) for each in outcome.ended)))
         self._arrived = torch.cuda.Event()
         self._arrived.record()
 
@@ -68,9 +68,9 @@ class Draft:
             self._arrived.synchronize()
             self._arrived = None
 
-    def looked_at(self) -> rows.Columns:
+    def sentinel_cells(self) -> rows.Columns:
         """The sentinels, by column."""
-        return rows.looked_at(self.names, self.sentinels.cpu())
+        return rows.sentinel_cells(self.names, self.sentinels.cpu())
 
 
 def make(
@@ -78,9 +78,9 @@ def make(
     iteration: int,
     numbers: list[dict[str, float | None]],
     readings: list[dict[str, Tensor]],
-    found: Mapping[str, Tensor],
+    sentinels: Mapping[str, Tensor],
     clock: dict[str, float],
-    left: Left | None,
-) -> Draft:
-    """A draft of the row that is due; `found` are its sentinels, [M] by name."""
-    return Draft(env_steps, iteration, numbers, readings, list(found), rows.together(found), clock, left)
+    outcome: CapturedOutcome | None,
+) -> PendingRow:
+    """The row that is due; sentinels are [M] by name."""
+    return PendingRow(env_steps, iteration, numbers, readings, list(sentinels), rows.stack_by_name(sentinels), clock, outcome)

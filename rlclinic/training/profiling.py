@@ -101,7 +101,7 @@ def _iterate(session: Session) -> None:
     row_due = (session.cohort.iteration + 1) % _row_every(session) == 0
     found = trainer.iterate(session, row_due=row_due, costly=False)
     if row_due:
-        trainer.put_down(session, found)
+        trainer.prepare_row(session, found)
         trainer.write_rows(session, None)
 
 

@@ -172,7 +172,7 @@ def _mean(values: Any, steps: Any) -> Any:
     return np.ascontiguousarray(values[:, steps]).mean(1)
 
 
-def looked_at(names: Sequence[str], table: Tensor) -> Columns:
+def sentinel_cells(names: Sequence[str], table: Tensor) -> Columns:
     """Sentinels [K, M] by name -> cells; what is not finite because it means nothing stays blank."""
     cells = table.double().numpy()
     odd = np.isnan(cells).any(1) if len(names) else ()
@@ -182,7 +182,7 @@ def looked_at(names: Sequence[str], table: Tensor) -> Columns:
     }
 
 
-def together(found: Mapping[str, Tensor]) -> Tensor:
+def stack_by_name(found: Mapping[str, Tensor]) -> Tensor:
     """Numbers [M] of several names as one table [K, M], to be copied at once; exact for every one of them."""
     if not found:
         return torch.empty(0, 0)

@@ -30,8 +30,8 @@ PHASES: Final = {
 }
 SEAMS: Final = (
     (on_policy, "collect", "act"),
-    (on_policy, "assess", "estimate"),
-    (on_policy, "renormalize", "estimate"),
+    (on_policy, "estimate_advantages", "estimate"),
+    (on_policy, "update_normalizers", "estimate"),
     (gradients, "gradient", "forward"),
     (actor_critic_backward, "forward", "forward"),
     (actor_critic_backward, "backward", "backward"),
@@ -39,11 +39,11 @@ SEAMS: Final = (
     (optim, "step", "optimizer"),
     (optim, "adam_in_place", "optimizer"),
     (optim, "clip_by_norm", "optimizer"),
-    (off_policy.Walk, "collect", "act"),
+    (off_policy.Collector, "collect", "act"),
     (off_policy, "learn", "forward"),
     (off_policy, "Draws", "gather"),
-    (off_policy, "gathered", "forward"),
-    (off_policy, "renormalize", "estimate"),
+    (off_policy, "gather_batches", "forward"),
+    (off_policy, "update_normalizers", "estimate"),
     (off_policy, "descend", "optimizer"),
     (off_policy, "follow", "optimizer"),
     (replay, "add", "gather"),
@@ -52,11 +52,11 @@ SEAMS: Final = (
     (prioritized, "put", "gather"),
     (replay_passes.Rounds, "by_weights", "backward"),
     (wide.WideRounds, "by_weights", "backward"),
-    (on_policy_iteration, "look", "sentinels"),
-    (off_policy_iteration, "look", "sentinels"),
-    (off_policy_iteration, "summarized", "logging"),
+    (on_policy_iteration, "compute_sentinels", "sentinels"),
+    (off_policy_iteration, "compute_sentinels", "sentinels"),
+    (off_policy_iteration, "summarize", "logging"),
     (Episodes, "add", "logging"),
-    (trainer, "put_down", "logging"),
+    (trainer, "prepare_row", "logging"),
     (trainer, "write_rows", "logging"),
 )
 """Functions that training calls through their modules or classes, and the phase that each belongs to; the innermost counts."""
@@ -142,7 +142,7 @@ def put_around(watch: Stopwatch, env: Any, undo: ExitStack) -> None:
     for owner, name, phase in EACH:
         swap(owner, name, watch.wrap_each(phase, getattr(owner, name)))
     swap(q_net_backward, "forward_and_back", _with_timed_ways_back(watch, q_net_backward.forward_and_back))
-    swap(off_policy, "descent", _with_timed_steps(watch, off_policy.descent))
+    swap(off_policy, "prepare_descent", _with_timed_steps(watch, off_policy.prepare_descent))
     inner = getattr(env, "_env", env)
     backend = getattr(inner, "_backend", None)
     stepping = inner if backend is None else backend

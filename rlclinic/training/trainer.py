@@ -1,13 +1,16 @@
-"""The story of a run: collect, learn, look, write down; again, until the budget is used."""
+"""The story of a run: collect, learn, evaluate, write, save; again, until the budget is used.
+
+`train` is the loop. An iteration (collect and learn) is the algorithm's kind of loop's (`loops/`); evaluations are `evaluation`'s, rows
+`rows`' and `pending_row`'s, checkpoints `checkpoints/`'.
+"""
 
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -17,18 +20,16 @@ from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.evaluation import Evaluation
 from rlclinic.training.loops import off_policy_iteration, on_policy_iteration
 from rlclinic.training.members import Member
-from rlclinic.training.pending_row import Draft, Left
+from rlclinic.training.pending_row import CapturedOutcome, PendingRow
 from rlclinic.training.sentinels import fingerprints, on_policy_sentinels
 
-TURNS: Final[Mapping[str, ModuleType]] = {"on_policy": on_policy_iteration, "off_policy": off_policy_iteration}
-"""Who does an iteration, by the algorithm's kind of loop."""
 EVALUATION_STREAM = 0x5EED
 """Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
 COSTLY_SENTINELS = 40
 """How often in a run the costly sentinels are computed."""
 WRITERS = 8
 """Threads that write the checkpoints of a large cohort."""
-OBEY_SECONDS = 1.0
+REQUEST_SECONDS = 1.0
 """How often a large cohort looks for requests: a thousand folders take a while."""
 LARGE_CHECKPOINTS = 2
 """How many checkpoints a run of a large cohort writes at most."""
@@ -45,11 +46,11 @@ class Session:
     waiting: list[dict[str, torch.Tensor]] = field(default_factory=list)
     numbers: list[dict[str, float | None]] = field(default_factory=list)
     """Each member's numbers in the last iteration, as they were applied."""
-    left: Left | None = None
+    outcome: CapturedOutcome | None = None
     """What captured iterations have left for the row that is due."""
-    draft: Draft | None = None
+    pending: PendingRow | None = None
     """A row that is not written yet."""
-    obeyed: float = -math.inf
+    requests_read: float = -math.inf
     """When requests were last looked for."""
     row_started: float = field(default_factory=time.perf_counter)
     row_env_steps: int = 0
@@ -57,55 +58,62 @@ class Session:
 
 def train(session: Session) -> None:
     """Train every member to the end of its budget, or until it is stopped, done or broken."""
-    cohort = session.cohort
-    config = cohort.config
-    facts = provenance(cohort)
-    for member in cohort.members:
-        with member.writing(cohort.env_steps):
-            member.writer.annotate(**facts, random_policy=member.baseline)
-            member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
-    session.row_env_steps = cohort.env_steps
+    begin(session)
+    cohort, config = session.cohort, session.cohort.config
     row_every = math.ceil(rows.spacing(config, len(cohort.members), cohort.plan.engine) / config.rollout_size)
-    if cohort.env_steps:
-        # A kill after the last checkpoint and before the last words leaves a run that has nothing more to do.
-        leave(session, cohort.env_steps >= config.run.max_env_steps, saved=bool(files.steps(cohort.members[0].path)))
     while any(member.active for member in cohort.members):
         if not session.waiting:
             # Only between rows: a checkpoint in the middle of one would lose the readings that wait for it.
-            obey(session)
+            handle_requests(session)
         cohort.retire()
         final = cohort.env_steps + config.rollout_size >= config.run.max_env_steps
         due = {what: final or crosses(session, every) for what, every in schedule(config, row_every if cohort.is_large else None).items()}
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
         if row_due:
             write_rows(session, None)  # the one before, whose numbers have arrived by now; the iterations since then still run
-        found = iterate(session, row_due=row_due, costly=due["costly"])
+        sentinels = iterate(session, row_due=row_due, costly=due["costly"])  # collect and learn
         if not row_due:
             continue
         if due["costly"] or due["eval"]:
-            found |= fingerprint(session)
-        put_down(session, found)
-        if not (due["eval"] or due["checkpoint"]) and may_wait(session):
+            sentinels |= fingerprint(session)
+        prepare_row(session, sentinels)
+        if not (due["eval"] or due["checkpoint"]) and may_write_later(session):
             continue
         evaluated = evaluate(session) if due["eval"] else None
         write_rows(session, evaluated)
         save(session, due=due["checkpoint"])
-        leave(session, final, saved=due["checkpoint"])
+        end_members(session, final, saved=due["checkpoint"])
         if due["checkpoint"]:
             compaction.compact(cohort)
 
 
-def put_down(session: Session, found: dict[str, torch.Tensor]) -> None:
-    """Draft the row that is due."""
+def begin(session: Session) -> None:
+    """Write down what was decided at the start, and end at once what was killed when it had nothing more to do."""
+    cohort, config = session.cohort, session.cohort.config
+    facts = provenance(cohort)
+    for member in cohort.members:
+        with member.writing(cohort.env_steps):
+            member.writer.annotate(**facts, random_policy=member.baseline)
+            member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
+    session.row_env_steps = cohort.env_steps
+    if cohort.env_steps:
+        # A kill after the last checkpoint and before the last words leaves a run that has nothing more to do.
+        end_members(session, cohort.env_steps >= config.run.max_env_steps, saved=bool(files.steps(cohort.members[0].path)))
+
+
+def prepare_row(session: Session, sentinels: dict[str, torch.Tensor]) -> None:
+    """Keep what the row that is due will say, as it is now; the next readings are for the next row."""
     at = session.cohort
-    session.draft = pending_row.make(at.env_steps, at.iteration, session.numbers, session.waiting, found, session.clock, session.left)
-    session.waiting, session.clock, session.left = [], dict.fromkeys(rows.PHASES, 0.0), None
+    session.pending = pending_row.make(
+        at.env_steps, at.iteration, session.numbers, session.waiting, sentinels, session.clock, session.outcome
+    )
+    session.waiting, session.clock, session.outcome = [], dict.fromkeys(rows.PHASES, 0.0), None
 
 
-def may_wait(session: Session) -> bool:
+def may_write_later(session: Session) -> bool:
     """Whether the row that is due may be written later: nobody listens, and the GPU goes on meanwhile."""
-    drafted = session.draft
-    return drafted is not None and drafted.left is not None and session.callback is None and not session.stop_requested
+    pending = session.pending
+    return pending is not None and pending.outcome is not None and session.callback is None and not session.stop_requested
 
 
 def schedule(config: Any, row_every: int | None = None) -> dict[str, int | None]:
@@ -133,10 +141,11 @@ def crosses(session: Session, every: int | None) -> bool:
 def iterate(session: Session, *, row_due: bool, costly: bool) -> dict[str, torch.Tensor]:
     """One iteration of every member, as its loop does it; returns sentinels if a row is due."""
     cohort = session.cohort
-    found = TURNS[cohort.config.algo.loop].iterate(session, row_due=row_due, costly=costly)
+    loop = on_policy_iteration if cohort.config.algo.loop == "on_policy" else off_policy_iteration
+    sentinels = loop.iterate(session, row_due=row_due, costly=costly)
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
-    return found
+    return sentinels
 
 
 def fingerprint(session: Session) -> dict[str, torch.Tensor]:
@@ -153,8 +162,8 @@ def evaluate(session: Session) -> Evaluation | None:
     if cohort.eval_env is None:
         return None
     started = time.perf_counter()
-    if session.draft is not None:
-        receive(cohort, session.draft)
+    if session.pending is not None:
+        receive(cohort, session.pending)
     wanted = [member.active for member in cohort.members]
     seed = cohort.seed.squeeze(-1) + EVALUATION_STREAM
     result = evaluation.evaluate(
@@ -170,58 +179,58 @@ def evaluate(session: Session) -> Evaluation | None:
             if threshold is not None and member.reached_at is None and member.eval_mean >= threshold:
                 member.reached_at = cohort.env_steps
     failures.environments(cohort)
-    clock = session.clock if session.draft is None else session.draft.clock
+    clock = session.clock if session.pending is None else session.pending.clock
     clock["eval"] += time.perf_counter() - started
     return result
 
 
 def write_rows(session: Session, evaluated: Evaluation | None) -> None:
-    """The drafted row, for every active member."""
-    cohort, drafted, started = session.cohort, session.draft, time.perf_counter()
-    if drafted is None:
+    """The pending row, for every active member."""
+    cohort, pending, started = session.cohort, session.pending, time.perf_counter()
+    if pending is None:
         return
-    session.draft = None
-    receive(cohort, drafted)
-    training = time.perf_counter() - session.row_started - drafted.clock["eval"] - drafted.clock["write"]
-    fps = (drafted.env_steps - session.row_env_steps) / max(training, 1e-9)
-    cells = contents(cohort, drafted, evaluated, {"time": time.time(), "time/fps": fps})
+    session.pending = None
+    receive(cohort, pending)
+    training = time.perf_counter() - session.row_started - pending.clock["eval"] - pending.clock["write"]
+    fps = (pending.env_steps - session.row_env_steps) / max(training, 1e-9)
+    cells = contents(cohort, pending, evaluated, {"time": time.time(), "time/fps": fps})
     for index, (member, line) in enumerate(zip(cohort.members, cohort.members[0].writer.lines(cells, len(cohort.members)), strict=True)):
         if member.active:
-            with member.writing(drafted.env_steps):
+            with member.writing(pending.env_steps):
                 member.writer.add(line)
-                report(session, member, drafted.env_steps, index, cells)
+                report(session, member, pending.env_steps, index, cells)
     session.clock["write"] += time.perf_counter() - started
-    session.row_started, session.row_env_steps = started, drafted.env_steps
+    session.row_started, session.row_env_steps = started, pending.env_steps
 
 
-def receive(cohort: Cohort, drafted: Draft) -> None:
+def receive(cohort: Cohort, pending: PendingRow) -> None:
     """Take in what captured iterations have left, once it is on the host: who has fallen, and which episodes have ended."""
-    drafted.wait()
-    if drafted.left is not None:
-        failures.fallen(cohort, drafted.left.alive, drafted.readings, drafted.iterations, drafted.env_steps)
-        cohort.episodes.take_in(drafted.left.ended)
-        drafted.left = None
+    pending.wait()
+    if pending.outcome is not None:
+        failures.fallen(cohort, pending.outcome.alive, pending.readings, pending.iterations, pending.env_steps)
+        cohort.episodes.take_in(pending.outcome.ended)
+        pending.outcome = None
 
 
-def contents(cohort: Cohort, drafted: Draft, evaluated: Evaluation | None, clock: dict[str, float]) -> rows.Columns:
+def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, clock: dict[str, float]) -> rows.Columns:
     """A row's cells by column, of all members."""
     members = cohort.members
     one_by_one = None if cohort.is_large else rows.by_column([cohort.episodes.row(index) for index in range(len(members))])
-    constant = {"total_timesteps": drafted.env_steps, "epoch": drafted.iteration, **clock}
-    constant |= {f"time/{phase}": seconds for phase, seconds in drafted.clock.items()}
+    constant = {"total_timesteps": pending.env_steps, "epoch": pending.iteration, **clock}
+    constant |= {f"time/{phase}": seconds for phase, seconds in pending.clock.items()}
     cells: rows.Columns = {name: [value] * len(members) for name, value in constant.items()}
     cells |= one_by_one or cohort.episodes.columns()
-    cells |= summaries(cohort, drafted) | drafted.looked_at()
+    cells |= summaries(cohort, pending) | pending.sentinel_cells()
     cells |= {on_policy_sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
-    cells |= {f"train/hp/{name}": each for name, each in rows.by_column(drafted.numbers).items()}
+    cells |= {f"train/hp/{name}": each for name, each in rows.by_column(pending.numbers).items()}
     return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))
 
 
-def summaries(cohort: Cohort, drafted: Draft) -> rows.Columns:
+def summaries(cohort: Cohort, pending: PendingRow) -> rows.Columns:
     """Loss, metric and gradient columns of every member, from the readings that waited for this row."""
-    waiting = drafted.readings
+    waiting = pending.readings
     if cohort.memory is not None:
-        return rows.summarize_replay(waiting, len(cohort.members), [numbers.get("max_grad_norm") for numbers in drafted.numbers])
+        return rows.summarize_replay(waiting, len(cohort.members), [numbers.get("max_grad_norm") for numbers in pending.numbers])
     return rows.summarize({name: torch.cat([each[name] for each in waiting]) for name in waiting[0]})
 
 
@@ -284,8 +293,8 @@ def save_member(session: Session, index: int, whole: snapshot.Whole) -> None:
         files.write(member.path, taken, best=best, sync=not cohort.is_large)
 
 
-def leave(session: Session, final: bool, *, saved: bool) -> None:
-    """Members whose time has come: the budget is used, the threshold reached, or somebody asked them to stop."""
+def end_members(session: Session, final: bool, *, saved: bool) -> None:
+    """End the members whose time has come: the budget is used, the threshold reached, or somebody asked them to stop."""
     cohort = session.cohort
     reached = {id(each) for each in cohort.members if each.config.run.stop_at_threshold and each.reached_at is not None}
     leaving = [i for i, each in enumerate(cohort.members) if each.active and (final or session.stop_requested or id(each) in reached)]
@@ -298,16 +307,16 @@ def leave(session: Session, final: bool, *, saved: bool) -> None:
             member.end("finished" if done else "stopped", why, cohort.env_steps)
 
 
-def obey(session: Session) -> None:
+def handle_requests(session: Session) -> None:
     """Requests from outside (control.json), and recorded ones that a resume replays."""
     cohort, now = session.cohort, time.monotonic()
     for member in cohort.members:
         if member.active and member.interventions:
             with member.writing(cohort.env_steps):
                 member.replay(cohort.env_steps)
-    if cohort.is_large and now - session.obeyed < OBEY_SECONDS:
+    if cohort.is_large and now - session.requests_read < REQUEST_SECONDS:
         return
-    session.obeyed = now
+    session.requests_read = now
     for index, member in enumerate(cohort.members):
         request = None
         if member.active:
@@ -324,7 +333,7 @@ def obey(session: Session) -> None:
             member.end("stopped", "asked to stop", cohort.env_steps)
 
 
-def give_up(session: Session, error: BaseException) -> None:
+def end_all(session: Session, error: BaseException) -> None:
     """Something that no member answers for went wrong, or somebody pressed Ctrl-C: say so in every folder."""
     state, reason = ("stopped", "interrupted") if isinstance(error, KeyboardInterrupt) else ("failed", f"{type(error).__name__}: {error}")
     for member in session.cohort.members:

@@ -23,7 +23,7 @@ from rlclinic.training.nets import mlp
 def bootstrap_from_the_reset(stack: Any) -> Any:
     def broken(plan: Plan, learner: Learner, *rest: Any) -> Rollout:
         rollout = stack(plan, learner, *rest)
-        return replace(rollout, net_next_obs=on_policy.see(plan, learner, rollout.following))
+        return replace(rollout, net_next_obs=on_policy.normalize_obs(plan, learner, rollout.following))
 
     return broken
 

@@ -220,13 +220,13 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "statistics-in-rollout",
         "The normalizer moves while the rollout is collected.",
-        Seam("loops.on_policy", "see"),
+        Seam("loops.on_policy", "normalize_obs"),
         broken_learning.statistics_move_within_the_rollout,
     ),
     Bug(
         "statistics-before-update",
         "The update sees other statistics than the rollout.",
-        Seam("loops.on_policy", "assess"),
+        Seam("loops.on_policy", "estimate_advantages"),
         broken_learning.statistics_move_before_the_update,
     ),
     Bug(

@@ -25,9 +25,9 @@ def what_is_stored_is_what_was_lived() -> None:
     """Final observations at ends, rewards and both flags, row by row."""
     at = Learner("dqn", turns=75)
     for name in ("obs", "next_obs", "action", "reward", "terminated", "truncated"):
-        lived = torch.cat([getattr(each, name).flatten(1, 2) for each in at.lived], 1).float()
+        transitions = torch.cat([getattr(each, name).flatten(1, 2) for each in at.transitions], 1).float()
         stored = at.rows(name)
-        near(stored, lived.view_as(stored), f"stored {name}", 0.0)
+        near(stored, transitions.view_as(stored), f"stored {name}", 0.0)
 
 
 def rows_are_followed_to_where_they_lead() -> None:
@@ -119,7 +119,7 @@ def double_targets_are_judged_by_the_other_network() -> None:
     chosen = _q(at, state.nets["q"], batch.next_obs).argmax(-1, keepdim=True)
     judged = _q(at, state.targets["q"], batch.next_obs).gather(-1, chosen).squeeze(-1)
     near(
-        _targets(dqn, at, state, off_policy.shown(at.plan, state, batch)),
+        _targets(dqn, at, state, off_policy.prepare_batch(at.plan, state, batch)),
         batch.reward + batch.discount * judged,
         "double targets",
     )

@@ -38,11 +38,11 @@ def _measured(cohort: Cohort, poison: float) -> dict[str, Tensor]:
     rollout = replace(rollout, valid=valid, following=following)
     rollout = replace(rollout, **{name: torch.where(wide, x := getattr(rollout, name), x + poison) for name in ("obs", "next_obs")})
     rollout = replace(rollout, reward=torch.where(valid, rollout.reward, rollout.reward + poison), net_obs=rollout.obs)
-    whole, raw = on_policy.assess(cohort.plan, cohort.learner, rollout, hp)
+    whole, raw = on_policy.estimate_advantages(cohort.plan, cohort.learner, rollout, hp)
     whole = whole._replace(log_prob=torch.where(valid.flatten(1), whole.log_prob, whole.log_prob + poison))
-    after, readings, closing = on_policy.learn(cohort.plan, cohort.learner, whole, hp, None, cohort.seed, 0)
+    after, readings, last_minibatch = on_policy.learn(cohort.plan, cohort.learner, whole, hp, None, cohort.seed, 0)
     elapsed = Episodes(2, 2).add(rollout)
-    seen = Seen(cohort.learner, after, rollout, whole, raw, readings, closing, elapsed)
+    seen = Seen(cohort.learner, after, rollout, whole, raw, readings, last_minibatch, elapsed)
     return readings | on_policy_sentinels.every_row(cohort.plan, seen, cohort.env)
 
 

@@ -60,7 +60,7 @@ class Learner:
         self.members: Any = [SimpleNamespace(config=self.config, adapted={}, active=True)] * 2
         self.env_steps = 0
         self.readings: dict[str, list[Any]] = {}
-        self.lived: list[Any] = []
+        self.transitions: list[Any] = []
         for _ in range(turns // self.plan.turns):
             self.iterate()
 
@@ -70,15 +70,15 @@ class Learner:
     def iterate(self) -> None:
         """What training does in an iteration, without its books."""
         hp, clock = self.numbers(), {"env": 0.0, "act": 0.0, "learn": 0.0}
-        walk = off_policy.Walk(self.plan, self.env, self.seed, self.env_steps, clock)
+        collector = off_policy.Collector(self.plan, self.env, self.seed, self.env_steps, clock)
         for _ in range(self.plan.turns):
-            self.state = walk.collect(self.state, self.position, self.memory, hp)
-            before, now = walk.env_steps - self.plan.turn_size, walk.env_steps
+            self.state = collector.collect(self.state, self.position, self.memory, hp)
+            before, now = collector.env_steps - self.plan.turn_size, collector.env_steps
             off_policy.follow_targets(self.plan, self.state, hp, None, before, now)
-            if walk.env_steps > self.plan.config.learning_starts:
+            if collector.env_steps > self.plan.config.learning_starts:
                 self.state, self.readings = off_policy.learn(self.plan, self.state, self.memory, hp, None, self.seed)
-        self.env_steps = walk.env_steps
-        self.lived.append(walk.lived())
+        self.env_steps = collector.env_steps
+        self.transitions.append(collector.transitions())
 
     def rows(self, name: str) -> torch.Tensor:
         """A field of everything that is stored, [M, rows, width]."""

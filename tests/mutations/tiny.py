@@ -54,7 +54,7 @@ class Cohort:
         return on_policy.collect(self.plan, self.learner, self.env, self.position, self.seed, self.iteration, clock)
 
     def assess(self, rollout: Rollout) -> Batch:
-        return on_policy.assess(self.plan, self.learner, rollout, self.numbers())[0]
+        return on_policy.estimate_advantages(self.plan, self.learner, rollout, self.numbers())[0]
 
     def learn(self, whole: Batch, active: Tensor | None = None) -> tuple[Learner, dict[str, Tensor]]:
         return on_policy.learn(self.plan, self.learner, whole, self.numbers(), active, self.seed, self.iteration)[:2]
@@ -64,7 +64,7 @@ class Cohort:
         whole = self.assess(rollout)
         after, readings = self.learn(whole)
         everyone = torch.ones(len(self.members), 1, dtype=torch.bool)
-        self.learner = on_policy.renormalize(self.plan, after, rollout, self.numbers(), everyone)
+        self.learner = on_policy.update_normalizers(self.plan, after, rollout, self.numbers(), everyone)
         self.iteration += 1
         return rollout, whole, readings
 

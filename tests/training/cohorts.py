@@ -164,7 +164,7 @@ class Workshop:
 
     def whole(self) -> Any:
         """The first rollout as one batch."""
-        return on_policy.assess(self.plan, self.learner, self.collect(), self.numbers())[0]
+        return on_policy.estimate_advantages(self.plan, self.learner, self.collect(), self.numbers())[0]
 
     def with_learner(self, **changes: Any) -> "Workshop":
         return replace(self, learner=replace(self.learner, **changes))

@@ -37,25 +37,25 @@ class Bench:
     def numbers(self) -> Hyperparameters:
         return cohort.replay_numbers(self.members, self.env_steps, self.plan.memory.action_size, CPU)
 
-    def iterate(self, *, learn: bool = True) -> off_policy.Lived:
+    def iterate(self, *, learn: bool = True) -> off_policy.Transitions:
         """One iteration; without learning, only its steps."""
         hp = self.numbers()
-        walk = off_policy.Walk(self.plan, self.env, self.seed, self.env_steps, {"env": 0.0, "act": 0.0, "learn": 0.0})
-        self.learner = off_policy.own_copy(self.learner)
+        collector = off_policy.Collector(self.plan, self.env, self.seed, self.env_steps, {"env": 0.0, "act": 0.0, "learn": 0.0})
+        self.learner = off_policy.copy_learner(self.learner)
         for _ in range(self.plan.turns):
-            self.learner = walk.collect(self.learner, self.position, self.memory, hp)
-            off_policy.follow_targets(self.plan, self.learner, hp, None, walk.env_steps - self.plan.turn_size, walk.env_steps)
-            if learn and walk.env_steps > self.plan.config.learning_starts:
+            self.learner = collector.collect(self.learner, self.position, self.memory, hp)
+            off_policy.follow_targets(self.plan, self.learner, hp, None, collector.env_steps - self.plan.turn_size, collector.env_steps)
+            if learn and collector.env_steps > self.plan.config.learning_starts:
                 self.learner, self.readings = off_policy.learn(self.plan, self.learner, self.memory, hp, None, self.seed)
-        self.env_steps = walk.env_steps
-        return walk.lived()
+        self.env_steps = collector.env_steps
+        return collector.transitions()
 
     def batch(self, size: int = 16) -> Batch:
         """A batch of what is remembered, as the networks see it."""
         index = replay.uniform(self.memory, self.seed, 10**6, 1, size)
         scale = off_policy.reward_scale(self.plan, self.learner)
         drawn = replay.gather(self.memory, index, self.plan.config.n_step, self.numbers().gamma, None, scale)
-        return off_policy.shown(self.plan, self.learner, drawn)
+        return off_policy.prepare_batch(self.plan, self.learner, drawn)
 
     def noise(self, size: int) -> torch.Tensor | None:
         """The noise of a gradient step on such a batch."""

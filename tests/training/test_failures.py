@@ -103,7 +103,7 @@ def test_a_whole_cohort_of_failures_ends(tmp_path: Path) -> None:
 
 def poisoned(monkeypatch: pytest.MonkeyPatch, iteration: int, member: int, name: str) -> None:
     """In one iteration a member's advantages, or its value targets, are not numbers."""
-    original = on_policy.assess
+    original = on_policy.estimate_advantages
     calls = [0]
 
     def assess(*inputs: Any) -> Any:
@@ -148,7 +148,7 @@ def test_numbers_that_blow_up_on_the_way_are_traced_to_the_gradient_step(tmp_pat
 def test_the_first_bad_tensor_is_named_in_the_order_of_the_way_from_the_env_to_the_weights() -> None:
     at = workshop([make_config(seed=seed) for seed in range(2)])
     rollout, hp = at.collect(), at.numbers()
-    whole, _ = on_policy.assess(at.plan, at.learner, rollout, hp)
+    whole, _ = on_policy.estimate_advantages(at.plan, at.learner, rollout, hp)
     _, readings, _ = on_policy.learn(at.plan, at.learner, whole, hp, None, at.seed, 0)
     rollout.reward[1, 2, 0] = torch.inf
     whole.advantage[1, 5] = torch.nan
@@ -160,7 +160,7 @@ def test_the_first_bad_tensor_is_named_in_the_order_of_the_way_from_the_env_to_t
 
 
 def test_nan_rewards_end_a_run_even_where_target_kl_refuses_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = on_policy.assess
+    step = on_policy.estimate_advantages
 
     def spoiled(plan: Any, learner: Any, rollout: Any, hp: Any) -> Any:
         whole, raw = step(plan, learner, rollout, hp)

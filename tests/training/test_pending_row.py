@@ -10,7 +10,7 @@ from rlclinic.training import trainer
 from rlclinic.training.engines import captured, select
 from rlclinic.training.engines.eager import Eager
 from rlclinic.training.engines.select import Choice
-from rlclinic.training.loops.on_policy import Scene, Turn
+from rlclinic.training.loops.on_policy import Iteration, IterationInputs
 from tests.training.cohorts import make_config, saved, table, train
 
 RUN = {"max_env_steps": 2_000, "checkpoint_every_env_steps": 1_000, "eval_episodes": 2}
@@ -19,10 +19,10 @@ RUN = {"max_env_steps": 2_000, "checkpoint_every_env_steps": 1_000, "eval_episod
 class LikeCaptured(Eager):
     """The eager engine, which looks after what is not finite itself, as a graph does."""
 
-    def turn(self, scene: Scene) -> Turn:
-        turn = super().turn(scene)
-        after, good = captured._finite(turn)
-        return turn._replace(after=after, alive=good)
+    def iterate(self, inputs: IterationInputs) -> Iteration:
+        found = super().iterate(inputs)
+        after, good = captured._finite(found)
+        return found._replace(after=after, alive=good)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def like_captured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def trained(folder: Path, monkeypatch: pytest.MonkeyPatch, *, waits: bool) -> list[Run]:
     if not waits:
-        monkeypatch.setattr(trainer, "may_wait", lambda _: False)
+        monkeypatch.setattr(trainer, "may_write_later", lambda _: False)
     return train(folder, [make_config(run=RUN, seed=seed) for seed in range(2)])
 
 
@@ -49,16 +49,16 @@ def test_rows_that_waited_are_those_that_did_not(tmp_path: Path, monkeypatch: py
 def test_a_member_that_breaks_ends_with_its_reason_and_the_other_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, like_captured: None
 ) -> None:
-    turn = LikeCaptured.turn
+    iterate = LikeCaptured.iterate
 
-    def broken(self: LikeCaptured, scene: Scene) -> Turn:
-        found = turn(self, scene)
-        if scene.iteration < 20:
+    def broken(self: LikeCaptured, inputs: IterationInputs) -> Iteration:
+        found = iterate(self, inputs)
+        if inputs.iteration < 20:
             return found
         readings = found.readings | {"policy": found.readings["policy"].index_fill(1, torch.tensor([1]), torch.nan)}
         return found._replace(readings=readings, alive=torch.tensor([[True], [False]]))
 
-    monkeypatch.setattr(LikeCaptured, "turn", broken)
+    monkeypatch.setattr(LikeCaptured, "iterate", broken)
     one, other = train(tmp_path, [make_config(run=RUN, seed=seed) for seed in range(2)])
     assert Run(one.path).status.state == "finished"
     assert Run(other.path).status.state == "failed"

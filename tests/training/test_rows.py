@@ -108,24 +108,24 @@ def test_an_algorithm_without_a_ratio_has_no_divergence() -> None:
     assert "train/metrics/kl_divergence" not in member_row(table)
 
 
-def looked_at(found: dict[str, Tensor]) -> rows.Columns:
-    return rows.looked_at(list(found), rows.together(found))
+def sentinel_cells(found: dict[str, Tensor]) -> rows.Columns:
+    return rows.sentinel_cells(list(found), rows.stack_by_name(found))
 
 
 def test_a_number_of_48_bits_reaches_the_row_exactly() -> None:
     number = float(2**48 - 1)
-    assert looked_at({"a": torch.tensor([number], dtype=torch.float64), "b": torch.tensor([0.1])})["a"] == [number]
-    assert looked_at({"a": torch.tensor([2**48 - 1]), "b": torch.tensor([0.1])}) == {"a": [number], "b": [torch.tensor(0.1).item()]}
+    assert sentinel_cells({"a": torch.tensor([number], dtype=torch.float64), "b": torch.tensor([0.1])})["a"] == [number]
+    assert sentinel_cells({"a": torch.tensor([2**48 - 1]), "b": torch.tensor([0.1])}) == {"a": [number], "b": [torch.tensor(0.1).item()]}
 
 
 def test_sentinels_become_one_cell_per_member_and_nan_a_blank() -> None:
-    found = looked_at({"a": torch.tensor([1.0, torch.nan]), "b": torch.tensor([2, 3])})
+    found = sentinel_cells({"a": torch.tensor([1.0, torch.nan]), "b": torch.tensor([2, 3])})
     assert found == {"a": [1.0, None], "b": [2.0, 3.0]}
-    assert looked_at({}) == {}
+    assert sentinel_cells({}) == {}
 
 
 def test_an_infinite_sentinel_is_written_down_because_it_means_something() -> None:
-    assert looked_at({"a": torch.tensor([torch.inf])}) == {"a": [float("inf")]}
+    assert sentinel_cells({"a": torch.tensor([torch.inf])}) == {"a": [float("inf")]}
 
 
 def test_rows_become_rarer_where_writing_them_would_take_longer_than_training() -> None:

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.engines import cuda_graphs, eager
-from rlclinic.training.engines.captured_sentinels import Looks
+from rlclinic.training.engines.captured_sentinels import CapturedSentinels
 from rlclinic.training.engines.compiled import Named
 from rlclinic.training.engines.eager import Compiled
 from rlclinic.training.envs.native.engine import At
 from rlclinic.training.hyperparameters import Hyperparameters
-from rlclinic.training.loops.on_policy import Learner, Plan, Position, Scene, Turn
+from rlclinic.training.loops.on_policy import Iteration, IterationInputs, Learner, Plan, Position
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.optim import OptimizerState
 
@@ -35,11 +35,11 @@ class Captured(Compiled):
         self._graph: Any = None
         self._program: Any = None
         """What the graph was made for; other unset numbers need another graph."""
-        self.looks = Looks()
+        self.sentinels = CapturedSentinels()
 
-    def turn(self, scene: Scene) -> Turn:
+    def iterate(self, inputs: IterationInputs) -> Iteration:
         """One iteration of every member. What is returned lies in the graph's own memory until the next one, but for the readings."""
-        plan, learner, env, position, hp, active, seed, iteration, _ = scene
+        plan, learner, env, position, hp, active, seed, iteration, _ = inputs
         everyone = torch.ones(learner.flat.shape[0], 1, dtype=torch.bool, device=learner.flat.device)
         given = _pack(learner, env.here(), position, hp, everyone if active is None else active)
         program = (eager.static(hp), tuple(given))
@@ -54,8 +54,8 @@ class Captured(Compiled):
             self._run(plan, env, seed, eager.static(hp))
         env.go(self._at)
         position.obs, position.action_mask = self._position.obs, self._position.action_mask
-        readings = dict(zip(self._turn.readings, self._table.clone().unbind(0), strict=True))
-        return self._turn._replace(readings=readings)
+        readings = dict(zip(self._iterated.readings, self._table.clone().unbind(0), strict=True))
+        return self._iterated._replace(readings=readings)
 
     def _prepare(self, plan: Plan, env: Any, seed: Tensor, given: Named, static: tuple[Any, ...]) -> None:
         """Static tensors of the right shapes, compiled units, and the graph."""
@@ -71,22 +71,22 @@ class Captured(Compiled):
         env.go(before)
 
     def _run(self, plan: Plan, env: Any, seed: Tensor, static: tuple[Any, ...]) -> None:
-        """The iteration as a function of the static tensors; leaves its results where `turn` finds them."""
+        """The iteration as a function of the static tensors; leaves its results where `iterate` finds them."""
         learner, at, position, hp = _unpack(self._in, static)
         env.go(at)
         active = self._in["active"] & self._alive
         clock = dict.fromkeys(("env", "act", "learn"), 0.0)
-        turn = super().turn(Scene(plan, learner, env, position, hp, active, seed, self._iteration, clock))
-        after, good = _finite(turn)
+        found = super().iterate(IterationInputs(plan, learner, env, position, hp, active, seed, self._iteration, clock))
+        after, good = _finite(found)
         self._alive.logical_and_(good | ~self._in["active"])
-        self._turn, self._at, self._position = turn._replace(after=after, alive=self._alive), env.here(), position
-        self._table = torch.stack(list(turn.readings.values()))
+        self._iterated, self._at, self._position = found._replace(after=after, alive=self._alive), env.here(), position
+        self._table = torch.stack(list(found.readings.values()))
 
 
-def _finite(turn: Turn) -> tuple[Learner, Tensor]:
+def _finite(found: Iteration) -> tuple[Learner, Tensor]:
     """`failures.keep_finite` without a look at the flag: a bad update is taken back, and the mask says whose it was."""
-    before, after = turn.before, turn.after
-    good = torch.isfinite(after.flat).all(1, keepdim=True) & torch.isfinite(turn.readings["total"][:1]).T
+    before, after = found.before, found.after
+    good = torch.isfinite(after.flat).all(1, keepdim=True) & torch.isfinite(found.readings["total"][:1]).T
     kept = (torch.where(good, new, old) for new, old in zip(after.optimizer, before.optimizer, strict=True))
     return replace(after, flat=torch.where(good, after.flat, before.flat), optimizer=OptimizerState(*kept)), good
 

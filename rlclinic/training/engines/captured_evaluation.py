@@ -106,7 +106,7 @@ class Program:
 
 def _tensors(plan: Any, learner: Any) -> list[Tensor]:
     """All that acting reads of a learner."""
-    weights = off_policy.deployed(plan, learner) if isinstance(plan, off_policy.Plan) else learner.flat
+    weights = off_policy.deployed_weights(plan, learner) if isinstance(plan, off_policy.Plan) else learner.flat
     return [weights, *(learner.obs_stats or ())]
 
 

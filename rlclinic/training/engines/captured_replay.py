@@ -22,7 +22,7 @@ from rlclinic.training.engines.compiled import Named, Unit
 from rlclinic.training.envs.native.engine import At
 from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
-from rlclinic.training.loops.off_policy import Learner, Lived, Plan
+from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths import exploration
 
@@ -30,10 +30,10 @@ WARM_UPS: Final = 2
 """Iterations before capture, on copies: libraries take the memory they work in."""
 
 
-class Taken(NamedTuple):
+class CapturedIteration(NamedTuple):
     """What an iteration leaves behind, in the graph's own memory until the next one."""
 
-    lived: Lived
+    transitions: Transitions
     readings: dict[str, Tensor]
 
 
@@ -56,11 +56,11 @@ class CapturedReplay:
 
     def __init__(self, *, compiles: bool = False, tf32: bool = False) -> None:
         self.compiles, self.tf32 = compiles, tf32
-        self._graphs: dict[Any, tuple[Any, Taken]] = {}
+        self._graphs: dict[Any, tuple[Any, CapturedIteration]] = {}
         self._units: dict[Any, Unit] = {}
         self._in: dict[str, Tensor] = {}
 
-    def turns(
+    def iterate(
         self,
         plan: Plan,
         learner: Learner,
@@ -71,12 +71,12 @@ class CapturedReplay:
         active: Tensor,
         seed: Tensor,
         env_steps: int,
-    ) -> tuple[Learner, Taken]:
+    ) -> tuple[Learner, CapturedIteration]:
         """An iteration after learning has started. The learner that it returns lies in the graph's memory: the next one edits it."""
         given = _inputs(plan, learner, memory, hp, active, seed, env_steps)
         if not self._in:
             self._in = {name: tensor.clone() for name, tensor in given.items()}
-            self._learner, self._at, self._obs = off_policy.own_copy(learner), _copied(env.here()), position.obs.clone()
+            self._learner, self._at, self._obs = off_policy.copy_learner(learner), _copied(env.here()), position.obs.clone()
         cuda_graphs.fill(self._in.values(), (given[name] for name in self._in))
         cuda_graphs.fill([*_tensors(self._at), self._obs], [*_tensors(env.here()), position.obs])
         cuda_graphs.fill(_of(self._learner), _of(learner))
@@ -91,7 +91,7 @@ class CapturedReplay:
             self._learner, updates=learner.updates + plan.turns * plan.updates_per_turn, reward_bound=learner.reward_bound
         ), taken
 
-    def _launch(self, key: Any, program: Callable[[], Taken], memory: Replay) -> Taken:
+    def _launch(self, key: Any, program: Callable[[], CapturedIteration], memory: Replay) -> CapturedIteration:
         if not self._obs.is_cuda:
             return program()
         if key not in self._graphs:
@@ -101,7 +101,7 @@ class CapturedReplay:
         graph.replay()
         return taken
 
-    def _captured(self, program: Callable[[], Taken], memory: Replay) -> tuple[Any, Taken]:
+    def _captured(self, program: Callable[[], CapturedIteration], memory: Replay) -> tuple[Any, CapturedIteration]:
         """The graph of a program that edits its tensors: they are put back after the warm-up."""
         edited = [*_of(self._learner), *_tensors(self._at), self._obs, memory.table]
         kept = [tensor.clone() for tensor in edited]
@@ -109,17 +109,19 @@ class CapturedReplay:
         torch._foreach_copy_(edited, kept)
         return graph, taken
 
-    def _program(self, plan: Plan, learner: Learner, env: Any, memory: Replay, hp: Hyperparameters, seed: Tensor) -> Taken:
+    def _program(self, plan: Plan, learner: Learner, env: Any, memory: Replay, hp: Hyperparameters, seed: Tensor) -> CapturedIteration:
         given, algo, every = self._in, plan.algo, plan.config.train_freq
         at, obs, active = self._at, self._obs, given["active"]
-        turns: list[Lived] = []
+        turns: list[Transitions] = []
         readings: dict[str, list[Tensor]] = {}
         for turn in range(plan.turns):
             noise = given["noise"][:, turn * every : (turn + 1) * every]
             with torch.no_grad():
-                found = self._turn(plan, env, learner, hp)(compiled_replay.of_turn(learner.nets[algo.ACTOR], at, obs, noise, seed, hp))
+                found = self._turn(plan, env, learner, hp)(
+                    compiled_replay.collect_inputs(learner.nets[algo.ACTOR], at, obs, noise, seed, hp)
+                )
             at, obs = eager.gather(At, "at", found), found["obs"]
-            turns.append(compiled_replay.lived_of(found))
+            turns.append(compiled_replay.transitions_of(found))
             memory.table.index_copy_(1, given["write"][turn], found["rows"])
             if "share" in given:
                 off_policy.follow(learner, algo.TARGETS, given["share"][turn], active)
@@ -128,7 +130,7 @@ class CapturedReplay:
         for old, new in zip(_tensors(self._at), _tensors(at), strict=True):
             old.copy_(new)
         self._obs.copy_(obs)
-        return Taken(off_policy.joined(turns), {name: torch.stack(each) for name, each in readings.items()})
+        return CapturedIteration(off_policy.concatenate(turns), {name: torch.stack(each) for name, each in readings.items()})
 
     def _learn(
         self, plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, turn: int, readings: dict[str, list[Tensor]]
@@ -147,7 +149,7 @@ class CapturedReplay:
         return learner
 
     def _turn(self, plan: Plan, env: Any, learner: Learner, hp: Hyperparameters) -> Callable[[Named], Named]:
-        return self._unit("replay_turn", eager.static(hp), lambda given: compiled_replay.turn(plan, env, learner, hp, given))
+        return self._unit("replay_turn", eager.static(hp), lambda given: compiled_replay.collect(plan, env, learner, hp, given))
 
     def _update(self, plan: Plan, memory: Replay, learner: Learner, hp: Hyperparameters) -> Callable[[Named], Named]:
         """The gradient step that comes next: which of the delayed ones belong to it is part of the program."""

@@ -13,7 +13,7 @@ from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.engines import cuda_graphs, eager
 from rlclinic.training.engines.compiled import Named
 from rlclinic.training.hyperparameters import Hyperparameters
-from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
+from rlclinic.training.loops.on_policy import Estimates, LastMinibatch, Learner, Plan
 from rlclinic.training.optim import OptimizerState
 from rlclinic.training.sentinels import on_policy_sentinels
 from rlclinic.training.sentinels.on_policy_sentinels import Seen
@@ -22,7 +22,7 @@ MOVES: Final = ("reading.", "hp.", "elapsed")
 """Names of what is made anew for every row. The rest lies in the iteration's graph, always in the same place, and is read there."""
 
 
-class Looks:
+class CapturedSentinels:
     """A cohort's graphs, by what they look at."""
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class Looks:
         """The sentinels of a row. They lie in the graph's own memory until the next look."""
         given, unset = pack(seen, hp), eager.static(hp)
         if not seen.after.flat.is_cuda:
-            return on_policy_sentinels.look(plan, env, *unpack(given, unset), costly=costly)
+            return on_policy_sentinels.compute(plan, env, *unpack(given, unset), costly=costly)
         key = (costly, unset, tuple((name, value.shape) for name, value in given.items()))
         if key not in self._programs:
             own = {name: value.clone() if name.startswith(MOVES) else value for name, value in given.items()}
 
             def program() -> Named:
-                return on_policy_sentinels.look(plan, env, *unpack(own, unset), costly=costly)
+                return on_policy_sentinels.compute(plan, env, *unpack(own, unset), costly=costly)
 
             self._programs[key] = own, *cuda_graphs.captured(program, program)
         own, graph, found = self._programs[key]
@@ -51,14 +51,14 @@ def pack(seen: Seen, hp: Hyperparameters) -> Named:
     """Everything that a look reads, by name."""
     weights = {"before": seen.before.flat, "after": seen.after.flat, "elapsed": seen.elapsed}
     given = weights | eager.tensors("state", seen.after.optimizer) | eager.tensors("rollout", vars(seen.rollout))
-    given |= eager.tensors("whole", seen.whole) | eager.tensors("raw", seen.raw) | eager.tensors("closing", seen.closing)
+    given |= eager.tensors("whole", seen.whole) | eager.tensors("raw", seen.raw) | eager.tensors("last_minibatch", seen.last_minibatch)
     return given | eager.tensors("reading", seen.readings) | eager.tensors("hp", vars(hp))
 
 
 def unpack(given: Named, unset: tuple[Any, ...]) -> tuple[Seen, Hyperparameters]:
     """The inverse."""
     state = eager.gather(OptimizerState, "state", given)
-    closing = eager.gather(Closing, "closing", given) if "closing.advantage" in given else None
+    last_minibatch = eager.gather(LastMinibatch, "last_minibatch", given) if "last_minibatch.advantage" in given else None
     seen = Seen(
         Learner(given["before"], state),
         Learner(given["after"], state),
@@ -66,7 +66,7 @@ def unpack(given: Named, unset: tuple[Any, ...]) -> tuple[Seen, Hyperparameters]
         eager.gather(Batch, "whole", given),
         eager.gather(Estimates, "raw", given),
         _named("reading", given),
-        closing,
+        last_minibatch,
         given["elapsed"],
     )
     return seen, eager.numbers_of(unset, given)

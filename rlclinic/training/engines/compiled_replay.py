@@ -15,7 +15,7 @@ from rlclinic.training.engines.compiled import Named
 from rlclinic.training.envs.native.engine import At
 from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
-from rlclinic.training.loops.off_policy import Learner, Lived, Plan
+from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.nets.q_nets import Networks
 from rlclinic.training.optim import OptimizerState
 
@@ -41,36 +41,36 @@ def numbers_of(static: Hyperparameters, given: Named) -> Hyperparameters:
     return Hyperparameters(**{name: given.get(f"hp.{name}", value) for name, value in vars(static).items()})
 
 
-def of_turn(weights: Tensor, at: At, obs: Tensor, noise: Tensor, seed: Tensor, hp: Hyperparameters) -> Named:
-    """What `turn` reads; noise is [M, train_freq, ...]."""
+def collect_inputs(weights: Tensor, at: At, obs: Tensor, noise: Tensor, seed: Tensor, hp: Hyperparameters) -> Named:
+    """What `collect` reads; noise is [M, train_freq, ...]."""
     return {"weights": weights, "obs": obs, "noise": noise, "seed": seed, **eager.tensors("at", at), **eager.tensors("hp", vars(hp))}
 
 
-def turn(plan: Plan, env: Any, learner: Learner, static: Hyperparameters, given: Named) -> Named:
-    """train_freq steps of native environments: what was lived, its rows for the memory, and where the environments stand."""
+def collect(plan: Plan, env: Any, learner: Learner, static: Hyperparameters, given: Named) -> Named:
+    """train_freq steps of native environments: what was transitions, its rows for the memory, and where the environments stand."""
     hp, at, obs, taken = numbers_of(static, given), eager.gather(At, "at", given), given["obs"], []
     params = Networks(plan.nets, {plan.algo.ACTOR: given["weights"]})
     for noise in given["noise"].unbind(1):
-        action, explored, _ = plan.algo.explore(plan, params, off_policy.see(plan, learner, obs), None, noise, hp, None)
+        action, explored, _ = plan.algo.explore(plan, params, off_policy.normalize_obs(plan, learner, obs), None, noise, hp, None)
         at, step = env.advance(at, off_policy.to_env(plan, action), given["seed"])
         taken.append((obs, action, step, explored))
         obs = step.obs
-    lived = off_policy.lived_of(plan, taken)
-    found = {"rows": replay.as_rows(plan.memory, off_policy.learned_from(plan, lived)), **eager.tensors("lived", lived)}
+    transitions = off_policy.stack_steps(plan, taken)
+    found = {"rows": replay.as_rows(plan.memory, off_policy.clip_rewards(plan, transitions)), **eager.tensors("transitions", transitions)}
     return found | {name: tensor.clone() for name, tensor in ({"obs": obs} | eager.tensors("at", at)).items()}
 
 
-def lived_of(found: Named) -> Lived:
-    """What `turn` says was lived."""
-    lived: Lived = eager.gather(Lived, "lived", found)
-    return lived
+def transitions_of(found: Named) -> Transitions:
+    """What `collect` says was transitions."""
+    transitions: Transitions = eager.gather(Transitions, "transitions", found)
+    return transitions
 
 
 def update(plan: Plan, memory: Replay, learner: Learner, static: Hyperparameters, given: Named) -> Named:
     """One gradient step on the rows `draw` [M, B] of the memory: the learner after it, and its readings as `found.<name>`."""
-    hp, own = numbers_of(static, given), off_policy.own_copy(with_tensors(learner, given))
+    hp, own = numbers_of(static, given), off_policy.copy_learner(with_tensors(learner, given))
     ring = replace(memory, table=given["table"], stored=given["stored"])  # type: ignore[arg-type]
-    batch = off_policy.shown(plan, own, replay.gather(ring, given["draw"], plan.config.n_step, hp.gamma))
+    batch = off_policy.prepare_batch(plan, own, replay.gather(ring, given["draw"], plan.config.n_step, hp.gamma))
     found = plan.updates.update(plan, own, batch, hp, given["active"], given.get("noise"))
     # Copies: what a program gives out must not lie inside what it was given.
     return of_learner(own) | {f"found.{name}": reading.clone() for name, reading in found.items()}

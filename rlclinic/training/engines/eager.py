@@ -1,4 +1,4 @@
-"""Engines: how an iteration's arithmetic is carried out. All compute what `on_policy.turn` says, to rounding.
+"""Engines: how an iteration's arithmetic is carried out. All compute what `on_policy.iterate` says, to rounding.
 
 eager     operation by operation; on a CPU a member gets the same bits in any cohort
 compiled  acting, assessing and the gradient step are compiled units, kept between runs
@@ -22,29 +22,29 @@ from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.fast import fused
 from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
-from rlclinic.training.loops.on_policy import Estimates, Learner, Plan, Position, Scene, Turn
+from rlclinic.training.loops.on_policy import Estimates, Iteration, IterationInputs, Learner, Plan, Position
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets import mlp
 from rlclinic.training.optim import OptimizerState
 
 LONGEST_COMPILED_GAE: Final = 128
 """Rollout steps up to which advantages are compiled: the recursion is unrolled, and compiling takes longer with each step."""
-_ASSESSED: Final = ("action", "reward", "terminated", "truncated", "net_obs", "net_next_obs", "log_prob", "valid", "action_mask")
-"""What `assess` reads of a rollout."""
+_ESTIMATED_FROM: Final = ("action", "reward", "terminated", "truncated", "net_obs", "net_next_obs", "log_prob", "valid", "action_mask")
+"""What `estimate_advantages` reads of a rollout."""
 
 
 class Engine(Protocol):
     """One iteration of every member."""
 
-    def turn(self, scene: Scene) -> Turn: ...
+    def iterate(self, inputs: IterationInputs) -> Iteration: ...
 
 
 class Eager:
     """The reference."""
 
-    def turn(self, scene: Scene) -> Turn:
+    def iterate(self, inputs: IterationInputs) -> Iteration:
         """One iteration of every member, operation by operation."""
-        return on_policy.turn(scene)
+        return on_policy.iterate(inputs)
 
 
 class Compiled:
@@ -54,11 +54,11 @@ class Compiled:
         self._units: dict[Any, Unit] = {}
         self._marked = False
 
-    def turn(self, scene: Scene) -> Turn:
+    def iterate(self, inputs: IterationInputs) -> Iteration:
         """One iteration of every member."""
-        found = on_policy.turn(scene, self)
+        found = on_policy.iterate(inputs, self)
         if not self._marked:
-            compiled.mark(repr((fixed(scene.plan), scene.seed.shape[0])))
+            compiled.mark(repr((fixed(inputs.plan), inputs.seed.shape[0])))
             self._marked = True
         return found
 
@@ -95,14 +95,14 @@ class Compiled:
         return found.get("net_obs", position.obs), found["dist"], found["action"]
 
     @torch.no_grad()
-    def assess(self, plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
+    def estimate_advantages(self, plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
         """The whole rollout as one batch, and its estimates before scaling."""
         if plan.config.n_steps > LONGEST_COMPILED_GAE or plan.corrects_for_age:
-            return on_policy.assess(plan, learner, rollout, hp)
+            return on_policy.estimate_advantages(plan, learner, rollout, hp)
         unset = static(hp)
-        unit = self._unit("assess", lambda given: assess(plan, unset, given), plan, unset)
+        unit = self._unit("estimate_advantages", lambda given: estimate_advantages(plan, unset, given), plan, unset)
         given = {"flat": learner.flat, **tensors("reward", learner.reward_stats), **tensors("hp", vars(hp))}
-        found = unit(given | tensors("rollout", {name: getattr(rollout, name) for name in _ASSESSED}))
+        found = unit(given | tensors("rollout", {name: getattr(rollout, name) for name in _ESTIMATED_FROM}))
         rows, mask = rollouts.rows, rollout.action_mask
         whole = Batch(
             obs=rows(rollout.net_obs),
@@ -152,7 +152,7 @@ def act(plan: Plan, given: Named, noise: Tensor) -> Named:
     position = Position(given["obs"], given.get("mask"))
     policy, params = plan.policy, plan.policy.layout.views(given["flat"])
     if fused.covers(policy, position.obs):
-        net_obs = on_policy.see(plan, learner, position.obs)
+        net_obs = on_policy.normalize_obs(plan, learner, position.obs)
         head = fused.actor(policy, given["flat"], net_obs)
         dist = mlp.finish(policy, head, params["log_std"] if policy.has_log_std else None, position.action_mask)
         action = policy.distribution.sample(dist, noise)
@@ -171,13 +171,13 @@ def act_step(plan: Plan, env: NativeEnv, given: Named) -> Named:
     return found | ({} if step.action_mask is None else {"after.mask": step.action_mask.clone()})
 
 
-def assess(plan: Plan, unset: tuple[Any, ...], given: Named) -> Named:
+def estimate_advantages(plan: Plan, unset: tuple[Any, ...], given: Named) -> Named:
     """Values, advantages and targets of a rollout."""
-    fields = {name: given.get(f"rollout.{name}") for name in _ASSESSED}
+    fields = {name: given.get(f"rollout.{name}") for name in _ESTIMATED_FROM}
     unread = dict.fromkeys(("obs", "next_obs", "following", "dist"), given["rollout.net_obs"])
     stats = gather(Moments, "reward", given) if "reward.mean" in given else None
     learner = Learner(given["flat"], None, None, stats)  # type: ignore[arg-type]
-    whole, raw = on_policy.assess(plan, learner, Rollout(**fields, **unread), numbers_of(unset, given))  # type: ignore[arg-type]
+    whole, raw = on_policy.estimate_advantages(plan, learner, Rollout(**fields, **unread), numbers_of(unset, given))  # type: ignore[arg-type]
     found = {"advantage": whole.advantage, "returns": whole.returns, "value": whole.value, "weight": whole.weight}
     # Copies: what a library gives out must not lie inside what it was given.
     return tensors("", {**found, "raw": raw.advantage.clone(), "reward": raw.reward.clone()})

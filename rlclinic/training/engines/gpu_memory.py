@@ -16,7 +16,7 @@ _UNITS: Final = {"MiB": 1 << 20, "GiB": 1 << 30, "KiB": 1 << 10, "bytes": 1}
 
 @contextmanager
 def enough_for(members: int) -> Iterator[None]:
-    """Turn running out of GPU memory into an error that says how many members fit."""
+    """Iteration running out of GPU memory into an error that says how many members fit."""
     try:
         yield
     except torch.OutOfMemoryError as error:

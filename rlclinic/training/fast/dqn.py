@@ -119,7 +119,7 @@ def _update_member(
     rounds = plan.nets["q"].rounds(size, count, rests=not plan.optimizers["q"].weight_decay)
     flat, mean, square, steps = (each[member : member + 1] for each in (learner.nets["q"], *learner.optimizers["q"]))
     rounds.begin(flat, mean, square, batch.obs)
-    descend = off_policy.descent(plan, "q", rounds, steps, hp, member)
+    descend = off_policy.prepare_descent(plan, "q", rounds, steps, hp, member)
     action = batch.action.view(count, size, 1)
     # The derivative of a mean over the batch, at the action that was taken; the others have none.
     share = torch.zeros_like(rounds.outputs).scatter_(-1, action, 1.0 / size).unbind(0)

@@ -98,7 +98,7 @@ class Learner:
     """[M, N, K]: where Ornstein-Uhlenbeck noise stands."""
 
 
-class Lived(NamedTuple):
+class Transitions(NamedTuple):
     """What an iteration's steps were, [M, T, N, ...]: for episode statistics, normalizers and sentinels."""
 
     obs: Tensor
@@ -126,7 +126,7 @@ class Lived(NamedTuple):
         return self.end if self.goes_on is None else self.end & ~self.goes_on
 
 
-def see(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
+def normalize_obs(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
     """What the networks are shown: the observation, normalized if the config says so."""
     if learner.obs_stats is None:
         return obs
@@ -148,8 +148,8 @@ def _bounds(low: tuple[float, ...], high: tuple[float, ...], device: torch.devic
     return least, 0.5 * (most - least)
 
 
-class Walk:
-    """Collects steps for one iteration: noise drawn at once, and what was lived kept for statistics."""
+class Collector:
+    """Collects steps for one iteration: noise drawn at once, and what was transitions kept for statistics."""
 
     def __init__(self, plan: Plan, env: Any, seed: Tensor, env_steps: int, clock: dict[str, float]) -> None:
         self.plan, self.env, self.clock, self.env_steps = plan, env, clock, env_steps
@@ -159,7 +159,7 @@ class Walk:
         self._uniform = exploration.uniform_noise(seed, first, envs, max(plan.memory.action_size, 2)).unbind(1)
         noise = exploration_noise(plan, seed, first, envs)
         self._noise = noise.unbind(1) if noise is not None else self._uniform
-        self._lived: list[Lived] = []
+        self._lived: list[Transitions] = []
         self._at = 0
 
     @torch.no_grad()
@@ -175,9 +175,9 @@ class Walk:
             if self.env_steps < plan.config.learning_starts:
                 action = random_actions(plan, self._uniform[at], position.action_mask)
             elif choose is not None:
-                action, explored = choose(number, see(plan, learner, position.obs))
+                action, explored = choose(number, normalize_obs(plan, learner, position.obs))
             else:
-                shown = see(plan, learner, position.obs)
+                shown = normalize_obs(plan, learner, position.obs)
                 action, explored, drift = algo.explore(plan, params, shown, position.action_mask, self._noise[at], hp, drift)
             sent = to_env(plan, action)
             before = perf_counter()
@@ -189,8 +189,8 @@ class Walk:
             position.obs, position.action_mask = step.obs, step.action_mask
             self.env_steps += plan.memory.n_envs
             self._at += 1
-        self._lived.append(lived_of(plan, taken))
-        replay.add(memory, learned_from(plan, self._lived[-1]))
+        self._lived.append(stack_steps(plan, taken))
+        replay.add(memory, clip_rewards(plan, self._lived[-1]))
         clock["act"] += perf_counter() - started - (clock["env"] - env_before)
         return learner
 
@@ -202,20 +202,20 @@ class Walk:
         found: Chooser | None = prepare(self.plan, params, torch.stack(self._noise[self._at : self._at + steps], 1), hp)
         return found
 
-    def lived(self) -> Lived:
+    def transitions(self) -> Transitions:
         """All steps of the iteration."""
-        return joined(self._lived)
+        return concatenate(self._lived)
 
 
-def joined(turns: list[Lived]) -> Lived:
+def concatenate(turns: list[Transitions]) -> Transitions:
     """Turns one after the other."""
     if len(turns) == 1:
         return turns[0]
     columns = zip(*turns, strict=True)
-    return Lived(*(None if each[0] is None else torch.cat(each, 1) for each in columns))  # type: ignore[arg-type]
+    return Transitions(*(None if each[0] is None else torch.cat(each, 1) for each in columns))  # type: ignore[arg-type]
 
 
-def lived_of(plan: Plan, taken: list[tuple[Tensor, Tensor, Any, Tensor | None]]) -> Lived:
+def stack_steps(plan: Plan, taken: list[tuple[Tensor, Tensor, Any, Tensor | None]]) -> Transitions:
     """A turn's steps as tensors over time: one copy per field instead of one per step."""
     obs, action, steps, explored = zip(*taken, strict=True)
 
@@ -230,14 +230,14 @@ def lived_of(plan: Plan, taken: list[tuple[Tensor, Tensor, Any, Tensor | None]])
             [torch.ones_like(step.terminated) if each is None else each for step, each in zip(steps, explored, strict=True)], 1
         )
     made = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success", "goes_on")}
-    return Lived(obs=torch.stack(obs, 1), following=over_time("obs"), action=torch.stack(action, 1), explored=chosen, **made)
+    return Transitions(obs=torch.stack(obs, 1), following=over_time("obs"), action=torch.stack(action, 1), explored=chosen, **made)
 
 
-def learned_from(plan: Plan, lived: Lived) -> Lived:
+def clip_rewards(plan: Plan, transitions: Transitions) -> Transitions:
     """Steps as learning sees them: rewards cut where env.clip_raw_reward says so; reported returns stay raw."""
     if plan.env.clip_raw_reward is None:
-        return lived
-    return lived._replace(reward=normalize.clipped(lived.reward, plan.env.clip_raw_reward))
+        return transitions
+    return transitions._replace(reward=normalize.clipped(transitions.reward, plan.env.clip_raw_reward))
 
 
 def random_actions(plan: Plan, noise: Tensor, action_mask: Tensor | None) -> Tensor:
@@ -314,7 +314,7 @@ def learn(
         index = draws.rows(memory, learner.updates, updates)
         # By what a member gathers: all of a cohort must take the way that each would take alone.
         if index.shape[1] * memory.shape.width * plan.config.n_step <= LARGEST_GATHER and not memory.shape.images:
-            whole = gathered(plan, learner, memory, index, hp)
+            whole = gather_batches(plan, learner, memory, index, hp)
             fast: Any = plan.fast
             if hasattr(fast, "update_all") and fast.covers_updates(plan, whole):
                 return replace(learner, updates=learner.updates + updates), fast.update_all(plan, learner, whole, hp, active)
@@ -323,7 +323,7 @@ def learn(
         if ahead is not None:
             batch = ahead[update]
         else:
-            batch = _drawn(plan, learner, memory, hp, seed, None if index is None else index[:, update * size : (update + 1) * size])
+            batch = _draw_batch(plan, learner, memory, hp, seed, None if index is None else index[:, update * size : (update + 1) * size])
         found = plan.updates.update(plan, learner, batch, hp, active, draws.noise(learner.updates))
         learner = replace(learner, updates=learner.updates + 1)
         if memory.tree is not None and batch.places is not None:
@@ -335,27 +335,27 @@ def learn(
     return learner, readings
 
 
-def gathered(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: Hyperparameters) -> Batch:
+def gather_batches(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: Hyperparameters) -> Batch:
     """The batches of a turn in one, with what their targets say where those stand still until the turn is over."""
-    whole = shown(plan, learner, replay.gather(memory, index, plan.config.n_step, hp.gamma, None, reward_scale(plan, learner)))
+    whole = prepare_batch(plan, learner, replay.gather(memory, index, plan.config.n_step, hp.gamma, None, reward_scale(plan, learner)))
     add_target_values = getattr(plan.fast, "add_target_values", None)
     return whole if plan.updates_per_turn == 1 or add_target_values is None else add_target_values(plan, learner, whole)
 
 
-def _drawn(plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, seed: Tensor, rows: Tensor | None) -> Batch:
+def _draw_batch(plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, seed: Tensor, rows: Tensor | None) -> Batch:
     """One batch: these rows, or some by priority, with their importance weights."""
     weight = None
     if rows is None:
         rows, weight = replay.by_priority(memory, seed, learner.updates, plan.config.batch_size, hp.priority_beta)
-    return shown(plan, learner, replay.gather(memory, rows, plan.config.n_step, hp.gamma, weight, reward_scale(plan, learner)))
+    return prepare_batch(plan, learner, replay.gather(memory, rows, plan.config.n_step, hp.gamma, weight, reward_scale(plan, learner)))
 
 
-def shown(plan: Plan, learner: Learner, batch: Batch) -> Batch:
+def prepare_batch(plan: Plan, learner: Learner, batch: Batch) -> Batch:
     """A batch as the networks see it: observations normalized with the statistics of now, not of when they were collected."""
     if plan.action.kind == "discrete":
         batch = batch._replace(action=batch.action.long())
     if learner.obs_stats is not None:
-        batch = batch._replace(obs=see(plan, learner, batch.obs), next_obs=see(plan, learner, batch.next_obs))
+        batch = batch._replace(obs=normalize_obs(plan, learner, batch.obs), next_obs=normalize_obs(plan, learner, batch.next_obs))
     return batch
 
 
@@ -365,7 +365,7 @@ def reward_scale(plan: Plan, learner: Learner) -> Callable[[Tensor], Tensor] | N
     return None if stats is None else lambda reward: normalize.rewards(stats, reward, plan.env.clip_reward)
 
 
-def own_copy(learner: Learner) -> Learner:
+def copy_learner(learner: Learner) -> Learner:
     """Weights, targets and optimizer states that an iteration may edit: what it began with stays as it was."""
     return replace(
         learner,
@@ -428,7 +428,7 @@ def descend(plan: Plan, learner: Learner, name: str, grad: Tensor, hp: Hyperpara
     return norm
 
 
-def descent(
+def prepare_descent(
     plan: Plan, name: str, rounds: Rounds | WideRounds, steps: Tensor, hp: Hyperparameters, member: int
 ) -> Callable[[Tensor], None]:
     """`descend` of one member, for many Adam steps along the gradients of rounds; steps [1, 1] counts them.
@@ -463,19 +463,19 @@ def average(plan: Plan, learner: Learner, active: Tensor | None) -> None:
         own.lerp_(learner.nets[plan.algo.ACTOR], follows if active is None else torch.where(active, follows, 0.0))
 
 
-def deployed(plan: Plan, learner: Learner) -> Tensor:
+def deployed_weights(plan: Plan, learner: Learner) -> Tensor:
     """The weights that are evaluated and played: what acts, or its average."""
     return learner.targets.get(AVERAGE, learner.nets[plan.algo.ACTOR])
 
 
 @torch.no_grad()
-def renormalize(plan: Plan, learner: Learner, lived: Lived, hp: Hyperparameters, active: Tensor) -> Learner:
+def update_normalizers(plan: Plan, learner: Learner, transitions: Transitions, hp: Hyperparameters, active: Tensor) -> Learner:
     """The normalizers after an iteration: they now also cover what it has seen."""
-    weight = None if lived.valid is None else lived.valid.flatten(1)
+    weight = None if transitions.valid is None else transitions.valid.flatten(1)
     if learner.obs_stats is not None:
-        learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, lived.obs.flatten(1, 2), active, weight))
+        learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, transitions.obs.flatten(1, 2), active, weight))
     if learner.reward_stats is not None and learner.reward_carry is not None:
-        sums, carry = normalize.discounted_returns(learned_from(plan, lived).reward, lived.end, learner.reward_carry, hp.gamma)
+        sums, carry = normalize.discounted_returns(clip_rewards(plan, transitions).reward, transitions.end, learner.reward_carry, hp.gamma)
         stats = normalize.include(learner.reward_stats, sums.flatten(1).unsqueeze(-1), active, weight)
         learner = replace(learner, reward_stats=stats, reward_carry=carry)
     return learner

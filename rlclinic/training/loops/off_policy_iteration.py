@@ -14,7 +14,7 @@ from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
-from rlclinic.training.loops.off_policy import Learner, Lived, Plan
+from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.sentinels import off_policy_sentinels
 from rlclinic.training.sentinels.off_policy_sentinels import Seen
 
@@ -33,58 +33,60 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     before = cohort.learner
     if isinstance(cohort.engine, CapturedReplay) and cohort.env_steps > max(plan.config.learning_starts, cohort.refill_until):
         started = time.perf_counter()
-        before = off_policy.own_copy(before)  # the graph edits what it has given out
-        learner, taken = cohort.engine.turns(
+        before = off_policy.copy_learner(before)  # the graph edits what it has given out
+        learner, taken = cohort.engine.iterate(
             plan, cohort.learner, cohort.env, cohort.position, memory, hp, mask, cohort.seed, cohort.env_steps
         )
-        lived, readings = taken.lived, taken.readings
+        transitions, readings = taken.transitions, taken.readings
         clock["learn"] += time.perf_counter() - started
     else:
-        learner, lived, readings = turns(session, memory, hp, None if hp.going is None else mask)
+        learner, transitions, readings = collect_and_learn(session, memory, hp, None if hp.going is None else mask)
     started = time.perf_counter()
-    learner = failures.keep_finite_replay(cohort, before, learner, lived, readings)
-    session.waiting.append(summarized(plan, readings))
-    cohort.episodes.add(lived)  # type: ignore[arg-type]  # of a rollout it reads what both have
+    learner = failures.keep_finite_replay(cohort, before, learner, transitions, readings)
+    session.waiting.append(summarize(plan, readings))
+    cohort.episodes.add(transitions)  # type: ignore[arg-type]  # of a rollout it reads what both have
     learned = time.perf_counter()
     clock["learn"] += learned - started
-    learner = replace(learner, reward_bound=off_policy_sentinels.largest(plan, learner, lived))
-    found = look(session, memory, Seen(before, learner, lived, readings), costly) if row_due else {}
+    learner = replace(learner, reward_bound=off_policy_sentinels.largest(plan, learner, transitions))
+    found = compute_sentinels(session, memory, Seen(before, learner, transitions, readings), costly) if row_due else {}
     clock["sentinels"] += time.perf_counter() - learned
 
-    cohort.learner = off_policy.renormalize(plan, learner, lived, hp, mask)
+    cohort.learner = off_policy.update_normalizers(plan, learner, transitions, hp, mask)
     failures.environments(cohort)
     return found
 
 
-def turns(session: "Session", memory: Replay, hp: Hyperparameters, active: Tensor | None) -> tuple[Learner, Lived, dict[str, Tensor]]:
+def collect_and_learn(
+    session: "Session", memory: Replay, hp: Hyperparameters, active: Tensor | None
+) -> tuple[Learner, Transitions, dict[str, Tensor]]:
     """An iteration operation by operation: turns of acting, remembering and learning."""
     cohort, clock = session.cohort, session.clock
     plan: Plan = cohort.plan
-    learner = off_policy.own_copy(cohort.learner)
-    walk = off_policy.Walk(plan, cohort.env, cohort.seed, cohort.env_steps, clock)
+    learner = off_policy.copy_learner(cohort.learner)
+    collector = off_policy.Collector(plan, cohort.env, cohort.seed, cohort.env_steps, clock)
     draws = off_policy.Draws(plan, cohort.seed, learner.updates, plan.turns * plan.updates_per_turn)
     readings: list[dict[str, list[Tensor]]] = []
     renewed = 0
-    with torch.inference_mode(unrecorded(plan, cohort.env, cohort.device)):
+    with torch.inference_mode(needs_no_autograd(plan, cohort.env, cohort.device)):
         for _ in range(plan.turns):
-            kept = editions(learner)
-            learner = walk.collect(learner, cohort.position, memory, hp)
-            off_policy.follow_targets(plan, learner, hp, active, walk.env_steps - plan.turn_size, walk.env_steps)
-            if walk.env_steps > max(plan.config.learning_starts, cohort.refill_until):
+            kept = target_versions(learner)
+            learner = collector.collect(learner, cohort.position, memory, hp)
+            off_policy.follow_targets(plan, learner, hp, active, collector.env_steps - plan.turn_size, collector.env_steps)
+            if collector.env_steps > max(plan.config.learning_starts, cohort.refill_until):
                 started = time.perf_counter()
                 with no_denormals():
                     learner, found = off_policy.learn(plan, learner, memory, hp, active, cohort.seed, draws)
                     off_policy.average(plan, learner, active)
                 readings.append(found)
                 clock["learn"] += time.perf_counter() - started
-            renewed += editions(learner) != kept
-    together = stacked(readings)
+            renewed += target_versions(learner) != kept
+    together = stack_readings(readings)
     if together:
         together["renewed"] = torch.full(together["q"].shape[:2], renewed / plan.turns, device=cohort.device)
-    return learner, walk.lived(), together
+    return learner, collector.transitions(), together
 
 
-def unrecorded(plan: Plan, env: Any, device: torch.device) -> bool:
+def needs_no_autograd(plan: Plan, env: Any, device: torch.device) -> bool:
     """Whether nothing in an iteration needs autograd's books, which take a fifth of a small operation's time.
 
     What is made without them can be read anywhere, but edited only there: so not where others keep tensors and write to them later.
@@ -93,7 +95,7 @@ def unrecorded(plan: Plan, env: Any, device: torch.device) -> bool:
     return by_hand and device.type == "cpu" and env.exact and not plan.memory.prioritized
 
 
-def editions(learner: Learner) -> list[tuple[int, int]]:
+def target_versions(learner: Learner) -> list[tuple[int, int]]:
     """Which tensors the targets are, and how often each has been written to: another answer is another target."""
     return [(id(flat), flat._version) for name, flat in learner.targets.items() if name != off_policy.AVERAGE]
 
@@ -108,14 +110,14 @@ def no_denormals() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-def stacked(readings: list[dict[str, list[Tensor]]]) -> dict[str, Tensor]:
+def stack_readings(readings: list[dict[str, list[Tensor]]]) -> dict[str, Tensor]:
     """Readings of all gradient steps of the iteration, [U, M, ...]; a name that not every step has keeps those that have it."""
     names = dict.fromkeys(name for turn in readings for name in turn)
     return {name: torch.stack([each for turn in readings for each in turn.get(name, [])]) for name in names}
 
 
 @torch.no_grad()
-def summarized(plan: Plan, readings: dict[str, Tensor]) -> dict[str, Tensor]:
+def summarize(plan: Plan, readings: dict[str, Tensor]) -> dict[str, Tensor]:
     """What a row is made of, [U, M] by column; empty before the first gradient step."""
     if not readings:
         return {}
@@ -126,7 +128,7 @@ def summarized(plan: Plan, readings: dict[str, Tensor]) -> dict[str, Tensor]:
     return found | {"grad_norm/all": readings["norm"].squeeze(-1)} | plan.algo.summarize(readings)
 
 
-def look(session: "Session", memory: Replay, seen: Seen, costly: bool) -> dict[str, Tensor]:
+def compute_sentinels(session: "Session", memory: Replay, seen: Seen, costly: bool) -> dict[str, Tensor]:
     """The sentinels of this row."""
     cohort = session.cohort
     hp = members.replay_numbers(cohort.members, cohort.env_steps, cohort.plan.memory.action_size, cohort.device)

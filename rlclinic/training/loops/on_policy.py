@@ -77,7 +77,7 @@ class Estimates(NamedTuple):
     reward: Tensor
 
 
-class Closing(NamedTuple):
+class LastMinibatch(NamedTuple):
     """Each member's last minibatch, advantages and log-ratios [M, B]: what the update did to the actions it judged."""
 
     advantage: Tensor
@@ -93,7 +93,7 @@ class Position:
     action_mask: Tensor | None = None
 
 
-class Scene(NamedTuple):
+class IterationInputs(NamedTuple):
     """What an iteration starts from."""
 
     plan: Plan
@@ -110,32 +110,32 @@ class Scene(NamedTuple):
     """Seconds so far, added to."""
 
 
-class Turn(NamedTuple):
+class Iteration(NamedTuple):
     """What one iteration leaves behind. `after` is as learning left it: not yet checked, normalizers not yet moved on."""
 
     before: Learner
     rollout: Rollout
     whole: Batch
-    raw: Estimates
+    estimates: Estimates
     after: Learner
     readings: dict[str, Tensor]
-    closing: Closing | None
+    last_minibatch: LastMinibatch | None
     alive: Tensor | None = None
     """Whose updates have been finite, [M, 1], where the engine itself takes back those that were not."""
 
 
-def turn(scene: Scene, by: Any = None) -> Turn:
+def iterate(inputs: IterationInputs, by: Any = None) -> Iteration:
     """One iteration: what every engine computes. by: whose collect, assess and update_step do it faster than those here."""
-    plan, learner, env, position, hp, active, seed, iteration, clock = scene
+    plan, learner, env, position, hp, active, seed, iteration, clock = inputs
     started, env_before = perf_counter(), clock["env"]
     rollout = (by.collect if by else collect)(plan, learner, env, position, seed, iteration, clock)
     collected = perf_counter()
     clock["act"] += collected - started - (clock["env"] - env_before)
-    whole, raw = (by.assess if by else assess)(plan, learner, rollout, hp)
+    whole, raw = (by.estimate_advantages if by else estimate_advantages)(plan, learner, rollout, hp)
     step = by.update_step if by else None
-    after, readings, closing = learn(plan, learner, whole, hp, active, seed, iteration, rollout, step)
+    after, readings, last_minibatch = learn(plan, learner, whole, hp, active, seed, iteration, rollout, step)
     clock["learn"] += perf_counter() - collected
-    return Turn(learner, rollout, whole, raw, after, readings, closing)
+    return Iteration(learner, rollout, whole, raw, after, readings, last_minibatch)
 
 
 @torch.no_grad()
@@ -174,7 +174,7 @@ def collect(
 
 def act(plan: Plan, learner: Learner, params: Params, position: Position, noise: Tensor) -> tuple[Tensor, ...]:
     """What the networks see, the distribution they answer with, and an action drawn from it; of images the value, too."""
-    net_obs = see(plan, learner, position.obs)
+    net_obs = normalize_obs(plan, learner, position.obs)
     if plan.policy.encoder is not None and not net_obs.is_cuda:
         # The work is in the trunk that both share: the value comes with it, and need not be computed again.
         dist, value = mlp.actor_critic(plan.policy, params, net_obs, position.action_mask)
@@ -186,7 +186,7 @@ def act(plan: Plan, learner: Learner, params: Params, position: Position, noise:
 ActStep = Callable[[Position, Tensor], tuple[Tensor, ...]]
 
 
-def see(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
+def normalize_obs(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
     """What the networks are shown: the observation, normalized if the config says so."""
     if learner.obs_stats is None:
         return obs
@@ -209,7 +209,7 @@ def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: 
         dist=dist,
         following=torch.cat([obs[:, 1:], taken[-1].obs.unsqueeze(1)], 1),
         net_obs=torch.stack(fields["net_obs"], 1) if normalized else obs,
-        net_next_obs=see(plan, learner, steps["next_obs"]),  # type: ignore[arg-type]
+        net_next_obs=normalize_obs(plan, learner, steps["next_obs"]),  # type: ignore[arg-type]
         # From the stored parameters: the log-probability under exactly the distribution that was sampled.
         log_prob=plan.policy.distribution.log_prob(dist, action),
         action_mask=torch.stack(fields["action_mask"], 1) if fields["action_mask"] else None,
@@ -219,7 +219,7 @@ def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: 
 
 
 @torch.no_grad()
-def assess(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
+def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]:
     """The whole rollout as one batch with advantages and targets, and what they were before scaling."""
     params = plan.policy.layout.views(learner.flat)
     value, next_value = values(plan.policy, params, rollout, plan.compiles)
@@ -281,7 +281,7 @@ def learn(
     iteration: int,
     rollout: Rollout | None = None,
     step: "UpdateStep | None" = None,
-) -> tuple[Learner, dict[str, Tensor], Closing | None]:
+) -> tuple[Learner, dict[str, Tensor], LastMinibatch | None]:
     """All gradient steps of an iteration. Readings are [U, M], one row per gradient step.
 
     With the rollout, an estimate that depends on the weights' age (V-trace) is made anew before each epoch.
@@ -290,9 +290,9 @@ def learn(
     readings: dict[str, list[Tensor]] = {}
     applied: list[Tensor] = []
     everyone = flat.new_ones(flat.shape[0], 1)
-    closing = None
+    last_minibatch = None
     renew = (
-        (lambda: assess(plan, replace(learner, flat=flat), replace(rollout, value=None), hp)[0])
+        (lambda: estimate_advantages(plan, replace(learner, flat=flat), replace(rollout, value=None), hp)[0])
         if rollout is not None and plan.corrects_for_age
         else None
     )
@@ -302,7 +302,7 @@ def learn(
             batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
         tried = going
         flat, state, going, found = (step or update_step)(plan, flat, state, batch, hp, going)
-        closing = _close(closing, batch, found, tried)
+        last_minibatch = _close(last_minibatch, batch, found, tried)
         if batch.weight is not None:
             found["weight"] = batch.weight
         for name, reading in found.items():
@@ -316,7 +316,7 @@ def learn(
     table["epoch"] = epoch.view(-1, 1, 1).expand_as(table["applied"]).float()
     table["start"] = torch.zeros_like(table["applied"])
     table["start"][0] = 1.0
-    return replace(learner, flat=flat, optimizer=state), _reduce(table, hp), closing
+    return replace(learner, flat=flat, optimizer=state), _reduce(table, hp), last_minibatch
 
 
 def minibatches(
@@ -330,14 +330,14 @@ def minibatches(
     return rollouts.segments(whole, *sizes, seed, iteration, hp.priority_alpha, hp.priority_beta, renew)
 
 
-def _close(closing: Closing | None, batch: Batch, found: dict[str, Tensor], tried: Tensor | None) -> Closing | None:
+def _close(last_minibatch: LastMinibatch | None, batch: Batch, found: dict[str, Tensor], tried: Tensor | None) -> LastMinibatch | None:
     """The newest minibatch of every member that still tried one: what its neighbours do after it stopped is not its own."""
     if "log_ratio" not in found:
         return None
-    new = Closing(batch.advantage, found["log_ratio"], batch.weight)
-    if closing is None or tried is None:
+    new = LastMinibatch(batch.advantage, found["log_ratio"], batch.weight)
+    if last_minibatch is None or tried is None:
         return new
-    return Closing(*(None if one is None else torch.where(tried, one, old) for one, old in zip(new, closing, strict=True)))  # type: ignore[arg-type]
+    return LastMinibatch(*(None if one is None else torch.where(tried, one, old) for one, old in zip(new, last_minibatch, strict=True)))  # type: ignore[arg-type]
 
 
 @torch.no_grad()
@@ -390,7 +390,7 @@ UpdateStep = Callable[
 
 
 @torch.no_grad()
-def renormalize(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters, active: Tensor) -> Learner:
+def update_normalizers(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters, active: Tensor) -> Learner:
     """The normalizers after an iteration: they now also cover what it has seen."""
     weight = None if rollout.valid is None else rollouts.rows(rollout.valid)
     if learner.obs_stats is not None:

@@ -10,7 +10,7 @@ from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
 from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
-from rlclinic.training.pending_row import Left
+from rlclinic.training.pending_row import CapturedOutcome
 from rlclinic.training.sentinels import on_policy_sentinels
 from rlclinic.training.sentinels.on_policy_sentinels import Seen
 
@@ -28,33 +28,35 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     session.numbers = hp.per_member
 
     engine: Engine = cohort.engine  # type: ignore[assignment]  # an on-policy plan's
-    scene = on_policy.Scene(plan, learner, cohort.env, cohort.position, hp, active, cohort.seed, cohort.iteration, clock)
-    turn = engine.turn(scene)
+    inputs = on_policy.IterationInputs(plan, learner, cohort.env, cohort.position, hp, active, cohort.seed, cohort.iteration, clock)
+    iteration = engine.iterate(inputs)
     started = time.perf_counter()
-    rollout, readings, after = turn.rollout, turn.readings, turn.after
+    rollout, readings, after = iteration.rollout, iteration.readings, iteration.after
     session.waiting.append(readings)
-    if turn.alive is None:
-        after = failures.keep_finite(cohort, turn.before, after, rollout, turn.whole, readings)
+    if iteration.alive is None:
+        after = failures.keep_finite(cohort, iteration.before, after, rollout, iteration.whole, readings)
         elapsed = cohort.episodes.add(rollout)
     else:
         # The engine has taken back what was not finite. Nothing is read before a row is written, so that the GPU never waits for us.
         cohort.episodes.keep(rollout)
         if row_due:
             elapsed, ended = cohort.episodes.settle()
-            session.left = Left(turn.alive.clone(), ended)
+            session.outcome = CapturedOutcome(iteration.alive.clone(), ended)
     learned = time.perf_counter()
     clock["learn"] += learned - started
-    found = {}
+    sentinels = {}
     if row_due:
-        found = look(session, Seen(turn.before, after, rollout, turn.whole, turn.raw, readings, turn.closing, elapsed), hp, costly)
+        estimates, last_minibatch = iteration.estimates, iteration.last_minibatch
+        seen = Seen(iteration.before, after, rollout, iteration.whole, estimates, readings, last_minibatch, elapsed)
+        sentinels = compute_sentinels(session, seen, hp, costly)
     clock["sentinels"] += time.perf_counter() - learned
 
-    cohort.learner = on_policy.renormalize(plan, after, rollout, hp, mask)
+    cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask)
     failures.environments(cohort)
     if "kl" in readings and members.adaptive(cohort.members):
         for member, kl in zip(cohort.members, last_tried(readings, "kl").tolist(), strict=True):
             members.adapt(member, kl)
-    return found
+    return sentinels
 
 
 def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
@@ -63,8 +65,8 @@ def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
     return readings[name].gather(0, steps).squeeze(0)
 
 
-def look(session: "Session", seen: Seen, hp: Hyperparameters, costly: bool) -> dict[str, Tensor]:
+def compute_sentinels(session: "Session", seen: Seen, hp: Hyperparameters, costly: bool) -> dict[str, Tensor]:
     """The sentinels of this row."""
     cohort = session.cohort
-    looking = cohort.engine.looks if isinstance(cohort.engine, Captured) else on_policy_sentinels.look
-    return looking(cohort.plan, cohort.env, seen, hp, costly=costly)
+    compute = cohort.engine.sentinels if isinstance(cohort.engine, Captured) else on_policy_sentinels.compute
+    return compute(cohort.plan, cohort.env, seen, hp, costly=costly)

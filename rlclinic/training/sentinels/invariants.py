@@ -51,10 +51,10 @@ def targets(plan: "Plan", learner: "Learner", memory: Replay, hp: Hyperparameter
     scale = off_policy.reward_scale(plan, learner)
     drawn = replay.gather(memory, index, plan.config.n_step, hp.gamma, None, scale)
     params, target_params = off_policy.networks(plan, learner), off_policy.target_networks(plan, learner)
-    given = plan.algo.targets(plan.config, params, target_params, off_policy.shown(plan, learner, drawn), hp, noise)
+    given = plan.algo.targets(plan.config, params, target_params, off_policy.prepare_batch(plan, learner, drawn), hp, noise)
     seen = follow(memory, index, plan.config.n_step, hp.gamma, scale)
     honest = drawn._replace(reward=seen.total, discount=seen.discount, next_obs=_cells(memory, seen.last, "next_obs"))
-    honest = off_policy.shown(plan, learner, honest)
+    honest = off_policy.prepare_batch(plan, learner, honest)
     due = honest.reward + seen.discount * _future(plan, learner, honest, hp, noise)
     size = due.abs().mean(1, keepdim=True) + honest.reward.abs().mean(1, keepdim=True) + 1e-8
     error = (given - due).abs() / size

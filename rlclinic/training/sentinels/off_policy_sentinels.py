@@ -14,7 +14,7 @@ from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
-from rlclinic.training.loops.off_policy import Learner, Lived, Plan
+from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.maths import normalize, squashed
 from rlclinic.training.nets import q_nets
 from rlclinic.training.sentinels import fingerprints, invariants, on_policy_sentinels, random_policy
@@ -58,15 +58,15 @@ class Seen(NamedTuple):
 
     before: Learner
     after: Learner
-    lived: Lived
+    transitions: Transitions
     readings: dict[str, Tensor]
     """[U, M, ...]; empty before the first gradient step."""
 
 
 @torch.no_grad()
-def largest(plan: Plan, learner: Learner, lived: Lived) -> Tensor:
+def largest(plan: Plan, learner: Learner, transitions: Transitions) -> Tensor:
     """The largest reward by size that was ever learned from, [M, 1]."""
-    reward = normalize.clipped(lived.reward, plan.env.clip_raw_reward)
+    reward = normalize.clipped(transitions.reward, plan.env.clip_raw_reward)
     if learner.reward_stats is not None:
         reward = normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
     return torch.maximum(learner.reward_bound, reward.abs().amax((1, 2)).unsqueeze(1))
@@ -75,14 +75,14 @@ def largest(plan: Plan, learner: Learner, lived: Lived) -> Tensor:
 @torch.no_grad()
 def every_row(plan: Plan, seen: Seen, env: Any, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """The free ones."""
-    found = _rewards(plan, seen) | _observations(plan, seen, env) | _actions(plan, seen.lived) | _ends(seen.lived)
-    members = seen.lived.reward.shape[0]
+    found = _rewards(plan, seen) | _observations(plan, seen, env) | _actions(plan, seen.transitions) | _ends(seen.transitions)
+    members = seen.transitions.reward.shape[0]
     found["replay_age"] = torch.full((members,), (memory.size - 1) / 2)
     found["buffer_share"] = torch.full((members,), memory.size / memory.shape.rows)
     found |= _update(plan, seen)
     if seen.readings:
         found |= _values(plan, seen, hp)
-    return {PREFIX + name: number.to(seen.lived.reward.device) for name, number in found.items()}
+    return {PREFIX + name: number.to(seen.transitions.reward.device) for name, number in found.items()}
 
 
 def _values(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
@@ -146,8 +146,8 @@ def _update(plan: Plan, seen: Seen) -> dict[str, Tensor]:
 
 
 def _rewards(plan: Plan, seen: Seen) -> dict[str, Tensor]:
-    reward = seen.lived.reward.flatten(1)
-    trained = normalize.clipped(seen.lived.reward, plan.env.clip_raw_reward)
+    reward = seen.transitions.reward.flatten(1)
+    trained = normalize.clipped(seen.transitions.reward, plan.env.clip_raw_reward)
     if seen.before.reward_stats is not None:
         trained = normalize.rewards(seen.before.reward_stats, trained, plan.env.clip_reward)
     trained = trained.flatten(1)
@@ -164,12 +164,12 @@ def _rewards(plan: Plan, seen: Seen) -> dict[str, Tensor]:
 
 def _observations(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
     """Scale, spread and sanity of what the networks are shown; of images only whether they change."""
-    lived = seen.lived
-    same = (lived.next_obs == lived.obs).flatten(3).all(-1)
+    transitions = seen.transitions
+    same = (transitions.next_obs == transitions.obs).flatten(3).all(-1)
     found = {"obs_repeat": same.float().mean((1, 2))}
     if plan.memory.images:
         return found
-    shown = off_policy.see(plan, seen.before, lived.obs).flatten(1, 2)
+    shown = off_policy.normalize_obs(plan, seen.before, transitions.obs).flatten(1, 2)
     low, high = torch.aminmax(shown, dim=1)
     peak, peak_at = torch.maximum(low.abs(), high.abs()).max(1)
     spread, flat_at = normalize.deviation(shown).min(1)
@@ -181,22 +181,22 @@ def _observations(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
         "obs_mean_abs_max": shown.mean(1).abs().amax(1),
     }
     if env.obs_low is not None and env.obs_high is not None:
-        low, high = torch.aminmax(lived.obs.flatten(1, 2), dim=1)
+        low, high = torch.aminmax(transitions.obs.flatten(1, 2), dim=1)
         least, most = (torch.as_tensor(bound, dtype=torch.float32, device=low.device) for bound in (env.obs_low, env.obs_high))
         found["obs_out_of_bounds"] = ((low < least - 1e-4) | (high > most + 1e-4)).float().mean(1)
     return found
 
 
-def _actions(plan: Plan, lived: Lived) -> dict[str, Tensor]:
+def _actions(plan: Plan, transitions: Transitions) -> dict[str, Tensor]:
     """Whether actions are varied, explored as scheduled, and reach the env's bounds without sticking to them."""
-    action = lived.action.flatten(1, 2)
+    action = transitions.action.flatten(1, 2)
     if plan.action.kind == "discrete":
         counts = torch.zeros(action.shape[0], plan.action.sizes[0], device=action.device)
         counts.scatter_add_(1, action, torch.ones_like(action, dtype=torch.float32))
         found = {"action_top_share": counts.amax(1) / action.shape[1]}
         # A random action is the best one by chance: what is not the best is (A - 1) / A of what is random.
         blind = plan.action.sizes[0] / max(plan.action.sizes[0] - 1, 1)
-        explored = None if lived.explored is None else (lived.explored.float().mean((1, 2)) * blind).clamp(max=1.0)
+        explored = None if transitions.explored is None else (transitions.explored.float().mean((1, 2)) * blind).clamp(max=1.0)
         return found if explored is None else found | {"epsilon_actual": explored}
     low, high = (torch.as_tensor(bound, dtype=torch.float32, device=action.device) for bound in (plan.action.low, plan.action.high))
     sent = off_policy.to_env(plan, action)
@@ -204,13 +204,13 @@ def _actions(plan: Plan, lived: Lived) -> dict[str, Tensor]:
     return {"action_at_bound": (action.abs() >= AT_BOUND).float().mean((1, 2)), "action_reach": reach.amax((1, 2))}
 
 
-def _ends(lived: Lived) -> dict[str, Tensor]:
+def _ends(transitions: Transitions) -> dict[str, Tensor]:
     """How episodes end, and whether the observation at the end is really the final one."""
-    end, cut = lived.end, lived.truncated & ~lived.terminated
+    end, cut = transitions.end, transitions.truncated & ~transitions.terminated
     ends = end.sum((1, 2)).float()
-    same = (lived.next_obs == lived.following).flatten(3).all(-1) & end
+    same = (transitions.next_obs == transitions.following).flatten(3).all(-1) & end
     return {
-        "terminated": lived.terminated.sum((1, 2)).float(),
+        "terminated": transitions.terminated.sum((1, 2)).float(),
         "truncated": cut.sum((1, 2)).float(),
         "next_obs_is_reset": torch.where(ends > 0, same.sum((1, 2)) / ends.clamp(min=1), torch.nan),
     }
@@ -224,7 +224,7 @@ def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: Hyperparameters) ->
     device, members = memory.table.device, len(memory.table)
     places = torch.linspace(0, memory.size - 1, min(memory.size, on_policy_sentinels.PROBE_ROWS), device=device).long().expand(members, -1)
     raw = replay.gather(memory, places, plan.config.n_step, hp.gamma)
-    probe = off_policy.shown(plan, seen.after, raw)
+    probe = off_policy.prepare_batch(plan, seen.after, raw)
     found = invariants.targets(plan, seen.after, memory, hp) | _bias(plan, seen.after, memory, hp)
     for name, key in (("actor", "actor"), ("critic", "critic"), ("q", "critic")):
         if name in plan.nets and plan.nets[name].hidden:
@@ -255,7 +255,7 @@ def _bias(plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters) -> 
     if not known.any() or learner.reward_stats is not None:
         return {}
     index = torch.from_numpy(places).to(memory.table.device)
-    batch = off_policy.shown(plan, learner, replay.gather(memory, index, 1, hp.gamma))
+    batch = off_policy.prepare_batch(plan, learner, replay.gather(memory, index, 1, hp.gamma))
     q = plan.algo.q_values(plan.config, off_policy.networks(plan, learner), batch)
     return {"q_bias": (q - torch.from_numpy(returns).to(q)).mean(1)}
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from rlclinic.training import members
 from rlclinic.training.data.rollouts import Batch, Rollout, rows
 from rlclinic.training.hyperparameters import Hyperparameters
-from rlclinic.training.loops.on_policy import Closing, Estimates, Learner, Plan
+from rlclinic.training.loops.on_policy import Estimates, LastMinibatch, Learner, Plan
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import conv, mlp, q_nets
 from rlclinic.training.optim import OptimizerState
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     whole: Batch
     raw: Estimates
     readings: dict[str, Tensor]
-    closing: Closing | None
+    last_minibatch: LastMinibatch | None
     elapsed: Tensor
     """Steps since the episode's start, [M, T, N]."""
 
@@ -78,7 +78,7 @@ class Seen(NamedTuple):
             Batch(*kept(self.whole)),  # type: ignore[arg-type]
             Estimates(*kept(self.raw)),  # type: ignore[arg-type]
             {name: reading[:, one] for name, reading in self.readings.items()},
-            None if self.closing is None else Closing(*(None if each is None else each[one] for each in self.closing)),  # type: ignore[arg-type]
+            None if self.last_minibatch is None else LastMinibatch(*(None if each is None else each[one] for each in self.last_minibatch)),  # type: ignore[arg-type]
             rows(self.elapsed)[one][:, counts].unsqueeze(2),
         )
 
@@ -106,7 +106,7 @@ def _one_by_one(seen: Seen, look: Callable[[Seen, int], dict[str, Tensor]]) -> d
     return {name: torch.cat([each.get(name, blank) for each in found]) for name in names}
 
 
-def look(plan: Plan, env: Any, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
+def compute(plan: Plan, env: Any, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
     """All sentinels of a row."""
     found = every_row(plan, seen, env)
     return found | now_and_then(plan, seen, hp) | target_errors(seen, hp) if costly else found
@@ -124,9 +124,9 @@ def every_row(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
         **_actions(plan, seen.rollout, env),
         **_ends(seen.rollout, seen.whole, seen.raw),
     }
-    if seen.closing is not None:
-        found["adv_logp_corr"] = correlation(*seen.closing)
-        found["ess"] = effective_sample_size(seen.closing.log_ratio, seen.closing.weight)
+    if seen.last_minibatch is not None:
+        found["adv_logp_corr"] = correlation(*seen.last_minibatch)
+        found["ess"] = effective_sample_size(seen.last_minibatch.log_ratio, seen.last_minibatch.weight)
     if plan.policy.distribution.max_entropy is not None:
         found["entropy_relative"] = -seen.readings["entropy"][0] / max(plan.policy.distribution.max_entropy, 1e-8)
     named = {PREFIX + name: number for name, number in found.items()}
@@ -297,7 +297,7 @@ def now_and_then(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tenso
         change = plan.policy.distribution.log_prob(dist, probe.action) - probe.log_prob
         found["kl_exact"] = plan.policy.distribution.kl(rows(seen.rollout.dist)[:, index], dist).mean(1)
         found["ev_after"] = explained_variance(value, probe.returns)
-        if seen.closing is None:
+        if seen.last_minibatch is None:
             found["adv_logp_corr"] = correlation(probe.advantage, change, probe.weight)
             found["ess"] = effective_sample_size(change, probe.weight)
         found |= _by_time(seen.whole, seen.elapsed)

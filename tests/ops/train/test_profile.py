@@ -103,7 +103,7 @@ def test_long_rollouts_are_measured_in_short_ones() -> None:
 
 
 def test_measuring_leaves_no_stopwatch_behind(found: profile.Profile) -> None:
-    for function in (gradients.gradient, optim.step, torch.autograd.grad, Episodes.add, off_policy.descend, off_policy.Walk.collect):
+    for function in (gradients.gradient, optim.step, torch.autograd.grad, Episodes.add, off_policy.descend, off_policy.Collector.collect):
         assert function.__name__ != "timed"
 
 

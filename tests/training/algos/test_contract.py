@@ -192,9 +192,9 @@ def learned(kind: str, probe: str) -> tuple[Any, Any]:
     everyone = torch.ones(2, 1, dtype=torch.bool)
     for iteration in range(BUDGETS[kind] // config[0].rollout_size):
         rollout = on_policy.collect(at.plan, learner, at.env, at.position, at.seed, iteration, {"env": 0.0})
-        whole, _ = on_policy.assess(at.plan, learner, rollout, hp)
+        whole, _ = on_policy.estimate_advantages(at.plan, learner, rollout, hp)
         learner, _, _ = on_policy.learn(at.plan, learner, whole, hp, None, at.seed, iteration)
-        learner = on_policy.renormalize(at.plan, learner, rollout, hp, everyone)
+        learner = on_policy.update_normalizers(at.plan, learner, rollout, hp, everyone)
     return at, learner
 
 

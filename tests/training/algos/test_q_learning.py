@@ -60,11 +60,11 @@ def table(made: Config, seeds: tuple[int, ...] = (0, 1)) -> tuple[np.ndarray, np
     env_steps = 0
     while env_steps < made.run.max_env_steps:
         hp = cohort.replay_numbers(members, env_steps, 1, torch.device("cpu"))
-        walk = off_policy.Walk(plan, env, seed, env_steps, {"env": 0.0, "act": 0.0})
+        collector = off_policy.Collector(plan, env, seed, env_steps, {"env": 0.0, "act": 0.0})
         for _ in range(plan.turns):
-            state = walk.collect(state, position, memory, hp)
+            state = collector.collect(state, position, memory, hp)
             state, _ = off_policy.learn(plan, state, memory, hp, None, seed)
-        env_steps = walk.env_steps
+        env_steps = collector.env_steps
     cells = plan.nets["q"].params(state.nets["q"])[f"{HEAD}.weight"].transpose(1, 2).numpy()
     return cells[..., : cells.shape[2] // 2], cells[..., cells.shape[2] // 2 :]
 

@@ -40,7 +40,7 @@ def outputs(at: Bench, name: str, flat: Tensor, x: Tensor) -> Tensor:
 def stepped(at: Bench, batch: Batch, updates: int = 0) -> tuple[off_policy.Learner, off_policy.Learner, dict[str, Tensor]]:
     """The learner before and after one gradient step, and the readings."""
     before = replace(at.learner, updates=updates)
-    after = off_policy.own_copy(before)
+    after = off_policy.copy_learner(before)
     found = at.plan.updates.update(at.plan, after, batch, at.numbers(), None, at.noise(batch.reward.shape[1]))
     return before, after, found
 
@@ -98,7 +98,7 @@ def test_a_whole_turn_of_dqn_is_its_updates_one_after_the_other_to_the_last_bit(
     for at, active in ((whole, None), (stepwise, torch.ones(2, 1, dtype=torch.bool))):
         at.learner.targets["q"].mul_(0.7)
         at.iterate(learn=False)
-        at.learner = off_policy.own_copy(at.learner)
+        at.learner = off_policy.copy_learner(at.learner)
         at.learner, at.readings = off_policy.learn(at.plan, at.learner, at.memory, at.numbers(), active, at.seed)
         monkeypatch.setattr(dqn, "covers_updates", lambda plan, batch: False)
     assert len(taken) == 1
@@ -115,7 +115,7 @@ def test_a_whole_turn_of_dqn_is_its_updates_one_after_the_other_to_the_last_bit(
 
 def test_a_turn_leaves_members_alone_that_are_not_active() -> None:
     at = ready("dqn", optimizer="adam", learning_rate=1e-2, gradient_steps=3)
-    before, at.learner = at.learner, off_policy.own_copy(at.learner)
+    before, at.learner = at.learner, off_policy.copy_learner(at.learner)
     active = torch.tensor([[False], [True]])
     after, readings = off_policy.learn(at.plan, at.learner, at.memory, at.numbers(), active, at.seed)
     changed = [not torch.equal(after.nets["q"][member], before.nets["q"][member]) for member in range(2)]
@@ -127,14 +127,14 @@ def test_a_turn_leaves_members_alone_that_are_not_active() -> None:
 @pytest.mark.parametrize("switches", [{}, {"dueling": True}])
 def test_a_prepared_turn_chooses_as_step_by_step(switches: dict[str, Any], monkeypatch: Any) -> None:
     prepared, stepwise = (of_kind("dqn", algo={"learning_starts": 20, "exploration_fraction": 1.0, **switches}) for _ in range(2))
-    lived = []
+    transitions = []
     for at, shortest in ((prepared, 1), (stepwise, 1000)):
         monkeypatch.setattr(off_policy, "LONG_TURN", shortest)
-        lived.append([at.iterate(learn=False) for _ in range(3)][-1])
+        transitions.append([at.iterate(learn=False) for _ in range(3)][-1])
     for name in ("action", "explored", "obs", "reward"):
-        assert torch.equal(getattr(lived[0], name), getattr(lived[1], name)), name
-    assert lived[0].explored is not None
-    assert 0 < float(lived[0].explored.float().mean()) < 1
+        assert torch.equal(getattr(transitions[0], name), getattr(transitions[1], name)), name
+    assert transitions[0].explored is not None
+    assert 0 < float(transitions[0].explored.float().mean()) < 1
 
 
 def test_importance_weights_scale_each_rows_pull() -> None:
@@ -224,7 +224,7 @@ def test_a_learned_temperature_rises_while_the_entropy_is_too_low() -> None:
     at = ready("sac", n_step=1)
     before = at.learner
     for log_prob, rises in ((50.0, True), (-50.0, False)):
-        after = off_policy.own_copy(before)
+        after = off_policy.copy_learner(before)
         sac.update_temperature(at.plan, after, torch.full((2, 16), log_prob), at.numbers(), None)
         assert ((after.nets["log_alpha"] > before.nets["log_alpha"]) == rises).all()
 
@@ -253,7 +253,7 @@ def test_the_loss_falls_on_a_fixed_batch(kind: str) -> None:
         at.iterate(learn=False)
     batch, hp = at.batch(64), at.numbers()
     noise = off_policy.update_noise(replace(at.plan, config=at.plan.config.model_copy(update={"batch_size": 64})), at.seed, 0, 1)
-    learner = off_policy.own_copy(at.learner)
+    learner = off_policy.copy_learner(at.learner)
     params, target_params = off_policy.networks(at.plan, learner), off_policy.target_networks(at.plan, learner)
     target = at.plan.algo.targets(at.plan.config, params, target_params, batch, hp, None if noise is None else noise[:, 0])
     errors = []

@@ -41,7 +41,7 @@ def test_a_turn_is_its_updates_one_after_the_other(bound: float | None, monkeypa
     found = []
     for _ in range(2):
         at = ready(0, 1, max_grad_norm=bound)
-        at.learner = off_policy.own_copy(at.learner)
+        at.learner = off_policy.copy_learner(at.learner)
         monkeypatch.setattr(at.plan.fast, "covers_updates", at.plan.fast.covers_updates if not found else lambda plan, batch: False)
         learner, readings = off_policy.learn(at.plan, at.learner, at.memory, at.numbers(), None, at.seed)
         found.append((learner, readings))

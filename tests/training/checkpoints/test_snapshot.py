@@ -21,9 +21,9 @@ def lived(seeds: tuple[int, ...] = (0, 1, 2)) -> tuple[Workshop, Episodes]:
     """A cohort after one iteration."""
     at = workshop([make_config(env=ENV, seed=seed) for seed in seeds])
     rollout, hp = at.collect(), at.numbers()
-    whole, _ = on_policy.assess(at.plan, at.learner, rollout, hp)
+    whole, _ = on_policy.estimate_advantages(at.plan, at.learner, rollout, hp)
     learner, _, _ = on_policy.learn(at.plan, at.learner, whole, hp, None, at.seed, 0)
-    learner = on_policy.renormalize(at.plan, learner, rollout, hp, torch.ones(len(seeds), 1, dtype=torch.bool))
+    learner = on_policy.update_normalizers(at.plan, learner, rollout, hp, torch.ones(len(seeds), 1, dtype=torch.bool))
     episodes = Episodes(len(seeds), 2)
     episodes.add(rollout)
     return at.with_learner(**vars(learner)), episodes

@@ -25,13 +25,13 @@ def test_the_captured_program_does_what_the_eager_one_does(kind: str) -> None:
     eager, other = (of_kind(kind, algo=KINDS[kind]) for _ in range(2))
     engine, everyone = CapturedReplay(), torch.ones(2, 1, dtype=torch.bool)
     for _ in range(5):  # the replay is overwritten on the way
-        lived = eager.iterate()
-        other.learner, taken = engine.turns(
+        transitions = eager.iterate()
+        other.learner, taken = engine.iterate(
             other.plan, other.learner, other.env, other.position, other.memory, other.numbers(), everyone, other.seed, other.env_steps
         )
         other.env_steps = eager.env_steps
-        assert torch.equal(taken.lived.reward, lived.reward)
-        assert torch.equal(taken.lived.obs, lived.obs)
+        assert torch.equal(taken.transitions.reward, transitions.reward)
+        assert torch.equal(taken.transitions.obs, transitions.obs)
     assert other.memory.stored == eager.memory.stored
     assert torch.equal(other.memory.table, eager.memory.table)
     assert other.learner.updates == eager.learner.updates
@@ -46,8 +46,8 @@ def test_a_frozen_member_stays_as_it_is() -> None:
     at = of_kind("sac", algo=KINDS["sac"])
     engine, active = CapturedReplay(), torch.tensor([[True], [False]])
     at.members[1].state = "stopped"
-    before = off_policy.own_copy(at.learner)
-    after, _ = engine.turns(at.plan, at.learner, at.env, at.position, at.memory, at.numbers(), active, at.seed, 0)
+    before = off_policy.copy_learner(at.learner)
+    after, _ = engine.iterate(at.plan, at.learner, at.env, at.position, at.memory, at.numbers(), active, at.seed, 0)
     for name, flat in before.nets.items():
         assert torch.equal(after.nets[name][1], flat[1])
         assert not torch.equal(after.nets[name][0], flat[0])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.engines import captured_sentinels, eager
-from rlclinic.training.engines.captured_sentinels import Looks
+from rlclinic.training.engines.captured_sentinels import CapturedSentinels
 from rlclinic.training.loops import on_policy
 from rlclinic.training.sentinels import on_policy_sentinels
 from rlclinic.training.sentinels.on_policy_sentinels import Seen
@@ -34,10 +34,10 @@ def iterations(at: Workshop) -> list[Seen]:
     found, episodes = [], Episodes(2, at.env.n_envs)
     for iteration in range(2):
         rollout, hp = at.collect(iteration), at.numbers()
-        whole, raw = on_policy.assess(at.plan, at.learner, rollout, hp)
-        after, readings, closing = on_policy.learn(at.plan, at.learner, whole, hp, None, at.seed, iteration)
-        found.append(Seen(at.learner, after, rollout, whole, raw, readings, closing, episodes.add(rollout)))
-        at = replace(at, learner=on_policy.renormalize(at.plan, after, rollout, hp, torch.ones(2, 1, dtype=torch.bool)))
+        whole, raw = on_policy.estimate_advantages(at.plan, at.learner, rollout, hp)
+        after, readings, last_minibatch = on_policy.learn(at.plan, at.learner, whole, hp, None, at.seed, iteration)
+        found.append(Seen(at.learner, after, rollout, whole, raw, readings, last_minibatch, episodes.add(rollout)))
+        at = replace(at, learner=on_policy.update_normalizers(at.plan, after, rollout, hp, torch.ones(2, 1, dtype=torch.bool)))
     return found
 
 
@@ -51,9 +51,9 @@ def assert_the_same(found: dict[str, Tensor], wanted: dict[str, Tensor], **toler
 @pytest.mark.parametrize("costly", [False, True])
 @pytest.mark.parametrize(("kind", "task", "changes"), CASES, ids=str)
 def test_the_program_of_a_look_sees_what_a_look_sees(kind: str, task: str, changes: dict[str, Any], costly: bool) -> None:
-    at, looks = shop(kind, task, changes), Looks()
+    at, looks = shop(kind, task, changes), CapturedSentinels()
     for seen in iterations(at):
-        wanted = on_policy_sentinels.look(at.plan, at.env, seen, at.numbers(), costly=costly)
+        wanted = on_policy_sentinels.compute(at.plan, at.env, seen, at.numbers(), costly=costly)
         assert_the_same(looks(at.plan, at.env, seen, at.numbers(), costly=costly), wanted, rtol=0.0, atol=0.0)
 
 
@@ -61,10 +61,10 @@ def test_the_program_of_a_look_sees_what_a_look_sees(kind: str, task: str, chang
 @pytest.mark.parametrize("costly", [False, True])
 @pytest.mark.parametrize(("kind", "task", "changes"), CASES, ids=str)
 def test_a_graph_sees_what_single_operations_see(kind: str, task: str, changes: dict[str, Any], costly: bool) -> None:
-    at, looks = shop(kind, task, changes), Looks()
+    at, looks = shop(kind, task, changes), CapturedSentinels()
     for seen in iterations(at):  # the second one finds the graph of the first
         given = {name: value.cuda() for name, value in captured_sentinels.pack(seen, at.numbers()).items()}
         there, hp = captured_sentinels.unpack(given, eager.static(at.numbers()))
-        wanted = on_policy_sentinels.look(at.plan, at.env, there, hp, costly=costly)
+        wanted = on_policy_sentinels.compute(at.plan, at.env, there, hp, costly=costly)
         assert_the_same(looks(at.plan, at.env, there, hp, costly=costly), wanted, rtol=1e-5, atol=1e-6)
     assert len(looks._programs) == 1

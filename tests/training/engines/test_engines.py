@@ -17,7 +17,7 @@ from rlclinic.training.__main__ import train_runs
 from rlclinic.training.engines import captured, compiled, eager, select
 from rlclinic.training.engines.compiled import Unit
 from rlclinic.training.loops import on_policy
-from rlclinic.training.loops.on_policy import Scene, Turn
+from rlclinic.training.loops.on_policy import Iteration, IterationInputs
 from tests.training.cohorts import ALGOS, TASKS, Interrupted, Workshop, assert_same_run, interrupt_at, make_config, member, table, train
 
 ENGINES: dict[str, Callable[[], Any]] = {"compiled": eager.Compiled, "captured": captured.Captured}
@@ -56,19 +56,19 @@ def shop(kind: str, task: str, engine_name: str, seeds: Sequence[int] = (0, 1), 
     )
 
 
-def turns(made: Workshop, by: Any, count: int = 2, active: Tensor | None = None) -> Iterator[Turn]:
+def turns(made: Workshop, by: Any, count: int = 2, active: Tensor | None = None) -> Iterator[Iteration]:
     learner = made.learner
     for iteration in range(count):
         hp = members.hyperparameters(made.members, 64 * iteration, made.plan.policy, made.seed.device)
         clock = dict.fromkeys(("env", "act", "learn"), 0.0)
-        turn = by.turn(Scene(made.plan, learner, made.env, made.position, hp, active, made.seed, iteration, clock))
+        turn = by.iterate(IterationInputs(made.plan, learner, made.env, made.position, hp, active, made.seed, iteration, clock))
         yield turn
-        learner = on_policy.renormalize(
+        learner = on_policy.update_normalizers(
             made.plan, turn.after, turn.rollout, hp, torch.ones(len(made.members), 1, dtype=torch.bool, device=made.seed.device)
         )
 
 
-def assert_close(found: Turn, wanted: Turn, rtol: float = 1e-4, readings: float = 1e-3, atol: float = 1e-5) -> None:
+def assert_close(found: Iteration, wanted: Iteration, rtol: float = 1e-4, readings: float = 1e-3, atol: float = 1e-5) -> None:
     for name in vars(wanted.rollout):
         one, other = getattr(found.rollout, name), getattr(wanted.rollout, name)
         assert (one is None) == (other is None), name

@@ -127,7 +127,7 @@ def test_updates_move_every_network_and_target_as_the_definition_moves_them_and_
     active = torch.arange(members).view(-1, 1) != 1
     ends = []
     for module in (plan.algo, twins.find(plan.config.name)):
-        learner = off_policy.own_copy(start)
+        learner = off_policy.copy_learner(start)
         for update in range(2):  # the second of two is TD3's delayed one
             learner = replace(learner, updates=update)
             found = module.update(plan, learner, batch, hp, active, None if noise is None else noise[:, update])

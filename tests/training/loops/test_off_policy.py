@@ -43,7 +43,7 @@ def test_nothing_is_learned_and_actions_are_random_before_learning_starts() -> N
 def test_a_hard_target_is_copied_every_so_many_env_steps() -> None:
     at = of_kind("dqn", algo={"target_update_interval": 48, "train_freq": 8, "gradient_steps": 1, "learning_starts": 0})
     plan, hp = at.plan, at.numbers()
-    at.learner = off_policy.own_copy(at.learner)
+    at.learner = off_policy.copy_learner(at.learner)
     at.learner.nets["q"].add_(1.0)
     copied = []
     for now in range(16, 200, 16):
@@ -62,7 +62,7 @@ def test_frozen_members_keep_weights_targets_and_moments() -> None:
         hp = at.numbers()
         active = torch.tensor([[True], [False]])
         before = at.learner
-        after, _ = off_policy.learn(at.plan, off_policy.own_copy(before), at.memory, hp, active, at.seed)
+        after, _ = off_policy.learn(at.plan, off_policy.copy_learner(before), at.memory, hp, active, at.seed)
         for name, flat in before.nets.items():
             assert torch.equal(after.nets[name][1], flat[1])
             assert not torch.equal(after.nets[name][0], flat[0])
@@ -77,21 +77,21 @@ def test_actions_are_remembered_between_minus_one_and_one_and_sent_in_the_envs_o
     sent = []
     step = at.env.step
     at.env.step = lambda action: (sent.append(action), step(action))[1]
-    lived = at.iterate()
-    assert float(lived.action.abs().max()) <= 1.0
-    assert float(lived.action.abs().max()) > 0.9
-    assert torch.allclose(torch.stack(sent, 1), lived.action * 2.0)  # Pendulum's torque
-    assert torch.equal(at.memory.table[:, :10, at.memory.cells["action"]], lived.action.flatten(1, 2)[:, :10])
+    transitions = at.iterate()
+    assert float(transitions.action.abs().max()) <= 1.0
+    assert float(transitions.action.abs().max()) > 0.9
+    assert torch.allclose(torch.stack(sent, 1), transitions.action * 2.0)  # Pendulum's torque
+    assert torch.equal(at.memory.table[:, :10, at.memory.cells["action"]], transitions.action.flatten(1, 2)[:, :10])
 
 
 def test_stored_observations_stay_raw_and_are_normalized_when_they_are_drawn() -> None:
     at = of_kind("sac", env={"normalize_obs": True, "normalize_reward": True})
-    lived = at.iterate(learn=False)
-    at.learner = off_policy.renormalize(at.plan, at.learner, lived, at.numbers(), torch.ones(2, 1, dtype=torch.bool))
+    transitions = at.iterate(learn=False)
+    at.learner = off_policy.update_normalizers(at.plan, at.learner, transitions, at.numbers(), torch.ones(2, 1, dtype=torch.bool))
     rows, scale = torch.arange(64).expand(2, -1), off_policy.reward_scale(at.plan, at.learner)
     raw = replay.gather(at.memory, rows, 1, at.numbers().gamma)
-    assert torch.equal(raw.obs, lived.obs.flatten(1, 2)[:, :64])
-    seen = off_policy.shown(at.plan, at.learner, replay.gather(at.memory, rows, 1, at.numbers().gamma, None, scale))
+    assert torch.equal(raw.obs, transitions.obs.flatten(1, 2)[:, :64])
+    seen = off_policy.prepare_batch(at.plan, at.learner, replay.gather(at.memory, rows, 1, at.numbers().gamma, None, scale))
     assert seen.obs.mean((0, 1)).abs().max() < 0.5
     assert not torch.allclose(seen.reward, raw.reward)
 
@@ -119,9 +119,9 @@ def test_a_vector_env_that_resets_in_a_step_of_its_own_leaves_rows_that_do_not_c
 
     at = bench([make_config("dqn", {"id": "Signs", "n_envs": 2}, algo={"learning_starts": 0})], factory)
     assert at.plan.memory.marks_valid
-    lived = at.iterate()
-    assert lived.valid is not None
-    assert not lived.valid.all()
+    transitions = at.iterate()
+    assert transitions.valid is not None
+    assert not transitions.valid.all()
     batch = at.batch(64)
     assert batch.weight is not None
     assert 0 < float(batch.weight.mean()) < 1
@@ -130,9 +130,9 @@ def test_a_vector_env_that_resets_in_a_step_of_its_own_leaves_rows_that_do_not_c
 @pytest.mark.parametrize("wrapping", [{}, {"frame_stack": 2}, {"time_in_obs": True}])
 def test_rows_in_which_a_vector_env_only_resets_do_not_count_however_it_is_wrapped(wrapping: dict[str, Any]) -> None:
     at = bench([make_config("dqn", {"id": "Paying", **wrapping}, algo={"learning_starts": 0})], PayingVector)
-    lived = at.iterate()
+    transitions = at.iterate()
     batch = at.batch(64)
-    assert lived.valid is not None
+    assert transitions.valid is not None
     assert batch.weight is not None
     assert float((batch.reward * batch.weight).sum() / batch.weight.sum()) == 1.0  # every step pays 1, a reset pays nothing
     assert 0.6 < float(batch.weight.mean()) < 0.9  # one in four

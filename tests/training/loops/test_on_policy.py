@@ -71,7 +71,7 @@ def test_masked_actions_are_never_taken_and_the_masks_are_kept_with_their_rows()
     assert rollout.action_mask.gather(-1, rollout.action.unsqueeze(-1)).all()
     assert (rollout.action_mask.sum(-1) == 2).all()
     assert not torch.equal(rollout.action_mask[:, 0], rollout.action_mask[:, 1])
-    whole = on_policy.assess(at.plan, at.learner, rollout, at.numbers())[0]
+    whole = on_policy.estimate_advantages(at.plan, at.learner, rollout, at.numbers())[0]
     _, readings, _ = learned(at, whole)
     assert readings["ratio_deviation"][0].max() < 1e-5  # the update masks as the rollout did
 
@@ -91,7 +91,7 @@ def test_networks_see_normalized_observations_and_the_rollout_keeps_the_raw_ones
 def test_values_after_a_time_limit_are_those_of_the_final_observation() -> None:
     at = shop("a2c", env={"max_episode_steps": 3}, algo={"n_steps": 6})
     rollout, hp = at.collect(), at.numbers()
-    whole, _ = on_policy.assess(at.plan, at.learner, rollout, hp)
+    whole, _ = on_policy.estimate_advantages(at.plan, at.learner, rollout, hp)
     params = at.plan.policy.layout.views(at.learner.flat)
     final = mlp.critic(at.plan.policy, params, rollouts.rows(rollout.net_next_obs)).view(2, 6, 2)
     cut = rollout.truncated & ~rollout.terminated
@@ -105,7 +105,7 @@ def test_rewards_are_scaled_for_learning_and_reported_raw() -> None:
     stats = normalize.Moments(torch.ones(2, 1).double(), torch.zeros(2, 1).double(), torch.tensor([[4.0], [100.0]]).double())
     at = at.with_learner(reward_stats=stats)
     rollout = at.collect()
-    _, raw = on_policy.assess(at.plan, at.learner, rollout, at.numbers())
+    _, raw = on_policy.estimate_advantages(at.plan, at.learner, rollout, at.numbers())
     assert (rollout.reward == 1.0).all()
     torch.testing.assert_close(raw.reward, torch.tensor([[0.5], [0.1]]).expand(2, 10))
 
@@ -115,7 +115,7 @@ def test_rewards_are_scaled_for_learning_and_reported_raw() -> None:
 )
 def test_advantages_are_scaled_over_the_rollout_only_where_the_config_says_so(setting: str, batch_size: float, scaled: bool) -> None:
     at = shop(algo={"normalize_advantage": setting, "batch_size": batch_size})
-    whole, raw = on_policy.assess(at.plan, at.learner, at.collect(), at.numbers())
+    whole, raw = on_policy.estimate_advantages(at.plan, at.learner, at.collect(), at.numbers())
     torch.testing.assert_close(whole.advantage, normalize.standardize(raw.advantage) if scaled else raw.advantage)
 
 
@@ -139,7 +139,7 @@ def test_each_minibatch_is_scaled_by_itself_where_the_config_says_batch(monkeypa
 def test_reinforce_without_a_baseline_learns_only_from_episodes_that_ended() -> None:
     at = shop("reinforce without baseline", env={"max_episode_steps": 10})
     rollout = at.collect()
-    whole, _ = on_policy.assess(at.plan, at.learner, rollout, at.numbers())
+    whole, _ = on_policy.estimate_advantages(at.plan, at.learner, rollout, at.numbers())
     assert whole.weight is not None
     after_the_last_end = rollout.end.flip(1).cumsum(1).flip(1) == 0
     assert after_the_last_end.any()
@@ -153,13 +153,13 @@ def test_reinforce_without_a_baseline_learns_only_from_episodes_that_ended() -> 
 
 def test_the_first_ratio_is_one_and_every_member_takes_all_of_its_steps() -> None:
     at = shop()
-    after, readings, closing = learned(at)
+    after, readings, last_minibatch = learned(at)
     assert readings["ratio_deviation"][0].max() < 1e-5
     assert readings["applied"].tolist() == [[1.0, 1.0]] * 4
     assert readings["start"].tolist() == [[1.0, 1.0]] + [[0.0, 0.0]] * 3
     assert readings["epoch"][:, 0].tolist() == [0.0, 0.0, 1.0, 1.0]
     assert after.optimizer.steps.tolist() == [[4.0], [4.0]]
-    assert closing is not None
+    assert last_minibatch is not None
 
 
 @pytest.mark.parametrize("algo", ALGOS)
@@ -186,7 +186,7 @@ def test_a_members_numbers_do_not_reach_its_neighbours(algo: str) -> None:
 def test_target_kl_stops_each_member_by_its_own_bound_and_takes_no_further_step() -> None:
     configs = [make_config(seed=0, algo={"n_epochs": 4, "learning_rate": 0.05, "target_kl": bound}) for bound in (1e-4, 1e9)]
     at = workshop(configs)
-    after, readings, closing = learned(at)
+    after, readings, last_minibatch = learned(at)
     applied = readings["applied"]
     assert applied[:, 1].tolist() == [1.0] * 8
     stopped = int(applied[:, 0].sum())
@@ -200,10 +200,10 @@ def test_target_kl_stops_each_member_by_its_own_bound_and_takes_no_further_step(
     alone, own, last = learned(lone)
     assert len(own["applied"]) == stopped + 1
     assert torch.equal(alone.flat, after.flat[:1])
-    assert closing is not None
+    assert last_minibatch is not None
     assert last is not None
-    assert torch.equal(closing.advantage[:1], last.advantage)
-    assert torch.equal(closing.log_ratio[:1], last.log_ratio)
+    assert torch.equal(last_minibatch.advantage[:1], last.advantage)
+    assert torch.equal(last_minibatch.log_ratio[:1], last.log_ratio)
     assert on_policy_iteration.last_tried(readings, "kl").tolist() == [readings["kl"][stopped, 0].item(), readings["kl"][-1, 1].item()]
     assert torch.equal(on_policy_iteration.last_tried(own, "kl"), on_policy_iteration.last_tried(readings, "kl")[:1])
 
@@ -275,7 +275,7 @@ def test_value_lr_moves_the_critic_alone() -> None:
 def test_normalizers_cover_what_the_iteration_saw_and_frozen_members_keep_theirs() -> None:
     at = shop(env={"normalize_obs": True, "normalize_reward": True, "max_episode_steps": 7})
     rollout, hp = at.collect(), at.numbers()
-    after = on_policy.renormalize(at.plan, at.learner, rollout, hp, torch.tensor([[True], [False]]))
+    after = on_policy.update_normalizers(at.plan, at.learner, rollout, hp, torch.tensor([[True], [False]]))
     assert after.obs_stats is not None
     assert after.reward_stats is not None
     rows = rollouts.rows(rollout.obs)[0].double().numpy()
@@ -296,7 +296,7 @@ def test_rows_in_which_a_vector_env_only_reset_teach_nothing_and_count_nowhere()
     assert rollout.valid is not None
     assert (~rollout.valid).any()
     hp = at.numbers()
-    whole, _ = on_policy.assess(at.plan, at.learner, rollout, hp)
+    whole, _ = on_policy.estimate_advantages(at.plan, at.learner, rollout, hp)
     assert whole.weight is not None
     assert torch.equal(whole.weight.bool(), rollouts.rows(rollout.valid))
     # Whatever stands in those rows, the weights after the update are the same.
@@ -311,9 +311,9 @@ def test_rows_in_which_a_vector_env_only_reset_teach_nothing_and_count_nowhere()
         assert torch.equal(readings[name], others[name]), name
     assert float(readings["kl"].max()) > 0
     everyone = torch.ones(2, 1, dtype=torch.bool)
-    stats = on_policy.renormalize(at.plan, at.learner, rollout, hp, everyone).obs_stats
+    stats = on_policy.update_normalizers(at.plan, at.learner, rollout, hp, everyone).obs_stats
     odd = replace(rollout, obs=torch.where(rollout.valid.unsqueeze(-1), rollout.obs, 99.0))
-    again = on_policy.renormalize(at.plan, at.learner, odd, hp, everyone).obs_stats
+    again = on_policy.update_normalizers(at.plan, at.learner, odd, hp, everyone).obs_stats
     assert stats is not None
     assert again is not None
     assert torch.equal(stats.mean, again.mean)

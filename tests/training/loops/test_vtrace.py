@@ -31,7 +31,7 @@ def test_with_data_of_its_own_and_lambda_1_vtrace_is_the_n_step_return(kind: str
 def test_a_later_epoch_is_judged_by_the_weights_as_they_are_then_and_the_ratio_by_those_that_acted(monkeypatch: pytest.MonkeyPatch) -> None:
     at = shop(advantage="vtrace", n_epochs=3, batch_size=16, learning_rate=0.02, normalize_advantage="off")
     rollout, hp = at.collect(), at.numbers()
-    whole, _ = on_policy.assess(at.plan, at.learner, rollout, hp)
+    whole, _ = on_policy.estimate_advantages(at.plan, at.learner, rollout, hp)
     seen: list[tuple[torch.Tensor, Any]] = []
     update = on_policy.update_step
 
@@ -46,7 +46,7 @@ def test_a_later_epoch_is_judged_by_the_weights_as_they_are_then_and_the_ratio_b
     for epoch in range(3):
         flat = seen[epoch * per_epoch][0]
         then = at.with_learner(flat=flat)
-        expected, _ = on_policy.assess(then.plan, then.learner, rollout, hp)
+        expected, _ = on_policy.estimate_advantages(then.plan, then.learner, rollout, hp)
         of_epoch = [batch for _, batch in seen[epoch * per_epoch : (epoch + 1) * per_epoch]]
         for name in ("advantage", "returns", "log_prob"):
             shown = torch.cat([getattr(batch, name) for batch in of_epoch], 1)
@@ -61,11 +61,11 @@ def test_actions_that_the_policy_has_turned_away_from_count_less() -> None:
     moved = at.with_learner(flat=at.learner.flat + 0.3 * torch.randn(at.learner.flat.shape, generator=torch.Generator().manual_seed(0)))
     ratio = on_policy.log_ratio(moved.plan, moved.plan.policy.layout.views(moved.learner.flat), rollout).exp()
     assert ratio.min() < 0.9 < 1.1 < ratio.max()
-    whole, _ = on_policy.assess(moved.plan, moved.learner, rollout, hp)
+    whole, _ = on_policy.estimate_advantages(moved.plan, moved.learner, rollout, hp)
     # lambda 0: nothing is passed on, the target is V + min(1, ratio) (r + gamma V' - V).
     error = (whole.returns - whole.value) / rollouts.rows(ratio.clamp(max=1.0))
     plain = shop(normalize_advantage="off", gae_lambda=0.0).with_learner(flat=moved.learner.flat)
-    expected, _ = on_policy.assess(plain.plan, plain.learner, rollout, hp)
+    expected, _ = on_policy.estimate_advantages(plain.plan, plain.learner, rollout, hp)
     torch.testing.assert_close(error, expected.advantage, rtol=1e-3, atol=1e-4)
 
 

@@ -37,10 +37,10 @@ def shop(kind: str = "ppo", task: str = "discrete", **changes: Any) -> Workshop:
 def lived(at: Workshop) -> Seen:
     """One iteration, as the trainer shows it."""
     rollout, hp = at.collect(), at.numbers()
-    whole, raw = on_policy.assess(at.plan, at.learner, rollout, hp)
-    after, readings, closing = on_policy.learn(at.plan, at.learner, whole, hp, None, at.seed, 0)
+    whole, raw = on_policy.estimate_advantages(at.plan, at.learner, rollout, hp)
+    after, readings, last_minibatch = on_policy.learn(at.plan, at.learner, whole, hp, None, at.seed, 0)
     elapsed = Episodes(len(at.members), at.env.n_envs).add(rollout)
-    return Seen(at.learner, after, rollout, whole, raw, readings, closing, elapsed)
+    return Seen(at.learner, after, rollout, whole, raw, readings, last_minibatch, elapsed)
 
 
 def cheap(at: Workshop, seen: Seen) -> dict[str, Tensor]:
@@ -154,8 +154,8 @@ def test_the_first_ratio_deviates_only_when_the_stored_log_probability_is_not_th
     whole = at.whole()
     for shift, expected in ((0.0, 0.0), (0.5, np.exp(-0.5) - 1)):
         stale = whole._replace(log_prob=whole.log_prob + shift)
-        _, readings, closing = on_policy.learn(at.plan, at.learner, stale, at.numbers(), None, at.seed, 0)
-        seen = lived(at)._replace(readings=readings, closing=closing)
+        _, readings, last_minibatch = on_policy.learn(at.plan, at.learner, stale, at.numbers(), None, at.seed, 0)
+        seen = lived(at)._replace(readings=readings, last_minibatch=last_minibatch)
         assert cheap(at, seen)["ratio_first_dev"].tolist() == pytest.approx([abs(expected)] * 2, abs=1e-5)
 
 
@@ -164,10 +164,12 @@ def test_a_healthy_update_makes_good_actions_likelier_and_a_turned_sign_shows() 
     whole, hp = at.whole(), at.numbers()
     for sign in (1.0, -1.0):
         turned = whole._replace(advantage=sign * whole.advantage)
-        after, readings, closing = on_policy.learn(at.plan, at.learner, turned, hp, None, at.seed, 0)
-        assert closing is not None
+        after, readings, last_minibatch = on_policy.learn(at.plan, at.learner, turned, hp, None, at.seed, 0)
+        assert last_minibatch is not None
         # Diagnosis sees the advantages as they are, whatever the loss made of them.
-        seen = lived(at)._replace(after=after, readings=readings, closing=closing._replace(advantage=sign * closing.advantage))
+        seen = lived(at)._replace(
+            after=after, readings=readings, last_minibatch=last_minibatch._replace(advantage=sign * last_minibatch.advantage)
+        )
         assert (sign * cheap(at, seen)["adv_logp_corr"] > 0.1).all()
 
 
