@@ -16,7 +16,7 @@ from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
-from rlclinic.training.hyperparameters import Hyperparameters
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.nets.mlp import ActorCritic
 
 # A bound that one member sets and another does not is infinite for the other. All unset: the code for it is skipped.

@@ -12,8 +12,8 @@ from rlclinic.runs import history
 from rlclinic.runs.history import History
 from rlclinic.runs.store import Store
 from rlclinic.training import assembly, envs, members, replay_assembly
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
 

@@ -15,7 +15,7 @@ from rlclinic.runs.store import Store
 from rlclinic.training import assembly, envs
 from rlclinic.training import members as cohort
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.hyperparameters import Hyperparameters
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
 from rlclinic.training.members import Member
 from tests.training import tasks

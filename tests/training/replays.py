@@ -9,9 +9,9 @@ import torch
 from rlclinic.config import Config
 from rlclinic.training import assembly, envs, replay_assembly
 from rlclinic.training import members as cohort
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Batch, Replay
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
 from tests.training.cohorts import TASKS, make_config, member, task_of

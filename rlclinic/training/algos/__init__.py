@@ -33,7 +33,7 @@ from torch import Tensor
 
 from rlclinic.config import ALGORITHMS as CONFIGS
 from rlclinic.config import Config
-from rlclinic.training.hyperparameters import Hyperparameters
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 
 if TYPE_CHECKING:
     from rlclinic.training.data import replay, rollouts

@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from rlclinic.config import A2CConfig
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch, Rollout
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params

@@ -6,8 +6,8 @@ Several epochs of minibatch steps on one rollout; the clipped ratio keeps the ne
 from torch import Tensor
 
 from rlclinic.config import PPOConfig
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch, Rollout
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses, returns
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.layout import Params

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, QLearningConfig
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration
 from rlclinic.training.nets import q_nets

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, SACConfig
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration, squashed
 from rlclinic.training.nets import q_nets

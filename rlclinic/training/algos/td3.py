@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.config import Config, DDPGConfig, TD3Config
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration
 from rlclinic.training.nets import mlp, q_nets

@@ -13,12 +13,12 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.engines import cuda_graphs, eager
 from rlclinic.training.engines.captured_sentinels import CapturedSentinels
 from rlclinic.training.engines.compiled import Named
 from rlclinic.training.engines.eager import Compiled
 from rlclinic.training.envs.native.engine import At
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Iteration, IterationInputs, Learner, Plan, Position
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.optim import OptimizerState

@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import compiled, compiled_replay, cuda_graphs, eager
 from rlclinic.training.engines.compiled import Named, Unit
 from rlclinic.training.envs.native.engine import At
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.loops.on_policy import Position

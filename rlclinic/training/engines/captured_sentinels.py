@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.engines import cuda_graphs, eager
 from rlclinic.training.engines.compiled import Named
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Estimates, LastMinibatch, Learner, Plan
 from rlclinic.training.optim import OptimizerState
 from rlclinic.training.sentinels import on_policy_sentinels

@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import eager
 from rlclinic.training.engines.compiled import Named
 from rlclinic.training.envs.native.engine import At
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.nets.q_nets import Networks

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlclinic.config import numbers
 from rlclinic.training import rng
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.engines import compiled
@@ -20,7 +21,6 @@ from rlclinic.training.engines.compiled import Named, Unit
 from rlclinic.training.envs.base import Step
 from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.fast import fused
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Estimates, Iteration, IterationInputs, Learner, Plan, Position
 from rlclinic.training.maths.normalize import Moments

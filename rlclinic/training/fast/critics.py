@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.fast import q_net_backward
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 
 if TYPE_CHECKING:

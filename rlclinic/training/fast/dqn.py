@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.algos import dqn
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.fast import q_net_backward
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration
 from rlclinic.training.nets import q_nets

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch
 from rlclinic.training.fast import actor_critic_backward, fused
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.nets import mlp
 
 if TYPE_CHECKING:

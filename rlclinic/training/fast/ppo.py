@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch
 from rlclinic.training.fast.gradients import Slopes
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.algos import sac
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
 from rlclinic.training.fast import critics, q_net_backward
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import squashed
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from torch import Tensor
 
-from rlclinic.training.hyperparameters import Hyperparameters
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 
 if TYPE_CHECKING:
     from rlclinic.training.data import replay

@@ -16,13 +16,13 @@ from torch import Tensor
 from rlclinic.config import EnvConfig
 from rlclinic.training import optim
 from rlclinic.training.algos import OffPolicyAlgorithm
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import prioritized, replay
 from rlclinic.training.data.replay import Batch, Replay
 from rlclinic.training.envs.base import ActionSpec
 from rlclinic.training.fast.replay_passes import Rounds
 from rlclinic.training.fast.twins import OffPolicyTwin
 from rlclinic.training.fast.wide import WideRounds
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths import exploration, normalize
 from rlclinic.training.maths.normalize import Moments

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import failures, members
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines.captured_replay import CapturedReplay
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.sentinels import off_policy_sentinels

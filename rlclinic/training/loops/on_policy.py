@@ -12,10 +12,10 @@ from torch import Tensor
 from rlclinic.config import EnvConfig, OnPolicyConfig
 from rlclinic.training import optim
 from rlclinic.training.algos import OnPolicyAlgorithm
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.fast import fused, gradients
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets import mlp

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from rlclinic.training import failures, members
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import on_policy
 from rlclinic.training.pending_row import CapturedOutcome
 from rlclinic.training.sentinels import on_policy_sentinels

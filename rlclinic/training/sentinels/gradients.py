@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Learner, Plan
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.nets import mlp

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import squashed
 from rlclinic.training.nets import q_nets

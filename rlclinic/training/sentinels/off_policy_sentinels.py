@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.maths import normalize, squashed

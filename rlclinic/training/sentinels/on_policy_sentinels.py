@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import members
+from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch, Rollout, rows
-from rlclinic.training.hyperparameters import Hyperparameters
 from rlclinic.training.loops.on_policy import Estimates, LastMinibatch, Learner, Plan
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import conv, mlp, q_nets
