@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from torch import Tensor
 
-from rlclinic.config import ALGORITHMS as CONFIGS
-from rlclinic.config import Config
+from rlclinic.config import ALGORITHMS, Config
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 Readings = dict[str, Tensor]
 """What a loss or an update says of itself by name, [M, 1] or rows [M, B]."""
 
-ALGORITHMS: Final = {name: f"{__name__}.{name if name != 'ddpg' else 'td3'}" for name in CONFIGS.own}
+MODULES: Final = {name: f"{__name__}.{name if name != 'ddpg' else 'td3'}" for name in ALGORITHMS.own}
 """Our own, each with its module; DDPG is TD3 with other settings."""
 
 
@@ -134,4 +133,4 @@ def find_off_policy(name: str) -> OffPolicyAlgorithm:
 
 
 def _find(name: str) -> object:
-    return import_module(ALGORITHMS[name] if name in ALGORITHMS else CONFIGS[name].implementation)  # type: ignore[union-attr]
+    return import_module(MODULES[name] if name in MODULES else ALGORITHMS[name].implementation)  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.algos import MODULES
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
@@ -42,7 +42,7 @@ def targets(plan: "Plan", learner: "Learner", memory: Replay, hp: Hyperparameter
 
     Apart for rows within episodes, at terminal states (where the rewards are all) and at time limits (where the future counts).
     """
-    if plan.config.name not in ALGORITHMS:
+    if plan.config.name not in MODULES:
         return {}  # what another package's targets ought to be is not known here
     if memory.shape.marks_valid or memory.images is not None or memory.once is not None or memory.size < 2:
         return {}

@@ -12,7 +12,7 @@ from rlclinic.config import Config, from_record, to_record
 from rlclinic.runs.record import Run
 from rlclinic.training import trainer
 from rlclinic.training.__main__ import train_runs
-from rlclinic.training.algos import ALGORITHMS
+from rlclinic.training.algos import MODULES
 from rlclinic.training.envs.native import PROBES
 from rlclinic.training.envs.native.probes import optimal_values
 from rlclinic.training.loops import on_policy
@@ -61,7 +61,7 @@ def factory_of(task: str) -> Callable[..., Any] | None:
 
 
 def test_the_suite_covers_every_algorithm() -> None:
-    assert {settings["name"] for settings in (ALGOS | REPLAY | TABLES).values()} == set(ALGORITHMS)
+    assert {settings["name"] for settings in (ALGOS | REPLAY | TABLES).values()} == set(MODULES)
 
 
 @pytest.mark.parametrize("kind", REPLAY | TABLES)
