@@ -16,7 +16,8 @@ from rlclinic.config.overrides import set_values
 from rlclinic.errors import DiskFailed, NotFound, UsageError
 from rlclinic.launch.batch import RESTARTS
 from rlclinic.ops.runs import targets
-from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, TrainRequest, check_installed
+from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, check_installed
+from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.train.run import Watch, train
 from rlclinic.report.format import percent, short
 from rlclinic.report.gate import BaselineSaved, Needed, Regression, Rule

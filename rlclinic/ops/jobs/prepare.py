@@ -1,75 +1,29 @@
 """What can be started in the background: for each kind what it may cost, and what is written down before its process begins."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from rlclinic.config import Config
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.train import machine, run
-from rlclinic.ops.train.plan import TrainPlan, TrainRequest, plan_training
+from rlclinic.ops.train.plan import TrainPlan, plan_training
+from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat import optimize, sensitivity, trial
-from rlclinic.ops.treat.arms import TrialRequest
+from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
 from rlclinic.runs import status_file, trials
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
-from rlclinic.treatment.optimize.ledger import Outcome
-from rlclinic.treatment.sensitivity.study import FACTORS, SEEDS, Scope, Sensitivity, cells, load, start
+from rlclinic.treatment.sensitivity.study import Sensitivity, cells, load, start
 from rlclinic.treatment.trial import trial as trying
 
 MOST_NAMED: Final = 4
 """Changes of an arm that the ledger names."""
 
 
-class OptimizeRequest(BaseModel):
-    """What a user may ask of a search."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    target: str = "@last"
-    """A group or run to begin with, or ENV:VARIANT."""
-    budget: int = Field(3_000_000, ge=1)
-    """Env steps that everything may take, the confirmation included."""
-    outcome: Outcome = "steps"
-    run_env_steps: int | None = Field(None, ge=1)
-    """Length of one run."""
-    changes: list[str] = []
-    resume: str | None = None
-    """A search to go on with."""
-    runs_dir: Path = Path("runs")
-
-
-class TrialStart(TrialRequest):
-    """A trial to start, or one to go on with."""
-
-    resume: str | None = None
-
-
-class SensitivityRequest(BaseModel):
-    """What a user may ask of a sensitivity study."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    target: str = "@last"
-    """A group or run whose config is varied, or ENV:VARIANT."""
-    seeds: int = Field(SEEDS, ge=2, le=64)
-    """Of every config."""
-    factors: list[float] = list(FACTORS)
-    """Each number is multiplied and divided by these."""
-    only: list[str] = []
-    """Settings to vary; none: all numbers of the algorithm."""
-    shapes: bool = False
-    """Also the sizes of batches and rollouts, which train in cohorts of their own."""
-    changes: list[str] = []
-    resume: str | None = None
-    """A study to go on with."""
-    runs_dir: Path = Path("runs")
-
-
-Request = TrainRequest | TrialStart | OptimizeRequest | SensitivityRequest
+Request = TrainRequest | TrialRequest | OptimizeRequest | SensitivityRequest
 
 
 class Prepared(BaseModel):
@@ -114,14 +68,14 @@ def whole_budget(config: Config) -> int:
     return config.iterations * config.rollout_size
 
 
-def _trial(request: TrialStart) -> Prepared:
+def _trial(request: TrialRequest) -> Prepared:
     store = Store(request.runs_dir)
     if request.resume is not None:
         found = trying.load(store, request.resume)
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
         planned = Planned(target=found.id, change=_changes(found.plan), max_env_steps=_most(found.plan, spent), runs=found.plan.n_seeds)
         return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
-    preview = trial.plan_trial(TrialRequest(**request.model_dump(exclude={"resume"})))
+    preview = trial.plan_trial(request)
     plan, target = preview.plan, " ".join(request.targets) or preview.control
     planned = Planned(target=target, change=_changes(plan), max_env_steps=_most(plan, 0), runs=plan.n_seeds)
     return Prepared(planned=planned, begin=lambda: {"refers": trying.begin(store, plan).id})
@@ -144,10 +98,9 @@ def _optimize(request: OptimizeRequest) -> Prepared:
         ledger = search.load(store, request.resume)
         planned = Planned(target=ledger.target, change=[], max_env_steps=max(0, ledger.left), runs=search.RUNS)
         return Prepared(planned=planned, begin=lambda: {"refers": ledger.id, "before_env_steps": ledger.spent})
-    asked = request.model_dump(exclude={"target", "runs_dir", "resume"})
-    optimize.plan(request.target, request.runs_dir, **asked)
+    optimize.plan(request)
     planned = Planned(target=request.target, change=request.changes, max_env_steps=request.budget, runs=search.RUNS)
-    return Prepared(planned=planned, begin=lambda: {"refers": optimize.begin(request.target, request.runs_dir, **asked).id})
+    return Prepared(planned=planned, begin=lambda: {"refers": optimize.begin(request).id})
 
 
 def _sensitivity(request: SensitivityRequest) -> Prepared:
@@ -157,8 +110,7 @@ def _sensitivity(request: SensitivityRequest) -> Prepared:
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
         planned = Planned(target=found.target, change=[], max_env_steps=_varied(found, spent), runs=_runs(found))
         return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
-    scope = Scope(request.factors, request.seeds, request.only, request.shapes)
-    study = sensitivity.plan(request.target, request.runs_dir, scope, request.changes).study
+    study = sensitivity.plan(request).study
     planned = Planned(target=request.target, change=request.changes, max_env_steps=_varied(study, 0), runs=_runs(study))
     return Prepared(planned=planned, begin=lambda: {"refers": start(store, study).id})
 

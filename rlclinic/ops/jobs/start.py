@@ -17,9 +17,10 @@ from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import budget, models, queue
 from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, tried
 from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
-from rlclinic.ops.jobs.prepare import PREPARE, OptimizeRequest, Prepared, Request, SensitivityRequest, TrialStart
+from rlclinic.ops.jobs.prepare import PREPARE, Prepared, Request
 from rlclinic.ops.train import machine
-from rlclinic.ops.train.plan import TrainRequest
+from rlclinic.ops.train.requests import TrainRequest
+from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
 from rlclinic.runs import jobs, lock
 from rlclinic.runs.store import Store
 
@@ -40,7 +41,7 @@ def start_training(
 
 
 def start_trial(
-    request: TrialStart,
+    request: TrialRequest,
     *,
     by: Caller = PERSON,
     idempotency_key: str | None = None,

@@ -3,10 +3,7 @@
 import importlib.util
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.actions import Action
 from rlclinic.config import Config, files
@@ -14,6 +11,7 @@ from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import NotFound, RunBusy, UsageError
 from rlclinic.ops.train.machine import check_engine, idle_cores, usable_cores
+from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.report.format import count, frames, listed, plural, short
 from rlclinic.runs import selector
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -24,40 +22,6 @@ ASK_ABOVE_ENV_STEPS = 1_000_000_000
 _YAML = (".yaml", ".yml")
 
 Start = Literal["fork", "extend", "init"]
-
-
-class TrainRequest(BaseModel):
-    """What a user may ask of `train`; None is the usual choice."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    ref: str | None = None
-    """CartPole-v1:ppo, a Gymnasium id, a YAML file, a run or group to train anew, or RUN@STEP to fork."""
-    changes: list[str] = []
-    """KEY=VALUE settings."""
-    rx: int | None = Field(None, ge=1)
-    """A prescription for `ref`, by its number: its changes come before `changes`."""
-    seed: int | None = Field(None, ge=0)
-    seeds: int | None = Field(None, ge=1)
-    max_env_steps: int | None = Field(None, ge=1)
-    resume: str | None = None
-    """A run or group to go on with; with a larger budget it is extended by child runs."""
-    init_from: str | None = None
-    """A run whose weights to start from."""
-    env_workers: int | None = Field(None, ge=0)
-    device: str | None = None
-    engine: str | None = None
-    """auto, eager, compiled or captured; on a GPU auto, unless a setting says otherwise."""
-    threads: int | None = Field(None, ge=1)
-    jobs: int | None = Field(None, ge=1)
-    """Processes at a time; one per core."""
-    detach: bool = False
-    tensorboard: bool = False
-    save_replay: bool = True
-    report: bool = True
-    name: str | None = None
-    """The user's own label for the group."""
-    runs_dir: Path = Path("runs")
 
 
 @dataclass(frozen=True)

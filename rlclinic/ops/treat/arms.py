@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from rlclinic.actions import Action
 from rlclinic.comparison.sides import Side
 from rlclinic.config import Config, describe, from_record, load
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
 from rlclinic.ops.diagnose import prescribe
 from rlclinic.ops.runs import targets
+from rlclinic.ops.treat.requests import TrialRequest
 from rlclinic.runs import trials
 from rlclinic.runs.history import History
 from rlclinic.runs.outcome import choose_source, measure_log
@@ -21,46 +20,13 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription.prescribe import stand_in
 from rlclinic.treatment.trial import arms
 from rlclinic.treatment.trial.arms import Arm
-from rlclinic.treatment.trial.models import Outcome, Source
-from rlclinic.treatment.trial.sequential import RuleName
+from rlclinic.treatment.trial.models import Source
 
 NOT_YOUR_SCRIPT: Final = (
     "NOT YOUR SCRIPT: this trains rlclinic's own trainer with settings translated from your log; what it did not log is ours. "
     "To try it in your own code: rlclinic trial --run 'python train.py --seed {seed} --lr {learning_rate}' "
     "--arm learning_rate=OLD --arm learning_rate=NEW"
 )
-
-
-class TrialRequest(BaseModel):
-    """What a user may ask of `trial`; None is the usual choice."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    targets: list[str] = []
-    """A group, run or foreign folder to treat; or two or more configs, the first of which is the control."""
-    rx: list[int] = []
-    """Numbers of prescriptions, one arm each."""
-    changes: list[str] = []
-    """KEY=VALUE settings: all of them together are one arm."""
-    command: str | None = None
-    """The user's own training command."""
-    arms: list[str] = []
-    """KEY=VALUE for the command's placeholders, one text for each arm."""
-    ablate: str | None = None
-    """A trial, or the variant that it was adopted as, to try without each of its changes."""
-    outcome: Outcome | None = None
-    looks: int = 4
-    per_look: int = 8
-    alpha: float = 0.05
-    margin: float = 0.10
-    rule: RuleName = "pocock"
-    seed0: int | None = Field(None, ge=0)
-    max_env_steps: int | None = Field(None, ge=1)
-    threshold: float | None = None
-    device: str | None = None
-    whole_budget: bool = False
-    timeout_seconds: float | None = Field(None, gt=0)
-    runs_dir: Path = Path("runs")
 
 
 @dataclass

@@ -11,13 +11,14 @@ from rlclinic.config import Config, from_record, to_record
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.launch.batch import Progress
 from rlclinic.ops.treat import sensitivity
+from rlclinic.ops.treat.requests import OptimizeRequest
 from rlclinic.report.format import count, short
 from rlclinic.report.models import Result
 from rlclinic.runs import selector, studies
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
-from rlclinic.treatment.optimize.ledger import Ledger, Outcome
+from rlclinic.treatment.optimize.ledger import Ledger
 from rlclinic.treatment.optimize.search import Request, Say
 from rlclinic.treatment.prescription.prescription import flow
 from rlclinic.treatment.trial import adopt
@@ -56,54 +57,31 @@ class SearchReport(Result):
     next: list[Action]
 
 
-def plan(
-    target: str = "@last",
-    runs_dir: Path = Path("runs"),
-    *,
-    budget: int,
-    outcome: Outcome = "steps",
-    run_env_steps: int | None = None,
-    changes: Sequence[str] = (),
-) -> SearchPlan:
+def plan(request: OptimizeRequest) -> SearchPlan:
     """What a search from a group, or from ENV or ENV:VARIANT, would do."""
-    request = _request(Store(runs_dir), target, budget, outcome, run_env_steps, changes, recorded=True)
-    length = run_env_steps or min(request.config.run.max_env_steps, max(budget // search.RUNS, search.FEWEST_ENV_STEPS))
-    own = request.own_group
+    resolved = _resolve(request)
+    config, own = resolved.config, resolved.own_group
+    length = request.run_env_steps or min(config.run.max_env_steps, max(request.budget // search.RUNS, search.FEWEST_ENV_STEPS))
     return SearchPlan(
-        target=target,
-        env_id=request.config.env.id,
-        algo=request.config.algo.name,
-        outcome=outcome,
-        threshold=request.config.spec.threshold,
-        budget=budget,
+        target=request.target,
+        env_id=config.env.id,
+        algo=config.algo.name,
+        outcome=request.outcome,
+        threshold=config.spec.threshold,
+        budget=request.budget,
         run_env_steps=length,
         known_runs=len(own.runs) if own is not None and own.config.run.max_env_steps == length else 0,
     )
 
 
-def begin(
-    target: str = "@last",
-    runs_dir: Path = Path("runs"),
-    *,
-    budget: int,
-    outcome: Outcome = "steps",
-    run_env_steps: int | None = None,
-    changes: Sequence[str] = (),
-) -> Ledger:
+def begin(request: OptimizeRequest) -> Ledger:
     """Open a search without training anything: `resume` carries it out."""
-    store = Store(runs_dir)
-    return search.begin(store, _request(store, target, budget, outcome, run_env_steps, changes, recorded=True))
+    return search.begin(Store(request.runs_dir), _resolve(request))
 
 
 def optimize(
-    target: str = "@last",
-    runs_dir: Path = Path("runs"),
+    request: OptimizeRequest,
     *,
-    budget: int,
-    outcome: Outcome = "steps",
-    run_env_steps: int | None = None,
-    changes: Sequence[str] = (),
-    use_recorded: bool = True,
     until: str | None = None,
     watch: Watch | None = None,
     say: Say | None = None,
@@ -111,9 +89,7 @@ def optimize(
     cores: int | None = None,
 ) -> SearchReport:
     """Search for a better config; Interrupted if `stop` says so or `until` is over."""
-    store = Store(runs_dir)
-    request = _request(store, target, budget, outcome, run_env_steps, changes, recorded=use_recorded)
-    return _carried_out(store, search.begin(store, request), until, watch, say, stop, cores)
+    return _carried_out(Store(request.runs_dir), begin(request), until, watch, say, stop, cores)
 
 
 def resume(
@@ -149,12 +125,20 @@ def _carried_out(
     return report(store, ended)
 
 
-def _request(
-    store: Store, target: str, budget: int, outcome: Outcome, run_env_steps: int | None, changes: Sequence[str], *, recorded: bool
-) -> Request:
-    config, _ = sensitivity.resolve(store, target, changes)
-    own = None if changes else _own(store, target)
-    return Request(target, config, budget, outcome, run_env_steps=run_env_steps, own_group=own, recorded=recorded)
+def _resolve(request: OptimizeRequest) -> Request:
+    """The search that is asked for, with its config, and the group that it begins with where there is one."""
+    store = Store(request.runs_dir)
+    config, _ = sensitivity.resolve(store, request.target, request.changes)
+    own = None if request.changes else _own(store, request.target)
+    return Request(
+        request.target,
+        config,
+        request.budget,
+        request.outcome,
+        run_env_steps=request.run_env_steps,
+        own_group=own,
+        recorded=request.use_recorded,
+    )
 
 
 def _own(store: Store, target: str) -> Group | None:

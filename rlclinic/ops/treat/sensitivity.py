@@ -7,13 +7,14 @@ from rlclinic.config import Config, files, set_values
 from rlclinic.errors import NotFound
 from rlclinic.launch.batch import Progress
 from rlclinic.ops.train.plan import check_installed
+from rlclinic.ops.treat.requests import SensitivityRequest
 from rlclinic.report import sensitivity
 from rlclinic.report.models import Result
 from rlclinic.runs import selector, studies
 from rlclinic.runs.record import Checkpoint, Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment.sensitivity import study as treating
-from rlclinic.treatment.sensitivity.study import Scope, Sensitivity
+from rlclinic.treatment.sensitivity.study import Sensitivity
 
 
 class SensitivityPlan(Result):
@@ -34,11 +35,11 @@ class SensitivityReport(Result):
     files: list[str]
 
 
-def plan(target: str = "@last", runs_dir: Path = Path("runs"), scope: Scope | None = None, changes: Sequence[str] = ()) -> SensitivityPlan:
+def plan(request: SensitivityRequest) -> SensitivityPlan:
     """What a study of a group or of ENV:VARIANT would train."""
-    store = Store(runs_dir)
-    config, speed = resolve(store, target, changes)
-    study = treating.plan(store, target, config, scope)
+    store = Store(request.runs_dir)
+    config, speed = resolve(store, request.target, request.changes)
+    study = treating.plan(store, request.target, config, request.scope)
     runs = (len(study.arms) + 1) * len(study.seeds)
     return SensitivityPlan(
         study=study, runs=runs, max_env_steps=study.max_env_steps, seconds=None if speed is None else study.max_env_steps / speed

@@ -11,7 +11,8 @@ from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
 from rlclinic.ops.train.plan import check_installed
 from rlclinic.ops.treat import arms
-from rlclinic.ops.treat.arms import Resolved, TrialRequest
+from rlclinic.ops.treat.arms import Resolved
+from rlclinic.ops.treat.requests import TrialRequest
 from rlclinic.report.models import Part, Result
 from rlclinic.report.trial import write
 from rlclinic.runs import trials

@@ -1,16 +1,33 @@
-"""Arguments and options that several commands share, and what the shell completes them with."""
+"""Options and arguments: those of a request are made from its fields; a few belong to the command line itself.
 
+A command whose options come from a request names its module, which is imported when they are needed and not before:
+
+    @command(app, requests="treat.requests")
+    def trial(request: "TrialRequest", dry_run: DryRun = False) -> None:
+"""
+
+import enum
+import functools
+import inspect
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from rlclinic.ops.request import Request, RequestField
 
 
 def complete_run(incomplete: str) -> list[str]:
     """Selectors, and the ids of the newest runs and groups."""
+    import os
+
     from rlclinic.ops.runs.listing import complete_selector
 
-    return complete_selector(incomplete, _completion_root())
+    return complete_selector(incomplete, Path(os.environ.get("RLCLINIC_RUNS", "runs")))
 
 
 def complete_reference(incomplete: str) -> list[str]:
@@ -18,12 +35,6 @@ def complete_reference(incomplete: str) -> list[str]:
     from rlclinic.ops.runs.environments import complete_reference
 
     return complete_reference(incomplete)
-
-
-def _completion_root() -> Path:
-    import os
-
-    return Path(os.environ.get("RLCLINIC_RUNS", "runs"))
 
 
 def read_steps(text: str | int) -> int:
@@ -53,36 +64,170 @@ Selector = Annotated[
     typer.Argument(help="A run or group: id, unique prefix, @last, @last~1, @best, @running.", autocompletion=complete_run),
 ]
 Steps = Annotated[int | None, typer.Option(parser=read_steps, metavar="N", help="Budget in env steps; 1e6 and 100k are understood.")]
-
-# ── train ──
-
-Reference = Annotated[
-    str | None,
-    typer.Argument(
-        help="What to train: CartPole-v1:ppo, a Gymnasium id, a YAML file, a run or group to train anew, or RUN@STEP to fork.",
-        autocompletion=complete_reference,
-    ),
-]
-Prescribed = Annotated[int | None, typer.Option("--rx", min=1, metavar="N", help="Train GROUP anew with its prescription N, untried.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="The first seed (0; a fork keeps its parent's).")]
-Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds: S ... S+N-1 (1).")]
-Resume = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RUN|GROUP", help="Go on from the last checkpoint; with a larger budget, as a child.", autocompletion=complete_run
-    ),
-]
-InitFrom = Annotated[str | None, typer.Option(metavar="RUN", help="Start from a run's weights.", autocompletion=complete_run)]
-EnvWorkers = Annotated[int | None, typer.Option(min=0, help="Processes that step Gymnasium environments.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or auto.")]
-Engine = Annotated[str | None, typer.Option(help="auto, eager, compiled or captured (eager; on a GPU auto).")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads per process (1; idle cores for large networks).")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes at a time (one per core).")]
-Detach = Annotated[bool, typer.Option("--detach", help="Return at once; training outlives this terminal.")]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard event files.")]
-SaveReplay = Annotated[
-    bool, typer.Option("--save-replay/--no-save-replay", help="Keep the replay with the newest checkpoint, so that a resume is exact.")
-]
-Report = Annotated[bool, typer.Option("--report/--no-report", help="Write the group's report and picture at the end.")]
-Label = Annotated[str | None, typer.Option(help="A label of your own for the group.")]
 RequireThreshold = Annotated[bool, typer.Option("--require-threshold", help="Exit with 4 if the threshold is missed.")]
+
+
+# ── options from requests ──
+
+
+class RequestCommand(TyperCommand):
+    """A command whose options are made from its requests when they are first looked at: `rlclinic --help` imports no model."""
+
+    _made: TyperCommand | None = None
+
+    def _build(self) -> TyperCommand:
+        if self._made is None:
+            whole = typer.Typer(add_completion=False)
+            whole.command()(expand(self._stub.handler, self._stub.requests))
+            self._made = typer.main.get_command(whole)  # type: ignore[assignment]
+        return self._made  # type: ignore[return-value]
+
+    @property
+    def params(self) -> list[Any]:
+        return self._build().params
+
+    @params.setter
+    def params(self, given: Any) -> None:
+        pass
+
+    @property
+    def callback(self) -> Any:
+        return self._build().callback
+
+    @callback.setter
+    def callback(self, given: Any) -> None:
+        self._stub = given.__wrapped__
+
+
+def command(
+    app: typer.Typer, name: str | None = None, *, requests: str, cls: type[RequestCommand] = RequestCommand
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a command whose handler takes requests of rlclinic.ops.<requests>, each an argument by the name of its class."""
+
+    def add(handler: Callable[..., None]) -> Callable[..., None]:
+        def stub() -> None:
+            pass
+
+        stub.__name__, stub.__doc__ = handler.__name__, handler.__doc__
+        stub.handler, stub.requests = handler, requests  # type: ignore[attr-defined]
+        app.command(name, cls=cls)(stub)
+        return handler
+
+    return add
+
+
+def expand(handler: Callable[..., None], requests: str) -> Callable[..., None]:
+    """The handler with options in place of its requests."""
+    from rlclinic.ops.request import Request
+
+    models = vars(import_module(requests if requests.startswith("rlclinic") else f"rlclinic.ops.{requests}"))
+    signature = inspect.signature(handler)
+    parameters: list[inspect.Parameter] = []
+    taken: dict[str, type[Request]] = {}
+    for parameter in signature.parameters.values():
+        model = models.get(parameter.annotation) if isinstance(parameter.annotation, str) else parameter.annotation
+        if isinstance(model, type) and issubclass(model, Request):
+            taken[parameter.name] = model
+            parameters += parameters_of(model)
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    if any(parameter.name == "runs_dir" for parameter in parameters):
+        raise TypeError(f"{handler.__name__}: runs_dir is its request's")
+    if any(model.about_store for model in taken.values()):
+        parameters.append(inspect.Parameter("runs_dir", inspect.Parameter.KEYWORD_ONLY, default=Path("runs"), annotation=RunsDir))
+    parameters.sort(key=lambda each: each.name in ("runs_dir", "as_json"))
+
+    @functools.wraps(handler)
+    def run(**given: Any) -> None:
+        runs_dir = given.pop("runs_dir", Path("runs"))
+        made = {name: make(model, given, runs_dir) for name, model in taken.items()}
+        handler(**made, **{name: value for name, value in given.items() if name in signature.parameters})
+
+    del run.__wrapped__
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    return run
+
+
+def parameters_of(model: "type[Request]") -> list[inspect.Parameter]:
+    """The options and arguments of a request, in the order of its fields."""
+    from rlclinic.ops.request import fields_of
+
+    return [_parameter(field) for field in fields_of(model)]
+
+
+def make(model: "type[Request]", given: dict[str, Any], runs_dir: Path) -> "Request":
+    """The request that was typed; what was not is left to its defaults."""
+    from pydantic import ValidationError
+
+    from rlclinic.ops.request import fields_of
+
+    asked: dict[str, Any] = {"runs_dir": runs_dir}
+    for field in fields_of(model):
+        value, mark = given.get(field.name), _mark(field)
+        if value is None:
+            continue
+        if isinstance(value, enum.Enum):
+            value = value.value
+        try:
+            asked[field.name] = value if mark.read is None else mark.read(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    try:
+        return model(**asked)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise typer.BadParameter(f"--{'-'.join(map(str, first['loc'])).replace('_', '-')}: {first['msg']}") from None
+
+
+def _mark(field: "RequestField") -> Any:
+    from rlclinic.ops.request import Cli
+
+    return field.mark(Cli) or Cli()
+
+
+def _parameter(field: "RequestField") -> inspect.Parameter:
+    from rlclinic.ops.request import UNSET
+
+    mark = _mark(field)
+    kind: Any = field.info.annotation if mark.type is None else mark.type
+    default = field.default if mark.default is UNSET else mark.default
+    if field.repeats:
+        kind, default = kind | None, None
+    if mark.default is None and mark.steps:
+        kind = int | None
+    kind, default = _with_choices(field.name, kind, default)
+    about: dict[str, Any] = {"help": mark.help or field.info.description, "metavar": mark.metavar}
+    if mark.complete is not None:
+        about["autocompletion"] = complete_run if mark.complete == "run" else complete_reference
+    if mark.steps:
+        about["parser"] = read_steps
+    else:
+        about |= {name: bound for name, bound in _bounds(field, mark).items() if bound is not None}
+    if default is ...:
+        default = inspect.Parameter.empty
+    info = typer.Argument(**about) if mark.argument else typer.Option(*(mark.names or _names(field.name, default)), **about)
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
+
+
+def _names(name: str, default: Any) -> tuple[str, ...]:
+    flag = f"--{name.replace('_', '-')}"
+    return (f"{flag}/--no-{flag[2:]}",) if default is True else (flag,)
+
+
+def _bounds(field: "RequestField", mark: Any) -> dict[str, Any]:
+    found = {key: getattr(each, key) for each in field.info.metadata for key in ("ge", "le") if hasattr(each, key)}
+    return {"min": found.get("ge") if mark.min is None else mark.min, "max": found.get("le")}
+
+
+def _with_choices(name: str, kind: Any, default: Any) -> tuple[Any, Any]:
+    """A Literal as an enumeration, which is how choices are typed."""
+    parts = get_args(kind) if get_origin(kind) is not Literal else (kind,)
+    literal = next((part for part in parts if get_origin(part) is Literal), None)
+    if literal is None:
+        return kind, default
+    choices = enum.StrEnum(name, {str(value): str(value) for value in get_args(literal)})  # type: ignore[misc]
+    chosen = choices(default) if isinstance(default, str) else default
+    return (choices | None if type(None) in parts else choices), chosen

@@ -15,7 +15,7 @@ from rlclinic.serve.http import mcp_mount, prefetch, problems, schema
 from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
 from rlclinic.serve.http.peers import PeerTable
-from rlclinic.serve.http.routes import catalog, files, reading, sse, writing
+from rlclinic.serve.http.routes import compare, diagnose, jobs, runs, sse, status, train, treat
 from rlclinic.serve.http.security import session
 from rlclinic.serve.http.security.guard import Guard
 from rlclinic.serve.http.security.tokens import Tokens
@@ -23,7 +23,7 @@ from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.watch_store import Watch
 from rlclinic.serve.web import routes
 
-ROUTERS = (session.router, sse.router, reading.router, catalog.router, files.router, writing.router)
+ROUTERS = tuple(part.router for part in (session, sse, runs, train, status, diagnose, treat, compare, jobs))
 
 
 def create_app(store: Store, settings: Settings | None = None) -> FastAPI:

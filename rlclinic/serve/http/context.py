@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
-from fastapi import Depends, Request, Response
-from pydantic import BaseModel
+from fastapi import Depends, Header, Request, Response
+from fastapi import Path as PathParameter
+from pydantic import BaseModel, StringConstraints
 
 from rlclinic.ops.jobs.audit import Caller
+from rlclinic.ops.jobs.models import Job
 from rlclinic.runs import fingerprint, selector
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -57,6 +59,10 @@ async def caller_of(request: Request) -> Caller:
 
 Here = Annotated[Context, Depends(context_of)]
 By = Annotated[Caller, Depends(caller_of)]
+Named = Annotated[str, PathParameter(pattern=SELECTOR, description="An id, a unique beginning, @last, @last~1, @best or @running.")]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
+Once = Annotated[Key | None, Header(alias="Idempotency-Key", description="The same key is the same start: it is made once.")]
+Id = Annotated[str, PathParameter(pattern=r"^(@last|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$")]
 
 
 # ── finding ──
@@ -116,3 +122,12 @@ def tagged(request: Request, result: BaseModel) -> Response:
     """A result that was just made, with its ETag."""
     body = dumped(result)
     return cache.respond(request, cache.Answer(body, "", cache.etag(body)))
+
+
+def announce(here: Context, response: Response, job: Job) -> Job:
+    """A start: where it can be looked at, and 200 instead of 202 if it had been made before."""
+    if job.repeated:
+        response.status_code = 200
+    response.headers["location"] = f"/api/v1/jobs/{job.id}"
+    here.watch.look(now=True)
+    return job

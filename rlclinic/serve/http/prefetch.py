@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from rlclinic.runs.database.rows import LIVE
 from rlclinic.runs.database.schema import GROUP
 from rlclinic.serve.http.context import Context, find_group
-from rlclinic.serve.http.routes.reading import diagnosis_of
+from rlclinic.serve.http.routes.diagnose import diagnosis_of
 
 LOOK_SECONDS: Final = 2.0
 REST: Final = 9.0

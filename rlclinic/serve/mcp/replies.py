@@ -116,53 +116,35 @@ def finite(value: Any) -> Any:
     return [finite(each) for each in value] if isinstance(value, list) else value
 
 
-def told(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """The tool with our errors in words that reach the model; any other exception stays a crash of the server."""
-    if inspect.iscoroutinefunction(tool):
+def wrap(tool: Callable[..., Any], confined_to: Store | None = None) -> Callable[..., Any]:
+    """The tool with our errors in words that reach the model; any other exception stays a crash of the server.
 
-        @functools.wraps(tool)
-        async def waiting(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return await tool(*args, **kwargs)
-            except RlclinicError as error:
-                raise ToolError(say(*error.parts)) from error
+    confined_to: for callers from elsewhere, a run or group that is asked about must lie in this store, links and all.
+    """
 
-        return waiting
+    def check(arguments: Mapping[str, Any]) -> None:
+        for key, value in arguments.items():
+            for name in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+                if confined_to is not None and key in NAMES and isinstance(name, str):
+                    check_named(confined_to, name)
 
-    @functools.wraps(tool)
-    def calling(*args: Any, **kwargs: Any) -> Any:
+    async def call_later(**arguments: Any) -> Any:
         try:
-            return tool(*args, **kwargs)
+            check(arguments)
+            return await tool(**arguments)
         except RlclinicError as error:
             raise ToolError(say(*error.parts)) from error
 
-    return calling
+    def call(**arguments: Any) -> Any:
+        try:
+            check(arguments)
+            return tool(**arguments)
+        except RlclinicError as error:
+            raise ToolError(say(*error.parts)) from error
 
-
-def confined(tool: Callable[..., Any], store: Store) -> Callable[..., Any]:
-    """The tool for callers from elsewhere: a run or group that it is asked about must lie in the store, links and all."""
-
-    def check(kwargs: Mapping[str, Any]) -> None:
-        for key, value in kwargs.items():
-            for name in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
-                if key in NAMES and isinstance(name, str):
-                    check_named(store, name)
-
-    if inspect.iscoroutinefunction(tool):
-
-        @functools.wraps(tool)
-        async def waiting(**kwargs: Any) -> Any:
-            check(kwargs)
-            return await tool(**kwargs)
-
-        return waiting
-
-    @functools.wraps(tool)
-    def calling(**kwargs: Any) -> Any:
-        check(kwargs)
-        return tool(**kwargs)
-
-    return calling
+    made = functools.wraps(tool)(call_later if inspect.iscoroutinefunction(tool) else call)
+    made.__signature__ = inspect.signature(tool)  # type: ignore[attr-defined]
+    return made
 
 
 def clip(text: str, most: int) -> str:

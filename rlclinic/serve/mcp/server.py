@@ -11,11 +11,15 @@ from rlclinic.errors import nearest
 from rlclinic.ops.operations import OPERATIONS, Operation
 from rlclinic.runs.store import Store
 from rlclinic.serve.mcp import resources
-from rlclinic.serve.mcp.replies import confined, told
+from rlclinic.serve.mcp.replies import wrap
 from rlclinic.serve.mcp.settings import Settings
-from rlclinic.serve.mcp.tools.acting import Acting
-from rlclinic.serve.mcp.tools.advising import Advising
-from rlclinic.serve.mcp.tools.reading import Reading
+from rlclinic.serve.mcp.tools.compare import CompareTools
+from rlclinic.serve.mcp.tools.diagnose import DiagnoseTools
+from rlclinic.serve.mcp.tools.jobs import JobTools
+from rlclinic.serve.mcp.tools.runs import RunTools
+from rlclinic.serve.mcp.tools.status import StatusTools
+from rlclinic.serve.mcp.tools.train import TrainTools
+from rlclinic.serve.mcp.tools.treat import TreatTools
 
 INSTRUCTIONS: Final = (
     "rlclinic trains RL agents, says why a run does not learn, and proves fixes on fresh seeds. "
@@ -49,11 +53,12 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
     """A server over one store. Tools that write are left out where the settings are read-only."""
     chosen = settings or Settings()
     server = Server("rlclinic", title="rlclinic", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
-    desks = (Reading(store, chosen), Advising(store, chosen), Acting(store, chosen))
+    columns = (TrainTools, RunTools, StatusTools, DiagnoseTools, TreatTools, CompareTools, JobTools)
+    tools = [column(store, chosen) for column in columns]
     for operation in OPERATIONS:
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):
-            tool = next(getattr(desk, operation.mcp) for desk in desks if hasattr(desk, operation.mcp))
-            server.add_tool(told(tool if chosen.local else confined(tool, store)), name=operation.mcp, annotations=_annotations(operation))
+            tool = next(getattr(part, operation.mcp) for part in tools if hasattr(part, operation.mcp))
+            server.add_tool(wrap(tool, None if chosen.local else store), name=operation.mcp, annotations=_annotations(operation))
     resources.register(server, store, local=chosen.local)
     return server
 

@@ -17,7 +17,8 @@ from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import audit, audited, budget, daily_report, models, prepare, progress, queue, worker
 from rlclinic.ops.jobs import start as jobs
 from rlclinic.ops.jobs.audit import Caller
-from rlclinic.ops.train.plan import TrainRequest
+from rlclinic.ops.train.requests import TrainRequest
+from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
 from rlclinic.runs.jobs import JOB, LEDGER, folder, read, write
 from rlclinic.runs.store import Store
 from tests.treatment.pretended_training import pretend
@@ -303,7 +304,7 @@ def test_the_night_from_a_sick_group_to_an_adopted_change(
     budget.set_budget(root, env_steps=2_000_000, wall_seconds=3600)
     sick = jobs.start_training(training(root, changes=["algo.learning_rate=0.1"]), by=AGENT, hypothesis="a fast start")
     worker.do(Store(root), sick)
-    asked = jobs.TrialStart(targets=[str(sick.refers)], changes=["algo.learning_rate=0.001"], per_look=4, runs_dir=root)
+    asked = TrialRequest(targets=[str(sick.refers)], changes=["algo.learning_rate=0.001"], per_look=4, runs_dir=root)
     tried = jobs.start_trial(asked, by=AGENT, hypothesis="the step is too large")
     worker.do(Store(root), tried)
     view = progress.get_trial(tried.id, root)
@@ -329,7 +330,7 @@ def test_a_trial_that_says_adopt_and_a_crash_are_left_in_the_morning(
     pretend(monkeypatch, learns)
     sick = jobs.start_training(training(root, changes=["algo.learning_rate=0.1"]))
     worker.do(Store(root), sick)
-    asked = jobs.TrialStart(targets=[str(sick.refers)], changes=["algo.learning_rate=0.001"], per_look=4, runs_dir=root)
+    asked = TrialRequest(targets=[str(sick.refers)], changes=["algo.learning_rate=0.001"], per_look=4, runs_dir=root)
     tried = jobs.start_trial(asked)
     worker.do(Store(root), tried)
     lost = jobs.start_training(training(root, seed=7))
@@ -341,7 +342,7 @@ def test_a_trial_that_says_adopt_and_a_crash_are_left_in_the_morning(
 
 def test_a_search_is_started_carried_out_and_seen(root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, learns)
-    asked = jobs.OptimizeRequest(
+    asked = OptimizeRequest(
         target="CartPole-v1:ppo_zoo", budget=200_000, run_env_steps=2_000, changes=["algo.learning_rate=0.1"], runs_dir=root
     )
     job = jobs.start_optimize(asked, by=Caller(face="http", name="lab"))
@@ -371,7 +372,7 @@ def test_agents_may_not_force_an_adoption(root: Path) -> None:
 
 
 def test_stopping_a_trial_tells_its_process_and_says_who_asked(root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = jobs.start_trial(jobs.TrialStart(targets=["CartPole-v1:ppo_zoo"], changes=["algo.gamma=0.9"], max_env_steps=2_000, runs_dir=root))
+    job = jobs.start_trial(TrialRequest(targets=["CartPole-v1:ppo_zoo"], changes=["algo.gamma=0.9"], max_env_steps=2_000, runs_dir=root))
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: told.append((pid, number)))
     stopped = audited.stop_training(str(job.refers), root, by=AGENT)
@@ -413,7 +414,7 @@ def test_a_damaged_job_does_not_hide_the_others(root: Path, processes: Processes
 def test_a_sensitivity_study_is_started_carried_out_and_paid_for(root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, learns)
     budget.set_budget(root, env_steps=1_000_000)
-    asked = prepare.SensitivityRequest(
+    asked = SensitivityRequest(
         target="CartPole-v1:ppo_zoo", only=["learning_rate"], seeds=2, changes=["run.max_env_steps=2000"], runs_dir=root
     )
     job = jobs.start_sensitivity(asked, by=AGENT, hypothesis="the rate decides")

@@ -4,7 +4,8 @@ import pytest
 
 from rlclinic.config.corrections import CORRECTIONS, Correction
 from rlclinic.errors import ConfigError, NotFound, RunBusy, UsageError
-from rlclinic.ops.train.plan import TrainPlan, TrainRequest, plan_training
+from rlclinic.ops.train.plan import TrainPlan, plan_training
+from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from tests.ops.recorded import add_checkpoint, record_group

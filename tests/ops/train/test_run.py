@@ -12,7 +12,8 @@ import pytest
 
 from rlclinic.launch import local
 from rlclinic.ops.train import run
-from rlclinic.ops.train.plan import TrainRequest, plan_training
+from rlclinic.ops.train.plan import plan_training
+from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.report.models import LiveGroup, TrainResult
 from rlclinic.runs.store import Store
 

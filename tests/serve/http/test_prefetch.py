@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from rlclinic.runs.record import Group
 from rlclinic.serve.http import cache, prefetch
 from rlclinic.serve.http.peers import PeerTable
-from rlclinic.serve.http.routes import reading
+from rlclinic.serve.http.routes import diagnose
 from tests.ops.recorded import flat, record_group, rising
 from tests.serve.http.conftest import Serve
 from tests.serve.http.processes import wait_for
@@ -27,7 +27,7 @@ def test_groups_that_have_ended_are_diagnosed_ahead(sick: Group, root: Path, ser
     (damaged.runs[0].path / "config.json").unlink()
     client = serve(prepare=True)
     wait_for(lambda: any(sick.id in key for key in kept(client)))
-    monkeypatch.setattr(reading, "_diagnosed", lambda *_: pytest.fail("it was not prepared"))
+    monkeypatch.setattr(diagnose, "_diagnosed", lambda *_: pytest.fail("it was not prepared"))
     assert client.get(f"/api/v1/groups/{sick.id}/diagnosis").status_code == 200
     assert not any(training.id in key for key in kept(client))
 

@@ -2,6 +2,8 @@
 
 import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from rlclinic.config import Config, files
 from rlclinic.config.schedule import Schedule
 from rlclinic.errors import UsageError
+from rlclinic.ops.treat.requests import SensitivityRequest
 from rlclinic.ops.treat.sensitivity import plan, resume, run
 from rlclinic.report.sensitivity import label, page, position, summary
 from rlclinic.runs.store import Store
@@ -19,6 +22,10 @@ from tests.treatment.pretended_training import pretend
 
 def config(*changes: str) -> Config:
     return files.load("CartPole-v1:ppo_zoo", ["run.max_env_steps=20000", *changes]).config
+
+
+def asked(root: Path, changes: list[str], **scope: Any) -> SensitivityRequest:
+    return SensitivityRequest(target="CartPole-v1:ppo_zoo", runs_dir=root, changes=changes, **scope)
 
 
 def rate_of(made: Config) -> float:
@@ -80,7 +87,7 @@ def test_a_scope_that_makes_no_sense_is_refused(tmp_path, scope, words):
 
 
 def planned_study(tmp_path, monkeypatch, **more):
-    planned = plan("CartPole-v1:ppo_zoo", tmp_path, Scope(seeds=4, only=("learning_rate", "vf_coef")), ["run.max_env_steps=20000"])
+    planned = plan(asked(tmp_path, ["run.max_env_steps=20000"], seeds=4, only=["learning_rate", "vf_coef"]))
     trained = pretend(monkeypatch, the_faster_the_higher, **more)
     return planned, trained
 
@@ -154,7 +161,7 @@ def test_a_killed_study_goes_on_without_training_anything_twice(tmp_path, monkey
 
 def test_without_a_threshold_final_returns_are_compared(tmp_path, monkeypatch):
     changes = ["run.max_env_steps=20000", "spec.threshold=none"]
-    planned = plan("CartPole-v1:ppo_zoo", tmp_path, Scope(factors=(2.0,), seeds=2, only=("learning_rate",)), changes)
+    planned = plan(asked(tmp_path, changes, factors=[2.0], seeds=2, only=["learning_rate"]))
     pretend(monkeypatch, lambda made: 0.5 if rate_of(made) >= 1e-3 else None)
     result = run(planned, tmp_path)
     effects = {row.arm.name: row.effect for row in result.study.rows}
@@ -178,7 +185,7 @@ def test_the_picture_shows_every_row_with_its_interval(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_real_study_trains_every_arm(tmp_path):
     changes = ["run.max_env_steps=2048", "run.eval_every_env_steps=1024", "run.eval_episodes=2"]
-    planned = plan("CartPole-v1:ppo_zoo", tmp_path, Scope(factors=(4.0,), seeds=2, only=("learning_rate",)), changes)
+    planned = plan(asked(tmp_path, changes, factors=[4.0], seeds=2, only=["learning_rate"]))
     result = run(planned, tmp_path, cores=1)
     assert result.study.used_env_steps == 3 * 2 * 2048
     assert all(row.effect is not None for row in result.study.rows)

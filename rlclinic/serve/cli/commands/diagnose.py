@@ -1,10 +1,9 @@
-"""`rlclinic diagnose` and `rules`: what is wrong with a run, and what is looked for."""
+"""`rlclinic diagnose`, `prescribe`, `lint`, `history`, `rules` and `guide`: what is wrong, what to change, and what is looked for."""
 
 import time
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +11,7 @@ from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
     from rlclinic.diagnosis.findings import Severity
+    from rlclinic.ops.diagnose.requests import DiagnoseRequest, HistoryRequest, LintRequest, PrescribeRequest
 
 FAIL_ON = 5
 
@@ -24,38 +24,23 @@ class Level(StrEnum):
     high = "high"
 
 
-Select = Annotated[
-    list[str] | None, typer.Option("--select", metavar="RULE", help="Only these rules: an id, its beginning (POL), or a name. Repeatable.")
-]
-Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="RULE", help="Not these rules. Repeatable.")]
 FailOn = Annotated[Level | None, typer.Option("--fail-on", help="Exit with 5 if a finding is at least this severe.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(diagnose)
+    options.command(app, requests="diagnose.requests")(diagnose)
+    options.command(app, requests="diagnose.requests")(prescribe)
     app.command()(rules)
     app.command()(guide)
+    options.command(app, requests="diagnose.requests")(lint)
+    options.command(app, requests="diagnose.requests")(history)
 
 
 def diagnose(
-    target: Annotated[
-        str,
-        typer.Argument(
-            help="A run, a group (@last), another framework's folder or file, or - for a log on stdin.", autocompletion=options.complete_run
-        ),
-    ] = "@last",
-    threshold: Annotated[float | None, typer.Option(help="The return that counts as solved, where the log does not say.")] = None,
-    budget: options.Steps = None,
-    mapping: Annotated[
-        list[str] | None, typer.Option("--map", metavar="METRIC=COLUMN", help="What a column of a foreign log is. Repeatable.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write report.html, report.md and diagnosis.json there.")] = None,
+    request: "DiagnoseRequest",
     probe: Annotated[bool, typer.Option("--probe", help="Where two causes are close, make the cheapest experiment that tells.")] = False,
     fail_on: FailOn = None,
-    select: Select = None,
-    ignore: Ignore = None,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Say why a run does not learn, how sure that is, and what to change."""
@@ -65,16 +50,14 @@ def diagnose(
     from rlclinic.serve.cli.text.diagnose import print_diagnosis
 
     began = time.perf_counter()
-    result = diagnose.diagnose(
-        target, runs_dir, threshold=threshold, budget=budget, mapping=mapping or [], select=select, ignore=ignore, out=out
-    )
+    result = diagnose.diagnose(**request.arguments, runs_dir=request.runs_dir)
     if not as_json:
         print_diagnosis(result, time.perf_counter() - began)
     elif not probe:
         console.print_json(result)
     if probe:
-        treat.probe_after(target, runs_dir, as_json=as_json)
-    worst = [found.diagnosis.worst for found in (result, *result.more)]
+        treat.probe_after(request.target, request.runs_dir, as_json=as_json)
+    worst = [report.diagnosis.worst for report in (result, *result.more)]
     fail_on_severity(fail_on, [severity for severity in worst if severity is not None])
 
 
@@ -82,6 +65,16 @@ def fail_on_severity(level: Level | None, severities: "Sequence[Severity]") -> N
     """End with 5 if one of them is at least as severe as `--fail-on` says."""
     if level is not None and any(severity.rank >= type(severity)(level.value).rank for severity in severities):
         raise typer.Exit(FAIL_ON)
+
+
+def prescribe(request: "PrescribeRequest", as_json: options.Json = False) -> None:
+    """Say which settings to change, to which values, and what to expect of it."""
+    from rlclinic.ops.diagnose import prescribe
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text.prescribe import print_prescriptions
+
+    result = prescribe.prescribe(**request.arguments, runs_dir=request.runs_dir)
+    console.print_json(result) if as_json else print_prescriptions(result)
 
 
 def rules(
@@ -118,3 +111,74 @@ def guide(
     else:
         page = guides.get_guide(" ".join(question))
         console.print_json(page) if as_json else guide.print_guide(page)
+
+
+def lint(request: "LintRequest", fail_on: FailOn = None, as_json: options.Json = False) -> None:
+    """Check settings, an environment or a script before anything is trained."""
+    from rlclinic.ops.diagnose import lint
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text.lint import print_code, print_env, print_settings
+
+    _refuse_mixtures(request)
+    result: Any
+    chosen: dict[str, Any] = {"select": request.select, "ignore": request.ignore}
+    if request.env is not None:
+        result = lint.lint_env(request.env, _read_arguments(request.env_args), seconds=request.seconds, **chosen)
+        show: Any = print_env
+    elif request.code is not None:
+        result, show = lint.lint_script(request.code, **chosen), print_code
+    else:
+        result, show = lint.lint(str(request.ref), request.changes, request.runs_dir, **chosen), print_settings
+    console.print_json(result) if as_json else show(result)
+    findings = [*result.lint.findings, *(finding for more in getattr(result, "more", ()) for finding in more.findings)]
+    fail_on_severity(fail_on, [finding.severity for finding in findings])
+
+
+def _refuse_mixtures(request: "LintRequest") -> None:
+    from rlclinic.errors import UsageError
+
+    ref = request.ref
+    asked = [name for name in (ref, request.env, request.code) if name is not None]
+    if len(asked) != 1:
+        said = "nothing to look at was given" if not asked else f"{' and '.join(asked)} are different things to look at"
+        raise UsageError(
+            f"{said}.\n  lint looks at one: settings, an environment or a script.\n"
+            "  Try: rlclinic lint CartPole-v1:ppo, rlclinic lint --env CartPole-v1, or rlclinic lint --code train.py"
+        )
+    if ref is not None and ref.endswith((".py", ".ipynb")):
+        raise UsageError(
+            f"{ref} is a script, not settings.\n  There is nothing to check in it this way.\n  Try: rlclinic lint --code {ref}"
+        )
+    if request.changes and ref is None:
+        raise UsageError("--set changes settings, and none are looked at.\n  Try: without --set, or rlclinic lint CartPole-v1:ppo --set …")
+    if request.env_args and request.env is None:
+        raise UsageError("--env-arg is for --env.\n  Try: rlclinic lint --env FrozenLake-v1 --env-arg is_slippery=false")
+
+
+def _read_arguments(given: list[str]) -> dict[str, Any]:
+    import json
+
+    from rlclinic.errors import UsageError
+
+    arguments: dict[str, Any] = {}
+    for word in given:
+        key, equals, text = word.partition("=")
+        if not equals or not key.isidentifier():
+            raise UsageError(
+                f"--env-arg {word} is no KEY=VALUE.\n  The environment would be made without it.\n  Try: --env-arg is_slippery=false"
+            )
+        try:
+            arguments[key] = json.loads(text)
+        except ValueError:
+            arguments[key] = text
+    return arguments
+
+
+def history(request: "HistoryRequest", as_json: options.Json = False) -> None:
+    """Show what was tried on an environment, and what separates solved from failed."""
+    from rlclinic.ops.diagnose import history
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text.history import print_history
+
+    result = history.history_of(**request.arguments, runs_dir=request.runs_dir)
+    console.print_json(result) if as_json else print_history(result)

@@ -1,24 +1,34 @@
-"""`rlclinic runs …`: looking at runs, and removing them."""
+"""`rlclinic runs …`, `play`, `evaluate`, `envs`, `config show` and `import`: looking at runs, policies, environments and configs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlclinic.serve.cli import options
 
+if TYPE_CHECKING:
+    from rlclinic.ops.runs.requests import EvaluateRequest, ImportRequest, ListRequest
+
+THRESHOLD_MISSED = 4
+
 app = typer.Typer(help="List, show and remove runs.", no_args_is_help=True)
+config_app = typer.Typer(help="Look at configs.", no_args_is_help=True)
 
 
-@app.command("list")
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    root.command()(play)
+    options.command(root, requests="runs.requests")(evaluate)
+    root.command()(envs)
+    options.command(root, "import", requests="runs.requests")(import_)
+    root.add_typer(app, name="runs")
+    root.add_typer(config_app, name="config")
+
+
 def list_(
-    state: Annotated[str | None, typer.Option(help="queued, running, finished, stopped, failed or crashed.")] = None,
-    env: Annotated[str | None, typer.Option(help="Only configs whose name begins with this.")] = None,
-    group: Annotated[str | None, typer.Option(help="Only this group.", autocompletion=options.complete_run)] = None,
-    trial: Annotated[str | None, typer.Option(help="Only runs of this trial.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many.")] = 20,
+    request: "ListRequest",
     everything: Annotated[bool, typer.Option("--all", "-a", help="No limit.")] = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """List runs, newest first."""
@@ -26,8 +36,12 @@ def list_(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = list_runs(runs_dir, state=state, env=env, group=group, trial=trial, limit=None if everything or trial else limit)
+    limit = None if everything or request.trial else request.limit
+    result = list_runs(**{**request.arguments, "limit": limit}, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else results.print_runs(result)
+
+
+options.command(app, "list", requests="runs.requests")(list_)
 
 
 @app.command()
@@ -141,3 +155,73 @@ def rm(
             raise typer.Exit(2)
         result = remove_runs(runs, runs_dir)
     console.print_json(result) if as_json else results.print_removed(result)
+
+
+def play(
+    run: options.Selector = "@last",
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="How many.")] = 3,
+    sampled: Annotated[bool, typer.Option("--sampled", help="Sample actions as in training, instead of the most likely ones.")] = False,
+    render_mode: Annotated[str, typer.Option("--render", help="human (a window), ansi (text, or blocks of colour) or none.")] = "human",
+    seed: Annotated[int | None, typer.Option(min=0, help="Other start states.")] = None,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """Watch a trained policy act. RUN/@best (the default), RUN/@last or RUN@STEP."""
+    from rlclinic.ops.runs.policy import play
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = play(run, runs_dir, episodes=episodes, deterministic=not sampled, render=render_mode, seed=seed)
+    console.print_json(result) if as_json else results.print_evaluation(result)
+
+
+def evaluate(request: "EvaluateRequest", require_threshold: options.RequireThreshold = False, as_json: options.Json = False) -> None:
+    """Score a trained policy from fixed start states. RUN/@best (the default), RUN/@last or RUN@STEP."""
+    from rlclinic.ops.runs.policy import evaluate
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = evaluate(**request.arguments, runs_dir=request.runs_dir)
+    console.print_json(result) if as_json else results.print_evaluation(result)
+    if require_threshold and (result.threshold is None or result.return_mean < result.threshold):
+        raise typer.Exit(THRESHOLD_MISSED)
+
+
+def envs(
+    pattern: Annotated[str, typer.Argument(help="Only names that contain this.")] = "",
+    as_json: options.Json = False,
+) -> None:
+    """List environments with tuned variants, their thresholds and what was measured."""
+    from rlclinic.ops.runs.environments import list_environments
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = list_environments(pattern)
+    console.print_json(result) if as_json else results.print_environments(result)
+
+
+@config_app.command("show")
+def config_show(
+    ref: Annotated[str, typer.Argument(help="CartPole-v1:ppo, a YAML file, a run or a group.", autocompletion=options.complete_reference)],
+    changes: options.Set = None,
+    origins: Annotated[bool, typer.Option("--origins", help="Say where each value comes from.")] = False,
+    runs_dir: options.RunsDir = Path("runs"),
+    as_json: options.Json = False,
+) -> None:
+    """Print a whole config, as it would be trained, and the numbers that follow from it."""
+    from rlclinic.ops.runs.environments import show_config
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = show_config(ref, changes or [], runs_dir)
+    console.print_json(result) if as_json else results.print_config(result, origins)
+
+
+def import_(request: "ImportRequest", as_json: options.Json = False) -> None:
+    """Copy runs of other frameworks into the store; their folder is only read."""
+    from rlclinic.ops.jobs import audited
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import history
+
+    result = audited.import_run(**request.arguments, runs_dir=request.runs_dir, by=console.person())
+    console.print_json(result) if as_json else history.print_imported(result)

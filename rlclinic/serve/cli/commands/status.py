@@ -1,11 +1,9 @@
-"""`rlclinic status`: how runs stand, what to expect of them, and whom to tell."""
+"""`rlclinic status`, `stop` and `adjust`: how runs stand, what to expect of them, whom to tell, and changing them as they train."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from rlclinic.serve.cli import options
 
@@ -13,44 +11,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlclinic.ops.status.alerts import Alerts
+    from rlclinic.ops.status.requests import AdjustRequest, StatusRequest, StopRequest
     from rlclinic.report.models import StatusReport
 
 LIVE = ("running", "queued")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command(cls=WithEvents)(status)
+    """Add the commands to the command line."""
+    options.command(app, requests="status.requests", cls=WithEvents)(status)
+    options.command(app, requests="status.requests")(stop)
+    options.command(app, requests="status.requests")(adjust)
 
 
-class WithEvents(TyperCommand):
+class WithEvents(options.RequestCommand):
     """Lets `--on` take two words, as in --on doomed 'rlclinic stop @last': an option that repeats can take only one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The words after the command's name."""
-        return super().parse_args(ctx, joined(args))
+        return super().parse_args(ctx, join_events(args))
 
 
-def joined(args: list[str]) -> list[str]:
+def join_events(args: list[str]) -> list[str]:
     """`--on EVENT COMMAND` as `--on EVENT=COMMAND`, which is how it is parsed."""
-    found, rest = [], list(args)
+    words, rest = [], list(args)
     while rest:
         word = rest.pop(0)
-        found.append(word)
+        words.append(word)
         if word == "--on" and len(rest) >= 2 and rest[0].isalpha():
-            found.append(f"{rest.pop(0)}={rest.pop(0)}")
-    return found
+            words.append(f"{rest.pop(0)}={rest.pop(0)}")
+    return words
 
 
 def status(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            help="A run or group, or another framework's folder or log; none: all that are training.", autocompletion=options.complete_run
-        ),
-    ] = None,
-    threshold: Annotated[float | None, typer.Option(help="The return that counts as solved, where the log does not say.")] = None,
-    budget: options.Steps = None,
+    request: "StatusRequest",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until everything has ended.")] = False,
     every: Annotated[float, typer.Option(min=0.2, metavar="SECONDS", help="How often --watch looks.")] = 5.0,
     on: Annotated[
@@ -63,7 +57,6 @@ def status(
         ),
     ] = None,
     webhook: Annotated[str | None, typer.Option(metavar="URL", help="POST the same events there as JSON.")] = None,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """How runs stand: how likely they reach the threshold, why, and whether to go on."""
@@ -71,16 +64,36 @@ def status(
     from rlclinic.ops.status.forecast import Charts
     from rlclinic.ops.status.status import get_training_status
 
-    alerts, charts = Alerts([_event(text) for text in on or []], webhook), Charts(runs_dir)
+    alerts, charts = Alerts([_event(text) for text in on or []], webhook), Charts(request.runs_dir)
 
     def look() -> "StatusReport":
-        return get_training_status(run, runs_dir, threshold=threshold, budget=budget, charts=charts)
+        return get_training_status(**request.arguments, runs_dir=request.runs_dir, charts=charts)
 
     if watch:
         _watch(look, alerts, every, as_json)
     else:
         _show(report := look(), as_json)
         _tell(alerts, report)
+
+
+def stop(request: "StopRequest", as_json: options.Json = False) -> None:
+    """Ask runs to save a checkpoint and stop."""
+    from rlclinic.ops.jobs import audited
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = audited.stop_training(request.target, request.runs_dir, by=console.person())
+    console.print_json(result) if as_json else results.print_requested(result, "checkpoint and stop")
+
+
+def adjust(request: "AdjustRequest", as_json: options.Json = False) -> None:
+    """Change a number of a run while it trains: --set algo.ent_coef=0.01."""
+    from rlclinic.ops.jobs import audited
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = audited.adjust_run(request.target, request.changes, request.runs_dir, by=console.person())
+    console.print_json(result) if as_json else results.print_requested(result, "set ")
 
 
 def _event(text: str) -> tuple[str, str]:

@@ -1,70 +1,102 @@
-"""`rlclinic prescribe`, `sensitivity` and `optimize`: what to change, which numbers matter, and a search that does both."""
+"""`rlclinic trial`, `adopt`, `optimize` and `sensitivity`: does a change help, keeping it, a search, and which numbers matter."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlclinic.actions import Action
 from rlclinic.serve.cli import options
 
-INTERRUPTED = 130
-DEFAULT_BUDGET = 3_000_000
-NoRecorded = Annotated[bool, typer.Option("--no-recorded", help="Leave out the recorded trials that ship with rlclinic.")]
+if TYPE_CHECKING:
+    from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, SensitivityRequest, TrialRequest
+    from rlclinic.ops.treat.trial import TrialResult
 
-
+INTERRUPTED, TERMINATED = 130, 143
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would train and cost, and end.")]
-Target = Annotated[str, typer.Argument(help="A group (@last), or ENV:VARIANT.", autocompletion=options.complete_run)]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(prescribe)
-    app.command()(sensitivity)
-    app.command()(optimize)
+    for handler in (trial, adopt, optimize, sensitivity):
+        options.command(app, requests="treat.requests")(handler)
 
 
-def prescribe(
-    target: Annotated[
-        str,
-        typer.Argument(
-            help="A group (@last), a run, another framework's folder or file, or - for a log.", autocompletion=options.complete_run
-        ),
-    ] = "@last",
-    framework: Annotated[str | None, typer.Option("--as", help="Also in the words of sb3, cleanrl or gymnasium-solver.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="The return that counts as solved, where the log does not say.")] = None,
-    budget: options.Steps = None,
-    mapping: Annotated[
-        list[str] | None, typer.Option("--map", metavar="METRIC=COLUMN", help="What a column of a foreign log is. Repeatable.")
-    ] = None,
-    no_recorded: NoRecorded = False,
-    runs_dir: options.RunsDir = Path("runs"),
+def trial(
+    request: "TrialRequest",
+    show: Annotated[str | None, typer.Option("--show", metavar="TRIAL", help="Show a trial that was made.")] = None,
+    everything: Annotated[bool, typer.Option("--list", help="List the trials that were made.")] = False,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=2, help="So many seeds an arm, in one look: for a GPU.")] = None,
+    jobs: options.Jobs = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, can see and costs; train nothing.")] = False,
+    quiet: options.Quiet = False,
     as_json: options.Json = False,
+    yes: options.Yes = False,
 ) -> None:
-    """Say which settings to change, to which values, and what to expect of it."""
-    from rlclinic.ops.diagnose import prescribe
+    """Try a change against a control on fresh seeds, and say whether it helps, with an interval."""
+    from rlclinic.ops.treat import trial
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text.prescribe import print_prescriptions
+    from rlclinic.serve.cli.text.trial import View, print_trials
 
-    result = prescribe.prescribe(
-        target, runs_dir, threshold=threshold, budget=budget, mapping=mapping or [], use_recorded=not no_recorded, framework=framework
-    )
-    console.print_json(result) if as_json else print_prescriptions(result)
+    if request.resume is not None:
+        with View(trial.show_trial(request.resume, request.runs_dir).trial.plan, quiet) as view:
+            result = trial.resume_trial(request.resume, request.runs_dir, view, jobs)
+        _end(result, as_json)
+    elif show is not None:
+        _end(trial.show_trial(show, request.runs_dir), as_json)
+    elif everything:
+        listed = trial.list_trials(request.runs_dir)
+        console.print_json(listed) if as_json else print_trials(listed)
+    else:
+        if seeds is not None:
+            request = request.model_copy(update={"looks": 1, "per_look": seeds})
+        _start_trial(request, jobs, dry_run, quiet, as_json, yes)
+
+
+def _start_trial(request: "TrialRequest", jobs: int | None, dry_run: bool, quiet: bool, as_json: bool, yes: bool) -> None:
+    from rlclinic.ops.treat import trial
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text.trial import View, ask_to_start, print_preview
+
+    preview = trial.plan_trial(request)
+    if dry_run:
+        console.print_json(preview) if as_json else print_preview(preview, to_results=True)
+        return
+    if not quiet:
+        print_preview(preview)
+    if not yes and not ask_to_start():
+        raise typer.Exit(2)
+    console.audit_start(request.runs_dir, "trial", " ".join(request.targets) or preview.control, arms=preview.arms)
+    with View(preview.plan, quiet) as view:
+        result = trial.run_trial(preview, request.runs_dir, view, jobs)
+    _end(result, as_json)
+
+
+def _end(result: "TrialResult", as_json: bool) -> None:
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import trial
+
+    console.print_json(result) if as_json else trial.print_trial(result)
+    if result.signal:
+        raise typer.Exit(TERMINATED if result.signal == "SIGTERM" else INTERRUPTED)
+
+
+def adopt(request: "AdoptRequest", as_json: options.Json = False) -> None:
+    """Keep a trial's winner as a variant in ./config/environments, with its evidence as comments."""
+    from rlclinic.ops.jobs import audited
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import trial
+
+    result = audited.adopt_trial(**request.arguments, runs_dir=request.runs_dir, by=console.person())
+    console.print_json(result) if as_json else trial.print_adopted(result)
 
 
 def sensitivity(
-    target: Target = "@last",
-    seeds: Annotated[int, typer.Option(min=2, help="Seeds for each value; all values share them.")] = 4,
-    factors: Annotated[str, typer.Option(help="Times and divided by these.")] = "2,4",
-    only: Annotated[list[str] | None, typer.Option("--only", metavar="SETTING", help="Only this number. Repeatable.")] = None,
-    shapes: Annotated[bool, typer.Option("--shapes", help="Also n_envs, n_steps, batch_size and n_epochs.")] = False,
-    changes: options.Set = None,
-    resume: Annotated[str | None, typer.Option(metavar="STUDY", help="Go on with a study, or show one that ended.")] = None,
+    request: "SensitivityRequest",
     jobs: options.Jobs = None,
     dry_run: DryRun = False,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Say how much each number matters: all of them times and divided by 2 and 4, in one study."""
@@ -73,11 +105,10 @@ def sensitivity(
     from rlclinic.ops.treat import sensitivity
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import study
-    from rlclinic.treatment.sensitivity.study import Scope
 
     planned = None
-    if resume is None:
-        planned = sensitivity.plan(target, runs_dir, Scope(read_factors(factors), seeds, only or (), shapes), changes or [])
+    if request.resume is None:
+        planned = sensitivity.plan(request)
         if dry_run and as_json:
             console.print_json(planned)
         elif not as_json:
@@ -86,51 +117,26 @@ def sensitivity(
             return
     watch = None if quiet else study.Watch()
     with caught_signals() as caught:
+        running: dict[str, Any] = {"watch": watch, "stop": lambda: bool(caught), "cores": jobs}
         try:
             if planned is None:
-                result = sensitivity.resume(resume or "@last", runs_dir, watch=watch, stop=lambda: bool(caught), cores=jobs)
+                result = sensitivity.resume(request.resume or "@last", request.runs_dir, **running)
             else:
-                console.audit_start(runs_dir, "sensitivity", target, max_env_steps=planned.max_env_steps)
-                result = sensitivity.run(planned, runs_dir, watch=watch, stop=lambda: bool(caught), cores=jobs)
+                console.audit_start(request.runs_dir, "sensitivity", request.target, max_env_steps=planned.max_env_steps)
+                result = sensitivity.run(planned, request.runs_dir, **running)
         except Interrupted as error:
-            typer.echo(f"{error}\n  Go on: rlclinic sensitivity --resume @last", err=True)
+            typer.echo(f"{error}\n  Go on: {Action('sensitivity', resume='@last')}", err=True)
             raise typer.Exit(INTERRUPTED) from None
     console.print_json(result) if as_json else study.print_sensitivity(result)
 
 
-def read_factors(text: str) -> tuple[float, ...]:
-    """Factors as they are typed: 2,4."""
-    try:
-        return tuple(float(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no list of factors; type for example 2,4") from None
-
-
-class Goal(StrEnum):
-    """What a search minimizes, or raises."""
-
-    steps = "steps"
-    wall = "wall"
-    stability = "stability"
-    final_return = "return"
-
-
 def optimize(
-    target: Target = "@last",
-    budget: Annotated[
-        int | None, typer.Option(parser=options.read_steps, metavar="N", help="Env steps that everything may take: 3M.")
-    ] = None,
-    goal: Annotated[Goal, typer.Option("--for", help="Fewer env steps, less time, less spread, or a higher return.")] = Goal.steps,
+    request: "OptimizeRequest",
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Stop then: 18:30, or after 2h; --resume goes on.")] = None,
-    run_env_steps: Annotated[int | None, typer.Option(parser=options.read_steps, metavar="N", help="Length of one run.")] = None,
-    changes: options.Set = None,
-    resume: Annotated[str | None, typer.Option(metavar="SEARCH", help="Go on with a search, or show one that ended.")] = None,
-    no_recorded: NoRecorded = False,
     jobs: options.Jobs = None,
     dry_run: DryRun = False,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Search for a better config: diagnose, prescribe, try, confirm on fresh seeds, within one budget."""
@@ -140,10 +146,8 @@ def optimize(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import study
 
-    if resume is None:
-        planned = optimize.plan(
-            target, runs_dir, budget=budget or DEFAULT_BUDGET, outcome=goal.value, run_env_steps=run_env_steps, changes=changes or []
-        )
+    if request.resume is None:
+        planned = optimize.plan(request)
         if dry_run and as_json:
             console.print_json(planned)
         elif not as_json:
@@ -154,14 +158,13 @@ def optimize(
     with caught_signals() as caught:
         running: dict[str, Any] = {"until": until, "watch": watch, "say": say, "stop": lambda: bool(caught), "cores": jobs}
         try:
-            if resume is not None:
-                result = optimize.resume(resume, runs_dir, **running)
+            if request.resume is not None:
+                result = optimize.resume(request.resume, request.runs_dir, **running)
             else:
-                console.audit_start(runs_dir, "optimize", target, budget=budget or DEFAULT_BUDGET)
-                wanted: dict[str, Any] = {"budget": budget or DEFAULT_BUDGET, "outcome": goal.value, "run_env_steps": run_env_steps}
-                result = optimize.optimize(target, runs_dir, **wanted, changes=changes or [], use_recorded=not no_recorded, **running)
+                console.audit_start(request.runs_dir, "optimize", request.target, budget=request.budget)
+                result = optimize.optimize(request, **running)
         except Interrupted as error:
-            typer.echo(f"{error}\n  Go on: rlclinic optimize --resume @last", err=True)
+            typer.echo(f"{error}\n  Go on: {Action('optimize', resume='@last')}", err=True)
             raise typer.Exit(INTERRUPTED if caught else 0) from None
     console.print_json(result) if as_json else study.print_search(result)
 

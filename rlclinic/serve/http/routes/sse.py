@@ -20,8 +20,8 @@ from rlclinic.runs.database.schema import GROUP, RUN
 from rlclinic.runs.metrics_file.follow import Follower
 from rlclinic.runs.metrics_file.table import STEPS
 from rlclinic.runs.record import Run
-from rlclinic.serve.http.context import Context, Here, find_group, find_run
-from rlclinic.serve.http.routes.reading import Named, Names
+from rlclinic.serve.http.context import Context, Here, Named, find_group, find_run
+from rlclinic.serve.http.routes.runs import Names
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
 

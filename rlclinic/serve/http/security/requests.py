@@ -8,17 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from rlclinic.config import files
 from rlclinic.errors import NotFound, UsageError
+from rlclinic.ops.request import Change, Request
 from rlclinic.ops.runs.environments import show_config
 from rlclinic.runs import selector
 from rlclinic.runs.record import Checkpoint
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import names_file
-from rlclinic.treatment.optimize.ledger import Outcome as SearchOutcome
-from rlclinic.treatment.trial.models import Outcome
 
-Change = Annotated[str, StringConstraints(min_length=3, max_length=500, pattern=r"^[^=]+=")]
-Changes = Annotated[list[Change], Field(max_length=50)]
-Key = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:")
 _PROBE: Final = "probe:"
 
@@ -27,89 +23,6 @@ class Body(BaseModel):
     """A request; what it does not know is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class TrainBody(Body):
-    """What to train."""
-
-    ref: str | None = Field(None, max_length=200)
-    """CartPole-v1:ppo, an environment, a run or group to train anew, or RUN@STEP to fork."""
-    changes: Changes = []
-    """KEY=VALUE settings."""
-    rx: int | None = Field(None, ge=1, le=9)
-    """A prescription for `ref`, by its number."""
-    seed: int | None = Field(None, ge=0, le=2**31)
-    seeds: int | None = Field(None, ge=1, le=256)
-    max_env_steps: int | None = Field(None, ge=1, le=10**12)
-    resume: str | None = Field(None, max_length=200)
-    """A run or group to go on with; with a larger budget it is extended by child runs."""
-    name: str | None = Field(None, max_length=100)
-    """A label for the group."""
-    hypothesis: str = Field("", max_length=2_000)
-
-
-class TrialBody(Body):
-    """What to try against what, on fresh seeds."""
-
-    targets: list[Annotated[str, StringConstraints(max_length=200)]] = Field([], max_length=8)
-    """A group to treat; or two or more configs, the first of which is the control."""
-    rx: list[Annotated[int, Field(ge=1, le=9)]] = Field([], max_length=8)
-    """Numbers of prescriptions, one arm each."""
-    changes: Changes = []
-    """KEY=VALUE settings: all of them together are one arm."""
-    outcome: Outcome | None = None
-    looks: int = Field(4, ge=1, le=8)
-    per_look: int = Field(8, ge=2, le=64)
-    max_env_steps: int | None = Field(None, ge=1, le=10**12)
-    whole_budget: bool = False
-    resume: str | None = Field(None, max_length=64)
-    """A trial to go on with."""
-    hypothesis: str = Field("", max_length=2_000)
-
-
-class OptimizeBody(Body):
-    """A search for a better config."""
-
-    target: str = Field("@last", max_length=200)
-    budget: int = Field(3_000_000, ge=1, le=10**12)
-    """Env steps that everything may take."""
-    outcome: SearchOutcome = "steps"
-    run_env_steps: int | None = Field(None, ge=1, le=10**12)
-    changes: Changes = []
-    resume: str | None = Field(None, max_length=64)
-    hypothesis: str = Field("", max_length=2_000)
-
-
-class SensitivityBody(Body):
-    """A study of how much each number of a config matters."""
-
-    target: str = Field("@last", max_length=200)
-    seeds: int = Field(4, ge=2, le=64)
-    factors: list[Annotated[float, Field(gt=1, le=100)]] = Field([2.0, 4.0], min_length=1, max_length=4)
-    """Each number is multiplied and divided by these."""
-    only: list[Annotated[str, StringConstraints(max_length=100)]] = Field([], max_length=50)
-    """Settings to vary; none: all numbers of the algorithm."""
-    shapes: bool = False
-    """Also the sizes of batches and rollouts."""
-    changes: Changes = []
-    resume: str | None = Field(None, max_length=64)
-    hypothesis: str = Field("", max_length=2_000)
-
-
-class AdjustBody(Body):
-    """Numbers to change while a run trains."""
-
-    changes: Annotated[list[Change], Field(min_length=1, max_length=20)]
-
-
-class AdoptBody(Body):
-    """Under which name the winner of a trial is kept."""
-
-    ref: str = Field(max_length=200)
-    """ENV:VARIANT."""
-    force: bool = False
-    """Keep it although the verdict is not adopt, or the name is taken."""
-    dry_run: bool = False
 
 
 class NotesBody(Body):
@@ -141,6 +54,21 @@ class FilmBody(Body):
 
     checkpoint: Annotated[str, StringConstraints(pattern=r"^(@best|@last|[0-9]{1,15})$")] = "@best"
     kind: Literal["gif", "mp4"] = "gif"
+
+
+class ConfigBody(Body):
+    """A config to look at."""
+
+    ref: str = Field(min_length=1, max_length=200)
+    """CartPole-v1:ppo, an environment, a run or a group."""
+    changes: list[Change] = Field([], max_length=50)
+    """KEY=VALUE settings."""
+
+
+def confine(store: Store, request: Request) -> None:
+    """UsageError if a request would read a file, or run code that nobody has run here yet."""
+    for ref in request.configs:
+        safe(store, ref, getattr(request, "changes", ()))
 
 
 def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> str:

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from rlclinic.runs.record import Group
-from rlclinic.serve.http.routes import files
+from rlclinic.serve.http.routes import runs
 
 API = "/api/v1"
 
@@ -64,12 +64,12 @@ def test_metrics_are_drawn_as_a_picture(client: TestClient, sick: Group) -> None
 
 def test_only_a_few_processes_are_started_by_requests(client: TestClient, sick: Group, recorded: list[list[str]]) -> None:
     run = sick.runs[0].id
-    for _ in range(files.MOST_PROCESSES):
-        assert files._processes.acquire(blocking=False)
+    for _ in range(runs.MOST_PROCESSES):
+        assert runs._processes.acquire(blocking=False)
     try:
         assert client.post(f"{API}/runs/{run}/videos", json={}).status_code == 409
         assert client.post(f"{API}/runs/{run}/evaluations", json={}).status_code == 409
     finally:
-        for _ in range(files.MOST_PROCESSES):
-            files._processes.release()
+        for _ in range(runs.MOST_PROCESSES):
+            runs._processes.release()
     assert client.post(f"{API}/runs/{run}/videos", json={}).status_code == 201

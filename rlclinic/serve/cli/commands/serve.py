@@ -1,4 +1,4 @@
-"""`rlclinic serve` and `rlclinic db`: the HTTP API and dashboard, who may come in, and the index behind their lists."""
+"""`rlclinic serve`, `mcp`, `db` and `agents install`: the servers, who may come in, the index behind their lists, agents' files."""
 
 import importlib.util
 from functools import partial
@@ -9,6 +9,7 @@ import typer
 
 from rlclinic.errors import UsageError
 from rlclinic.serve.cli import options
+from rlclinic.serve.cli.commands.jobs import Budgeted, Wall, agents_app, set_budget
 
 if TYPE_CHECKING:
     from rlclinic.serve.http.security.tokens import TokenList
@@ -58,6 +59,25 @@ def serve(
         prepare=prepare,
     )
     start.serve(Store(runs_dir), settings, workers, say=partial(typer.echo, err=True))
+
+
+def mcp(
+    budget_env_steps: Budgeted = None,
+    budget_wall: Wall = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only the tools that look.")] = False,
+    allow_path: Annotated[list[Path] | None, typer.Option(help="Logs may also be read from this folder. Repeatable.")] = None,
+    runs_dir: options.RunsDir = Path("runs"),
+) -> None:
+    """Serve coding agents on stdin and stdout (Model Context Protocol). What they start goes on when this ends."""
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError("the MCP server needs mcp, which is not installed.\n  Nothing can be served.\n  Type: pip install 'rlclinic[mcp]'")
+    from rlclinic.runs.store import Store
+    from rlclinic.serve.mcp.server import serve_stdio
+    from rlclinic.serve.mcp.settings import Settings
+
+    if budget_env_steps is not None or budget_wall is not None:
+        set_budget(runs_dir, budget_env_steps, budget_wall)
+    serve_stdio(Store(runs_dir), Settings(local=True, read_only=read_only, allowed_paths=tuple(allow_path or ())))
 
 
 @token_app.command("add")
@@ -144,7 +164,32 @@ def _installed() -> None:
         raise UsageError(f"the server needs {', '.join(missing)}, which is not installed.\n  Type: pip install 'rlclinic[server]'")
 
 
+@agents_app.command("install")
+def agents_install(
+    client: Annotated[str, typer.Option(help="claude, cursor, codex, opencode, or agents (any that reads .agents/skills).")] = "claude",
+    server_name: Annotated[str, typer.Option(help="What the client calls the server: tools are mcp__NAME__diagnose_run.")] = "rlclinic",
+    everywhere: Annotated[bool, typer.Option("--global", help="Into the home folder instead of this project.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that somebody else wrote.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Write the five expert roles as agent files and skills, and register the MCP server with the client."""
+    from rlclinic.serve.agents import install
+    from rlclinic.serve.cli import console
+
+    where = Path.home() if everywhere else Path()
+    found = install.install(client, where, server_name=server_name, dry_run=dry_run, force=force)
+    if as_json:
+        console.print_json(found)
+        return
+    for file in found.files:
+        typer.echo(f"{file.action if found.written else 'would be ' + file.action:<16}  {file.path}")
+    for line in found.next:
+        typer.echo(f"next      {line}")
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the root command."""
+    app.command()(mcp)
     app.add_typer(serve_app, name="serve")
     app.add_typer(db_app, name="db")

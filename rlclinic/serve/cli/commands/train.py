@@ -1,8 +1,9 @@
-"""`rlclinic profile`: where training time goes, and what would change it."""
+"""`rlclinic train`, `profile` and `doctor`: training, where its time goes, and whether this machine is fit for it."""
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -10,29 +11,69 @@ from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
     from rlclinic.ops.train.profile import Profile
+    from rlclinic.ops.train.requests import ProfileRequest, TrainRequest
+
+INTERRUPTED, TERMINATED, THRESHOLD_MISSED = 130, 143, 4
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(profile)
+    """Add the commands to the command line."""
+    options.command(app, requests="train.requests")(train)
+    options.command(app, requests="train.requests")(profile)
+    app.command()(doctor)
 
 
-def profile(
-    ref: Annotated[str, typer.Argument(help="What to look into: CartPole-v1:ppo, a YAML file.", autocompletion=options.complete_reference)],
-    changes: options.Set = None,
-    members: Annotated[int, typer.Option("--seeds", min=1, help="Seeds that train together.")] = 1,
-    device: options.Device = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long each measurement takes.")] = 1.5,
-    compiling: Annotated[bool, typer.Option("--compile", help="Also measure engines that take a minute to compile.")] = False,
+def train(
+    request: "TrainRequest",
+    require_threshold: options.RequireThreshold = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
+    yes: options.Yes = False,
 ) -> None:
+    """Train an agent with one or many seeds, and say how it went."""
+    if request.detach and require_threshold:
+        raise typer.BadParameter("--detach returns before the threshold can be known; leave out --require-threshold")
+    from rlclinic.ops.train.plan import plan_training
+    from rlclinic.ops.train.run import train
+    from rlclinic.serve.cli import console, progress
+    from rlclinic.serve.cli.text import results
+
+    plan = plan_training(request)
+    if plan.question and not yes and console.is_attended() and not console.confirm(plan.question):
+        raise typer.Exit(2)
+    with progress.watch(quiet) as view:
+        for note in plan.notes:
+            view.say(note)
+        console.audit_start(request.runs_dir, "training", request.resume or request.ref or request.init_from or "")
+        result = train(plan, watch=None if quiet else view, say=view.say)
+    console.print_json(result) if as_json else results.print_train(result)
+    if result.signal:
+        raise typer.Exit(TERMINATED if result.signal == "SIGTERM" else INTERRUPTED)
+    if result.failed:
+        raise typer.Exit(1)
+    if require_threshold and result.report is not None and result.report.verdict != "SOLVED":
+        raise typer.Exit(THRESHOLD_MISSED)
+
+
+def doctor(runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False) -> None:
+    """Check this installation and machine, and say what to type."""
+    from rlclinic.ops.train.machine import doctor
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = doctor(runs_dir)
+    console.print_json(result) if as_json else results.print_doctor(result)
+    if not result.healthy:
+        raise typer.Exit(1)
+
+
+def profile(request: "ProfileRequest", quiet: options.Quiet = False, as_json: options.Json = False) -> None:
     """Measure where an iteration's time goes, and which settings would make it faster."""
     from rlclinic.ops.train import profile
     from rlclinic.serve.cli import console
 
     tell = None if quiet or as_json else lambda what: print(f"measuring {what}", file=sys.stderr)
-    found = profile.profile(ref, changes or [], device=device, members=members, seconds=seconds, compiling=compiling, watch=tell)
+    found = profile.profile(**request.arguments, watch=tell)
     console.print_json(found) if as_json else print_profile(found)
 
 

@@ -1,55 +1,48 @@
-"""Tools that only look: runs, series, logs, checkpoints, status, comparisons, diagnoses, prescriptions."""
+"""Tools that look at runs: lists, series, logs, checkpoints, pictures, environments; and those that import and score."""
 
+import base64
 import math
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, ImageContent
 from pydantic import Field
 
 from rlclinic.errors import NotFound
-from rlclinic.report.format import plural
+from rlclinic.ops.jobs import audited
+from rlclinic.ops.runs import plot
+from rlclinic.ops.runs.requests import EvaluateRequest, ImportRequest, ListRequest
+from rlclinic.report.format import number, plural
 from rlclinic.runs.record import Group
-from rlclinic.runs.store import Store
-from rlclinic.serve.mcp.replies import answer, clip
-from rlclinic.serve.mcp.settings import Settings
-from rlclinic.serve.mcp.text import diagnosis, runs
-
-RunId = Annotated[str, Field(description="Run or group: id, unique prefix, @last, @last~1, @best, @running.")]
-Target = Annotated[str, Field(description="Run or group (id, prefix, @last, @best), or another framework's log folder or file.")]
-Detail = Annotated[Literal["concise", "detailed"], Field(description="concise (default) or detailed.")]
-Threshold = Annotated[float | None, Field(description="Return that counts as solved, where the log does not say.")]
-
+from rlclinic.serve.mcp.replies import answer, clip, say
+from rlclinic.serve.mcp.text import runs, study
+from rlclinic.serve.mcp.tools.base import Ctx, RunId, Tools, takes_arguments
 
 MOST_LOG = 10_000
 """Characters of a log in one answer."""
 
 
-class Reading:
-    """The read-only half of the server."""
+class RunTools(Tools):
+    """What lies in the store."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self.store, self.root, self.settings = store, store.root, settings
-
+    @takes_arguments
     def list_runs(
         self,
-        env_filter: Annotated[str, Field(description="Only configs whose name begins so.")] = "",
+        request: ListRequest,
         algo_filter: str = "",
-        limit: Annotated[int, Field(ge=1, le=100)] = 20,
-        state: Annotated[str, Field(description="queued, running, finished, stopped, failed or crashed.")] = "",
         cursor: Annotated[int, Field(ge=0, description="next_cursor of the answer before.")] = 0,
     ) -> CallToolResult:
         """Runs by group, newest first. Start here, or with diagnose_run("@last")."""
         # Rows cost a look at every run: only as many as are shown, unless they must be searched.
         from rlclinic.ops.runs.listing import list_runs
 
-        most = None if algo_filter else cursor + limit
-        found = list_runs(self.root, state=state or None, env=env_filter or None, limit=most)
+        most = None if algo_filter else cursor + request.limit
+        found = list_runs(self.root, state=request.state or None, env=request.env or None, limit=most)
         kept = [row for row in found.runs if algo_filter.lower() in row.name.rpartition(":")[2].lower() and self._shown(row.id)]
         total = len(kept) if algo_filter else found.total
-        shown = kept[cursor : cursor + limit]
-        following = cursor + limit if cursor + limit < total else None
+        shown = kept[cursor : cursor + request.limit]
+        following = cursor + request.limit if cursor + request.limit < total else None
         said = runs.runs(shown)
         said += f"\n{len(shown)} of {total} runs" + (f"; next_cursor={following}" if following is not None else "")
         rows = [runs.run_data(row) for row in shown]
@@ -117,18 +110,6 @@ class Reading:
         data = {"run_id": run.id, "total_lines": len(whole), "returned_lines": len(shown), "log": "\n".join(shown), "next_cursor": earlier}
         return answer(text, data)
 
-    def get_training_status(self, run_id: RunId = "@running", include_details: bool = True) -> CallToolResult:
-        """Is it going well, or should it stop? Progress, chance of reaching the threshold, what to watch, what to do."""
-        from rlclinic.ops.status.status import get_training_status
-
-        try:
-            report = get_training_status(self.settings.path(run_id, self.root), self.root)
-        except NotFound:
-            if run_id != "@running":
-                raise
-            report = get_training_status("@last", self.root)
-        return answer(runs.status(report), runs.status_data(report, self.store, include_details))
-
     def list_checkpoints(self, run_id: RunId) -> CallToolResult:
         """Checkpoints that can be evaluated, resumed (RUN/@best) or forked from (RUN@STEP)."""
         from rlclinic.ops.runs.listing import list_checkpoints
@@ -148,36 +129,67 @@ class Reading:
         has = {"has_best": any(row.best for row in found), "has_last": any(row.last for row in found)}
         return answer(text, {"run_id": run.id, "checkpoints": rows, **has})
 
-    def compare_runs(
+    def get_plot(
         self,
-        run_ids: Annotated[
-            list[str], Field(min_length=2, max_length=8, description="Runs, groups, variants or log folders; the first is A.")
-        ],
-        metrics: Annotated[list[str] | None, Field(description="Columns whose last values are wanted, too.")] = None,
+        run_ids: Annotated[list[str], Field(min_length=1, max_length=8, description="Runs or groups, one colour each.")],
+        metric_names: Annotated[list[str] | None, Field(max_length=6, description="Names or parts of them; none: the return.")] = None,
+        width: Annotated[int, Field(ge=200, le=1600)] = 640,
+        height: Annotated[int, Field(ge=100, le=1000, description="Of one panel.")] = 240,
     ) -> CallToolResult:
-        """Which is better, how sure is that, and which settings differ. Tests over seeds; never ranks on one seed each."""
-        from rlclinic.ops.compare.compare import compare
+        """A PNG of metrics against env steps, with the threshold and the healthy band."""
+        found = plot.plot_metrics(run_ids, metric_names or (), self.root, width=width, height=height)
+        picture = ImageContent(type="image", data=base64.b64encode(found.png).decode(), mime_type="image/png")
+        text = f"{', '.join(found.metrics)} of {', '.join(found.runs)} against env steps"
+        return answer(text, {"runs": found.runs, "metrics": found.metrics, "bytes": len(found.png)}, picture)
 
-        result = compare([self.settings.path(each, self.root) for each in run_ids], self.root)
-        values = {name: runs.last_values(self.store, name, metrics or []) for name in run_ids}
-        return answer(runs.comparison(result, values), runs.comparison_data(result, values, metrics))
-
-    def diagnose_run(
+    def describe_environment(
         self,
-        run_id: Target = "@last",
-        detail: Detail = "concise",
-        threshold: Threshold = None,
-        budget_env_steps: Annotated[int | None, Field(description="Planned env steps, where the log does not say.")] = None,
+        env_id: Annotated[str, Field(description="Id or part of one; empty: all with tuned variants.")] = "",
+        examine: Annotated[bool, Field(description="Step it some seconds: spaces, rewards, ends, contract faults.")] = False,
     ) -> CallToolResult:
-        """Why a run or group does not learn: ranked causes with probabilities, evidence, what to change, what to call next."""
-        from rlclinic.ops.diagnose.diagnose import diagnose
+        """Environments with tuned variants, thresholds and measured results; or one looked at closely before training on it."""
+        from rlclinic.ops.diagnose.lint import lint_env
+        from rlclinic.ops.runs.environments import list_environments, show_config
 
-        result = diagnose(self.settings.path(run_id, self.root), self.root, threshold=threshold, budget=budget_env_steps, write=False)
-        full = detail == "detailed"
-        told = [diagnosis.detailed(each) if full else diagnosis.concise(each) for each in (result, *result.more[:2])]
-        data = diagnosis.data(result, full)
-        data |= {"more": [diagnosis.data(each, full=False) for each in result.more]} if result.more else {}
-        return answer("\n\n".join(told), data)
+        if examine and env_id:
+            seen = lint_env(self.settings.environment(env_id), seconds=6.0).lint
+            return answer(study.environment(seen), seen.model_dump(mode="json", exclude={"dimensions"}))
+        try:
+            rows = list_environments(env_id).environments
+        except NotFound:
+            view = show_config(self.settings.config(env_id, (), self.store), (), self.root)
+            text = f"{env_id}: no tuned variant here; it trains with general settings ({view.name}). Look closer: examine=true"
+            return answer(text, {"environments": [], "config": view.config})
+        return answer(study.environments(rows), {"environments": [row.model_dump(mode="json") for row in rows]})
+
+    @takes_arguments
+    def import_run(self, request: ImportRequest, ctx: Ctx = None) -> CallToolResult:
+        """Copy runs of SB3, CleanRL, gymnasium-solver, TensorBoard or CSV logs into the store; the folder is only read."""
+        self.settings.path(request.path, self.root)
+        done = audited.import_run(**request.arguments, runs_dir=self.root, by=self.caller(ctx))
+        lines = [
+            f"{row.run} · {row.source} · {row.env or '?'} · {row.algo or '?'} · {row.env_steps:,} env steps · {row.metrics} series"
+            for row in done.runs[:12]
+        ]
+        lines += [f"note: {clip(note, 160)}" for row in done.runs[:1] for note in row.notes[:4]]
+        return answer("\n".join([*lines, "next: " + " | ".join(say(each) for each in done.next)]), done.model_dump(mode="json"))
+
+    @takes_arguments
+    def evaluate_checkpoint(self, request: EvaluateRequest, ctx: Ctx = None) -> CallToolResult:
+        """Score a checkpoint from fixed start states, in a process of its own. Its env steps count against the budget."""
+        done = audited.evaluate_checkpoint(
+            request.selector, self.root, by=self.caller(ctx), episodes=request.episodes, deterministic=request.deterministic
+        )
+        bar = (
+            ""
+            if done.threshold is None
+            else f" · threshold {number(done.threshold, 4)} {'REACHED' if done.return_mean >= done.threshold else 'MISSED'}"
+        )
+        text = (
+            f"{done.run}@{done.step} on {done.env}: return {number(done.return_mean)} ± {number(done.return_std)}, {done.episodes} episodes"
+        )
+        text += f" (min {number(done.return_min)}, max {number(done.return_max)}, length {number(done.length_mean)}){bar}"
+        return answer(text, done.model_dump(mode="json", exclude={"returns", "schema_version"}))
 
 
 def _fitting(lines: list[str]) -> list[str]:

@@ -1,0 +1,57 @@
+"""What may be asked of comparisons and of the gate for CI."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from rlclinic.comparison.regression import Outcome
+from rlclinic.ops.request import MAP, SET, STEPS, Cli, Mcp, Request
+
+
+class CompareRequest(Request):
+    """Compare configs and results side by side, with tests that say how sure a difference is."""
+
+    targets: Annotated[
+        list[str],
+        Cli(argument=True, metavar="A B ...", complete="run"),
+        Mcp("run_ids", "Runs, groups, variants or log folders; the first is A.", min_length=2, max_length=8),
+    ]
+    """Runs, groups, folders of other frameworks, YAML files, variants (CartPole-v1:ppo), or git:REV:FILE.yaml[:VARIANT]."""
+    pairwise: bool = False
+    """Every two of them, instead of all against the first."""
+    threshold: float | None = None
+    """The return that counts as solved, where the runs do not say."""
+    budget: Annotated[int | None, STEPS] = None
+    """Planned env steps, where the log does not say."""
+    mapping: Annotated[list[str], MAP] = Field(default_factory=list)
+    """What a column of a foreign log is. Repeatable."""
+    out: Annotated[Path | None, Cli(metavar="DIR")] = None
+    """Write compare.md, compare.html and compare.json there."""
+
+
+class RegressRequest(Request):
+    """Fail if a candidate learns worse than a baseline: a gate for CI, with stated error rates."""
+
+    baseline: Annotated[str, Cli(argument=True, complete="run")]
+    """A file made by --save-baseline, a group, a run or a folder."""
+    candidate: Annotated[str | None, Cli(argument=True, complete="run")] = None
+    """A group, run or folder; or a config (CartPole-v1:ppo, FILE.yaml, git:REV:FILE.yaml), which is trained."""
+    outcome: Outcome | None = None
+    """What must not get worse (steps where a threshold is reached)."""
+    margin: float = 0.10
+    """The loss that may pass: 0.1 is 10 %."""
+    alpha: float = 0.05
+    """False alarms, and wrong passes, in at most this share of all cases."""
+    looks: int = Field(4, ge=1, le=20)
+    """How often a candidate that is trained is looked at."""
+    per_look: Annotated[int, Cli("--seeds")] = Field(8, ge=2)
+    """Fresh seeds for each look."""
+    seed0: int | None = Field(None, ge=0)
+    """The first of them (unused ones)."""
+    changes: Annotated[list[str], SET] = Field(default_factory=list)
+    """KEY=VALUE settings."""
+    threshold: float | None = None
+    """The return that counts as solved, where the runs do not say."""
+    mapping: Annotated[list[str], MAP] = Field(default_factory=list)
+    """What a column of a foreign log is. Repeatable."""

@@ -1,0 +1,93 @@
+"""What may be asked of diagnosis: of runs and logs, of settings before they are trained, of an environment's history."""
+
+import operator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from rlclinic.ops.request import MAP, SET, STEPS, THRESHOLD, Cli, Mcp, Request
+
+TARGET = Mcp("run_id", "Run or group (id, prefix, @last, @best), or another framework's log folder or file.")
+
+
+class DiagnoseRequest(Request):
+    """Say why a run does not learn, how sure that is, and what to change."""
+
+    target: Annotated[
+        str,
+        Cli(
+            argument=True,
+            complete="run",
+            help="A run, a group (@last), another framework's folder or file, or - for a log on stdin.",
+        ),
+        TARGET,
+    ] = "@last"
+    """A run, a group, another framework's folder or file, or - for a log on stdin."""
+    threshold: Annotated[float | None, THRESHOLD] = None
+    """The return that counts as solved, where the log does not say."""
+    budget: Annotated[int | None, STEPS, Mcp("budget_env_steps", "Planned env steps, where the log does not say.")] = None
+    """Planned env steps, where the log does not say."""
+    mapping: Annotated[list[str], MAP] = Field(default_factory=list)
+    """What a column of a foreign log is. Repeatable."""
+    select: Annotated[list[str] | None, Cli(metavar="RULE")] = None
+    """Only these rules: an id, its beginning (POL), or a name. Repeatable."""
+    ignore: Annotated[list[str] | None, Cli(metavar="RULE")] = None
+    """Not these rules. Repeatable."""
+    out: Annotated[Path | None, Cli(metavar="DIR")] = None
+    """Also write report.html, report.md and diagnosis.json there."""
+
+
+class PrescribeRequest(Request):
+    """Say which settings to change, to which values, and what to expect of it."""
+
+    target: Annotated[
+        str,
+        Cli(argument=True, complete="run", help="A group (@last), a run, another framework's folder or file, or - for a log."),
+        TARGET,
+    ] = "@last"
+    """A group, a run, another framework's folder or file, or - for a log."""
+    framework: Annotated[str | None, Cli("--as")] = None
+    """Also in the words of sb3, cleanrl or gymnasium-solver."""
+    threshold: Annotated[float | None, THRESHOLD] = None
+    """The return that counts as solved, where the log does not say."""
+    budget: Annotated[int | None, STEPS] = None
+    """Planned env steps, where the log does not say."""
+    mapping: Annotated[list[str], MAP] = Field(default_factory=list)
+    """What a column of a foreign log is. Repeatable."""
+    use_recorded: Annotated[
+        bool, Cli("--no-recorded", default=False, read=operator.not_, help="Leave out the recorded trials that ship with rlclinic.")
+    ] = True
+    """Learn from the recorded trials that ship with rlclinic."""
+
+
+class HistoryRequest(Request):
+    """Show what was tried on an environment, and what separates solved from failed."""
+
+    env: Annotated[str, Cli(argument=True)]
+    """The environment's id: CartPole-v1."""
+    paths: Annotated[list[str], Cli("--path", metavar="DIR")] = Field(default_factory=list)
+    """Also folders of other frameworks. Repeatable."""
+    threshold: float | None = None
+    """The return that counts as solved, where the log does not say."""
+
+
+class LintRequest(Request):
+    """Check settings, an environment or a script before anything is trained."""
+
+    ref: Annotated[str | None, Cli(argument=True, metavar="CONFIG|RUN", complete="reference")] = None
+    """CartPole-v1:ppo, a YAML file, a run, a group, or another framework's folder."""
+    env: Annotated[str | None, Cli(metavar="MODULE:ID")] = None
+    """Look at an environment: an id, module:Id, module:Class or file.py:Class."""
+    env_args: Annotated[list[str], Cli("--env-arg", metavar="KEY=VALUE")] = Field(default_factory=list)
+    """An argument for the environment. Repeatable."""
+    seconds: float = Field(20.0, ge=4, le=600)
+    """How long to look at an environment, at most."""
+    code: Annotated[str | None, Cli(metavar="FILE")] = None
+    """Check a script, a notebook or a folder of them; nothing is run."""
+    changes: Annotated[list[str], SET] = Field(default_factory=list)
+    """KEY=VALUE settings."""
+    select: Annotated[list[str] | None, Cli(metavar="RULE")] = None
+    """Only these rules: an id, its beginning (POL), or a name. Repeatable."""
+    ignore: Annotated[list[str] | None, Cli(metavar="RULE")] = None
+    """Not these rules. Repeatable."""

@@ -1,0 +1,157 @@
+"""A request: what may be asked of an operation, said once. Options, HTTP bodies and tool arguments are made from its fields.
+
+    class TrialRequest(Request):
+        per_look: Annotated[int, Http(ge=2, le=64), Mcp(ge=2, le=64)] = 8
+        \"\"\"Seeds an arm per look.\"\"\"
+
+The default, the bounds and the sentence that explains a field are the field's own. At the command line every field is an option; a
+caller from elsewhere is offered only the fields that say so (`Http`, `Mcp`), within narrower bounds where those are given. A field
+that names a file, a command or code has no such mark. `runs_dir` is never taken from a caller: each face fills it in.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic.fields import FieldInfo
+
+Mark = TypeVar("Mark")
+Completion = Literal["run", "reference"]
+
+
+class Request(BaseModel):
+    """What may be asked of an operation; what it does not know is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    about_store: ClassVar[bool] = True
+    """Whether it is asked of a store at all."""
+    resumes_alone: ClassVar[bool] = False
+    """Whether going on with something (`resume`) leaves no room for anything else that an agent says."""
+    runs_dir: Path = Path("runs")
+    """Folder that holds the runs."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Its fields by name, for an operation that takes them one by one."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "runs_dir"}
+
+    @property
+    def configs(self) -> list[str]:
+        """What it would read as a config: a caller from elsewhere may name none of them by a file, nor by code that nobody has run."""
+        return []
+
+
+class _Unset:
+    """No default of its own: the field's."""
+
+
+UNSET = _Unset()
+
+
+class Cli:
+    """A field at the command line, as far as its name, its type and its sentence do not say it."""
+
+    def __init__(
+        self,
+        *names: str,
+        argument: bool = False,
+        metavar: str | None = None,
+        help: str | None = None,
+        complete: Completion | None = None,
+        steps: bool = False,
+        type: Any = None,
+        default: Any = UNSET,
+        read: Callable[[Any], Any] | None = None,
+        min: float | None = None,
+    ) -> None:
+        self.names, self.argument, self.metavar, self.help, self.complete = names, argument, metavar, help, complete
+        self.steps = steps
+        """A number of env steps: 1e6 and 100k are understood."""
+        self.type, self.default, self.min = type, default, min
+        self.read = read
+        """From what is typed to what the field takes."""
+
+
+class Http:
+    """A field of HTTP bodies, with its bounds there as pydantic's Field takes them."""
+
+    def __init__(self, *, type: Any = None, default: Any = UNSET, path: str | None = None, **bounds: Any) -> None:
+        self.type, self.default, self.bounds = type, default, bounds
+        self.path = path
+        """The part of the route's path that it is, instead of a field of the body."""
+
+
+class Mcp:
+    """A field as a tool's argument: another name, shorter words, another type to write it in, its bounds there."""
+
+    def __init__(
+        self,
+        name: str | None = None,
+        doc: str | None = None,
+        *,
+        type: Any = None,
+        default: Any = UNSET,
+        read: Callable[[Any], Any] | None = None,
+        **bounds: Any,
+    ) -> None:
+        self.name, self.doc, self.type, self.default, self.read, self.bounds = name, doc, type, default, read, bounds
+
+
+@dataclass(frozen=True)
+class RequestField:
+    """A field of a request, as faces look at it."""
+
+    name: str
+    info: FieldInfo
+
+    @property
+    def default(self) -> Any:
+        """What it is when nobody says: `...` if somebody must."""
+        return self.info.get_default(call_default_factory=True) if not self.info.is_required() else ...
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is a list that may be left out."""
+        return isinstance(self.default, list) and not self.default
+
+    def mark(self, kind: type[Mark]) -> Mark | None:
+        """What it says for a face."""
+        return next((each for each in self.info.metadata if isinstance(each, kind)), None)
+
+
+def fields_of(model: type[Request]) -> list[RequestField]:
+    """Its fields in the order of the class, without the store that it is about."""
+    return [RequestField(name, info) for name, info in model.model_fields.items() if name != "runs_dir"]
+
+
+def as_changes(overrides: dict[str, Any] | list[str] | None) -> list[str]:
+    """KEY=VALUE texts, as the operations take them; programs may give a mapping."""
+    if isinstance(overrides, dict):
+        return [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in overrides.items()]
+    return list(overrides or [])
+
+
+# ── what several requests say alike ──
+
+Change = Annotated[str, StringConstraints(min_length=3, max_length=500, pattern=r"^[^=]+=")]
+"""KEY=VALUE, as a caller from elsewhere may give it."""
+SET: Final = Cli("--set", "--override", metavar="KEY=VALUE", help="Change a setting: --set algo.learning_rate=1e-4. Repeatable.")
+CHANGES: Final = Http(type=list[Change], max_length=50)
+OVERRIDES: Final = Mcp(
+    "overrides",
+    'Settings to change: {"algo.learning_rate": 1e-3} or ["algo.ent_coef=0.01"].',
+    type=dict[str, Any] | list[str] | None,
+    default=None,
+    read=as_changes,
+)
+STEPS: Final = Cli(steps=True, metavar="N", help="Budget in env steps; 1e6 and 100k are understood.")
+MOST_STEPS: Final = Http(ge=1, le=10**12)
+RUN_STEPS: Final = Mcp(doc="Env steps of each run.", ge=1)
+MAP: Final = Cli("--map", metavar="METRIC=COLUMN")
+SELECTOR: Final = Cli(argument=True, metavar="RUN", complete="run")
+RUN_ID: Final = Mcp("run_id", "Run or group: id, unique prefix, @last, @last~1, @best, @running.", default=...)
+THRESHOLD: Final = Mcp(doc="Return that counts as solved, where the log does not say.")

@@ -1,0 +1,43 @@
+"""What may be asked about runs that train, and of them."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, Cli, Http, Mcp, Request, as_changes
+
+
+class StatusRequest(Request):
+    """How runs stand: how likely they reach the threshold, why, and whether to go on."""
+
+    selector: Annotated[str | None, Cli(argument=True, metavar="RUN", complete="run")] = None
+    """A run or group, or another framework's folder or log; none: all that are training."""
+    threshold: float | None = None
+    """The return that counts as solved, where the log does not say."""
+    budget: Annotated[int | None, STEPS] = None
+    """Planned env steps, where the log does not say."""
+
+
+class StopRequest(Request):
+    """Ask runs to save a checkpoint and stop."""
+
+    target: Annotated[
+        str,
+        SELECTOR,
+        Mcp("run_id", "Run, group, trial, search, study or job; @running stops everything that trains.", default=...),
+    ] = "@running"
+    """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
+
+
+class AdjustRequest(Request):
+    """Change numbers of a run while it trains."""
+
+    target: Annotated[str, SELECTOR, RUN_ID] = "@running"
+    """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
+    changes: Annotated[
+        list[str],
+        SET,
+        Http(type=list[Change], default=..., min_length=1, max_length=20),
+        Mcp(doc='Numbers of the algorithm: {"algo.ent_coef": 0.01}.', type=dict[str, Any] | list[str], default=..., read=as_changes),
+    ] = Field(default_factory=list)
+    """Numbers to change while a run trains."""

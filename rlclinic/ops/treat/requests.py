@@ -1,0 +1,200 @@
+"""What may be asked of trials, searches, sensitivity studies and adoptions."""
+
+import operator
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from rlclinic.ops.request import CHANGES, MOST_STEPS, OVERRIDES, RUN_STEPS, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request, as_changes
+from rlclinic.treatment.optimize.ledger import Outcome as SearchOutcome
+from rlclinic.treatment.sensitivity.study import FACTORS, SEEDS, Scope
+from rlclinic.treatment.trial.models import Outcome
+from rlclinic.treatment.trial.sequential import RuleName
+
+RESUME = Http(max_length=64)
+
+
+def read_numbers(texts: list[str]) -> list[int]:
+    """1,2 and --rx 1 --rx 2 alike."""
+    try:
+        return [int(part) for text in texts for part in str(text).split(",") if part.strip()]
+    except ValueError:
+        raise ValueError(f"--rx {','.join(texts)}: give the numbers of prescriptions, for example --rx 1,2") from None
+
+
+def read_factors(text: str) -> list[float]:
+    """Factors as they are typed: 2,4."""
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ValueError(f"{text!r} is no list of factors; type for example 2,4") from None
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
+
+
+class TrialRequest(Request):
+    """What to try against what, on fresh seeds; None is the usual choice."""
+
+    resumes_alone = True
+
+    targets: Annotated[
+        list[str],
+        Cli(
+            argument=True,
+            complete="run",
+            help="A group (the newest), run or foreign folder to treat; or two and more configs (YAML, ENV:VARIANT, runs, git:REV:FILE), "
+            "the first of which is the control.",
+        ),
+        Http(type=list[Annotated[str, StringConstraints(max_length=200)]], max_length=8),
+        Mcp(
+            "run_id",
+            "Group to treat; or two and more configs, the first is the control.",
+            type=str | list[str],
+            default="@last",
+            read=_listed,
+        ),
+    ] = Field(default_factory=list)
+    rx: Annotated[
+        list[int],
+        Cli(metavar="N", type=list[str], read=read_numbers),
+        Http(type=list[Annotated[int, Field(ge=1, le=9)]], max_length=8),
+        Mcp(doc="Prescriptions to try, one arm each."),
+    ] = Field(default_factory=list)
+    """Prescriptions to try, one arm each: --rx 1,2."""
+    changes: Annotated[
+        list[str],
+        SET,
+        CHANGES,
+        Mcp(doc="Your own patch instead: {setting: value}.", type=dict[str, Any] | list[str] | None, default=None, read=as_changes),
+    ] = Field(default_factory=list)
+    """KEY=VALUE settings: all of them together are one arm."""
+    command: Annotated[str | None, Cli("--run", metavar="CMD")] = None
+    """Your own training command, with {seed}, {out} and placeholders for --arm."""
+    arms: Annotated[list[str], Cli("--arm", metavar="KEY=VALUE")] = Field(default_factory=list)
+    """With --run: the values of one arm; the first is the control."""
+    ablate: Annotated[str | None, Cli(metavar="VARIANT")] = None
+    """An adopted variant (or trial) without each of its changes."""
+    resume: Annotated[str | None, Cli(metavar="TRIAL"), RESUME, Mcp(doc="Trial to go on with.")] = None
+    """Go on with a trial that was interrupted or killed."""
+    outcome: Annotated[Outcome | None, Http(), Mcp(doc="What decides; steps to the threshold where one is known.")] = None
+    """What decides (steps to the threshold, where one is known)."""
+    looks: Annotated[int, Http(ge=1, le=8), Mcp(doc="", ge=1, le=20)] = 4
+    """At most so many looks."""
+    per_look: Annotated[int, Http(ge=2, le=64), Mcp(ge=2, le=64)] = 8
+    """Seeds an arm per look."""
+    alpha: float = 0.05
+    """Share of equal arms that may be called different, over all looks."""
+    margin: float = 0.10
+    """Effects within this share count as none."""
+    rule: RuleName = "pocock"
+    """pocock stops early; obrien-fleming keeps more power for the last look."""
+    seed0: int | None = Field(None, ge=0)
+    """The first seed (unused ones): repeats a trial."""
+    max_env_steps: Annotated[int | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
+    """Env steps of each run."""
+    threshold: Annotated[float | None, THRESHOLD] = None
+    """The return that counts as solved, where it is not known."""
+    whole_budget: Annotated[bool, Http()] = False
+    """Train on after the threshold, and guard the final return."""
+    timeout_seconds: Annotated[float | None, Cli("--timeout", min=0.1)] = Field(None, gt=0)
+    """With --run: seconds after which a run is ended and counts as failed."""
+    device: str | None = None
+    """cpu, cuda or auto."""
+
+    @property
+    def configs(self) -> list[str]:
+        """What is treated or compared: the newest group where nothing is named."""
+        return self.targets or (["@last"] if self.resume is None else [])
+
+
+class OptimizeRequest(Request):
+    """A search for a better config."""
+
+    resumes_alone = True
+
+    target: Annotated[
+        str, Cli(argument=True, complete="run"), Http(max_length=200), Mcp("run_id", "Group to begin with, or ENV:VARIANT.")
+    ] = "@last"
+    """A group (@last), or ENV:VARIANT."""
+    budget: Annotated[
+        int,
+        Cli(steps=True, metavar="N", default=None),
+        MOST_STEPS,
+        Mcp("budget_env_steps", "For everything, the confirmation included.", ge=1),
+    ] = Field(3_000_000, ge=1)
+    """Env steps that everything may take: 3M."""
+    outcome: Annotated[SearchOutcome, Cli("--for"), Http(), Mcp(doc="steps, wall, return or stability.")] = "steps"
+    """Fewer env steps, less time, less spread, or a higher return."""
+    run_env_steps: Annotated[int | None, Cli(steps=True, metavar="N"), MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
+    """Length of one run."""
+    changes: Annotated[list[str], SET, CHANGES, OVERRIDES] = Field(default_factory=list)
+    """KEY=VALUE settings."""
+    resume: Annotated[str | None, Cli(metavar="SEARCH"), RESUME, Mcp(doc="Search to go on with.")] = None
+    """Go on with a search, or show one that ended."""
+    use_recorded: Annotated[
+        bool, Cli("--no-recorded", default=False, read=operator.not_, help="Leave out the recorded trials that ship with rlclinic.")
+    ] = True
+    """Learn from the recorded trials that ship with rlclinic."""
+
+    @property
+    def configs(self) -> list[str]:
+        """What it begins with."""
+        return [self.target] if self.resume is None else []
+
+
+class SensitivityRequest(Request):
+    """A study of how much each number of a config matters."""
+
+    resumes_alone = True
+
+    target: Annotated[
+        str, Cli(argument=True, complete="run"), Http(max_length=200), Mcp("run_id", "Group whose config is varied, or ENV:VARIANT.")
+    ] = "@last"
+    """A group (@last), or ENV:VARIANT."""
+    seeds: Annotated[int, Cli(), Http(ge=2, le=64), Mcp(doc="Of every config.", ge=2, le=64)] = Field(SEEDS, ge=2)
+    """Seeds for each value; all values share them."""
+    factors: Annotated[
+        list[float],
+        Cli(type=str, default="2,4", read=read_factors),
+        Http(type=list[Annotated[float, Field(gt=1, le=100)]], min_length=1, max_length=4),
+        Mcp(doc="Times and divided by these; 2 and 4.", type=list[float] | None, default=None),
+    ] = Field(default_factory=lambda: list(FACTORS))
+    """Times and divided by these."""
+    only: Annotated[
+        list[str],
+        Cli(metavar="SETTING", help="Only this number. Repeatable."),
+        Http(type=list[Annotated[str, StringConstraints(max_length=100)]], max_length=50),
+        Mcp(doc="Numbers to vary; none: all of the algorithm's."),
+    ] = Field(default_factory=list)
+    """Settings to vary; none: all numbers of the algorithm."""
+    shapes: Annotated[bool, Http()] = False
+    """Also n_envs, n_steps, batch_size and n_epochs."""
+    changes: Annotated[list[str], SET, CHANGES, OVERRIDES] = Field(default_factory=list)
+    """KEY=VALUE settings."""
+    resume: Annotated[str | None, Cli(metavar="STUDY"), RESUME, Mcp(doc="Study to go on with.")] = None
+    """Go on with a study, or show one that ended."""
+
+    @property
+    def configs(self) -> list[str]:
+        """What is varied."""
+        return [self.target] if self.resume is None else []
+
+    @property
+    def scope(self) -> Scope:
+        """What is varied, and how often."""
+        return Scope(self.factors, self.seeds, self.only, self.shapes)
+
+
+class AdoptRequest(Request):
+    """Under which name the winner of a trial is kept."""
+
+    tid: Annotated[str, Cli(argument=True, metavar="TRIAL"), Http(path="id"), Mcp("trial_id", "A trial whose verdict is adopt.")]
+    """The trial whose winner to keep; @last is the newest."""
+    ref: Annotated[str, Cli("--as", metavar="ENV:VARIANT"), Http(max_length=200), Mcp("as_variant", "ENV:NAME, a new name.")]
+    """What to call it."""
+    force: Annotated[bool, Http()] = False
+    """Replace a variant; keep a change that was not shown to help."""
+    dry_run: Annotated[bool, Http(), Mcp(doc="")] = False
+    """Show the difference; write nothing."""

@@ -1,0 +1,128 @@
+"""What is wrong with runs and groups and what to change; configs and environments before they are trained; rules and guides."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from rlclinic.ops.diagnose import diagnose, guides, history, lint, prescribe, rules
+from rlclinic.ops.diagnose.guides import GuideList, GuidePage
+from rlclinic.ops.diagnose.history import EnvironmentHistory
+from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
+from rlclinic.ops.diagnose.prescribe import Prescriptions
+from rlclinic.ops.diagnose.rules import RuleList, RulePage
+from rlclinic.ops.runs import environments
+from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.report.models import ConfigView, DiagnosisReport, Result
+from rlclinic.runs import fingerprint
+from rlclinic.runs.history import of_run
+from rlclinic.runs.record import Group, Run
+from rlclinic.serve.http import cache
+from rlclinic.serve.http.context import Context, Here, Named, cached, dumped, find_group, find_run, tagged
+from rlclinic.serve.http.security import requests
+from rlclinic.serve.http.security.requests import ConfigBody, ExamineBody
+
+router = APIRouter(prefix="/api/v1")
+
+
+class Validated(Result):
+    """A config as it would be trained, and what is to be said about it before anything is spent."""
+
+    view: ConfigView
+    lint: LintReport
+
+
+# ── runs and groups ──
+
+
+@router.get("/groups/{group}/diagnosis", response_model=DiagnosisReport, tags=["diagnosis"])
+async def get_group_diagnosis(request: Request, here: Here, group: Named) -> Response:
+    """What is wrong with a group: ranked causes, findings with the env steps they rest on, what to change, what could not be judged."""
+    return cache.respond(request, await diagnosis_of(here, find_group(here, group)))
+
+
+@router.get("/runs/{run}/diagnosis", response_model=DiagnosisReport, tags=["diagnosis"])
+async def get_run_diagnosis(request: Request, here: Here, run: Named) -> Response:
+    """What is wrong with one run."""
+    owner = find_run(here, run)
+    return await cached(request, here, owner, ("diagnosis",), lambda: _diagnosed(owner), keep=True, heavy=True)
+
+
+async def diagnosis_of(here: Context, owner: Group) -> cache.Answer:
+    """A group's diagnosis, made if nobody has, or if its files or the best of its peers have changed."""
+    peers = await here.peers.of(owner.env_id, owner.algo)
+    mark = f"{fingerprint.of(owner)} {peers.mark}"
+    return await here.answers.get(("diagnosis", owner.id), mark, lambda: dumped(_diagnosed(owner, peers.outcomes)), keep=True, heavy=True)
+
+
+def _diagnosed(owner: Run | Group, others: Sequence[Outcome] = ()) -> DiagnosisReport:
+    runs = owner.runs if isinstance(owner, Group) else [owner]
+    found = diagnose.examine(owner, [of_run(run) for run in runs], owner.id, others=others)
+    # Kept for as long as nothing changes: it must not say how long ago that was.
+    return found.model_copy(update={"ended_seconds_ago": None})
+
+
+@router.get("/groups/{group}/prescriptions", response_model=Prescriptions, tags=["diagnosis"])
+async def get_prescriptions(request: Request, here: Here, group: Named) -> Response:
+    """At most three config patches for what is wrong, with rationale, expected effect and risk."""
+    owner = find_group(here, group)
+    return await cached(request, here, owner, ("prescriptions",), lambda: _prescribed(owner), keep=True, heavy=True)
+
+
+def _prescribed(owner: Group) -> Prescriptions:
+    return prescribe.prescribe_group(owner).model_copy(update={"target": owner.id})
+
+
+@router.get("/history", response_model=EnvironmentHistory, tags=["groups"])
+async def get_history(request: Request, here: Here, env: Annotated[str, Query(min_length=1, max_length=100)]) -> Response:
+    """What was tried on an environment in this store, and what came of it."""
+    found: Any = await run_in_threadpool(history.history_of, env, here.root)
+    return tagged(request, found)
+
+
+# ── before anything is trained ──
+
+
+@router.post("/config/validate", response_model=Validated, tags=["catalogue"])
+def validate_config(here: Here, body: ConfigBody) -> Validated:
+    """A whole config as it would be trained, the numbers that follow from it, and what speaks against it. Nothing is started."""
+    ref = requests.safe(here.store, body.ref, body.changes)
+    view = environments.show_config(ref, body.changes, here.root)
+    return Validated(view=view, lint=lint.lint(ref, body.changes, here.root))
+
+
+@router.post("/environments/examine", response_model=EnvLintReport, tags=["catalogue"])
+async def examine_environment(here: Here, body: ExamineBody) -> EnvLintReport:
+    """Step a registered environment for some seconds, in a process of its own: spaces, rewards, ends, what simple actions return."""
+    env = requests.registered(here.store, body.env)
+    async with here.examining:
+        found: EnvLintReport = await run_in_threadpool(lambda: lint.lint_env(env, seconds=body.seconds))
+    return found
+
+
+# ── what is known ──
+
+
+@router.get("/rules", response_model=RuleList, tags=["catalogue"])
+def list_rules(request: Request, family: Annotated[str | None, Query(max_length=60)] = None) -> Response:
+    """Every rule of the diagnosis, or those of a family."""
+    return tagged(request, rules.list_rules(family))
+
+
+@router.get("/rules/{id}", response_model=RulePage, tags=["catalogue"])
+def get_rule(request: Request, id: Annotated[str, Path(max_length=80)]) -> Response:
+    """A rule: why it matters, what it needs, thresholds, an example, references."""
+    return tagged(request, rules.explain_rule(id))
+
+
+@router.get("/guides", response_model=GuideList, tags=["catalogue"])
+def list_guides(request: Request) -> Response:
+    """Questions that people bring, and what answers them here."""
+    return tagged(request, guides.list_guides())
+
+
+@router.get("/guides/{name}", response_model=GuidePage, tags=["catalogue"])
+def get_guide(request: Request, name: Annotated[str, Path(max_length=300)]) -> Response:
+    """One question: what to type, call or open, the steps, what cannot be told, and where it is known from."""
+    return tagged(request, guides.get_guide(name))

@@ -1,0 +1,56 @@
+"""How groups stand that train now, stopping them, and changing their numbers as they train."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from rlclinic.ops.jobs import audited
+from rlclinic.ops.jobs.audited import Stopped
+from rlclinic.ops.status.requests import AdjustRequest
+from rlclinic.ops.status.status import get_training_status
+from rlclinic.report.models import Requested, StatusReport
+from rlclinic.serve.http.bodies import takes_body
+from rlclinic.serve.http.context import SELECTOR, By, Here, Id, Named, find_group, find_run, tagged
+
+router = APIRouter(prefix="/api/v1")
+
+
+@router.get("/status", response_model=StatusReport, tags=["groups"])
+async def get_status(request: Request, here: Here, group: Annotated[str | None, Query(pattern=SELECTOR)] = None) -> Response:
+    """How groups stand that are training (or one that is named), what to expect of them, and what to do."""
+    named = None if group is None else find_group(here, group).id
+    found: Any = await run_in_threadpool(get_training_status, named, here.root)
+    return tagged(request, found)
+
+
+@router.post("/runs/{run}/stop", response_model=Stopped, tags=["runs"])
+def stop_run(here: Here, by: By, run: Named) -> Stopped:
+    """Ask a run to save a checkpoint and stop."""
+    return audited.stop_training(find_run(here, run).id, here.root, by=by)
+
+
+@router.post("/groups/{group}/stop", response_model=Stopped, tags=["groups"])
+def stop_group(here: Here, by: By, group: Named) -> Stopped:
+    """Ask all runs of a group to save a checkpoint and stop."""
+    return audited.stop_training(find_group(here, group).id, here.root, by=by)
+
+
+@router.post("/jobs/{id}/stop", response_model=Stopped, tags=["jobs"])
+def stop_job(here: Here, by: By, id: Id) -> Stopped:
+    """Ask a trial, a search or any job to write checkpoints and stop; started again with its key, it goes on."""
+    return audited.stop_training(id, here.root, by=by)
+
+
+@router.post("/runs/{run}/adjust", response_model=Requested, tags=["runs"])
+@takes_body
+def adjust_run(here: Here, by: By, run: Named, request: AdjustRequest) -> Requested:
+    """Change numbers of a run while it trains (learning_rate, ent_coef, …); recorded, and replayed by a resume."""
+    return audited.adjust_run(find_run(here, run).id, request.changes, here.root, by=by)
+
+
+@router.post("/groups/{group}/adjust", response_model=Requested, tags=["groups"])
+@takes_body
+def adjust_group(here: Here, by: By, group: Named, request: AdjustRequest) -> Requested:
+    """Change numbers of all runs of a group while they train."""
+    return audited.adjust_run(find_group(here, group).id, request.changes, here.root, by=by)

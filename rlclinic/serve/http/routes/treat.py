@@ -1,0 +1,153 @@
+"""Trials, searches and sensitivity studies: planning, starting, looking at them, and keeping what won."""
+
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from rlclinic.ops.jobs import audited, progress, queue, start
+from rlclinic.ops.jobs.models import Job
+from rlclinic.ops.jobs.progress import SearchView, SensitivityView, TrialView
+from rlclinic.ops.jobs.requests import StartRequest
+from rlclinic.ops.treat import sensitivity, trial
+from rlclinic.ops.treat.adopt import Adopted
+from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat.sensitivity import SensitivityPlan
+from rlclinic.ops.treat.trial import Preview, TrialList
+from rlclinic.report.models import Part, Result
+from rlclinic.runs import coerce, studies
+from rlclinic.runs.store import Store
+from rlclinic.serve.http.bodies import takes_body
+from rlclinic.serve.http.context import By, Here, Id, Once, announce, tagged
+from rlclinic.serve.http.security import requests
+
+router = APIRouter(prefix="/api/v1")
+
+StudyKind = Literal["optimize", "sensitivity"]
+
+
+class StudyRow(Part):
+    """A search or a sensitivity study in a list."""
+
+    id: str
+    kind: StudyKind
+    target: str
+    env: str
+    algo: str
+    state: str
+    created: float
+
+
+class StudyList(Result):
+    """Searches and sensitivity studies, newest first."""
+
+    studies: list[StudyRow]
+
+
+# ── trials ──
+
+
+@router.get("/trials", response_model=TrialList, tags=["trials"])
+async def list_trials(request: Request, here: Here) -> Response:
+    """Trials, newest first."""
+
+    def listed() -> TrialList:
+        waiting, found = queue.waiting(here.store), trial.list_trials(here.root)
+        return TrialList(trials=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in found.trials])
+
+    return tagged(request, await run_in_threadpool(listed))
+
+
+@router.get("/trials/{id}", response_model=TrialView, tags=["trials"])
+async def get_trial(request: Request, here: Here, id: Id) -> Response:
+    """A trial: arms, looks, effects with their intervals, verdict."""
+    found: Any = await run_in_threadpool(progress.get_trial, id, here.root)
+    return tagged(request, found)
+
+
+@router.post("/trials", response_model=Job, status_code=202, tags=["trials"])
+@takes_body
+def start_trial(response: Response, here: Here, by: By, request: TrialRequest, about: StartRequest, once: Once = None) -> Job:
+    """Try a change against its control on fresh seeds, in the background. The job names the trial at once."""
+    return announce(here, response, start.start_trial(request, by=by, idempotency_key=once, hypothesis=about.hypothesis))
+
+
+@router.post("/trials/preview", response_model=Preview, tags=["trials"])
+@takes_body
+async def preview_trial(here: Here, request: TrialRequest, about: StartRequest) -> Preview:
+    """What a trial would do, cost and be able to see. Nothing is started."""
+    found: Preview = await run_in_threadpool(trial.plan_trial, request)
+    return found
+
+
+@router.post("/trials/{id}/adopt", response_model=Adopted, tags=["trials"])
+@takes_body
+def adopt(here: Here, by: By, id: Id, request: AdoptRequest) -> Adopted:
+    """Keep the winner of a trial as ENV:VARIANT in config/environments of the server's working folder."""
+    requests.safe(here.store, request.ref.rpartition(":")[0] or request.ref)
+    return audited.adopt_trial(**request.arguments, runs_dir=here.root, by=by)
+
+
+# ── searches and studies ──
+
+
+@router.get("/studies", response_model=StudyList, tags=["studies"])
+def list_studies(request: Request, here: Here) -> Response:
+    """Searches and sensitivity studies, newest first."""
+    kinds: tuple[StudyKind, ...] = ("optimize", "sensitivity")
+    waiting = queue.waiting(here.store)
+    found = [_study_row(here.store, kind, id, id in waiting) for kind in kinds for id in studies.ids(here.store, kind)]
+    return tagged(request, StudyList(studies=sorted(found, key=lambda row: -row.created)))
+
+
+def _study_row(store: Store, kind: StudyKind, id: str, waits: bool) -> StudyRow:
+    about = studies.read(store, kind, id)
+    texts = {name: coerce.text(about.get(name)) or "?" for name in ("target", "env_id", "algo", "state")}
+    created = coerce.real(about.get("created")) or 0.0
+    return StudyRow(
+        id=id,
+        kind=kind,
+        target=texts["target"],
+        env=texts["env_id"],
+        algo=texts["algo"],
+        state="queued" if waits else texts["state"],
+        created=created,
+    )
+
+
+@router.get("/studies/optimize/{id}", response_model=SearchView, tags=["studies"])
+async def get_optimize(request: Request, here: Here, id: Id) -> Response:
+    """A search: rounds, entries, what is best so far, what it cost."""
+    found: Any = await run_in_threadpool(progress.get_optimize, id, here.root)
+    return tagged(request, found)
+
+
+@router.get("/studies/sensitivity/{id}", response_model=SensitivityView, tags=["studies"])
+async def get_sensitivity(request: Request, here: Here, id: Id) -> Response:
+    """A sensitivity study: what each number of a config does, or how far it is."""
+    found: Any = await run_in_threadpool(progress.get_sensitivity, id, here.root)
+    return tagged(request, found)
+
+
+@router.post("/studies/optimize", response_model=Job, status_code=202, tags=["studies"])
+@takes_body
+def start_optimize(response: Response, here: Here, by: By, request: OptimizeRequest, about: StartRequest, once: Once = None) -> Job:
+    """Search for a better config in the background. The job names the search at once."""
+    return announce(here, response, start.start_optimize(request, by=by, idempotency_key=once, hypothesis=about.hypothesis))
+
+
+@router.post("/studies/sensitivity", response_model=Job, status_code=202, tags=["studies"])
+@takes_body
+def start_sensitivity(response: Response, here: Here, by: By, request: SensitivityRequest, about: StartRequest, once: Once = None) -> Job:
+    """Vary every number of a config in the background. The job names the study at once."""
+    return announce(here, response, start.start_sensitivity(request, by=by, idempotency_key=once, hypothesis=about.hypothesis))
+
+
+@router.post("/studies/sensitivity/preview", response_model=SensitivityPlan, tags=["studies"])
+@takes_body
+async def preview_sensitivity(here: Here, request: SensitivityRequest, about: StartRequest) -> SensitivityPlan:
+    """What a study would train and cost. Nothing is started."""
+    # Also where a study to go on with is named, which a preview does not look at.
+    requests.safe(here.store, request.target, request.changes)
+    found: SensitivityPlan = await run_in_threadpool(sensitivity.plan, request)
+    return found

@@ -1,0 +1,83 @@
+"""Tools that try changes: trials, searches, sensitivity studies, and keeping what won."""
+
+from typing import Annotated
+
+from mcp_types import CallToolResult
+from pydantic import Field
+
+from rlclinic.ops.jobs import audited, progress, start
+from rlclinic.ops.jobs.requests import StartRequest
+from rlclinic.ops.treat import sensitivity, trial
+from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, SensitivityRequest, TrialRequest
+from rlclinic.serve.mcp.replies import answer
+from rlclinic.serve.mcp.text import study
+from rlclinic.serve.mcp.tools.base import Ctx, Tools, takes_arguments
+
+
+class TreatTools(Tools):
+    """Proving that a change helps."""
+
+    @takes_arguments
+    def start_trial(
+        self,
+        request: TrialRequest,
+        about: StartRequest,
+        dry_run: Annotated[bool, Field(description="Say what it asks, can see and costs; start nothing.")] = False,
+        ctx: Ctx = None,
+    ) -> CallToolResult:
+        """Does a change help? Control against treatment on fresh seeds, in the background, with a verdict. Then wait_for_run."""
+        if dry_run:
+            preview = trial.plan_trial(request)
+            return answer(study.preview(preview), preview.model_dump(mode="json", exclude={"plan", "schema_version"}))
+        job = start.start_trial(request, by=self.caller(ctx), **about.arguments)
+        return answer(study.job(job), {**study.job_data(job), "trial_id": job.refers})
+
+    @takes_arguments
+    def start_optimize(self, request: OptimizeRequest, about: StartRequest, ctx: Ctx = None) -> CallToolResult:
+        """Search for a better config (diagnose, prescribe, screen, confirm on fresh seeds) in the background. Then wait_for_run."""
+        job = start.start_optimize(request, by=self.caller(ctx), **about.arguments)
+        return answer(study.job(job), {**study.job_data(job), "search_id": job.refers})
+
+    @takes_arguments
+    def start_sensitivity(
+        self,
+        request: SensitivityRequest,
+        about: StartRequest,
+        dry_run: Annotated[bool, Field(description="Say what it costs; start nothing.")] = False,
+        ctx: Ctx = None,
+    ) -> CallToolResult:
+        """Which numbers of a config matter? Each times and divided, on shared seeds, in the background. Then wait_for_run."""
+        if dry_run:
+            planned = sensitivity.plan(request)
+            return answer(study.variations(planned), {"runs": planned.runs, "max_env_steps": planned.max_env_steps})
+        job = start.start_sensitivity(request, by=self.caller(ctx), **about.arguments)
+        return answer(study.job(job), {**study.job_data(job), "study_id": job.refers})
+
+    @takes_arguments
+    def adopt(self, request: AdoptRequest, ctx: Ctx = None) -> CallToolResult:
+        """Keep a trial's winner as a variant in ./config/environments, with its evidence as comments."""
+        done = audited.adopt_trial(**request.arguments, runs_dir=self.root, by=self.caller(ctx))
+        verb = "wrote" if done.written else "would write"
+        lines = [f"{verb} {done.ref} into {done.file}: {'; '.join(done.changes) or 'no change against the control'}"]
+        lines += done.evidence[:3]
+        lines.append(f'next: start_training(config_id="{done.ref}", seeds=8)')
+        return answer("\n".join(lines), done.model_dump(mode="json", exclude={"schema_version"}))
+
+    def get_trial(self, trial_id: Annotated[str, Field(description="Trial or job id; @last is the newest.")] = "@last") -> CallToolResult:
+        """A trial's verdict with its interval, or how far it is."""
+        found = progress.get_trial(trial_id, self.root)
+        return answer(study.trial(found), study.trial_data(found))
+
+    def get_optimize(
+        self, search_id: Annotated[str, Field(description="Search or job id; @last is the newest.")] = "@last"
+    ) -> CallToolResult:
+        """What a search has tried, its best config so far, whether that was confirmed on fresh seeds, and what it cost."""
+        found = progress.get_optimize(search_id, self.root)
+        return answer(study.search(found), study.search_data(found))
+
+    def get_sensitivity(
+        self, study_id: Annotated[str, Field(description="Study or job id; @last is the newest.")] = "@last"
+    ) -> CallToolResult:
+        """How much each number of a config matters, the most first, with intervals; or how far the study is."""
+        found = progress.get_sensitivity(study_id, self.root)
+        return answer(study.sensitivity(found), study.sensitivity_data(found))
