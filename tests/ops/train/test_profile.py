@@ -10,7 +10,7 @@ from rlclinic.config import load
 from rlclinic.ops.train import profile
 from rlclinic.ops.train.plan import engine_on
 from rlclinic.serve.cli.app import app
-from rlclinic.serve.cli.commands.profile import _settings
+from rlclinic.serve.cli.commands.train import _settings
 from rlclinic.training import optim, profiling, stopwatch
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.fast import gradients

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rlclinic.ops.status import status
 from rlclinic.runs.record import Run
 from rlclinic.serve.cli.app import app
-from rlclinic.serve.cli.commands.status import joined, time
+from rlclinic.serve.cli.commands.status import join_events, time
 from rlclinic.serve.cli.text.status import ordinal
 from tests.ops.recorded import flat, record_group, rising
 
@@ -95,7 +95,7 @@ def test_an_event_without_a_command_and_an_unknown_event_are_refused(root: Path)
     ],
 )
 def test_an_event_and_its_command_are_two_words(given: list[str], wanted: list[str]) -> None:
-    assert joined(given) == wanted
+    assert join_events(given) == wanted
 
 
 def test_a_log_of_another_framework_has_a_status(tmp_path: Path) -> None:
