@@ -4,15 +4,25 @@ A face that leaves an operation out says why, and what only one face has is list
 and a test compares it with what every face really has.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
+
+from rlclinic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rlclinic.ops.jobs.audit import Caller
+    from rlclinic.ops.request import Request
 
 Effect = Literal["read", "write", "start"]
 """read: nothing changes. write: files or running processes change. start: a process is started and env steps are spent."""
 Face = Literal["cli", "mcp", "http"]
 FACES: Final[tuple[Face, ...]] = ("cli", "mcp", "http")
+GROUP: Final = "rlclinic.operations"
+"""Entry points of other packages."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +44,25 @@ class Operation:
     """It may end or overwrite something."""
     absent: dict[Face, str] = field(default_factory=dict)
     """By face: why it is not there."""
+    request: str | None = None
+    """module.Model in rlclinic.ops: what may be asked of it. An operation from outside takes its request as its only argument."""
 
     @property
     def call(self) -> Callable[..., Any]:
         """The typed function that every face calls."""
-        module, _, name = self.function.rpartition(".")
-        found: Callable[..., Any] = getattr(import_module(f"rlclinic.ops.{module}"), name)
+        found: Callable[..., Any] = _load(self.function)
         return found
+
+    @property
+    def model(self) -> "type[Request] | None":
+        """What may be asked of it, if that is said by a model."""
+        if self.request is not None:
+            found: type[Request] = _load(self.request)
+            return found
+        if ":" not in self.function:
+            return None
+        hints = get_type_hints(self.call)
+        return next(kind for name, kind in hints.items() if name != "return")
 
     def names(self, face: Face) -> tuple[str, ...]:
         """What a face calls it; nothing if it is absent there."""
@@ -48,14 +70,67 @@ class Operation:
         return found if isinstance(found, tuple) else (found,) if found else ()
 
 
+def _load(place: str) -> Any:
+    """module.name in rlclinic.ops, or package.module:name anywhere."""
+    module, _, name = place.rpartition(":") if ":" in place else place.rpartition(".")
+    return getattr(import_module(module if ":" in place else f"rlclinic.ops.{module}"), name)
+
+
+def find_outside() -> "list[Operation]":
+    """Operations of other packages: each entry point of the group rlclinic.operations is an Operation, imported now."""
+    from importlib.metadata import entry_points
+
+    found = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
+    known = {name for operation in OPERATIONS for face in FACES for name in operation.names(face)}
+    for operation in found:
+        taken = sorted(known & {name for face in FACES for name in operation.names(face)})
+        if taken:
+            raise ConfigError(
+                f"the operation {operation.function} of another package calls itself {taken[0]}, which rlclinic has.\n"
+                "  It could not be told which of the two is meant.\n  Rename it there, or uninstall that package"
+            )
+    return found
+
+
+def has_outside() -> bool:
+    """Whether a package beside this one seems to bring operations: a look at files that takes milliseconds, and imports nothing."""
+    files = (file for folder in set(sys.path) for file in Path(folder or ".").glob("*.dist-info/entry_points.txt"))
+    return any(f"[{GROUP}]" in file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+
+def run(operation: Operation, request: "Request", by: "Caller") -> Any:
+    """Call an operation from outside; what changes something is written into the audit log."""
+    if operation.effect != "read":
+        from rlclinic.ops.jobs.audit import audit
+        from rlclinic.runs.store import Store
+
+        about = request.model_dump(mode="json", exclude={"runs_dir"}, exclude_defaults=True)
+        audit(Store(request.runs_dir), by, "start", operation.function, kind=operation.effect, **about)
+    return operation.call(request)
+
+
 _TERMINAL: Final = "needs a terminal or a window"
 _OVERVIEW: Final = "list_runs, get_training_status and the job's own tools say it"
 
 OPERATIONS: Final = (
     # ── looking at runs ──
-    Operation("runs.listing.list_runs", "read", "runs list", "list_runs", ("GET /runs", "GET /groups"), "List runs"),
     Operation(
-        "runs.listing.get_run_info", "read", "runs show", "get_run_info", ("GET /runs/{run}", "GET /groups/{group}"), "Run: config, result"
+        "runs.listing.list_runs",
+        "read",
+        "runs list",
+        "list_runs",
+        ("GET /runs", "GET /groups"),
+        "List runs",
+        request="runs.requests.ListRequest",
+    ),
+    Operation(
+        "runs.listing.get_run_info",
+        "read",
+        "runs show",
+        "get_run_info",
+        ("GET /runs/{run}", "GET /groups/{group}"),
+        "Run: config, result",
+        request="runs.requests.RunRequest",
     ),
     Operation(
         "runs.metric_rows.get_metric_rows",
@@ -64,8 +139,17 @@ OPERATIONS: Final = (
         "get_run_metrics",
         ("GET /runs/{run}/metrics", "GET /groups/{group}/metrics", "GET /curves", "GET /runs/{run}/metrics.csv"),
         "Run: series",
+        request="runs.requests.MetricsRequest",
     ),
-    Operation("runs.listing.get_run_logs", "read", "runs logs", "get_run_logs", ("GET /runs/{run}/log",), "Run: log"),
+    Operation(
+        "runs.listing.get_run_logs",
+        "read",
+        "runs logs",
+        "get_run_logs",
+        ("GET /runs/{run}/log",),
+        "Run: log",
+        request="runs.requests.LogsRequest",
+    ),
     Operation(
         "runs.listing.list_checkpoints",
         "read",
@@ -73,8 +157,17 @@ OPERATIONS: Final = (
         "list_checkpoints",
         ("GET /runs/{run}/checkpoints",),
         "Run: checkpoints",
+        request="runs.requests.RunRequest",
     ),
-    Operation("status.status.get_training_status", "read", "status", "get_training_status", ("GET /status",), "Status and forecast"),
+    Operation(
+        "status.status.get_training_status",
+        "read",
+        "status",
+        "get_training_status",
+        ("GET /status",),
+        "Status and forecast",
+        request="status.requests.StatusRequest",
+    ),
     Operation(
         "jobs.progress.wait_for_run",
         "read",
@@ -82,7 +175,15 @@ OPERATIONS: Final = (
         title="Wait",
         absent={"cli": "`status --watch` waits at a terminal", "http": "the event streams tell it at once"},
     ),
-    Operation("compare.compare.compare", "read", "compare", "compare_runs", ("GET /compare",), "Compare"),
+    Operation(
+        "compare.compare.compare",
+        "read",
+        "compare",
+        "compare_runs",
+        ("GET /compare",),
+        "Compare",
+        request="compare.requests.CompareRequest",
+    ),
     Operation(
         "runs.plot.plot_metrics",
         "read",
@@ -97,6 +198,7 @@ OPERATIONS: Final = (
         "history",
         http=("GET /history",),
         absent={"mcp": "compare_runs, list_runs and diagnose_run (best here) answer it in fewer words"},
+        request="diagnose.requests.HistoryRequest",
     ),
     Operation(
         "diagnose.write_reports.get_group_report",
@@ -112,19 +214,44 @@ OPERATIONS: Final = (
         "diagnose_run",
         ("GET /groups/{group}/diagnosis", "GET /runs/{run}/diagnosis"),
         "Diagnose",
+        request="diagnose.requests.DiagnoseRequest",
     ),
-    Operation("diagnose.prescribe.prescribe", "read", "prescribe", "prescribe", ("GET /groups/{group}/prescriptions",), "Prescribe"),
+    Operation(
+        "diagnose.prescribe.prescribe",
+        "read",
+        "prescribe",
+        "prescribe",
+        ("GET /groups/{group}/prescriptions",),
+        "Prescribe",
+        request="diagnose.requests.PrescribeRequest",
+    ),
     Operation(
         "treat.probe.run",
         "start",
         "diagnose --probe",
         absent={"mcp": "start_trial tries the changes that tell causes apart", "http": "needs somebody who watches its cost"},
     ),
-    Operation("diagnose.guides.get_guide", "read", "guide", "get_guide", ("GET /guides/{name}",), "Guide to a question"),
+    Operation(
+        "diagnose.guides.get_guide",
+        "read",
+        "guide",
+        "get_guide",
+        ("GET /guides/{name}",),
+        "Guide to a question",
+        request="diagnose.requests.GuideRequest",
+    ),
     Operation(
         "diagnose.guides.list_guides", "read", "guide --all", http=("GET /guides",), absent={"mcp": "is get_guide() without a question"}
     ),
-    Operation("diagnose.rules.explain_rule", "read", "rules", "explain_rule", ("GET /rules/{id}",), "Explain a check"),
+    Operation(
+        "diagnose.rules.explain_rule",
+        "read",
+        "rules",
+        "explain_rule",
+        ("GET /rules/{id}",),
+        "Explain a check",
+        request="diagnose.requests.RuleRequest",
+    ),
     Operation(
         "diagnose.rules.list_rules", "read", "rules --family", http=("GET /rules",), absent={"mcp": "is the resource rl://catalog/rules"}
     ),
@@ -165,7 +292,15 @@ OPERATIONS: Final = (
         "Sensitivity: result",
     ),
     # ── before anything is trained ──
-    Operation("diagnose.lint.lint", "read", "lint", "validate_config", ("POST /config/validate",), "Validate a config"),
+    Operation(
+        "diagnose.lint.lint",
+        "read",
+        "lint",
+        "validate_config",
+        ("POST /config/validate",),
+        "Validate a config",
+        request="diagnose.requests.LintRequest",
+    ),
     Operation(
         "diagnose.lint.lint_env",
         "read",
@@ -179,23 +314,62 @@ OPERATIONS: Final = (
         "lint --code",
         absent={"mcp": "an agent that reads scripts has a terminal to type it in", "http": "a browser has no script on the server's disk"},
     ),
-    Operation("runs.environments.list_environments", "read", "envs", "describe_environment", ("GET /environments",), "Environments"),
+    Operation(
+        "runs.environments.list_environments",
+        "read",
+        "envs",
+        "describe_environment",
+        ("GET /environments",),
+        "Environments",
+        request="runs.requests.EnvironmentsRequest",
+    ),
     Operation(
         "runs.environments.show_config",
         "read",
         "config show",
         http=("GET /groups/{group}/config",),
         absent={"mcp": "validate_config says it"},
+        request="runs.requests.ConfigRequest",
     ),
     # ── starting ──
-    Operation("jobs.start.start_training", "start", "train", "start_training", ("POST /trainings",), "Train"),
-    Operation("jobs.start.start_trial", "start", "trial", "start_trial", ("POST /trials",), "Try a change"),
-    Operation("jobs.start.start_optimize", "start", "optimize", "start_optimize", ("POST /studies/optimize",), "Search"),
     Operation(
-        "jobs.start.start_sensitivity", "start", "sensitivity", "start_sensitivity", ("POST /studies/sensitivity",), "Which numbers matter"
+        "jobs.start.start_training",
+        "start",
+        "train",
+        "start_training",
+        ("POST /trainings",),
+        "Train",
+        request="train.requests.TrainRequest",
     ),
     Operation(
-        "jobs.audited.evaluate_checkpoint", "start", "evaluate", "evaluate_checkpoint", ("POST /runs/{run}/evaluations",), "Evaluate"
+        "jobs.start.start_trial", "start", "trial", "start_trial", ("POST /trials",), "Try a change", request="treat.requests.TrialRequest"
+    ),
+    Operation(
+        "jobs.start.start_optimize",
+        "start",
+        "optimize",
+        "start_optimize",
+        ("POST /studies/optimize",),
+        "Search",
+        request="treat.requests.OptimizeRequest",
+    ),
+    Operation(
+        "jobs.start.start_sensitivity",
+        "start",
+        "sensitivity",
+        "start_sensitivity",
+        ("POST /studies/sensitivity",),
+        "Which numbers matter",
+        request="treat.requests.SensitivityRequest",
+    ),
+    Operation(
+        "jobs.audited.evaluate_checkpoint",
+        "start",
+        "evaluate",
+        "evaluate_checkpoint",
+        ("POST /runs/{run}/evaluations",),
+        "Evaluate",
+        request="runs.requests.EvaluateRequest",
     ),
     # ── changing what runs or is kept ──
     Operation(
@@ -206,11 +380,20 @@ OPERATIONS: Final = (
         ("POST /runs/{run}/stop", "POST /groups/{group}/stop", "POST /jobs/{id}/stop"),
         "Stop",
         destructive=True,
+        request="status.requests.StopRequest",
     ),
     Operation(
-        "jobs.audited.adjust_run", "write", "adjust", "adjust_run", ("POST /runs/{run}/adjust", "POST /groups/{group}/adjust"), "Adjust"
+        "jobs.audited.adjust_run",
+        "write",
+        "adjust",
+        "adjust_run",
+        ("POST /runs/{run}/adjust", "POST /groups/{group}/adjust"),
+        "Adjust",
+        request="status.requests.AdjustRequest",
     ),
-    Operation("jobs.audited.adopt_trial", "write", "adopt", "adopt", ("POST /trials/{id}/adopt",), "Adopt"),
+    Operation(
+        "jobs.audited.adopt_trial", "write", "adopt", "adopt", ("POST /trials/{id}/adopt",), "Adopt", request="treat.requests.AdoptRequest"
+    ),
     Operation(
         "jobs.audited.import_run",
         "write",
@@ -218,6 +401,7 @@ OPERATIONS: Final = (
         "import_run",
         title="Import",
         absent={"http": "a browser has no folder on the server's disk"},
+        request="runs.requests.ImportRequest",
     ),
     Operation(
         "runs.listing.remove_runs",
@@ -226,6 +410,7 @@ OPERATIONS: Final = (
         http=("DELETE /runs/{run}", "DELETE /groups/{group}"),
         destructive=True,
         absent={"mcp": "agents keep what they made; people delete"},
+        request="runs.requests.RemoveRequest",
     ),
     # ── what agents did ──
     Operation("jobs.daily_report.morning_report", "read", "agents report", "morning_report", ("GET /morning",), "Morning report"),
@@ -249,12 +434,19 @@ OPERATIONS: Final = (
         absent={"mcp": "agents need not see what others did"},
     ),
     # ── for people ──
-    Operation("runs.policy.play", "read", "play", absent={"mcp": _TERMINAL, "http": "`POST /runs/{run}/videos` records instead"}),
+    Operation(
+        "runs.policy.play",
+        "read",
+        "play",
+        absent={"mcp": _TERMINAL, "http": "`POST /runs/{run}/videos` records instead"},
+        request="runs.requests.PlayRequest",
+    ),
     Operation(
         "train.profile.profile",
         "read",
         "profile",
         absent={"mcp": "times this machine, which must be quiet: a person's choice", "http": "as in MCP"},
+        request="train.requests.ProfileRequest",
     ),
     Operation("train.machine.doctor", "read", "doctor", http=("GET /doctor",), absent={"mcp": "is about the machine, not about runs"}),
     Operation(
@@ -262,6 +454,7 @@ OPERATIONS: Final = (
         "start",
         "regress",
         absent={"mcp": "a gate for CI; agents compare_runs or start_trial", "http": "a gate for CI"},
+        request="compare.requests.RegressRequest",
     ),
     Operation(
         "compare.regress.save_baseline",

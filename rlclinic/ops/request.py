@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.fields import FieldInfo
@@ -79,8 +79,8 @@ class Cli:
 class Http:
     """A field of HTTP bodies, with its bounds there as pydantic's Field takes them."""
 
-    def __init__(self, *, type: Any = None, default: Any = UNSET, path: str | None = None, **bounds: Any) -> None:
-        self.type, self.default, self.bounds = type, default, bounds
+    def __init__(self, *, doc: str | None = None, type: Any = None, default: Any = UNSET, path: str | None = None, **bounds: Any) -> None:
+        self.doc, self.type, self.default, self.bounds = doc, type, default, bounds
         self.path = path
         """The part of the route's path that it is, instead of a field of the body."""
 
@@ -118,6 +118,18 @@ class RequestField:
         """Whether it is a list that may be left out."""
         return isinstance(self.default, list) and not self.default
 
+    @property
+    def takes_several(self) -> bool:
+        """Whether it is a list."""
+        return get_origin(self.info.annotation) is list
+
+    @property
+    def option(self) -> str:
+        """What the command line calls it, as `Action` has its options: `set`, `per_look`."""
+        mark = self.mark(Cli)
+        longest = mark.names[0] if mark is not None and mark.names else self.name
+        return longest.lstrip("-").replace("-", "_")
+
     def mark(self, kind: type[Mark]) -> Mark | None:
         """What it says for a face."""
         return next((each for each in self.info.metadata if isinstance(each, kind)), None)
@@ -126,6 +138,20 @@ class RequestField:
 def fields_of(model: type[Request]) -> list[RequestField]:
     """Its fields in the order of the class, without the store that it is about."""
     return [RequestField(name, info) for name, info in model.model_fields.items() if name != "runs_dir"]
+
+
+def read_steps(text: str | int) -> int:
+    """A number of env steps: 100000, 100_000, 1e5, 100k, 1.5M. ValueError says what to type instead."""
+    if isinstance(text, int):
+        return text
+    scale = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1)
+    try:
+        value = float(text[:-1] if scale != 1 else text) * scale
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of env steps; type for example 100000, 1e5 or 100k") from None
+    if not (value >= 1 and value == int(value)):
+        raise ValueError(f"{text!r} is not a whole number of at least 1")
+    return int(value)
 
 
 def as_changes(overrides: dict[str, Any] | list[str] | None) -> list[str]:

@@ -91,3 +91,34 @@ class LintRequest(Request):
     """Only these rules: an id, its beginning (POL), or a name. Repeatable."""
     ignore: Annotated[list[str] | None, Cli(metavar="RULE")] = None
     """Not these rules. Repeatable."""
+
+
+class RuleRequest(Request):
+    """Explain a check: what it looks for, why it hurts, when it is fine."""
+
+    about_store = False
+
+    rule: Annotated[str | None, Cli(argument=True), Mcp(doc="Rule id or name: POL101.", type=str, default=...)] = None
+    """An id (POL101) or a name; none: the list."""
+    family: str | None = None
+    """Only one family: policy, value, reward, ... or POL."""
+
+
+class GuideRequest(Request):
+    """Say what answers a question here: what to type, which steps, and what cannot be told."""
+
+    about_store = False
+
+    question: Annotated[
+        str,
+        Cli(
+            argument=True,
+            metavar="QUESTION",
+            help="Its name, its number, or words of it.",
+            type=list[str] | None,
+            default=None,
+            read=" ".join,
+        ),
+        Mcp(doc="Name, number or words of it; empty: all of them.", max_length=300),
+    ] = ""
+    """Its name, its number, or words of it; none: all of them."""

@@ -1,11 +1,14 @@
 """What may be asked about runs, and of what they have learned."""
 
+import operator
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from rlclinic.ops.request import MAP, SELECTOR, STEPS, THRESHOLD, Cli, Http, Mcp, Request
+from rlclinic.ops.request import MAP, OVERRIDES, RUN_ID, SELECTOR, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request
+
+SAMPLED = Cli("--sampled", default=False, read=operator.not_, help="Sample actions as in training, instead of the most likely ones.")
 
 
 class ListRequest(Request):
@@ -34,12 +37,7 @@ class EvaluateRequest(Request):
     """How many, in parallel."""
     deterministic: Annotated[
         bool,
-        Cli(
-            "--sampled",
-            default=False,
-            read=lambda sampled: not sampled,
-            help="Sample actions as in training, instead of the most likely ones.",
-        ),
+        SAMPLED,
         Mcp(doc=""),
     ] = True
     """Take the most likely actions, instead of sampling as in training."""
@@ -60,3 +58,74 @@ class ImportRequest(Request):
     """Planned env steps, where the log does not say."""
     mapping: Annotated[list[str], MAP] = Field(default_factory=list)
     """What a column of a foreign log is. Repeatable."""
+
+
+class RunRequest(Request):
+    """Show a run, or a group."""
+
+    selector: Annotated[str, SELECTOR, RUN_ID] = "@last"
+    """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
+
+
+class MetricsRequest(RunRequest):
+    """Show a run's metrics: first, last, range, and what each one means."""
+
+    names: Annotated[
+        list[str],
+        Cli("--metric", "-m", help="A column, or a part of its name. Repeatable."),
+        Mcp("metric_names", 'Names or parts of them: ["kl", "val/roll/ep_rew_mean"].'),
+    ] = Field(default_factory=list)
+    """Columns, or parts of their names."""
+    from_step: Annotated[float, Mcp(doc="Env step to begin with; next_cursor gives what is new.", ge=0)] = Field(0.0, ge=0)
+    """From this env step on."""
+
+
+class LogsRequest(RunRequest):
+    """Print the end of a run's log."""
+
+    lines: Annotated[int, Cli("--lines", "-n"), Mcp(doc="", default=100, ge=1, le=1000)] = Field(50, ge=1)
+    """How many, from the end."""
+
+
+class EnvironmentsRequest(Request):
+    """List environments with tuned variants, their thresholds and what was measured."""
+
+    about_store = False
+
+    pattern: Annotated[str, Cli(argument=True), Mcp("env_id", "Id or part of one; empty: all with tuned variants.")] = ""
+    """Only names that contain this."""
+
+
+class ConfigRequest(Request):
+    """Print a whole config, as it would be trained, and the numbers that follow from it."""
+
+    ref: Annotated[
+        str, Cli(argument=True, complete="reference"), Mcp("config_id", "ENV:VARIANT, a YAML file of the project, a run or a group.")
+    ]
+    """CartPole-v1:ppo, a YAML file, a run or a group."""
+    changes: Annotated[list[str], SET, OVERRIDES] = Field(default_factory=list)
+    """KEY=VALUE settings."""
+
+
+class PlayRequest(Request):
+    """Watch a trained policy act."""
+
+    selector: Annotated[str, SELECTOR] = "@last"
+    """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
+    episodes: Annotated[int, Cli("--episodes", "-n")] = Field(3, ge=1)
+    """How many."""
+    deterministic: Annotated[bool, SAMPLED] = True
+    """Take the most likely actions, instead of sampling as in training."""
+    render: str = "human"
+    """human (a window), ansi (text, or blocks of colour) or none."""
+    seed: int | None = Field(None, ge=0)
+    """Other start states."""
+
+
+class RemoveRequest(Request):
+    """Delete runs, or groups with all their runs."""
+
+    runs: Annotated[list[str], Cli(argument=True, complete="run")]
+    """Runs or groups to delete."""
+    dry_run: bool = False
+    """Only say what would be deleted."""

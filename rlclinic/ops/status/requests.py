@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, Cli, Http, Mcp, Request, as_changes
+from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, Http, Mcp, Request, as_changes
 
 
 class StatusRequest(Request):
     """How runs stand: how likely they reach the threshold, why, and whether to go on."""
 
-    selector: Annotated[str | None, Cli(argument=True, metavar="RUN", complete="run")] = None
+    selector: Annotated[str | None, SELECTOR, Mcp("run_id", RUN_ID.doc, type=str, default="@running")] = None
     """A run or group, or another framework's folder or log; none: all that are training."""
     threshold: float | None = None
     """The return that counts as solved, where the log does not say."""

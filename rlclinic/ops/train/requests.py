@@ -8,12 +8,12 @@ from rlclinic.ops.request import CHANGES, MOST_STEPS, OVERRIDES, RUN_STEPS, SET,
 
 
 class TrainRequest(Request):
-    """What to train; None is the usual choice."""
+    """What to train."""
 
     ref: Annotated[
         str | None,
         Cli(argument=True, complete="reference"),
-        Http(max_length=200),
+        Http(doc="CartPole-v1:ppo, an environment, a run or group to train anew, or RUN@STEP to fork.", max_length=200),
         Mcp("config_id", "ENV:VARIANT, Gymnasium id, project YAML, group to repeat, or RUN@STEP to fork."),
     ] = None
     """What to train: CartPole-v1:ppo, a Gymnasium id, a YAML file, a run or group to train anew, or RUN@STEP to fork."""
@@ -23,10 +23,13 @@ class TrainRequest(Request):
     """How many seeds: S ... S+N-1 (1)."""
     changes: Annotated[list[str], SET, CHANGES, OVERRIDES] = Field(default_factory=list)
     """KEY=VALUE settings."""
-    rx: Annotated[int | None, Cli(metavar="N"), Http(ge=1, le=9), Mcp(doc="Prescription of the group, applied untried.", ge=1)] = Field(
-        None, ge=1
-    )
-    """Train GROUP anew with its prescription N, untried."""
+    rx: Annotated[
+        int | None,
+        Cli(metavar="N", help="Train GROUP anew with its prescription N, untried."),
+        Http(ge=1, le=9),
+        Mcp(doc="Prescription of the group, applied untried.", ge=1),
+    ] = Field(None, ge=1)
+    """A prescription for `ref`, by its number, untried."""
     max_env_steps: Annotated[int | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
     """Budget in env steps."""
     resume: Annotated[

@@ -35,7 +35,7 @@ def _listed(names: str | list[str]) -> list[str]:
 
 
 class TrialRequest(Request):
-    """What to try against what, on fresh seeds; None is the usual choice."""
+    """What to try against what, on fresh seeds."""
 
     resumes_alone = True
 
@@ -58,11 +58,11 @@ class TrialRequest(Request):
     ] = Field(default_factory=list)
     rx: Annotated[
         list[int],
-        Cli(metavar="N", type=list[str], read=read_numbers),
+        Cli(metavar="N", type=list[str], read=read_numbers, help="Prescriptions to try, one arm each: --rx 1,2."),
         Http(type=list[Annotated[int, Field(ge=1, le=9)]], max_length=8),
         Mcp(doc="Prescriptions to try, one arm each."),
     ] = Field(default_factory=list)
-    """Prescriptions to try, one arm each: --rx 1,2."""
+    """Numbers of prescriptions, one arm each."""
     changes: Annotated[
         list[str],
         SET,
@@ -120,11 +120,11 @@ class OptimizeRequest(Request):
     """A group (@last), or ENV:VARIANT."""
     budget: Annotated[
         int,
-        Cli(steps=True, metavar="N", default=None),
+        Cli(steps=True, metavar="N", default=None, help="Env steps that everything may take: 3M."),
         MOST_STEPS,
         Mcp("budget_env_steps", "For everything, the confirmation included.", ge=1),
     ] = Field(3_000_000, ge=1)
-    """Env steps that everything may take: 3M."""
+    """Env steps that everything may take, the confirmation included."""
     outcome: Annotated[SearchOutcome, Cli("--for"), Http(), Mcp(doc="steps, wall, return or stability.")] = "steps"
     """Fewer env steps, less time, less spread, or a higher return."""
     run_env_steps: Annotated[int | None, Cli(steps=True, metavar="N"), MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
@@ -157,11 +157,11 @@ class SensitivityRequest(Request):
     """Seeds for each value; all values share them."""
     factors: Annotated[
         list[float],
-        Cli(type=str, default="2,4", read=read_factors),
+        Cli(type=str, default="2,4", read=read_factors, help="Times and divided by these."),
         Http(type=list[Annotated[float, Field(gt=1, le=100)]], min_length=1, max_length=4),
         Mcp(doc="Times and divided by these; 2 and 4.", type=list[float] | None, default=None),
     ] = Field(default_factory=lambda: list(FACTORS))
-    """Times and divided by these."""
+    """Each number is multiplied and divided by these."""
     only: Annotated[
         list[str],
         Cli(metavar="SETTING", help="Only this number. Repeatable."),

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from rlclinic.errors import RlclinicError
+from rlclinic.ops.operations import Operation, has_outside
 from rlclinic.serve.cli import options
 from rlclinic.serve.cli.commands import compare, diagnose, jobs, runs, serve, status, train, treat
 
@@ -22,6 +23,20 @@ INTERRUPTED = 130
 
 class Commands(TyperGroup):
     """Turns rlclinic's errors into their text on stderr and their exit code; nobody sees a traceback unasked."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every command, also those that other packages bring."""
+        return [*super().list_commands(ctx), *(_find_outside() if has_outside() else {})]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name. Other packages are asked only for names that are not ours."""
+        found = super().get_command(ctx, cmd_name)
+        operation = None if found is not None else _find_outside().get(cmd_name)
+        if operation is None:
+            return found
+        from rlclinic.serve.cli.commands import outside
+
+        return outside.make(operation)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was typed."""
@@ -37,6 +52,12 @@ class Commands(TyperGroup):
             if type(error).__module__.startswith("typer"):
                 raise
             _fail(error, f"rlclinic failed unexpectedly: {type(error).__name__}: {error}\n  See where: RLCLINIC_DEBUG=1 rlclinic …", 1)
+
+
+def _find_outside() -> "dict[str, Operation]":
+    from rlclinic.serve.cli.commands import outside
+
+    return outside.find()
 
 
 def _fail(error: BaseException, text: str, code: int) -> None:

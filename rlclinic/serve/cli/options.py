@@ -9,7 +9,7 @@ A command whose options come from a request names its module, which is imported 
 import enum
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -38,17 +38,13 @@ def complete_reference(incomplete: str) -> list[str]:
 
 
 def read_steps(text: str | int) -> int:
-    """A number of env steps: 100000, 100_000, 1e5, 100k, 1.5M."""
-    if isinstance(text, int):
-        return text
-    scale = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1)
+    """A number of env steps as it is typed: 100000, 1e5, 100k."""
+    from rlclinic.ops import request
+
     try:
-        value = float(text[:-1] if scale != 1 else text) * scale
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number of env steps; type for example 100000, 1e5 or 100k") from None
-    if not (value >= 1 and value == int(value)):
-        raise typer.BadParameter(f"{text!r} is not a whole number of at least 1")
-    return int(value)
+        return request.read_steps(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 RunsDir = Annotated[Path, typer.Option("--runs-dir", envvar="RLCLINIC_RUNS", help="Folder that holds the runs.", show_default=True)]
@@ -80,7 +76,8 @@ class RequestCommand(TyperCommand):
     def _build(self) -> TyperCommand:
         if self._made is None:
             whole = typer.Typer(add_completion=False)
-            whole.command()(expand(self._stub.handler, self._stub.requests))
+            models = vars(import_module(f"rlclinic.ops.{self._stub.requests}"))
+            whole.command()(expand(self._stub.handler, models))
             self._made = typer.main.get_command(whole)  # type: ignore[assignment]
         return self._made  # type: ignore[return-value]
 
@@ -118,11 +115,10 @@ def command(
     return add
 
 
-def expand(handler: Callable[..., None], requests: str) -> Callable[..., None]:
-    """The handler with options in place of its requests."""
+def expand(handler: Callable[..., None], models: Mapping[str, Any]) -> Callable[..., None]:
+    """The handler with options in place of its requests, which it names by a class or, imported late, by its name in `models`."""
     from rlclinic.ops.request import Request
 
-    models = vars(import_module(requests if requests.startswith("rlclinic") else f"rlclinic.ops.{requests}"))
     signature = inspect.signature(handler)
     parameters: list[inspect.Parameter] = []
     taken: dict[str, type[Request]] = {}

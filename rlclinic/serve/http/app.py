@@ -15,7 +15,7 @@ from rlclinic.serve.http import mcp_mount, prefetch, problems, schema
 from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
 from rlclinic.serve.http.peers import PeerTable
-from rlclinic.serve.http.routes import compare, diagnose, jobs, runs, sse, status, train, treat
+from rlclinic.serve.http.routes import compare, diagnose, jobs, outside, runs, sse, status, train, treat
 from rlclinic.serve.http.security import session
 from rlclinic.serve.http.security.guard import Guard
 from rlclinic.serve.http.security.tokens import Tokens
@@ -65,7 +65,7 @@ def bare_app(**options: Any) -> FastAPI:
         redoc_url=None,
         **options,
     )
-    for router in ROUTERS:
+    for router in (*ROUTERS, outside.build_router()):
         app.include_router(router)
     problems.install(app)
     app.openapi = lambda: schema.describe(app)  # type: ignore[method-assign]

@@ -8,8 +8,9 @@ def start_trial(here: Here, request: TrialRequest, start: StartRequest) -> Job:
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from rlclinic.ops.request import UNSET, Http, Request, RequestField, fields_of
@@ -22,15 +23,19 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-def takes_body(route: Callable[..., Any]) -> Callable[..., Any]:
-    """The route with one body in place of its requests. Each is about the server's store, and may name nothing outside of it."""
+def takes_body(route: Callable[..., Any], *, query: bool = False) -> Callable[..., Any]:
+    """The route with one body in place of its requests. Each is about the server's store, and may name nothing outside of it.
+
+    query: parameters of the address instead, for a GET.
+    """
     signature = inspect.signature(route, eval_str=True)
     taken: dict[str, type[Request]] = {
         name: parameter.annotation
         for name, parameter in signature.parameters.items()
         if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Request)
     }
-    body = body_of(*taken.values())
+    body: Any = body_of(*taken.values())
+    annotation = Annotated[body, Query()] if query else body
 
     def fill(given: dict[str, Any]) -> dict[str, Any]:
         sent, here = given.pop("body"), given["here"]
@@ -56,7 +61,7 @@ def takes_body(route: Callable[..., Any]) -> Callable[..., Any]:
         made = answer
     first = next(iter(taken))
     kept = [
-        parameter.replace(name="body", annotation=body, default=inspect.Parameter.empty) if name == first else parameter
+        parameter.replace(name="body", annotation=annotation, default=inspect.Parameter.empty) if name == first else parameter
         for name, parameter in signature.parameters.items()
         if name == first or name not in taken
     ]
@@ -78,4 +83,4 @@ def offered(model: type[Request]) -> list[tuple[RequestField, Http]]:
 
 def _field(field: RequestField, mark: Http) -> tuple[Any, Any]:
     default = field.default if mark.default is UNSET else mark.default
-    return mark.type or field.info.annotation, Field(default, description=field.info.description, **mark.bounds)
+    return mark.type or field.info.annotation, Field(default, description=mark.doc or field.info.description, **mark.bounds)

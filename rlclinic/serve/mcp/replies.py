@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ContentBlock, TextContent
@@ -14,6 +14,8 @@ from pydantic import BaseModel
 
 from rlclinic.actions import Action, ForPeople
 from rlclinic.errors import RlclinicError
+from rlclinic.ops.operations import OPERATIONS
+from rlclinic.ops.request import Cli, Mcp, RequestField, fields_of, read_steps
 from rlclinic.report.document import clean
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import check_named
@@ -25,49 +27,42 @@ LONGEST: Final = 12_000
 """Characters of any answer: far below what clients cut at, and what is left out is said."""
 NAMES: Final = frozenset({"run_id", "run_ids", "config_id", "resume"})
 """Arguments that name runs and groups."""
-CALLS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
-    "train": (
-        "start_training",
-        "config_id",
-        {"set": "overrides*", "resume": "resume", "max_env_steps": "max_env_steps", "rx": "rx", "seeds": "seeds"},
-    ),
-    "trial": ("start_trial", "run_id", {"set": "changes*", "rx": "rx*", "resume": "resume", "per_look": "per_look"}),
-    "optimize": ("start_optimize", "run_id", {"resume": "resume", "budget": "budget_env_steps"}),
-    "sensitivity": ("start_sensitivity", "run_id", {"resume": "resume"}),
-    "adopt": ("adopt", "trial_id!", {"as": "as_variant"}),
-    "adjust": ("adjust_run", "run_id!", {"set": "changes*"}),
-    "compare": ("compare_runs", "run_ids!*", {}),
-    "runs metrics": ("get_run_metrics", "run_id!", {}),
-    "runs list": ("list_runs", "", {"state": "state"}),
-    "runs show": ("get_run_info", "run_id!", {}),
-    "runs logs": ("get_run_logs", "run_id!", {}),
-    "runs checkpoints": ("list_checkpoints", "run_id!", {}),
-    "evaluate": ("evaluate_checkpoint", "run_id", {}),
-    "diagnose": ("diagnose_run", "run_id", {}),
-    "prescribe": ("prescribe", "run_id", {}),
-    "status": ("get_training_status", "run_id", {}),
-    "stop": ("stop_training", "run_id!", {}),
-    "rules": ("explain_rule", "rule!", {}),
-    "envs": ("describe_environment", "env_id", {}),
-}
-"""By command: the tool, the argument for what it is about (! where a call needs one), and what its options are called (* for lists)."""
 _TERMINAL: Final = frozenset({"runs_dir", "list"})
 """Options that mean nothing to a tool: it has one store, and answers with everything."""
 
 
 def find_call(action: Action) -> tuple[str, dict[str, Any]] | None:
     """The tool that does what a command does, with its arguments; None if only people can do it."""
-    tool, about, known = CALLS.get(action.command, ("", "", {}))
-    options = {name: value for name, value in action.options.items() if name not in _TERMINAL}
-    if not tool or not options.keys() <= known.keys() or ("!" in about and not action.names) or "-" in action.names:
+    operation = next((each for each in OPERATIONS if each.cli == action.command and each.mcp is not None), None)
+    model = None if operation is None else operation.model
+    if operation is None or operation.mcp is None or model is None or "-" in action.names:
         return None
-    given: dict[str, Any] = {}
-    if action.names:
-        given[about.rstrip("!*")] = list(action.names) if about.endswith("*") or len(action.names) > 1 else action.names[0]
-    for name, value in options.items():
-        many = known[name].endswith("*") and not isinstance(value, list | tuple)
-        given[known[name].rstrip("*")] = [value] if many else value
-    return tool, given
+    given = {name: value for name, value in action.options.items() if name not in _TERMINAL}
+    names, arguments = list(action.names), {}
+    for field in fields_of(model):
+        typed, taken = field.mark(Cli), field.mark(Mcp)
+        if typed is not None and typed.argument:
+            several = field.takes_several
+            value: Any = (names[:] if several else names.pop(0)) if names else None
+            names = [] if several else names
+        else:
+            value = given.pop(field.option, None)
+        if value is None and (taken is None or not (taken.default is ... or field.default is ...)):
+            continue
+        if value is None or taken is None:
+            return None
+        if typed is not None and typed.steps:
+            value = read_steps(value)
+        arguments[taken.name or field.name] = _in_shape(value, field, taken)
+    return None if given or names else (operation.mcp, arguments)
+
+
+def _in_shape(value: Any, field: RequestField, taken: Mcp) -> Any:
+    """One value or a list of them, as the argument has it."""
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    if not field.takes_several:
+        return value
+    return listed[0] if len(listed) == 1 and str in get_args(taken.type) else listed
 
 
 def say_action(action: Action) -> str | None:

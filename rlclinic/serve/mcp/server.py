@@ -8,11 +8,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from rlclinic.errors import nearest
-from rlclinic.ops.operations import OPERATIONS, Operation
+from rlclinic.ops.operations import OPERATIONS, Operation, find_outside
 from rlclinic.runs.store import Store
 from rlclinic.serve.mcp import resources
 from rlclinic.serve.mcp.replies import wrap
 from rlclinic.serve.mcp.settings import Settings
+from rlclinic.serve.mcp.tools import outside
+from rlclinic.serve.mcp.tools.base import Tools
 from rlclinic.serve.mcp.tools.compare import CompareTools
 from rlclinic.serve.mcp.tools.diagnose import DiagnoseTools
 from rlclinic.serve.mcp.tools.jobs import JobTools
@@ -58,6 +60,10 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
     for operation in OPERATIONS:
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):
             tool = next(getattr(part, operation.mcp) for part in tools if hasattr(part, operation.mcp))
+            server.add_tool(wrap(tool, None if chosen.local else store), name=operation.mcp, annotations=_annotations(operation))
+    for operation in find_outside():
+        if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):
+            tool = outside.make(operation, Tools(store, chosen))
             server.add_tool(wrap(tool, None if chosen.local else store), name=operation.mcp, annotations=_annotations(operation))
     resources.register(server, store, local=chosen.local)
     return server

@@ -11,7 +11,7 @@ from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
     from rlclinic.diagnosis.findings import Severity
-    from rlclinic.ops.diagnose.requests import DiagnoseRequest, HistoryRequest, LintRequest, PrescribeRequest
+    from rlclinic.ops.diagnose.requests import DiagnoseRequest, GuideRequest, HistoryRequest, LintRequest, PrescribeRequest, RuleRequest
 
 FAIL_ON = 5
 
@@ -29,12 +29,8 @@ FailOn = Annotated[Level | None, typer.Option("--fail-on", help="Exit with 5 if 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    options.command(app, requests="diagnose.requests")(diagnose)
-    options.command(app, requests="diagnose.requests")(prescribe)
-    app.command()(rules)
-    app.command()(guide)
-    options.command(app, requests="diagnose.requests")(lint)
-    options.command(app, requests="diagnose.requests")(history)
+    for handler in (diagnose, prescribe, rules, guide, lint, history):
+        options.command(app, requests="diagnose.requests")(handler)
 
 
 def diagnose(
@@ -77,26 +73,22 @@ def prescribe(request: "PrescribeRequest", as_json: options.Json = False) -> Non
     console.print_json(result) if as_json else print_prescriptions(result)
 
 
-def rules(
-    rule: Annotated[str | None, typer.Argument(help="An id (POL101) or a name; none: the list.")] = None,
-    family: Annotated[str | None, typer.Option(help="Only one family: policy, value, reward, ... or POL.")] = None,
-    as_json: options.Json = False,
-) -> None:
+def rules(request: "RuleRequest", as_json: options.Json = False) -> None:
     """List the checks, or explain one: what it looks for, why it hurts, when it is fine."""
     from rlclinic.ops.diagnose import rules
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text.rules import print_rule, print_rules
 
-    if rule is None:
-        found = rules.list_rules(family)
-        console.print_json(found) if as_json else print_rules(found)
+    if request.rule is None:
+        listed = rules.list_rules(request.family)
+        console.print_json(listed) if as_json else print_rules(listed)
     else:
-        page = rules.explain_rule(rule)
+        page = rules.explain_rule(request.rule)
         console.print_json(page) if as_json else print_rule(page)
 
 
 def guide(
-    question: Annotated[list[str] | None, typer.Argument(metavar="QUESTION", help="Its name, its number, or words of it.")] = None,
+    request: "GuideRequest",
     everything: Annotated[bool, typer.Option("--all", help="List the questions; so does no question at all.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -105,11 +97,11 @@ def guide(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import guide
 
-    if everything or not question:
-        found = guides.list_guides()
-        console.print_json(found) if as_json else guide.print_guides(found)
+    if everything or not request.question:
+        listed = guides.list_guides()
+        console.print_json(listed) if as_json else guide.print_guides(listed)
     else:
-        page = guides.get_guide(" ".join(question))
+        page = guides.get_guide(request.question)
         console.print_json(page) if as_json else guide.print_guide(page)
 
 

@@ -1,6 +1,6 @@
 """`rlclinic runs …`, `play`, `evaluate`, `envs`, `config show` and `import`: looking at runs, policies, environments and configs."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +8,18 @@ import typer
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
-    from rlclinic.ops.runs.requests import EvaluateRequest, ImportRequest, ListRequest
+    from rlclinic.ops.runs.requests import (
+        ConfigRequest,
+        EnvironmentsRequest,
+        EvaluateRequest,
+        ImportRequest,
+        ListRequest,
+        LogsRequest,
+        MetricsRequest,
+        PlayRequest,
+        RemoveRequest,
+        RunRequest,
+    )
 
 THRESHOLD_MISSED = 4
 
@@ -18,10 +29,14 @@ config_app = typer.Typer(help="Look at configs.", no_args_is_help=True)
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    root.command()(play)
-    options.command(root, requests="runs.requests")(evaluate)
-    root.command()(envs)
+    options.command(app, "list", requests="runs.requests")(list_)
+    below: list[Callable[..., None]] = [show, metrics, logs, checkpoints, rm]
+    beside: list[Callable[..., None]] = [play, evaluate, envs]
+    for group, handlers in ((app, below), (root, beside)):
+        for handler in handlers:
+            options.command(group, requests="runs.requests")(handler)
     options.command(root, "import", requests="runs.requests")(import_)
+    options.command(config_app, "show", requests="runs.requests")(config_show)
     root.add_typer(app, name="runs")
     root.add_typer(config_app, name="config")
 
@@ -41,14 +56,9 @@ def list_(
     console.print_json(result) if as_json else results.print_runs(result)
 
 
-options.command(app, "list", requests="runs.requests")(list_)
-
-
-@app.command()
 def show(
-    run: options.Selector = "@last",
+    request: "RunRequest",
     report: Annotated[bool, typer.Option("--report", help="Also write the group's report files again.")] = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Show a run, or a group with its verdict and curve."""
@@ -57,8 +67,8 @@ def show(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = show(run, runs_dir)
-    files = write_group_reports(run, runs_dir) if report else []
+    result = show(request.selector, request.runs_dir)
+    files = write_group_reports(request.selector, request.runs_dir) if report else []
     if as_json:
         console.print_json(result)
     elif isinstance(result, RunInfo):
@@ -69,14 +79,10 @@ def show(
         results.print_lines([f"wrote     {file}" for file in files])
 
 
-@app.command()
 def metrics(
-    run: options.Selector = "@last",
-    names: Annotated[list[str] | None, typer.Option("--metric", "-m", help="A column, or a part of its name. Repeatable.")] = None,
+    request: "MetricsRequest",
     points: Annotated[int, typer.Option(min=2, help="At most this many values per series (with --json).")] = 64,
-    from_step: Annotated[float, typer.Option(min=0, help="From this env step on.")] = 0.0,
     list_names: Annotated[bool, typer.Option("--list", help="Only the names of all columns.")] = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Show a run's metrics: first, last, range, and what each one means."""
@@ -84,7 +90,7 @@ def metrics(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = get_run_metrics(run, names or [], runs_dir, points=points, from_step=from_step)
+    result = get_run_metrics(request.selector, request.names, request.runs_dir, points=points, from_step=request.from_step)
     if as_json:
         console.print_json(result)
     elif list_names:
@@ -93,12 +99,9 @@ def metrics(
         results.print_metrics(result)
 
 
-@app.command()
 def logs(
-    run: options.Selector = "@last",
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many, from the end.")] = 50,
+    request: "LogsRequest",
     everything: Annotated[bool, typer.Option("--all", "-a", help="The whole log.")] = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Print the end of a run's log."""
@@ -106,17 +109,15 @@ def logs(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = get_run_logs(run, runs_dir, lines=None if everything else lines)
+    result = get_run_logs(request.selector, request.runs_dir, lines=None if everything else request.lines)
     console.print_json(result) if as_json else results.print_log(result)
 
 
-@app.command()
 def checkpoints(
-    run: options.Selector = "@last",
+    request: "RunRequest",
     inspect: Annotated[
         bool, typer.Option("--inspect", help="Look into the newest one (or into a .safetensors file): layers, units, optimizer.")
     ] = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """List a run's checkpoints."""
@@ -128,50 +129,35 @@ def checkpoints(
         from rlclinic.ops.runs.detail import inspect_checkpoints
         from rlclinic.serve.cli.text import checkpoints
 
-        found = inspect_checkpoints(run, runs_dir)
+        found = inspect_checkpoints(request.selector, request.runs_dir)
         console.print_json(found) if as_json else checkpoints.print_inspection(found.inspection)
         return
-    result = list_checkpoints(run, runs_dir)
+    result = list_checkpoints(request.selector, request.runs_dir)
     console.print_json(result) if as_json else results.print_checkpoints(result)
 
 
-@app.command()
-def rm(
-    runs: Annotated[list[str], typer.Argument(help="Runs or groups to delete.", autocompletion=options.complete_run)],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
-    yes: options.Yes = False,
-    runs_dir: options.RunsDir = Path("runs"),
-    as_json: options.Json = False,
-) -> None:
+def rm(request: "RemoveRequest", yes: options.Yes = False, as_json: options.Json = False) -> None:
     """Delete runs, or groups with all their runs."""
     from rlclinic.ops.runs.listing import remove_runs
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = remove_runs(runs, runs_dir, dry_run=True)
-    if not dry_run:
+    result = remove_runs(request.runs, request.runs_dir, dry_run=True)
+    if not request.dry_run:
         if not yes and not console.confirm(f"delete {', '.join(result.runs)}?"):
             typer.echo("nothing was deleted; to go ahead without being asked, add --yes", err=True)
             raise typer.Exit(2)
-        result = remove_runs(runs, runs_dir)
+        result = remove_runs(request.runs, request.runs_dir)
     console.print_json(result) if as_json else results.print_removed(result)
 
 
-def play(
-    run: options.Selector = "@last",
-    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="How many.")] = 3,
-    sampled: Annotated[bool, typer.Option("--sampled", help="Sample actions as in training, instead of the most likely ones.")] = False,
-    render_mode: Annotated[str, typer.Option("--render", help="human (a window), ansi (text, or blocks of colour) or none.")] = "human",
-    seed: Annotated[int | None, typer.Option(min=0, help="Other start states.")] = None,
-    runs_dir: options.RunsDir = Path("runs"),
-    as_json: options.Json = False,
-) -> None:
+def play(request: "PlayRequest", as_json: options.Json = False) -> None:
     """Watch a trained policy act. RUN/@best (the default), RUN/@last or RUN@STEP."""
     from rlclinic.ops.runs.policy import play
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = play(run, runs_dir, episodes=episodes, deterministic=not sampled, render=render_mode, seed=seed)
+    result = play(**request.arguments, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else results.print_evaluation(result)
 
 
@@ -187,25 +173,19 @@ def evaluate(request: "EvaluateRequest", require_threshold: options.RequireThres
         raise typer.Exit(THRESHOLD_MISSED)
 
 
-def envs(
-    pattern: Annotated[str, typer.Argument(help="Only names that contain this.")] = "",
-    as_json: options.Json = False,
-) -> None:
+def envs(request: "EnvironmentsRequest", as_json: options.Json = False) -> None:
     """List environments with tuned variants, their thresholds and what was measured."""
     from rlclinic.ops.runs.environments import list_environments
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = list_environments(pattern)
+    result = list_environments(request.pattern)
     console.print_json(result) if as_json else results.print_environments(result)
 
 
-@config_app.command("show")
 def config_show(
-    ref: Annotated[str, typer.Argument(help="CartPole-v1:ppo, a YAML file, a run or a group.", autocompletion=options.complete_reference)],
-    changes: options.Set = None,
+    request: "ConfigRequest",
     origins: Annotated[bool, typer.Option("--origins", help="Say where each value comes from.")] = False,
-    runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
     """Print a whole config, as it would be trained, and the numbers that follow from it."""
@@ -213,7 +193,7 @@ def config_show(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 
-    result = show_config(ref, changes or [], runs_dir)
+    result = show_config(request.ref, request.changes, request.runs_dir)
     console.print_json(result) if as_json else results.print_config(result, origins)
 
 

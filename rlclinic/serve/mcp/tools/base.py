@@ -18,7 +18,6 @@ from rlclinic.runs.store import Store
 from rlclinic.serve.mcp.settings import Settings
 
 Ctx = Context | None
-RunId = Annotated[str, Field(description="Run or group: id, unique prefix, @last, @last~1, @best, @running.")]
 Detail = Annotated[Literal["concise", "detailed"], Field(description="concise (default) or detailed.")]
 
 

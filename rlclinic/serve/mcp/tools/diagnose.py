@@ -1,21 +1,14 @@
 """Tools that say what is wrong and what to change, check settings, and explain rules and questions."""
 
-from typing import Annotated, Any
-
 from mcp_types import CallToolResult
-from pydantic import Field
 
 from rlclinic.errors import ConfigError
 from rlclinic.ops.diagnose import guides
-from rlclinic.ops.diagnose.requests import DiagnoseRequest, PrescribeRequest
-from rlclinic.ops.request import as_changes
+from rlclinic.ops.diagnose.requests import DiagnoseRequest, GuideRequest, PrescribeRequest, RuleRequest
+from rlclinic.ops.runs.requests import ConfigRequest
 from rlclinic.serve.mcp.replies import answer, clip, say
 from rlclinic.serve.mcp.text import diagnosis, study
 from rlclinic.serve.mcp.tools.base import Detail, Tools, takes_arguments
-
-Overrides = Annotated[
-    dict[str, Any] | list[str] | None, Field(description='Settings to change: {"algo.learning_rate": 1e-3} or ["algo.ent_coef=0.01"].')
-]
 
 
 class DiagnoseTools(Tools):
@@ -43,20 +36,18 @@ class DiagnoseTools(Tools):
         found = prescribe(**request.arguments, runs_dir=self.root)
         return answer(study.prescriptions(found), study.prescriptions_data(found))
 
-    def validate_config(
-        self,
-        config_id: Annotated[str, Field(description="ENV:VARIANT, a YAML file of the project, a run or a group.")],
-        overrides: Overrides = None,
-    ) -> CallToolResult:
+    @takes_arguments
+    def validate_config(self, request: ConfigRequest) -> CallToolResult:
         """Check settings before anything is spent: schema, risky combinations, and the numbers that follow from them."""
         from rlclinic.ops.diagnose.lint import lint
         from rlclinic.ops.runs.environments import show_config
 
-        changes = as_changes(overrides)
+        config_id, changes = request.ref, request.changes
         try:
-            ref = self.settings.config(config_id, changes, self.store)
-            found = lint(ref, changes, self.root).lint
-            view = show_config(ref, changes, self.root)
+            # Here, and not before: a config that cannot be is an answer, not a failure of the tool.
+            self.settings.config(config_id, changes, self.store)
+            found = lint(config_id, changes, self.root).lint
+            view = show_config(config_id, changes, self.root)
         except ConfigError as error:
             return answer(f"INVALID  {say(*error.parts)}", {"config_id": config_id, "valid": False, "error": str(error), "findings": []})
         findings = [{"rule": each.rule, "severity": each.severity.value, "text": each.text} for each in found.findings]
@@ -66,19 +57,19 @@ class DiagnoseTools(Tools):
         data = {"config_id": config_id, "valid": True, "findings": findings, "derived": found.derived, "config": view.config}
         return answer("\n".join(lines), data)
 
-    def explain_rule(self, rule: Annotated[str, Field(description="Rule id or name: POL101.")]) -> CallToolResult:
+    @takes_arguments
+    def explain_rule(self, request: RuleRequest) -> CallToolResult:
         """What a check looks for, why it hurts, when it is fine, its thresholds, and where that is known from."""
         from rlclinic.ops.diagnose.rules import explain_rule
 
-        page = explain_rule(rule)
+        page = explain_rule(str(request.rule))
         return answer(study.rule(page), page.model_dump(mode="json", exclude={"text", "schema_version"}))
 
-    def get_guide(
-        self, question: Annotated[str, Field(max_length=300, description="Name, number or words of it; empty: all of them.")] = ""
-    ) -> CallToolResult:
+    @takes_arguments
+    def get_guide(self, request: GuideRequest) -> CallToolResult:
         """Which tools answer a question, also one that no run can (offline RL, DAgger, rewards, is RL needed); what cannot be told."""
-        if not question.strip():
+        if not request.question.strip():
             listed = guides.list_guides().guides
             return answer(study.guides(listed), {"guides": [{"name": each.name, "question": each.question} for each in listed]})
-        page = guides.get_guide(question)
+        page = guides.get_guide(request.question)
         return answer(study.guide(page), page.model_dump(mode="json", exclude={"schema_version"}))

@@ -4,19 +4,21 @@ from mcp_types import CallToolResult
 
 from rlclinic.errors import NotFound
 from rlclinic.ops.jobs import audited
-from rlclinic.ops.status.requests import AdjustRequest, StopRequest
+from rlclinic.ops.status.requests import AdjustRequest, StatusRequest, StopRequest
 from rlclinic.serve.mcp.replies import answer
 from rlclinic.serve.mcp.text import runs
-from rlclinic.serve.mcp.tools.base import Ctx, RunId, Tools, takes_arguments
+from rlclinic.serve.mcp.tools.base import Ctx, Tools, takes_arguments
 
 
 class StatusTools(Tools):
     """Whether to go on."""
 
-    def get_training_status(self, run_id: RunId = "@running", include_details: bool = True) -> CallToolResult:
+    @takes_arguments
+    def get_training_status(self, request: StatusRequest, include_details: bool = True) -> CallToolResult:
         """Is it going well, or should it stop? Progress, chance of reaching the threshold, what to watch, what to do."""
         from rlclinic.ops.status.status import get_training_status
 
+        run_id = str(request.selector)
         try:
             report = get_training_status(self.settings.path(run_id, self.root), self.root)
         except NotFound:
