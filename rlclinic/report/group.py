@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlclinic.actions import Action
 from rlclinic.report import charts, evidence
 from rlclinic.report.document import (
     VERDICT_TONES,
@@ -75,33 +76,34 @@ def describe_group(group: Group) -> GroupReport:
     )
 
 
-def next_commands(group: Group, summary: GroupSummary) -> list[str]:
-    """What is worth typing now, the most useful first."""
-    gid, best = group.id, summary.best_run
-    play = [f"rlclinic play {best}"] if best else []
+def next_commands(group: Group, summary: GroupSummary) -> list[Action]:
+    """What is worth doing now, the most useful first."""
+    gid, best, where = group.id, summary.best_run, runs_dir_of(group)
+    play = [Action("play", best, runs_dir=where)] if best else []
+    go_on = Action("train", resume=gid, runs_dir=where)
     open_runs = [seed for seed in summary.seeds if seed.state in ("stopped", "crashed", "failed")]
     budget = summary.max_env_steps or 0
     broken = next((seed.run for seed in summary.seeds if seed.state in ("failed", "crashed")), None)
     if group.record.get("source"):
         # Another framework trained it: there is no policy here to watch, and nothing to go on from.
-        commands = [f"rlclinic diagnose {gid}"]
+        commands = [Action("diagnose", gid, runs_dir=where)]
     elif summary.verdict == "RUNNING":
-        commands = [f"rlclinic status {gid}"]
+        commands = [Action("status", gid, runs_dir=where)]
     elif broken is not None:
-        commands = [f"rlclinic runs logs {broken}", f"rlclinic train --resume {gid}"]
+        commands = [Action("runs logs", broken, runs_dir=where), go_on]
     elif open_runs:
-        commands = [f"rlclinic train --resume {gid}"]
+        commands = [go_on]
     elif summary.verdict in ("NOT SOLVED", "PARTLY SOLVED"):
-        further = f"rlclinic train --resume {gid} --max-env-steps {2 * budget}"
+        further = Action("train", resume=gid, max_env_steps=2 * budget, runs_dir=where)
         missed = [seed for seed in summary.seeds if seed.reached_at is None]
         worst = min(missed, key=lambda seed: float("-inf") if seed.best is None else seed.best)
-        look = f"rlclinic runs metrics {worst.run}"
+        look = Action("runs metrics", worst.run, runs_dir=where)
         commands = [further, look] if _still_rising(summary) else [look, further]
     elif summary.verdict in ("NOT EVALUATED", "NO RETURN"):
-        commands = [f"rlclinic evaluate {summary.seeds[0].run}"]
+        commands = [Action("evaluate", summary.seeds[0].run, runs_dir=where)]
     else:
-        commands = [*play, *([f"rlclinic train {gid} --seeds 8"] if summary.n_seeds == 1 else [])]
-    return [command + runs_dir_flag(group) for command in commands]
+        commands = [*play, *([Action("train", gid, seeds=8, runs_dir=where)] if summary.n_seeds == 1 else [])]
+    return commands
 
 
 def _still_rising(summary: GroupSummary) -> bool:
@@ -111,12 +113,12 @@ def _still_rising(summary: GroupSummary) -> bool:
     return bool(fifth and curve[-fifth:].mean() > curve[-2 * fifth : -fifth].mean())
 
 
-def runs_dir_flag(owner: Run | Group) -> str:
-    """A command must find the same runs again, from the same shell."""
+def runs_dir_of(owner: Run | Group) -> Path | None:
+    """Where a command must look to find the same runs again, from the same shell; None where it looks there anyway."""
     root = owner.path.parent.parent if isinstance(owner, Group) else owner.path.parent
     if root in (Path("runs"), Path(os.environ.get("RLCLINIC_RUNS", "runs"))):
-        return ""
-    return f" --runs-dir {root}"
+        return None
+    return root
 
 
 def _estimate(interval: Interval | None) -> Estimate:

@@ -240,7 +240,7 @@ class GroupReport(Result):
     config: dict[str, Any]
     parent: str | None
     path: str
-    next: list[str]
+    next: list[Action]
     """Commands to type next, the most useful first."""
 
 
@@ -339,7 +339,7 @@ class TopFinding(Part):
     rule: str | None
     change: str | None
     """The first thing to try."""
-    command: str
+    command: Action
     """What shows all of it."""
 
 
@@ -609,7 +609,7 @@ class DiagnosisReport(Result):
     watched: Watched | None = None
     comparable: Comparable | None = None
     switched: Switched | None = None
-    next: list[str]
+    next: list[Action]
     files: list[str]
     """What was written."""
     more: tuple["DiagnosisReport", ...] = ()

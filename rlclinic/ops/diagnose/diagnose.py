@@ -1,7 +1,6 @@
 """Why a run does not learn: reading what it left behind, examining it, and writing the answer beside our own groups."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rlclinic.actions import Action
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.checkpoints import findings
@@ -105,8 +105,8 @@ def examine_group(group: Group) -> DiagnosisReport | None:
     return examine(group, [history.of_run(run) for run in group.runs], group.id) if group.runs else None
 
 
-def top_finding(found: DiagnosisReport, flag: str = "") -> TopFinding:
-    """The answer in a few words. `flag` is what the command needs to find the group again."""
+def top_finding(found: DiagnosisReport, runs_dir: Path | None = None) -> TopFinding:
+    """The answer in a few words. `runs_dir`: where the command must look to find the group again, if that is not the usual place."""
     cause = found.diagnosis.causes[0]
     change = found.recommendations[0] if found.recommendations else None
     return TopFinding(
@@ -118,7 +118,7 @@ def top_finding(found: DiagnosisReport, flag: str = "") -> TopFinding:
         of=cause.of,
         rule=cause.rules[0] if cause.rules else None,
         change=None if change is None or cause.calm else change.change,
-        command=f"rlclinic diagnose {found.target}{flag}",
+        command=Action("diagnose", found.target, runs_dir=runs_dir),
     )
 
 
@@ -247,37 +247,38 @@ def _write_out(folder: Path, owner: Run | Group | None, found: DiagnosisReport, 
 # ── what next ──
 
 
-def _next(owner: Run | Group | None, found: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[str]:
-    """Commands that exist and help, the most useful first."""
-    commands: list[str] = []
+def _next(owner: Run | Group | None, found: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[Action]:
+    """What exists and helps, the most useful first."""
+    actions: list[Action] = []
     sound = evidence.needs_no_change(found)
     first = None if sound else next((each for each in advised if each.overrides), None)
     if owner is not None and is_ours(owner):
-        treated = _treatments(owner.id, first) if first is not None else []
-        commands = [command + group.runs_dir_flag(owner) for command in (*_unfinished(owner.id, found), *treated)]
+        actions = [*_unfinished(owner, found), *([] if first is None else _treatments(owner, first))]
     elif first is not None and first.prescribed and found.facts.env and target != "-":
         # Somebody else's trainer: ours tries the change with translated settings, and says so.
-        name = shlex.quote(target) if owner is None else owner.id + group.runs_dir_flag(owner)
-        limit = f" --threshold {found.facts.threshold:g}" if owner is None and found.facts.threshold is not None else ""
-        commands = [f"rlclinic trial {name} --rx {first.number}{limit}"]
+        threshold = f"{found.facts.threshold:g}" if owner is None and found.facts.threshold is not None else None
+        where = None if owner is None else group.runs_dir_of(owner)
+        actions = [Action("trial", target if owner is None else owner.id, runs_dir=where, rx=first.number, threshold=threshold)]
     rules = found.causes[0].rules
-    return [*commands, *([f"rlclinic rules {rules[0]}"] if rules else [])]
+    return [*actions, *([Action("rules", rules[0])] if rules else [])]
 
 
-def _unfinished(name: str, found: Diagnosis) -> list[str]:
+def _unfinished(owner: Run | Group, found: Diagnosis) -> list[Action]:
     """What comes before any cure, where the runs have not come to their end."""
+    where = group.runs_dir_of(owner)
     if "running" in found.facts.state:
-        return [f"rlclinic status {name}"]
-    return [f"rlclinic train --resume {name}"] if "stopped" in found.facts.state else []
+        return [Action("status", owner.id, runs_dir=where)]
+    return [Action("train", resume=owner.id, runs_dir=where)] if "stopped" in found.facts.state else []
 
 
-def _treatments(name: str, first: Recommendation) -> list[str]:
+def _treatments(owner: Run | Group, first: Recommendation) -> list[Action]:
     """What proves a change, and what uses it untried. More steps need no new start."""
+    where = group.runs_dir_of(owner)
     if len(first.overrides) == 1 and first.overrides[0].startswith("run.max_env_steps="):
-        return [f"rlclinic train --resume {name} --max-env-steps {first.overrides[0].partition('=')[2]}"]
+        return [Action("train", resume=owner.id, max_env_steps=first.overrides[0].partition("=")[2], runs_dir=where)]
     if first.prescribed:
-        return [f"rlclinic trial {name} --rx {first.number}", f"rlclinic train {name} --rx {first.number}"]
-    return [f"rlclinic train {name} " + " ".join(f"--set '{each}'" for each in first.overrides)]
+        return [Action("trial", owner.id, rx=first.number, runs_dir=where), Action("train", owner.id, rx=first.number, runs_dir=where)]
+    return [Action("train", owner.id, set=list(first.overrides), runs_dir=where)]
 
 
 def is_ours(owner: Run | Group) -> bool:
@@ -292,4 +293,4 @@ def _repeat(owner: Run | Group | None) -> str | None:
     """What trains one seed of our own run or group again; None for runs of others."""
     if owner is None or not is_ours(owner):
         return None
-    return f"rlclinic train {owner.id} --seeds 1{group.runs_dir_flag(owner)}"
+    return Action("train", owner.id, seeds=1, runs_dir=group.runs_dir_of(owner))

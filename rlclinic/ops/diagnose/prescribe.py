@@ -53,7 +53,7 @@ class Prescriptions(Result):
     """The run is another framework's: settings that it did not log are ours."""
     why_none: str = ""
     """Why nothing is prescribed, where nothing is."""
-    next: list[str]
+    next: list[Action]
 
     def find(self, number: int) -> Prescription:
         """The prescription with this number; NotFound says which there are."""
@@ -133,15 +133,14 @@ def _why_none(first: Cause) -> str:
     }.get(first.id, "no setting is known to help here")
 
 
-def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagnosis) -> list[str]:
+def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagnosis) -> list[Action]:
     """Commands that prove, use or search, the most useful first."""
-    name = owner.id if owner is not None else None
-    flag = group.runs_dir_flag(owner) if owner is not None else ""
+    if owner is None or owner.record.get("source"):
+        return []
+    where = group.runs_dir_of(owner)
     first = next((rx for rx in given if rx.trialable), None)
-    ours = owner is not None and not owner.record.get("source")
-    commands = []
-    if first is not None and ours:
-        commands += [f"rlclinic trial {name} --rx {first.number}{flag}", f"rlclinic train {name} --rx {first.number}{flag}"]
-    if ours and (first is None or found.causes[0].id == UNKNOWN):
-        commands.append(f"rlclinic optimize {name} --budget 3M{flag}")
-    return commands
+    tried = []
+    if first is not None:
+        tried = [Action("trial", owner.id, rx=first.number, runs_dir=where), Action("train", owner.id, rx=first.number, runs_dir=where)]
+    searched = [Action("optimize", owner.id, budget="3M", runs_dir=where)] if first is None or found.causes[0].id == UNKNOWN else []
+    return [*tried, *searched]

@@ -67,9 +67,11 @@ class RunRequest(Request):
     """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
 
 
-class MetricsRequest(RunRequest):
+class MetricsRequest(Request):
     """Show a run's metrics: first, last, range, and what each one means."""
 
+    selector: Annotated[str, SELECTOR, RUN_ID] = "@last"
+    """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
     names: Annotated[
         list[str],
         Cli("--metric", "-m", help="A column, or a part of its name. Repeatable."),
@@ -80,9 +82,11 @@ class MetricsRequest(RunRequest):
     """From this env step on."""
 
 
-class LogsRequest(RunRequest):
+class LogsRequest(Request):
     """Print the end of a run's log."""
 
+    selector: Annotated[str, SELECTOR, RUN_ID] = "@last"
+    """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
     lines: Annotated[int, Cli("--lines", "-n"), Mcp(doc="", default=100, ge=1, le=1000)] = Field(50, ge=1)
     """How many, from the end."""
 

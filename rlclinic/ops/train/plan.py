@@ -236,7 +236,8 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
             raise UsageError(
                 f"{_name(checkpoint)} lies behind a budget of {count(config.run.max_env_steps)} env steps.\n"
                 "  There would be nothing left to train, and schedules would be past their end.\n"
-                f"  Try: --max-env-steps {2 * checkpoint.step}, or an earlier checkpoint: rlclinic runs checkpoints {checkpoint.run.id}"
+                f"  Try: --max-env-steps {2 * checkpoint.step}, or an earlier checkpoint: ",
+                Action("runs checkpoints", checkpoint.run.id),
             )
         seeds = _seeds(request, [checkpoint.run.seed]) if len(checkpoints) == 1 else [checkpoint.run.seed]
         configs += _with_seeds(config, seeds)

@@ -10,7 +10,7 @@ from rlclinic.ops.status.status import Pace, observe
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import has_gpu, usable_cores
 from rlclinic.ops.train.plan import TrainPlan
-from rlclinic.report.group import describe_group, runs_dir_flag
+from rlclinic.report.group import describe_group, runs_dir_of
 from rlclinic.report.models import LiveGroup, TrainResult
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -107,7 +107,7 @@ def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str |
         failed=[run.id for run in runs if run.status.state in ("failed", "crashed")],
         report=report,
         files=[str(file) for file in files],
-        finding=None if found is None else diagnose.top_finding(found, runs_dir_flag(group)),
+        finding=None if found is None else diagnose.top_finding(found, runs_dir_of(group)),
     )
 
 
