@@ -56,6 +56,7 @@ class TrialRequest(Request):
             read=_listed,
         ),
     ] = Field(default_factory=list)
+    """A group to treat; or two or more configs, the first of which is the control."""
     rx: Annotated[
         list[int],
         Cli(metavar="N", type=list[str], read=read_numbers, help="Prescriptions to try, one arm each: --rx 1,2."),
