@@ -22,6 +22,7 @@ from rlclinic.config.records import to_record
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schema import flatten
 from rlclinic.config.setting_names import ALIASES, find_setting, list_fields
+from rlclinic.config.tabular import IN_UNITS_OF_THE_RETURN
 from rlclinic.config.validation import validate
 from rlclinic.config.yaml_lines import SECTIONS, Located, Tree
 from rlclinic.errors import ConfigError, NotFound, nearest
@@ -313,7 +314,10 @@ def _load_general_variant(sources: list[_Source], variants: dict[str, _Source], 
     if variants:
         first = "ppo" if "ppo" in variants else next(iter(variants))
         own, _ = _nest(variants[first], first, sources)
-        tree |= {"env": _get_section(own, "env"), "spec": _get_section(own, "spec")}
+        task = _get_section(own, "env")
+        if algo in IN_UNITS_OF_THE_RETURN:
+            task = {key: value for key, value in task.items() if key != "normalize_reward"}
+        tree |= {"env": task, "spec": _get_section(own, "spec")}
     else:
         tree |= {"env": {"id": Located(env, "name"), **_get_section(tree, "env")}, "spec": _translate_spec(_find_spec(sources))}
     return tree, f"{env}:{algo}", [f"{env} has no {algo} variant: general settings for {algo} ({whence})."]

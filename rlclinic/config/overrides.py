@@ -12,6 +12,7 @@ from rlclinic.config.records import to_record
 from rlclinic.config.schedule import FAMILY_KEYS
 from rlclinic.config.schema import Kind, kind_of, read_number
 from rlclinic.config.setting_names import find_setting, list_fields
+from rlclinic.config.tabular import IN_UNITS_OF_THE_RETURN
 from rlclinic.config.validation import validate
 from rlclinic.errors import ConfigError, nearest
 
@@ -33,7 +34,7 @@ def set_values(config: Config, values: Sequence[str]) -> Config:
 def apply(record: dict[str, Any], values: Iterable[str]) -> list[str]:
     """Put `key=value` texts into a record as `to_record` gives it; returns the dotted keys that were set."""
     pairs = [_split(text) for text in values]
-    changed = [_set_algorithm(record, value) for key, value in pairs if key in ("algo.name", "algo_id")]
+    changed = [name for key, value in pairs if key in ("algo.name", "algo_id") for name in _set_algorithm(record, value)]
     for key, text in pairs:
         if key in ("algo.name", "algo_id"):
             continue
@@ -64,7 +65,7 @@ def _split(text: str) -> tuple[str, str]:
     return key.strip().lstrip("-"), value.strip()
 
 
-def _set_algorithm(record: dict[str, Any], name: str) -> str:
+def _set_algorithm(record: dict[str, Any], name: str) -> list[str]:
     if name not in ALGORITHMS:
         offered = nearest(name, ALGORITHMS) or list(ALGORITHMS)
         hint = " or ".join(offered)
@@ -72,7 +73,11 @@ def _set_algorithm(record: dict[str, Any], name: str) -> str:
     if name != algorithm_of(record):
         # Settings tuned for one algorithm are wrong for another (PPO's n_steps for A2C), even where the names agree.
         record["algo"] = ALGORITHMS[name]().model_dump(mode="json")
-    return "algo.name"
+        env = record.get("env")
+        if name in IN_UNITS_OF_THE_RETURN and isinstance(env, dict) and env.get("normalize_reward"):
+            env["normalize_reward"] = False
+            return ["algo.name", "env.normalize_reward"]
+    return ["algo.name"]
 
 
 def _put(record: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

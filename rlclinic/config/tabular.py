@@ -1,6 +1,6 @@
 """The settings of tabular Q-learning: a table in place of a network, learned from each step once."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -8,7 +8,12 @@ from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Real, Strict
 from rlclinic.config.shared_settings import Gamma
 
-__all__ = ["QLearningConfig"]
+__all__ = ["IN_UNITS_OF_THE_RETURN", "QLearningConfig"]
+
+IN_UNITS_OF_THE_RETURN: Final = ("q_learning",)
+"""Algorithms whose settings (initial_value, ucb_constant) are in units of the return, and which need no gradient of a certain size. They
+do not take over a scaling of rewards that was chosen for another algorithm: before the first success it makes tiny costs as large as
+any reward, and the value at which every action was to look worth trying is soon below none."""
 
 
 class QLearningConfig(Strict):

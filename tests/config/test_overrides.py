@@ -125,6 +125,15 @@ def test_another_algorithm_starts_from_its_own_defaults_in_whatever_order_it_is_
     assert set_values(tuned, ["algo.name=ppo"]).algo == PPOConfig(n_steps=512, gamma=0.9)
 
 
+def test_a_table_does_not_take_over_rewards_that_were_scaled_for_gradients() -> None:
+    """initial_value and ucb_constant are in units of the return."""
+    scaled = set_values(CONFIG, ["env.normalize_reward=true"])
+    assert not set_values(scaled, ["algo.name=q_learning"]).env.normalize_reward
+    assert set_values(scaled, ["env.normalize_reward=true", "algo.name=q_learning"]).env.normalize_reward
+    assert set_values(scaled, ["algo.name=dqn"]).env.normalize_reward
+    assert set_values(set_values(scaled, ["algo.name=q_learning", "env.normalize_reward=true"]), ["gamma=0.9"]).env.normalize_reward
+
+
 def test_values_that_only_fit_together_may_be_set_together() -> None:
     assert set_values(CONFIG, ["batch_size=96", "n_steps=96"]).batch_rows == 96
 

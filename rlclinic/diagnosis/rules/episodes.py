@@ -101,6 +101,15 @@ cause(
     certain=True,
     causes=["final-observation-overwritten"],
     bad=lambda: cases.unsolved({"train/sentinel/next_obs_is_reset": 1.0}),
+    # Nothing is bootstrapped from the last state of an episode that terminated.
+    good=[
+        lambda: cases.unsolved(
+            {"train/sentinel/next_obs_is_reset": 1.0, "train/sentinel/truncated": 0.0, "train/sentinel/terminated": 4.0}
+        ),
+        lambda: cases.q_learner(
+            {"train/sentinel/next_obs_is_reset": 1.0, "train/sentinel/truncated": 0.0, "train/sentinel/terminated": 1.0}
+        ),
+    ],
 )
 def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     """The observation at an episode's end is the first one of the next episode.
@@ -110,14 +119,17 @@ def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     the final observation (Gymnasium keeps that in info["final_obs"]).
 
     ## When it is fine
-    Environments that end in the very state in which they start.
+    Environments that end in the very state in which they start; runs whose episodes all terminate, since nothing follows them.
     """
     share = case.signal(sentinel("next_obs_is_reset"))
     strength = grade(share.median, 0.5, 0.9)
     repeat, deviation = case.signal(REPEAT), case.signal(OBS_STD)
     # Observations that hardly ever change equal the next first one by themselves.
     blind = len(repeat) > 0 and len(deviation) > 0 and repeat.median > 0.9
-    if strength <= 0 or blind:
+    # Only where a time limit cuts an episode is its final observation looked at: a terminal state has no future.
+    truncated, terminated = case.signal(TRUNCATED), case.signal(TERMINATED)
+    harmless = len(truncated) > 0 and truncated.top == 0 and len(terminated) > 0 and terminated.top > 0
+    if strength <= 0 or blind or harmless:
         return
     text = f"{percent(share.median)} of the final observations equal the next episode's first one"
     fix = advice('use info["final_obs"] (SAME_STEP) or mask the reset rows (NEXT_STEP) where values are bootstrapped', "10-30 %")

@@ -11,7 +11,7 @@ from rlclinic.diagnosis.columns import RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
-from rlclinic.diagnosis.signals import detect, off_policy
+from rlclinic.diagnosis.signals import detect, measures, off_policy
 from rlclinic.diagnosis.signals.off_policy import ACTORS, ALPHA, OFF_POLICY, Q_BIAS, Q_BOUND, Q_LEARNERS, Q_MEAN, Q_TOP
 
 RATE: Final = "config:algo.learning_rate"
@@ -373,6 +373,8 @@ def rewards_far_too_large_for_the_critic(case: Case) -> Iterator[Finding]:
     cites=["jones2021debugging"],
     causes=["reward-scale-too-small"],
     bad=lambda: cases.q_learner({"train/sentinel/reward_min": 0.0001, "train/sentinel/reward_max": 0.0001}),
+    # A goal that was never met, beside tiny costs.
+    good=[lambda: cases.q_learner({"train/sentinel/reward_min": -0.001, "train/sentinel/reward_max": 0.0}, threshold=0.9)],
 )
 def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
     """Rewards are so small that all Q-values differ by less than the network's noise.
@@ -388,7 +390,7 @@ def rewards_far_too_small_for_the_critic(case: Case) -> Iterator[Finding]:
     # A threshold far beyond what such rewards add up to: the one that counts was not met yet; who does nothing sees small ones.
     unmet = case.threshold is not None and case.time_limit is not None and case.threshold > 3 * size * case.time_limit
     strength = grade(-decades(size), 1.5, 2.5) * (0.6 if unmet else 1.0)
-    if not strength > 0 or size <= 1e-11 or case.setting("env.normalize_reward") is True or not case.sick:
+    if not strength > 0 or size <= 1e-11 or case.setting("env.normalize_reward") is True or not case.sick or measures.gained_nothing(case):
         return
     text = f"no reward was larger than {say(size)}; Q-values stay below {say(case.signal(Q_BOUND).last)}"
     fix = advice("multiply rewards until they are about 1 per step (a wrapper, gymnasium.wrappers.TransformReward)", "> 30 %")

@@ -122,6 +122,12 @@ cause(
     cites=["jones2021debugging"],
     causes=["reward-scale-too-small"],
     bad=lambda: cases.unsolved({"train/sentinel/return_abs_p95": 0.002}),
+    # A goal that was never met, beside tiny costs: larger costs would not help to find it.
+    good=[
+        lambda: cases.unsolved(
+            {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -0.001}, threshold=0.9
+        )
+    ],
 )
 def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     """Rewards are so small that everything else outweighs them.
@@ -130,11 +136,12 @@ def reward_scale_too_small(case: Case) -> Iterator[Finding]:
     Value targets vanish in the critic's noise, and advantages (before scaling) in rounding; the entropy bonus decides.
 
     ## When it is fine
-    With normalized rewards or advantages the policy may not notice.
+    With normalized rewards or advantages the policy may not notice. Where the reward that counts was never met, what was seen is
+    small, and that is another fault.
     """
     size = measures.target_size(case)
     strength = grade(-decades(size.median), 1.0, 2.0)
-    if strength <= 0 or size.top <= 1e-9 or not case.sick:
+    if strength <= 0 or size.top <= 1e-9 or not case.sick or measures.gained_nothing(case):
         return
     text = f"value targets are of the order of {say(size.median)}: other terms outweigh them"
     fix = change(case, "env.normalize_reward", True, "targets of about 1", "> 30 %")
@@ -191,9 +198,11 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
     cites=["schulman2016nuts"],
     causes=["reward-never-seen"],
     bad=lambda: cases.unsolved({"train/sentinel/reward_nonzero": 0.0}),
+    # Costs are all that there is to this task.
+    good=[lambda: cases.unsolved({"train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -1.0}, threshold=-1.0)],
 )
 def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
-    """Almost every step has a reward of 0.
+    """The reward that counts hardly ever comes: almost every step has a reward of 0, or nothing but costs.
 
     ## Why it hurts
     Until the first success is found by luck there is nothing to learn from.
@@ -204,9 +213,11 @@ def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
     share = case.signal(sentinel("reward_nonzero"))
     early = share.share(0.0, 0.3)
     strength = grade(-early.median, -0.005, -0.0005)
+    text = f"{percent(early.median)} of the steps have a reward other than 0"
+    if measures.gained_nothing(case):
+        strength, text = 1.0, f"no step earned anything, and the threshold is {say(case.threshold or 0.0)}: the goal was never met"
     if strength <= 0 or not case.sick:
         return
-    text = f"{percent(early.median)} of the steps have a reward other than 0"
     fix = change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.01), "keep looking; or shape the reward", "10-30 %")
     if case.algo in OFF_POLICY:
         fix = advice("keep looking (a longer exploration_fraction, wider action noise), or shape the reward", "10-30 %")

@@ -125,6 +125,12 @@ def target_size(case: Case) -> Signal:
     return Signal(early.steps, middle, low, high, columns.VALUE_LOSS)
 
 
+def gained_nothing(case: Case) -> bool:
+    """Whether no step ever earned anything although the threshold takes gains: the reward that counts was never met."""
+    highest = case.sentinel("reward_max")
+    return len(highest) > 0 and highest.top <= 0 and case.threshold is not None and case.threshold > 0
+
+
 def normalizers_agree(case: Case) -> bool | None:
     """Whether evaluation used the statistics that training had at that moment; None if no fingerprints were logged."""
     ours, theirs = (case.history.series.get(columns.sentinel(f"fingerprint_normalizer{end}")) for end in ("", "_eval"))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlclinic.config import Config
+import rlclinic
+from rlclinic.config import Config, files
 from rlclinic.errors import ConfigError
 from rlclinic.training import assembly, envs, replay_assembly
 from rlclinic.training import members as cohort
@@ -142,3 +143,32 @@ def test_an_environment_without_states_is_refused() -> None:
     made = config("CartPole-v1")
     with pytest.raises(ConfigError, match="no row to look up"):
         replay_assembly.plan_for(made, envs.make(made.env, [0], 4))
+
+
+class DeepSea(gymnasium.Env):
+    """n steps down; each to the right costs a little, and only who always goes right finds the one reward."""
+
+    def __init__(self, n: int = 6) -> None:
+        self.n = n
+        self.observation_space, self.action_space = gymnasium.spaces.Discrete(n * n), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[int, dict]:
+        super().reset(seed=seed)
+        self.row = self.column = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+        found = action == 1 and self.column == self.row == self.n - 1
+        self.column = min(self.column + 1, self.n - 1) if action == 1 else max(self.column - 1, 0)
+        self.row += 1
+        ended = self.row == self.n
+        return 0 if ended else self.row * self.n + self.column, float(found) - 0.01 / self.n * (action == 1), ended, False, {}
+
+
+def test_a_hopeful_table_finds_the_one_reward_of_a_deep_sea_with_general_settings(tmp_path: Path) -> None:
+    """Rewards that are scaled before the first success turn tiny costs into large ones, and hope is lost before it is found."""
+    hopeful = ["algo.name=q_learning", "algo.initial_value=1", "algo.exploration_initial_eps=0", "algo.exploration_final_eps=0"]
+    budget = ["run.max_env_steps=3000", "run.eval_every_env_steps=3000", "run.eval_episodes=1"]
+    config = files.load("Blackjack-v1", [*hopeful, *budget]).config
+    group = rlclinic.train(config, env=DeepSea, runs_dir=tmp_path)
+    assert group.runs[0].status.best_eval == pytest.approx(0.99)
