@@ -39,6 +39,15 @@ class RuleResult:
     missing: list[str]
     """Inputs that every run lacked."""
 
+    @property
+    def strongest(self) -> dict[str, Finding]:
+        """The clearest finding of each run."""
+        found: dict[str, Finding] = {}
+        for finding in self.findings:
+            if finding.run not in found or finding.strength > found[finding.run].strength:
+                found[finding.run] = finding
+        return found
+
 
 def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> Diagnosis:
     """Examine runs that belong together (one config, several seeds; or a single run).
@@ -55,7 +64,7 @@ def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = Non
 def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
     results = [examine(each, cases) for each in rules]
     findings = _findings(results, cases)
-    causes = _causes(findings, cases)
+    causes = _causes(findings, results, cases)
     outcomes = outcome.measure_group([case.history for case in cases], cases[0].threshold, cases[0].history.source)
     likely = [cause for cause in causes if cause.probability >= LIKELY and cause.remedies and cause.consequence_of is None]
     return Diagnosis(
@@ -105,10 +114,7 @@ def _findings(results: Sequence[RuleResult], cases: Sequence[Case]) -> list[Grou
 
 def _merged(result: RuleResult, cases: Sequence[Case]) -> GroupFinding:
     """One finding for the group: how many runs share it, and how much it matters for a group that does as well as this one."""
-    strongest: dict[str, Finding] = {}
-    for finding in result.findings:
-        if finding.run not in strongest or finding.strength > strongest[finding.run].strength:
-            strongest[finding.run] = finding
+    strongest = result.strongest
     best = max(strongest.values(), key=lambda finding: (finding.strength, finding.run))
     sick = {case.id for case in cases if case.sick}
     # Runs that do well are no evidence about what ails the others.
@@ -149,8 +155,9 @@ def _capped(each: Rule, severity: Severity, strength: float, sick: float, *, unj
 # ── causes ──
 
 
-def _causes(findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cause]:
-    ranked = timeline.told(rank(findings, len(cases)), table(), findings, cases)
+def _causes(findings: Sequence[GroupFinding], results: Sequence[RuleResult], cases: Sequence[Case]) -> list[Cause]:
+    by_run = {result.rule.id: result.strongest for result in results if result.findings and result.rule.scope == "run"}
+    ranked = [timeline.tell(cause, table().get(cause.id), findings, by_run, cases) for cause in rank(findings, len(cases))]
     # A threshold that was passed by chance is not passed: with noise like that nothing is known to be well.
     by_chance = any(finding.rule == NOISY and finding.strength >= SURE for finding in findings)
     # While runs go on, what no check explains may simply need more time.

@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.causes import Weights
-from rlclinic.diagnosis.findings import Cause, GroupFinding
+from rlclinic.diagnosis.findings import Cause, Finding, GroupFinding
 from rlclinic.diagnosis.registry import CONFIG, say
 from rlclinic.diagnosis.signals import detect
 
+ByRun = Mapping[str, Mapping[str, Finding]]
+"""By rule and run: the clearest finding of each."""
 
-def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], cases: Sequence[Case]) -> Cause:
-    """The cause with its story."""
+
+def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], by_run: ByRun, cases: Sequence[Case]) -> Cause:
+    """The cause with its story: that of the run in which its key finding is the clearest.
+
+    What only other runs show is told with their seeds. Otherwise one sentence would hold the numbers of several runs, which may
+    contradict each other: a policy that made huge steps in one seed, and stands still in another.
+    """
     found = {finding.rule: finding for finding in findings}
     speaking = [found[rule] for rule in cause.rules]
     observed = [finding for finding in speaking if not is_config(finding)]
@@ -20,13 +27,27 @@ def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], ca
     brought = [found[rule] for rule in sorted((row.explains if row else frozenset()) & found.keys()) if rule not in cause.rules]
     # The key finding leads; the rest in the order in which it began, what was there from the start first.
     rest = sorted([*observed[1:], *brought], key=lambda finding: (finding.onset or 0.0, -finding.strength))
+    runs = by_run.get(observed[0].rule, {}) if observed else {}
+    main = max(runs, key=lambda run: (runs[run].strength, run), default=None)
     return cause.model_copy(
         update={
             "moved_first": _first(observed[0], cases) if observed else "",
-            "with_it": " · ".join(finding.text for finding in rest[:3]),
+            "with_it": " · ".join(_of_run(finding, main, by_run, cases) for finding in rest[:3]),
             "because": " · ".join(finding.text for finding in config[:2]),
         }
     )
+
+
+def _of_run(finding: GroupFinding, run: str | None, by_run: ByRun, cases: Sequence[Case]) -> str:
+    """What a finding says of this run; where it was made in others only, what it says of the clearest of them, and which they are."""
+    runs = by_run.get(finding.rule)
+    if run is None or runs is None:
+        return finding.text
+    if run in runs:
+        return runs[run].text
+    clearest = max(runs, key=lambda other: (runs[other].strength, other))
+    seeds = {case.id: case.history.seed for case in cases}
+    return f"{finding.text} (in {clearest if seeds[clearest] is None else f'seed {seeds[clearest]}'})"
 
 
 def _first(finding: GroupFinding, cases: Sequence[Case]) -> str:
@@ -53,8 +74,3 @@ def _return_fell(cases: Sequence[Case]) -> float | None:
 def is_config(finding: GroupFinding) -> bool:
     """Whether a finding is about the config alone."""
     return bool(finding.evidence) and all(part.series.startswith(CONFIG) for part in finding.evidence)
-
-
-def told(causes: Sequence[Cause], rows: Mapping[str, Weights], findings: Sequence[GroupFinding], cases: Sequence[Case]) -> list[Cause]:
-    """Every cause with its story."""
-    return [tell(cause, rows.get(cause.id), findings, cases) for cause in causes]

@@ -243,3 +243,28 @@ def test_what_ended_a_run_before_its_first_step_is_its_cause_whatever_its_settin
     assert engine.diagnose([never]).causes[0].id == "run-failed"
     assert [finding.rule for finding in engine.diagnose([never]).findings] == ["CFG107"]
     assert "VAL208" in [finding.rule for finding in engine.diagnose([replace(never, env_steps=2048)]).findings]
+
+
+def test_a_cause_tells_the_story_of_one_run_and_says_which_other_seed_shows_something_else() -> None:
+    """One seed makes huge steps, the other stands still: their numbers are not told in one sentence as if they were one run's."""
+    kl = "train/metrics/kl_divergence"
+    wild = replace(series(setting(unsolved(), algo__learning_rate=0.05), {kl: 0.588}), id="a-s0", seed=0)
+    still = replace(series(setting(unsolved(), algo__learning_rate=0.05), {kl: 4.2e-16}), id="a-s1", seed=1)
+    first = engine.diagnose([wild, still], select=["POL101", "POL102", "LRN101"]).causes[0]
+    assert first.id == "learning-rate-too-high"
+    assert first.moved_first.startswith("KL 0.588 per update (median)")
+    (other,) = [part for part in first.with_it.split(" · ") if part.startswith("KL ")]
+    assert other.startswith("KL 4.2e-16 per update (median)")
+    assert other.endswith("(in seed 1)")
+
+
+def test_what_every_run_shows_is_told_with_the_numbers_of_the_run_that_leads() -> None:
+    kl, values = "train/metrics/kl_divergence", "train/metrics/explained_variance"
+    runs = [
+        replace(series(unsolved(), {kl: level, values: explained, "train/sentinel/return_std": 5.0}), id=f"a-s{seed}", seed=seed)
+        for seed, (level, explained) in enumerate([(0.1, 0.001), (0.04, -3.0)])
+    ]
+    first = engine.diagnose(runs, select=["POL101", "VAL201"]).causes[0]
+    assert "KL 0.1 per update" in first.moved_first
+    assert "explained variance 0.001" in first.with_it
+    assert "explained variance -3" not in first.with_it
