@@ -125,7 +125,9 @@ cause(
     # A goal that was never met, beside tiny costs: larger costs would not help to find it.
     good=[
         lambda: cases.unsolved(
-            {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -0.001}, threshold=0.9
+            {"train/sentinel/return_abs_p95": 0.002, "train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -0.001}
+            | {"train/roll/ep_len_mean": 10.0},
+            threshold=0.9,
         )
     ],
 )

@@ -126,9 +126,13 @@ def target_size(case: Case) -> Signal:
 
 
 def gained_nothing(case: Case) -> bool:
-    """Whether no step ever earned anything although the threshold takes gains: the reward that counts was never met."""
-    highest = case.sentinel("reward_max")
-    return len(highest) > 0 and highest.top <= 0 and case.threshold is not None and case.threshold > 0
+    """Whether no step ever earned anything although the threshold takes gains, and costs are nothing beside it: the reward that counts
+    was never met. Costs of the threshold's own size leave open whether all rewards are too small."""
+    highest, lowest, lengths = case.sentinel("reward_max"), case.sentinel("reward_min"), case.signal(columns.LENGTH)
+    if not len(highest) or highest.top > 0 or case.threshold is None or case.threshold <= 0:
+        return False
+    steps = case.time_limit or (lengths.top if len(lengths) else 0.0)
+    return case.threshold > 3 * (abs(lowest.bottom) if len(lowest) else 0.0) * steps
 
 
 def normalizers_agree(case: Case) -> bool | None:
