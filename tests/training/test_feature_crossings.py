@@ -79,7 +79,7 @@ def test_a_replay_holds_the_known_values(resets: str, wrapping: str, memory: str
         lived = at.iterate()
         if normalized:
             active = torch.ones(1, 1, dtype=torch.bool)
-            at.learner = off_policy.renormalize(at.plan, at.learner, lived, at.numbers(), active)
+            at.learner = off_policy.update_normalizers(at.plan, at.learner, lived, at.numbers(), active)
     unit = 1.0
     if normalized:
         assert at.learner.reward_stats is not None
@@ -98,7 +98,7 @@ def test_normalizers_cover_transitions_and_nothing_else(resets: str, wrapping: s
     env, factory = corridor(resets, wrapping, normalize_obs=True, normalize_reward=True)
     at = bench([replay_config(env)], factory)
     lived = at.iterate(learn=False)
-    learner = off_policy.renormalize(at.plan, at.learner, lived, at.numbers(), torch.ones(1, 1, dtype=torch.bool))
+    learner = off_policy.update_normalizers(at.plan, at.learner, lived, at.numbers(), torch.ones(1, 1, dtype=torch.bool))
     valid = torch.ones_like(lived.terminated) if lived.valid is None else lived.valid
     sums, carry = [], torch.zeros(2)
     for t in range(lived.reward.shape[1]):
