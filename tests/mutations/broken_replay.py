@@ -15,24 +15,24 @@ from rlclinic.training.nets.q_nets import Networks
 
 
 def mask_inverted(gather: Any) -> Any:
-    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
-        batch = gather(memory, index, n_step, gamma, weight)
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, *more: Any) -> Any:
+        batch = gather(memory, index, n_step, gamma, *more)
         return batch._replace(discount=torch.where(batch.discount > 0, 0.0, gamma.expand_as(batch.discount)))
 
     return broken
 
 
 def no_mask(gather: Any) -> Any:
-    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
-        batch = gather(memory, index, n_step, gamma, weight)
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, *more: Any) -> Any:
+        batch = gather(memory, index, n_step, gamma, *more)
         return batch._replace(discount=torch.where(batch.discount > 0, batch.discount, gamma.expand_as(batch.discount)))
 
     return broken
 
 
 def limit_is_the_end(gather: Any) -> Any:
-    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
-        batch = gather(memory, index, n_step, gamma, weight)
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, *more: Any) -> Any:
+        batch = gather(memory, index, n_step, gamma, *more)
         cut = memory.table[..., memory.cells["truncated"].start].gather(1, index) > 0
         return batch._replace(discount=batch.discount * ~cut)
 
@@ -40,8 +40,8 @@ def limit_is_the_end(gather: Any) -> Any:
 
 
 def discount_missing(gather: Any) -> Any:
-    def broken(memory: Any, index: Any, n_step: int, gamma: Any, weight: Any = None) -> Any:
-        batch = gather(memory, index, n_step, gamma, weight)
+    def broken(memory: Any, index: Any, n_step: int, gamma: Any, *more: Any) -> Any:
+        batch = gather(memory, index, n_step, gamma, *more)
         return batch._replace(discount=(batch.discount > 0).float())
 
     return broken
