@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,9 +43,9 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def parsed() -> Iterator[tuple[str, ast.Module]]:
-    for path in MODULES:
-        yield name_of(path), ast.parse(path.read_text())
+@cache
+def parsed() -> list[tuple[str, ast.Module]]:
+    return [(name_of(path), ast.parse(path.read_text())) for path in MODULES]
 
 
 # ── layers ──
