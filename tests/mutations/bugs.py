@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tests.mutations import broken_learning, broken_maths, broken_running, broken_testimony
+from tests.mutations import broken_learning, broken_maths, broken_running, broken_sentinels
 
 
 class Seam(NamedTuple):
@@ -329,54 +329,54 @@ BUGS: tuple[Bug, ...] = (
         "kl-counts-resets",
         "KL is averaged over rows that are no transition.",
         Seam("maths.losses", "kl_k3"),
-        broken_testimony.kl_of_every_row,
+        broken_sentinels.kl_of_every_row,
     ),
     Bug(
         "readings-count-resets",
         "Clip fraction and ratios include rows that are no transition.",
         Seam("loops.on_policy", "_reduce"),
-        broken_testimony.readings_of_every_row,
+        broken_sentinels.readings_of_every_row,
     ),
     Bug(
         "sentinels-count-resets",
         "Sentinels include rows that are no transition.",
         Seam("sentinels.on_policy_sentinels", "_one_by_one"),
-        broken_testimony.sentinels_look_at_every_row,
+        broken_sentinels.sentinels_look_at_every_row,
     ),
     Bug(
         "reset-row-as-start",
         "The row of a reset is taken for the start that follows it.",
         Seam("sentinels.on_policy_sentinels", "_after_resets"),
-        broken_testimony.resets_count_as_what_followed,
+        broken_sentinels.resets_count_as_what_followed,
     ),
     Bug(
         "fingerprint-no-order",
         "A fingerprint ignores the order.",
         Seam("sentinels.fingerprints", "_weights"),
-        broken_testimony.places_weigh_the_same,
+        broken_sentinels.places_weigh_the_same,
     ),
     Bug(
         "fingerprint-rounded",
         "A fingerprint misses small changes.",
         Seam("sentinels.fingerprints", "_bits"),
-        broken_testimony.rounded_before_hashing,
+        broken_sentinels.rounded_before_hashing,
     ),
     Bug(
         "fingerprint-no-moments",
         "The optimizer's fingerprint is of its step count alone.",
         Seam("sentinels.fingerprints", "of_state"),
-        broken_testimony.moments_left_out,
+        broken_sentinels.moments_left_out,
     ),
     Bug(
         "baseline-not-random",
         "The random baseline repeats one action.",
         Seam("sentinels.random_policy", "uniform"),
-        broken_testimony.first_action_always,
+        broken_sentinels.first_action_always,
     ),
     Bug(
         "left-but-stepped",
         "Members that have left are still stepped.",
         Seam("assembly", "Cohort.retire"),
-        broken_testimony.everybody_is_stepped,
+        broken_sentinels.everybody_is_stepped,
     ),
 )

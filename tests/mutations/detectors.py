@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from tests.mutations import bugs, detect_maths, detect_runs, detect_testimony, detect_training
+from tests.mutations import bugs, detect_maths, detect_runs, detect_sentinels, detect_training
 
 Detector = Callable[[], None]
 
 DETECTORS: tuple[Detector, ...] = (
     *detect_maths.DETECTORS,
     *detect_training.DETECTORS,
-    *detect_testimony.DETECTORS,
+    *detect_sentinels.DETECTORS,
     *detect_runs.DETECTORS,
 )
 
