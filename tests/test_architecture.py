@@ -35,8 +35,8 @@ PRIVATE_WORDS = {
 }
 MOST_FILES, MOST_FILES_ELSEWHERE = 16, 25
 LARGE_ROOMS = ("ops", "treatment", "serve", "training")
-MOST_ALIASES = 23
-MOST_PRIVATE_WORDS = 32
+MOST_ALIASES = 10
+MOST_PRIVATE_WORDS = 23
 
 
 def name_of(path: Path) -> str:

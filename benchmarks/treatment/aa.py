@@ -16,7 +16,7 @@ from benchmarks import provenance
 from rlclinic.config import load
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import arms, trial
+from rlclinic.treatment.trial import arms, conduct
 from rlclinic.treatment.trial.models import Trial
 
 SETTINGS = ("run.max_env_steps=4096", "run.eval_every_env_steps=512", "run.eval_episodes=10", "spec.threshold=120")
@@ -25,7 +25,7 @@ SETTINGS = ("run.max_env_steps=4096", "run.eval_every_env_steps=512", "run.eval_
 def equal_arms(store: Store, jobs: int | None) -> Trial:
     """One trial of a config against itself."""
     config = load("CartPole-v1:ppo", SETTINGS).config
-    return trial.run(store, trial.plan(arms.control(config), [arms.against(config, config, "same")], whole_budget=True), cores=jobs)
+    return conduct.run(store, conduct.plan(arms.control(config), [arms.against(config, config, "same")], whole_budget=True), cores=jobs)
 
 
 def to_row(found: list[Trial]) -> dict[str, Any]:
@@ -56,13 +56,13 @@ def main() -> None:
     for record in trials.trials(store):
         # Killed in the middle: the same verdict as if it had not been.
         if record.verdict is None:
-            trial.resume(store, record.id, cores=args.jobs)
+            conduct.resume(store, record.id, cores=args.jobs)
     while len(done := trials.trials(store)) < wanted:
         found = equal_arms(store, args.jobs)
         for group in trials.groups(store, found.id):
             store.remove(group)  # twenty trials of 64 runs: the verdict and its numbers are kept
         print(json.dumps({"trial": found.id, "verdict": found.verdict, "z": found.effects[0].z, "of": len(done) + 1}), file=sys.stderr)
-    results = [trial.load(store, record.id) for record in trials.trials(store)[:wanted]]
+    results = [conduct.load(store, record.id) for record in trials.trials(store)[:wanted]]
     command = "python -m benchmarks.treatment.aa" + (" --quick" if args.quick else "")
     path = provenance.write("treatment_trials", [to_row(results)], provenance.provenance(command), args.quick)
     print(path)

@@ -36,7 +36,7 @@ from rlclinic.config.schedule import Schedule
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.lint.config import choices
 from rlclinic.errors import ConfigError
-from rlclinic.treatment.prescription.prescribe import prescribe
+from rlclinic.treatment.prescription.prescribe import make_prescriptions
 from rlclinic.treatment.prescription.prescription import Prescription, apply, changed
 
 COUNT: Final = 60
@@ -110,7 +110,7 @@ def sick(group: Group) -> Cell:
 def prescriptions(group: Group) -> list[Prescription]:
     """What is prescribed for a group, without shipped files and recorded effects."""
     with no_shipped_files():
-        return prescribe(engine.diagnose(list(group.runs)), list(group.runs), sick(group).config)
+        return make_prescriptions(engine.diagnose(list(group.runs)), list(group.runs), sick(group).config)
 
 
 # ── arms ──

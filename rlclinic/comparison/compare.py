@@ -15,7 +15,7 @@ from rlclinic.errors import UsageError
 from rlclinic.runs.outcome import ReturnSource
 
 
-def compare(
+def compare_sides(
     given: Sequence[Side], *, pairwise: bool = False, threshold: float | None = None, recorded: Sequence[Recorded] = ()
 ) -> Compared:
     """Compare the sides with the first one, or every two of them.

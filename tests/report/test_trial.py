@@ -12,7 +12,7 @@ from rlclinic.ops.treat.trial import TrialRequest, plan_trial, show_trial
 from rlclinic.report import trial as trial_words
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
-from rlclinic.treatment.trial import arms, trial
+from rlclinic.treatment.trial import arms, conduct
 from rlclinic.treatment.trial.models import Look, Range
 from tests.treatment.pretended_training import pretend
 
@@ -35,8 +35,8 @@ def run(root: Path, monkeypatch, shares, **options):
             None if (share := treated if config.algo.learning_rate == 1e-3 else control) is None else share * (0.6 + 0.8 * rng_of(config))
         ),
     )
-    plan = trial.plan(arms.control(CONTROL), [arms.changed(CONTROL, ["learning_rate=1e-3"], "rx1")], seed0=100, **options)
-    return trial.run(Store(root), plan, cores=2)
+    plan = conduct.plan(arms.control(CONTROL), [arms.changed(CONTROL, ["learning_rate=1e-3"], "rx1")], seed0=100, **options)
+    return conduct.run(Store(root), plan, cores=2)
 
 
 @pytest.mark.parametrize(

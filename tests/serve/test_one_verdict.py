@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from rlclinic import readers
-from rlclinic.comparison.compare import compare
+from rlclinic.comparison.compare import compare_sides
 from rlclinic.comparison.sides import of_histories
 from rlclinic.config import Config
 from rlclinic.ops.diagnose import diagnose
@@ -108,7 +108,7 @@ def ask_for_counts(root: Path, group: Group) -> dict[str, int | None]:
         "summary": group.summary.n_reached,
         "diagnosis": diagnose.diagnose(group.id, root).diagnosis.facts.reached,
         "index": listed,
-        "comparison": compare([side, side]).outcomes[0].reached,
+        "comparison": compare_sides([side, side]).outcomes[0].reached,
         "history": history_of("CartPole-v1", root).groups[0].reached,
     }
 

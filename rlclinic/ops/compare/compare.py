@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlclinic.actions import Action
-from rlclinic.comparison import compare as comparing
 from rlclinic.comparison import trials
+from rlclinic.comparison.compare import compare_sides
 from rlclinic.comparison.models import Compared
 from rlclinic.errors import DiskFailed, UsageError
 from rlclinic.ops.runs.targets import GIT, Reading, read
@@ -45,7 +45,7 @@ def compare(
     sides = [side for target in targets for side in read(target, how)]
     learned = recorded_effects.load(Store(runs_dir)).of_kin(next((side.algo for side in sides if side.algo is not None), "ppo"))
     known = trials.recorded((outcome.changes, outcome.adopted) for outcome in learned.outcomes)
-    compared = comparing.compare(sides, pairwise=pairwise, threshold=threshold, recorded=known)
+    compared = compare_sides(sides, pairwise=pairwise, threshold=threshold, recorded=known)
     result = Comparison(targets=list(targets), compared=compared, files=[], next=_next(targets, compared))
     return result if out is None else result.model_copy(update={"files": _write(result, out)})
 

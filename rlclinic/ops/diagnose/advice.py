@@ -11,7 +11,7 @@ from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription import recorded_effects
-from rlclinic.treatment.prescription.prescribe import prescribe
+from rlclinic.treatment.prescription.prescribe import make_prescriptions
 from rlclinic.treatment.prescription.prescription import Prescription
 from rlclinic.treatment.prescription.recorded_effects import Effects
 
@@ -54,7 +54,7 @@ def _of_remedy(place: int, remedy: Remedy, found: Diagnosis) -> Recommendation:
 
 def for_diagnosis(found: Diagnosis, histories: Sequence[History], owner: Run | Group | None) -> list[Prescription]:
     """The prescriptions of a diagnosis that was already made."""
-    return prescribe(found, histories, config_of(owner), effects_of(owner))
+    return make_prescriptions(found, histories, config_of(owner), effects_of(owner))
 
 
 def config_of(owner: Run | Group | None) -> Config | None:

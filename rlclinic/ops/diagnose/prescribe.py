@@ -17,8 +17,7 @@ from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription import recorded_effects
-from rlclinic.treatment.prescription.prescribe import prescribe as prescribe_for
-from rlclinic.treatment.prescription.prescribe import stand_in
+from rlclinic.treatment.prescription.prescribe import make_prescriptions, stand_in
 from rlclinic.treatment.prescription.prescription import Prescription
 from rlclinic.treatment.prescription.recorded_effects import Effects
 from rlclinic.treatment.prescription.translate.frameworks import FRAMEWORKS, spell
@@ -99,7 +98,7 @@ def _prescriptions(
 ) -> Prescriptions:
     found = engine.diagnose(histories)
     config = config_of(owner)
-    given = prescribe_for(found, histories, config, effects)
+    given = make_prescriptions(found, histories, config, effects)
     base = config or stand_in(histories)
     facts = found.facts.model_copy(update={"id": owner.id}) if isinstance(owner, Group) else found.facts
     wanted = [framework] if framework else [histories[0].source] if histories[0].source in FRAMEWORKS else []

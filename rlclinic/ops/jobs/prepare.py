@@ -17,7 +17,7 @@ from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
 from rlclinic.treatment.sensitivity.study import Sensitivity, cells, load, start
-from rlclinic.treatment.trial import trial as trying
+from rlclinic.treatment.trial import conduct
 
 MOST_NAMED: Final = 4
 """Changes of an arm that the ledger names."""
@@ -71,14 +71,14 @@ def whole_budget(config: Config) -> int:
 def _trial(request: TrialRequest) -> Prepared:
     store = Store(request.runs_dir)
     if request.resume is not None:
-        found = trying.load(store, request.resume)
+        found = conduct.load(store, request.resume)
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
         planned = Planned(target=found.id, change=_changes(found.plan), max_env_steps=_most(found.plan, spent), runs=found.plan.n_seeds)
         return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
     preview = trial.plan_trial(request)
     plan, target = preview.plan, " ".join(request.targets) or preview.control
     planned = Planned(target=target, change=_changes(plan), max_env_steps=_most(plan, 0), runs=plan.n_seeds)
-    return Prepared(planned=planned, begin=lambda: {"refers": trying.begin(store, plan).id})
+    return Prepared(planned=planned, begin=lambda: {"refers": conduct.begin(store, plan).id})
 
 
 def _most(plan: Any, spent: int) -> int | None:

@@ -16,7 +16,7 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
 from rlclinic.treatment.optimize.ledger import Ledger
 from rlclinic.treatment.sensitivity.study import Sensitivity, load
-from rlclinic.treatment.trial import trial
+from rlclinic.treatment.trial import conduct
 from rlclinic.treatment.trial.models import Trial
 
 Kind = Literal["group", "trial", "optimize", "sensitivity"]
@@ -83,7 +83,7 @@ class SearchView(Result):
 def get_trial(tid: str = "@last", runs_dir: Path = Path("runs")) -> TrialView:
     """A trial by its id, its job's id, or @last. Nothing is written."""
     store = Store(runs_dir)
-    found = trial.load(store, _made_by(store, tid))
+    found = conduct.load(store, _made_by(store, tid))
     return TrialView(trial=found, job=models.of(store, found.id), progress=_trial(store, found.id))
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from rlclinic.ops.runs import listing
 from rlclinic.report.models import Part, Result
 from rlclinic.runs import summary
-from rlclinic.runs.metrics_file import columns
+from rlclinic.runs.metrics_file import columns, table
 from rlclinic.runs.metrics_file.table import STEPS
-from rlclinic.runs.metrics_file.table import Column as Values
 from rlclinic.runs.record import METRICS, Run
 
 CLOCK: Final = "time"
@@ -85,7 +84,7 @@ def _cell(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _seconds(read: Mapping[str, Values], phases: Sequence[str]) -> Values:
+def _seconds(read: Mapping[str, table.Column], phases: Sequence[str]) -> table.Column:
     """Seconds of work until each row: the phases' own, or the clock where a log has none."""
     if phases:
         return np.cumsum(np.nansum(np.stack([read[name] for name in phases]), axis=0))
@@ -95,14 +94,14 @@ def _seconds(read: Mapping[str, Values], phases: Sequence[str]) -> Values:
     return clock - clock[0] if len(clock) else clock
 
 
-def _bucketed(values: Values, edges: Any) -> Column:
+def _bucketed(values: table.Column, edges: Any) -> Column:
     if len(edges) == len(values) + 1:
         return Column(mean=_numbers(values), min=None, max=None)
     mean, low, high = _reduced(values, np.isfinite(values), edges[:-1])
     return Column(mean=_numbers(mean), min=_numbers(low), max=_numbers(high))
 
 
-def _reduced(values: Values, finite: Any, starts: Any) -> tuple[Values, Values, Values]:
+def _reduced(values: table.Column, finite: Any, starts: Any) -> tuple[table.Column, table.Column, table.Column]:
     """Mean, lowest and highest finite value of each bucket; NaN where it has none."""
     count = np.add.reduceat(finite, starts, dtype=np.int64)
     with np.errstate(all="ignore"):
@@ -112,6 +111,6 @@ def _reduced(values: Values, finite: Any, starts: Any) -> tuple[Values, Values, 
     return mean, np.where(count > 0, low, np.nan), np.where(count > 0, high, np.nan)
 
 
-def _numbers(values: Values) -> Numbers:
+def _numbers(values: table.Column) -> Numbers:
     """JSON has no NaN: what is not a number becomes null. Rounded to DIGITS significant digits."""
     return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values.tolist()]

@@ -11,9 +11,9 @@ from rlclinic.report.models import Result
 from rlclinic.report.trial import effect_text, headline, seeds_text
 from rlclinic.runs import disk
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import adopt as writing
+from rlclinic.treatment.trial import variant_file
+from rlclinic.treatment.trial.conduct import load
 from rlclinic.treatment.trial.models import Effect, Trial
-from rlclinic.treatment.trial.trial import load
 
 FOLDER = Path("config/environments")
 
@@ -49,15 +49,15 @@ def adopt(
             f"trial {trial.id} was made on {config.env.id}; {env_id} was not tried.\n  Its evidence would not hold there.\n  Type: ",
             Action("adopt", trial.id, as_=f"{config.env.id}:{variant}"),
         )
-    path = writing.file_for(env_id, folder)
+    path = variant_file.file_for(env_id, folder)
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    if writing.has_variant(before, variant) and not force:
+    if variant_file.has_variant(before, variant) and not force:
         raise UsageError(
             f"{env_id}:{variant} is already in {path}.\n  It would be overwritten.\n  Give another name",
             ForPeople(f", or: {Action('adopt', trial.id, as_=f'{env_id}:{variant}', force=True)}"),
         )
     evidence = evidence_lines(trial, effect)
-    after = writing.written(before, config, variant, evidence, env_id)
+    after = variant_file.written(before, config, variant, evidence, env_id)
     if not dry_run:
         with disk.guarded(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,14 +81,14 @@ def _tried(trial: Trial, effect: Effect) -> Config:
             f"trial {trial.id} tried your own command: there is no config of ours to keep.\n  Nothing would be trained by it.\n"
             f"  Put it into your script: {' '.join(arm.changes)}"
         )
-    return writing.adopted_config(arm.config, trial.context.get("run"), arm.changes)
+    return variant_file.adopted_config(arm.config, trial.context.get("run"), arm.changes)
 
 
 def _named(ref: str) -> tuple[str, str]:
     env_id, separator, variant = ref.rpartition(":")
     if not separator or not env_id:
         raise UsageError(f"--as {ref} is not ENV:VARIANT.\n  It cannot be told where to write.\n  Type: --as CartPole-v1:mine")
-    return env_id, writing.check_variant(variant)
+    return env_id, variant_file.check_variant(variant)
 
 
 def _winner(trial: Trial, force: bool) -> Effect:
@@ -109,7 +109,7 @@ def evidence_lines(trial: Trial, effect: Effect) -> list[str]:
     changes = "; ".join(_changes(trial, effect))
     control = trial.context.get("control") or trial.control.name
     lines = [
-        f"{writing.ADOPTED.removeprefix('# ')}{trial.id} on {time.strftime('%Y-%m-%d')}: {headline(trial)}",
+        f"{variant_file.ADOPTED.removeprefix('# ')}{trial.id} on {time.strftime('%Y-%m-%d')}: {headline(trial)}",
         f"change against {control}: {changes or 'none'}",
         f"effect: {effect_text(trial, effect)} (95 %, valid after stopping early)",
     ]
@@ -127,7 +127,7 @@ def _changes(trial: Trial, effect: Effect) -> list[str]:
     control, treated = trial.control.config, next(arm for arm in trial.arms if arm.name == effect.arm).config
     if control is None or treated is None:
         return []
-    return writing.difference(to_record(from_record(control)), to_record(from_record(treated)))
+    return variant_file.difference(to_record(from_record(control)), to_record(from_record(treated)))
 
 
 def trial_of(ref: str, folder: Path = FOLDER) -> str | None:
@@ -135,12 +135,12 @@ def trial_of(ref: str, folder: Path = FOLDER) -> str | None:
     env_id, separator, variant = ref.rpartition(":")
     if not separator:
         return None
-    path = writing.file_for(env_id, folder)
+    path = variant_file.file_for(env_id, folder)
     if not path.exists():
         raise UsageError(
             f"{ref}: there is no {path}.\n  Nothing tells what it is made of.\n  Give the trial that it was adopted from: --ablate TRIAL"
         )
-    found = writing.trial_of(path.read_text(encoding="utf-8"), variant)
+    found = variant_file.trial_of(path.read_text(encoding="utf-8"), variant)
     if found is None:
         raise UsageError(
             f"{ref} was not adopted from a trial ({path} has no such comment above it).\n"

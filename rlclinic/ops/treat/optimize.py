@@ -21,7 +21,7 @@ from rlclinic.treatment.optimize import search
 from rlclinic.treatment.optimize.ledger import Ledger
 from rlclinic.treatment.optimize.search import Request, Say
 from rlclinic.treatment.prescription.prescription import flow
-from rlclinic.treatment.trial import adopt
+from rlclinic.treatment.trial import variant_file
 
 VARIANT: Final = "tuned"
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
@@ -175,7 +175,7 @@ def report(store: Store, ledger: Ledger) -> SearchReport:
     evidence = _evidence(ledger)
     files = [str(studies.folder(store, "optimize", ledger.id) / studies.FILES["optimize"])]
     if best is not None and changes and ledger.state == "finished":
-        text = adopt.written(_spec(best.entry.made()), _whole(best.entry.made()), VARIANT, evidence, ledger.env_id)
+        text = variant_file.written(_spec(best.entry.made()), _whole(best.entry.made()), VARIANT, evidence, ledger.env_id)
         files.append(str(studies.write_report(store, "optimize", ledger.id, f"{VARIANT}.yaml", text)))
     return SearchReport(ledger=ledger, spent=ledger.spent, changes=changes, evidence=evidence, files=files, next=_next(ledger, files))
 

@@ -13,7 +13,7 @@ from rlclinic.report.models import Result
 from rlclinic.runs import selector, studies
 from rlclinic.runs.record import Checkpoint, Group
 from rlclinic.runs.store import Store
-from rlclinic.treatment.sensitivity import study as treating
+from rlclinic.treatment.sensitivity import study
 from rlclinic.treatment.sensitivity.study import Sensitivity
 
 
@@ -39,10 +39,10 @@ def plan(request: SensitivityRequest) -> SensitivityPlan:
     """What a study of a group or of ENV:VARIANT would train."""
     store = Store(request.runs_dir)
     config, speed = resolve(store, request.target, request.changes)
-    study = treating.plan(store, request.target, config, request.scope)
-    runs = (len(study.arms) + 1) * len(study.seeds)
+    planned = study.plan(store, request.target, config, request.scope)
+    runs = (len(planned.arms) + 1) * len(planned.seeds)
     return SensitivityPlan(
-        study=study, runs=runs, max_env_steps=study.max_env_steps, seconds=None if speed is None else study.max_env_steps / speed
+        study=planned, runs=runs, max_env_steps=planned.max_env_steps, seconds=None if speed is None else planned.max_env_steps / speed
     )
 
 
@@ -56,7 +56,7 @@ def run(
 ) -> SensitivityReport:
     """Carry out a plan; Interrupted if `stop` says so."""
     store = Store(runs_dir)
-    return _report(store, treating.carry_out(store, treating.start(store, planned.study), watch=watch, stop=stop, cores=cores))
+    return _report(store, study.carry_out(store, study.start(store, planned.study), watch=watch, stop=stop, cores=cores))
 
 
 def resume(
@@ -69,7 +69,7 @@ def resume(
 ) -> SensitivityReport:
     """Go on with a study that was interrupted or killed; show one that has ended."""
     store = Store(runs_dir)
-    return _report(store, treating.carry_out(store, treating.load(store, id), watch=watch, stop=stop, cores=cores))
+    return _report(store, study.carry_out(store, study.load(store, id), watch=watch, stop=stop, cores=cores))
 
 
 def _report(store: Store, found: Sensitivity) -> SensitivityReport:

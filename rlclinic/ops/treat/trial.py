@@ -17,8 +17,7 @@ from rlclinic.report.models import Part, Result
 from rlclinic.report.trial import write
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import power as trial_power
-from rlclinic.treatment.trial import trial as treatment
+from rlclinic.treatment.trial import conduct, power
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, Power, Trial, TrialPlan
 
 __all__ = ["Preview", "TrialRequest", "TrialResult", "TrialRow", "list_trials", "plan_trial", "resume_trial", "run_trial", "show_trial"]
@@ -89,7 +88,7 @@ def plan_trial(request: TrialRequest) -> Preview:
     outcome = request.outcome or _usual_outcome(resolved, threshold)
     device = {"auto": "cuda" if has_gpu() else "cpu"}.get(request.device or "", request.device)
     check_device(device)
-    plan = treatment.plan(
+    plan = conduct.plan(
         resolved.control,
         resolved.treatments,
         outcome=outcome,
@@ -139,23 +138,23 @@ def _check_seeds(request: TrialRequest, resolved: Resolved) -> None:
 
 
 def _preview(plan: TrialPlan, resolved: Resolved) -> Preview:
-    power = trial_power.power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome)
+    computed = power.power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome)
     most = plan.max_env_steps
     likely = most // plan.looks if most is not None else None
     cores = usable_cores()
     rate = resolved.steps_per_second
     return Preview(
-        question=treatment.question(plan),
+        question=conduct.question(plan),
         control=resolved.described,
         arms={arm.name: list(arm.changes) for arm in plan.treatments},
         outcome=plan.outcome,
-        power=power,
+        power=computed,
         max_env_steps=most,
         likely_env_steps=likely,
         max_seconds=most / rate if most is not None and rate else None,
         likely_seconds=likely / rate if likely is not None and rate else None,
         cores=cores,
-        warnings=[*plan.notes, *_warnings(plan, power)],
+        warnings=[*plan.notes, *_warnings(plan, computed)],
         plan=plan,
     )
 
@@ -175,14 +174,14 @@ def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: Watch | No
     """Carry out a plan to its verdict. SIGINT and SIGTERM let the runs write checkpoints; `resume_trial` goes on."""
     store = Store(runs_dir)
     return _carried_out(
-        store, watch, lambda progress, stop: treatment.run(store, preview.plan, progress=progress, cores=_cores(jobs), stop=stop)
+        store, watch, lambda progress, stop: conduct.run(store, preview.plan, progress=progress, cores=_cores(jobs), stop=stop)
     )
 
 
 def resume_trial(tid: str, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
     """Go on with a trial that was interrupted or killed; its verdict is the one that it would have had."""
     store = Store(runs_dir)
-    return _carried_out(store, watch, lambda progress, stop: treatment.resume(store, tid, progress=progress, cores=_cores(jobs), stop=stop))
+    return _carried_out(store, watch, lambda progress, stop: conduct.resume(store, tid, progress=progress, cores=_cores(jobs), stop=stop))
 
 
 def _cores(jobs: int | None) -> int:
@@ -201,7 +200,7 @@ def _carried_out(store: Store, watch: Watch | None, work: "Callable[[Watch, Stop
         try:
             trial = work(progress, lambda: len(caught))
         except Interrupted:
-            trial = treatment.load(store, seen[0]) if seen else treatment.load(store)
+            trial = conduct.load(store, seen[0]) if seen else conduct.load(store)
     return _result(store, trial, caught[0].name if caught and trial.state != "finished" else None)
 
 
@@ -235,7 +234,7 @@ def _ends_apart(trial: Trial) -> bool:
 def show_trial(tid: str = "@last", runs_dir: Path = Path("runs")) -> TrialResult:
     """A stored trial as it ended, or as it stands; its report is written again."""
     store = Store(runs_dir)
-    return _result(store, treatment.load(store, tid))
+    return _result(store, conduct.load(store, tid))
 
 
 def list_trials(runs_dir: Path = Path("runs")) -> TrialList:

@@ -25,7 +25,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from rlclinic.errors import DiskFailed
 from rlclinic.runs import disk
-from rlclinic.runs.database import rows as index_rows
+from rlclinic.runs.database import index_rows
 from rlclinic.runs.database.schema import ANSWER, GROUP, META, RUN, VERSION_TABLE
 from rlclinic.runs.record import GROUPS
 from rlclinic.runs.store import Store

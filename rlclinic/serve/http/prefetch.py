@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.runs.database.rows import LIVE
+from rlclinic.runs.database.index_rows import LIVE
 from rlclinic.runs.database.schema import GROUP
 from rlclinic.serve.http.context import Context, find_group
 from rlclinic.serve.http.routes.diagnose import diagnosis_of

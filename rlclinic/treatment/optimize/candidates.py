@@ -16,7 +16,7 @@ from rlclinic.treatment.optimize.ledger import Entry, Ledger, Source
 from rlclinic.treatment.prescription.formulas import data, learning_rate
 from rlclinic.treatment.prescription.formulas.terms import discount_for_the_episode, trace_for
 from rlclinic.treatment.prescription.group_numbers import Chart
-from rlclinic.treatment.prescription.prescribe import prescribe
+from rlclinic.treatment.prescription.prescribe import make_prescriptions
 from rlclinic.treatment.prescription.prescription import changed
 from rlclinic.treatment.prescription.recorded_effects import Effects
 from rlclinic.treatment.sensitivity import study
@@ -43,7 +43,9 @@ def candidates(ledger: Ledger, histories: Sequence[History], config: Config, eff
 
 
 def _proposed(ledger: Ledger, diagnosis: Diagnosis, histories: Sequence[History], config: Config, effects: Effects) -> Iterator[Entry]:
-    given = [rx for rx in prescribe(diagnosis, histories, config, effects, MANY) if rx.trialable and not _about_running(rx.changes)]
+    given = [
+        rx for rx in make_prescriptions(diagnosis, histories, config, effects, MANY) if rx.trialable and not _about_running(rx.changes)
+    ]
     chart = Chart(histories, config)
     if given:
         first = given[0]
@@ -91,7 +93,7 @@ def neighbours(ledger: Ledger, histories: Sequence[History], config: Config, eff
     diagnosis = engine.diagnose(histories)
     proposed = [
         entry
-        for rx in prescribe(diagnosis, histories, config, effects, MANY)
+        for rx in make_prescriptions(diagnosis, histories, config, effects, MANY)
         if rx.trialable and not _about_running(rx.changes)
         for entry in _entry(ledger, config, rx.changes, f"rx{rx.number}", "prescription", rx.rationale, rx.cause)
     ]

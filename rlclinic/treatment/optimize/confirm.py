@@ -8,7 +8,7 @@ from rlclinic.launch.batch import Study
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize.ledger import Best, Ledger, Round
-from rlclinic.treatment.trial import arms, trial
+from rlclinic.treatment.trial import arms, conduct
 from rlclinic.treatment.trial.models import Trial, TrialPlan
 from rlclinic.treatment.trial.sequential import NORMAL_FROM
 
@@ -50,9 +50,9 @@ def confirm(store: Store, work: Study, ledger: Ledger, current: Round) -> Round:
     """Carry out (or go on with) a confirmation; the round with its verdict."""
     found = _existing(store, ledger, current)
     if found is not None:
-        result = trial.resume(store, found, cores=work.cores, stop=work.stop)
+        result = conduct.resume(store, found, cores=work.cores, stop=work.stop)
     else:
-        result = trial.run(store, _plan(ledger, current), cores=work.cores, stop=work.stop)
+        result = conduct.run(store, _plan(ledger, current), cores=work.cores, stop=work.stop)
     return _concluded(current, result)
 
 
@@ -70,7 +70,7 @@ def _plan(ledger: Ledger, current: Round) -> TrialPlan:
     wanted, fewest = seeds(ledger)
     affordable = ledger.left // max(cost(ledger, 1, wanted), 1)
     per_look = wanted if affordable >= 1 else fewest
-    return trial.plan(
+    return conduct.plan(
         arms.control(start),
         [arms.against(start, best, entry.name)],
         outcome=ledger.outcome,

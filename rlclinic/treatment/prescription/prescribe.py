@@ -50,7 +50,7 @@ class Candidate:
     """How likely it is that what it treats is what is wrong."""
 
 
-def prescribe(
+def make_prescriptions(
     diagnosis: Diagnosis,
     histories: Sequence[History],
     config: Config | None = None,

@@ -30,7 +30,7 @@ from rlclinic.runs import studies
 from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
-from rlclinic.treatment.prescription.prescribe import prescribe
+from rlclinic.treatment.prescription.prescribe import make_prescriptions
 from rlclinic.treatment.prescription.prescription import Prescription, changed
 from rlclinic.treatment.probe import baselines
 from rlclinic.treatment.probe.models import Arm, Experiment, Kind, Probed
@@ -77,7 +77,7 @@ def propose(diagnosis: Diagnosis, group: Group, config: Config) -> Experiment | 
     if len(causes) < 2 or causes[0].probability >= CLOSE:
         return None
     first, second = causes[0], causes[1]
-    given = prescribe(diagnosis, [of_run(run) for run in group.runs], config, most=12, together=False)
+    given = make_prescriptions(diagnosis, [of_run(run) for run in group.runs], config, most=12, together=False)
     cures = {id: rx for id in (first.id, second.id) if (rx := _cure(given, id)) is not None}
     kind = kind_for(first.id, second.id)
     arms = [Arm(name=f"cure of {id}", cause=id, changes=rx.changes) for id, rx in cures.items() if id not in _BY_HAND]

@@ -186,10 +186,10 @@ def test_python_gets_the_same_comparison(two: tuple[Group, Group]) -> None:
 
 
 def test_the_svg_is_well_formed_also_for_one_point_and_for_a_flat_line() -> None:
-    from rlclinic.comparison.compare import compare
+    from rlclinic.comparison.compare import compare_sides
 
     for first, second in (([[5.0]], [[5.0]]), (rows(3, 5, spread=0), rows(3, 5, spread=0)), ([[-1.0, -2.0]] * 2, [[3.0, 1e6]] * 3)):
-        bands = compare([side(*first, threshold=None), side(*second, threshold=None)]).curves
+        bands = compare_sides([side(*first, threshold=None), side(*second, threshold=None)]).curves
         root = ElementTree.fromstring(charts.bands_svg(bands, ["A", "B"], None))
         assert root.tag.endswith("svg")
         assert "nan" not in charts.bands_svg(bands, ["A", "B"], None)
@@ -199,17 +199,17 @@ def test_the_svg_is_well_formed_also_for_one_point_and_for_a_flat_line() -> None
 
 
 def test_names_in_a_page_cannot_become_markup() -> None:
-    from rlclinic.comparison.compare import compare
+    from rlclinic.comparison.compare import compare_sides
 
-    page = comparison.html(compare([side(*rows(2, 5), name="<script>x"), side(*rows(2, 5), name="b|c")]))
+    page = comparison.html(compare_sides([side(*rows(2, 5), name="<script>x"), side(*rows(2, 5), name="b|c")]))
     assert "<script>" not in page
     assert "&lt;script&gt;x" in page
 
 
 def test_letters_mark_the_sides_and_a_star_where_they_meet() -> None:
-    from rlclinic.comparison.compare import compare
+    from rlclinic.comparison.compare import compare_sides
 
-    drawn = "\n".join(compare_plot.lines(compare([side([1.0, 1.0, 1.0, 1.0]), side([1.0, 1.0, 9.0, 9.0])]).curves, None))
+    drawn = "\n".join(compare_plot.lines(compare_sides([side([1.0, 1.0, 1.0, 1.0]), side([1.0, 1.0, 9.0, 9.0])]).curves, None))
     assert "*" in drawn
     assert "A" in drawn
     assert "B" in drawn

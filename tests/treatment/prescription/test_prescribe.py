@@ -17,7 +17,7 @@ from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.runs.history import History, dotted, make_series
 from rlclinic.treatment.prescription import doses
 from rlclinic.treatment.prescription.group_numbers import Chart
-from rlclinic.treatment.prescription.prescribe import accepted, prescribe, stand_in
+from rlclinic.treatment.prescription.prescribe import accepted, make_prescriptions, stand_in
 from rlclinic.treatment.prescription.prescription import MOST_SETTINGS, Prescription, apply
 from rlclinic.treatment.prescription.recorded_effects import Effects, Outcome
 from tests.diagnosis import builders, recorded
@@ -169,7 +169,7 @@ FIRST = {
 @pytest.mark.parametrize("name", FIRST)
 def test_the_first_prescription_changes_what_was_wrong(name):
     histories = recorded.histories(name)
-    first = prescribe(engine.diagnose(histories), histories)[0]
+    first = make_prescriptions(engine.diagnose(histories), histories)[0]
     assert set(first.changes) == FIRST[name]
     assert first.priority in ("critical", "high")
     assert first.evidence
@@ -182,7 +182,7 @@ COMPENSATED = {"bug-surrogate-max", "bug-action-not-scaled"}
 @pytest.mark.parametrize("name", [name for name in recorded.names() if name.startswith("bug-") and name not in COMPENSATED])
 def test_a_planted_bug_gets_advice_that_no_trial_can_try(name):
     histories = recorded.histories(name)
-    first = prescribe(engine.diagnose(histories), histories)[0]
+    first = make_prescriptions(engine.diagnose(histories), histories)[0]
     assert not first.trialable
     assert first.overrides == []
     with pytest.raises(UsageError, match="is advice"):
@@ -191,19 +191,19 @@ def test_a_planted_bug_gets_advice_that_no_trial_can_try(name):
 
 def test_a_reward_of_the_wrong_sign_is_never_treated_by_a_setting():
     histories = recorded.histories("cp-rew-flip")
-    assert not any(rx.changes for rx in prescribe(engine.diagnose(histories), histories))
+    assert not any(rx.changes for rx in make_prescriptions(engine.diagnose(histories), histories))
 
 
 def test_what_works_gets_nothing_urgent():
     for name in ("cp-healthy", "pd-healthy", "mcc-healthy", "cpa2c-healthy"):
         histories = recorded.histories(name)
-        assert {rx.priority for rx in prescribe(engine.diagnose(histories), histories)} <= {"low"}
+        assert {rx.priority for rx in make_prescriptions(engine.diagnose(histories), histories)} <= {"low"}
 
 
 def test_prescriptions_are_numbered_and_at_most_three():
     for name in recorded.names()[::4]:
         histories = recorded.histories(name)
-        found = prescribe(engine.diagnose(histories), histories)
+        found = make_prescriptions(engine.diagnose(histories), histories)
         assert [rx.number for rx in found] == list(range(1, len(found) + 1))
         assert len(found) <= 3
         assert len({rx.title for rx in found}) == len(found)
@@ -223,7 +223,7 @@ def test_no_shipped_variant_is_looked_at(monkeypatch):
 
 def _told(name: str) -> list[dict[str, Any]]:
     histories = recorded.histories(name)
-    return [rx.model_dump() for rx in prescribe(engine.diagnose(histories), histories)]
+    return [rx.model_dump() for rx in make_prescriptions(engine.diagnose(histories), histories)]
 
 
 def test_every_cause_has_a_dose_or_advice_and_every_dose_exists():
@@ -242,9 +242,9 @@ def test_the_tasks_own_time_limit_is_never_exceeded():
     remedy = Remedy(setting="env.max_episode_steps", current=None, value=2000, text="longer")
     found = diagnosis_of("reward-never-seen")
     cause = found.causes[0].model_copy(update={"remedies": (remedy,)})
-    treated = prescribe(found.model_copy(update={"causes": (cause,)}), [history()], config(), most=9)
+    treated = make_prescriptions(found.model_copy(update={"causes": (cause,)}), [history()], config(), most=9)
     assert not any("env.max_episode_steps" in rx.changes for rx in treated)
-    short = prescribe(diagnosis_of("episode-too-short"), [history()], config("env.max_episode_steps=40"))
+    short = make_prescriptions(diagnosis_of("episode-too-short"), [history()], config("env.max_episode_steps=40"))
     assert short[0].changes == {"env.max_episode_steps": 500}
 
 
@@ -289,7 +289,7 @@ def test_second_choices_by_hand(name: str, changes: tuple[str, ...], wanted: dic
 
 
 def test_the_three_choices_are_three_questions():
-    treated = prescribe(diagnosis_of("discount-too-low"), [history()], config("algo.gamma=0.2", "algo.gae_lambda=0.5"))
+    treated = make_prescriptions(diagnosis_of("discount-too-low"), [history()], config("algo.gamma=0.2", "algo.gae_lambda=0.5"))
     assert len({json.dumps(rx.changes, sort_keys=True) for rx in treated}) == 3
     assert all("algo.gamma" in rx.changes for rx in treated)
     horizons = [1 / (1 - rx.changes["algo.gamma"]) for rx in treated[:2]]
@@ -316,7 +316,7 @@ def test_a_cosine_keeps_a_tenth_of_the_rate_to_the_end():
     assert found is not None
     # From the rate that the log says was applied.
     assert found.changes == {"algo.learning_rate": {"start": 1e-3, "end": 1e-4, "schedule": "cosine"}}
-    treated = prescribe(diagnosis_of("learning-rate-schedule-too-short"), [history()], config("algo.learning_rate=0.002"))
+    treated = make_prescriptions(diagnosis_of("learning-rate-schedule-too-short"), [history()], config("algo.learning_rate=0.002"))
     assert found.changes in [rx.changes for rx in treated]
 
 
@@ -410,7 +410,7 @@ def test_another_algorithm_is_prescribed_where_that_is_the_answer():
     assert found.changes == {"algo.name": "td3"}
     assert replay_dose("td3-instead", "td3") is None
     made = config("algo.name=ddpg", "run.max_env_steps=20000", "algo.n_critics=2")
-    given = prescribe(diagnosis_of("values-run-away"), [replace(history(), algo="ddpg")], made)
+    given = make_prescriptions(diagnosis_of("values-run-away"), [replace(history(), algo="ddpg")], made)
     assert {"algo.name": "td3"} in [rx.changes for rx in given]
     assert all(apply(made, rx).algo.name in ("td3", "ddpg") for rx in given if rx.trialable)
 
@@ -507,7 +507,7 @@ def test_no_prescription_breaks_the_schema(algo, changes, chosen, case):
             )
         }
     )
-    for rx in prescribe(found, histories, made):
+    for rx in make_prescriptions(found, histories, made):
         assert len(rx.changes) <= MOST_SETTINGS
         if rx.trialable:
             treated = apply(made, rx)
@@ -536,7 +536,7 @@ def test_a_foreign_run_is_treated_by_the_settings_that_it_logged():
     made = stand_in([known])
     assert made is not None
     assert (made.algo.n_steps, made.batch_rows, made.env.n_envs) == (2048, 64, 1)
-    first = prescribe(diagnosis_of("learning-rate-too-high"), [known])[0]
+    first = make_prescriptions(diagnosis_of("learning-rate-too-high"), [known])[0]
     assert first.foreign is not None
     assert "PPO(..., learning_rate=linear_schedule(" in first.foreign
 
@@ -572,7 +572,7 @@ def test_what_a_foreign_log_does_not_say_is_led_back_from_what_it_counts():
 def test_an_algorithm_that_is_not_ours_gets_words_and_no_patch():
     known = replace(builders.unsolved(), source="sb3", algo="trpo", settings={"algo.learning_rate": 0.05})
     assert stand_in([known]) is None
-    found = prescribe(diagnosis_of("learning-rate-too-high"), [known])
+    found = make_prescriptions(diagnosis_of("learning-rate-too-high"), [known])
     assert found
     assert not any(rx.trialable for rx in found)
     assert "learning_rate to" in found[0].title
@@ -602,25 +602,25 @@ def two(first: str, second: str, chances: tuple[float, float]) -> Diagnosis:
 def test_two_likely_causes_are_treated_together_first_and_then_each_alone():
     made = config("algo.learning_rate=0.1", "algo.gamma=0.5")
     known = [history(train__metrics__kl_divergence=0.5)]
-    found = prescribe(two("learning-rate-too-high", "discount-too-low", (0.5, 0.4)), known, made)
+    found = make_prescriptions(two("learning-rate-too-high", "discount-too-low", (0.5, 0.4)), known, made)
     assert set(found[0].changes) == {"algo.learning_rate", "algo.gamma"}
     assert [set(rx.changes) for rx in found[1:]] == [{"algo.learning_rate"}, {"algo.gamma"}]
-    alone = prescribe(two("learning-rate-too-high", "discount-too-low", (0.85, 0.12)), known, made)
+    alone = make_prescriptions(two("learning-rate-too-high", "discount-too-low", (0.85, 0.12)), known, made)
     assert set(alone[0].changes) == {"algo.learning_rate"}
 
 
 def test_recorded_failures_move_a_cure_down():
     histories = recorded.histories("cp-lr-x30")
     found = engine.diagnose(histories)
-    plain = prescribe(found, histories)
+    plain = make_prescriptions(found, histories)
     assert next(iter(plain[0].changes)) == "algo.learning_rate"
     failed = Effects([outcome("learning-rate-too-high", {"algo.learning_rate": "down"}, 1.5, False, n) for n in range(12)])
-    assert next(iter(prescribe(found, histories, None, failed)[0].changes)) != "algo.learning_rate"
+    assert next(iter(make_prescriptions(found, histories, None, failed)[0].changes)) != "algo.learning_rate"
 
 
 def test_a_second_dose_follows_a_first_that_may_not_be_enough():
     histories = recorded.histories("cp-lr-x100")
-    first, second, *_ = prescribe(engine.diagnose(histories), histories)
+    first, second, *_ = make_prescriptions(engine.diagnose(histories), histories)
     rates = [rx.changes["algo.learning_rate"]["start"] for rx in (first, second)]
     assert rates[1] == pytest.approx(rates[0] / 4, rel=0.3)
 
@@ -633,9 +633,9 @@ def test_a_run_that_was_stopped_is_to_go_on_and_not_to_be_longer():
 def test_the_effect_class_comes_from_recorded_trials_only():
     histories = recorded.histories("cp-lr-x30")
     found = engine.diagnose(histories)
-    assert {rx.effect for rx in prescribe(found, histories)} == {"no data"}
+    assert {rx.effect for rx in make_prescriptions(found, histories)} == {"no data"}
     helped = Effects([outcome("learning-rate-too-high", {"algo.learning_rate": "down"}, 0.4, True, n) for n in range(6)])
-    first = prescribe(found, histories, None, helped)[0]
+    first = make_prescriptions(found, histories, None, helped)[0]
     assert first.effect == "> 30 %"
     assert first.expected is not None
     assert first.expected.trials == 6
@@ -654,7 +654,7 @@ def test_a_prescription_reads_as_yaml_and_as_overrides():
 def test_the_yaml_of_a_prescription_loads_as_what_apply_gives(tmp_path: Path):
     histories = recorded.histories("cp-giant")
     made = config("algo.n_steps=1024", "algo.batch_size=8192", "algo.n_epochs=1")
-    first = prescribe(engine.diagnose(histories), histories, made)[0]
+    first = make_prescriptions(engine.diagnose(histories), histories, made)[0]
     file = tmp_path / "treated.yaml"
     file.write_text(f"ppo:\n  env: {{id: CartPole-v1}}\n  run: {{max_env_steps: 50000}}\n  {first.yaml}\n")
     loaded = files.load(f"{file}:ppo").config
@@ -664,7 +664,7 @@ def test_the_yaml_of_a_prescription_loads_as_what_apply_gives(tmp_path: Path):
 
 def test_a_run_that_failed_is_given_what_its_error_says_should_be_tried():
     failed = replace(builders.unsolved(), state="failed", reason="env.map is missing.\n  No start. Try: --set env.kwargs.map=a\n")
-    first = prescribe(engine.diagnose([failed]), [failed])[0]
+    first = make_prescriptions(engine.diagnose([failed]), [failed])[0]
     assert first.title == "--set env.kwargs.map=a"
 
 
@@ -683,13 +683,13 @@ def test_where_neither_the_fault_nor_the_algorithm_is_known_no_setting_is_guesse
     stuck = History("log", "console", series={"train/roll/ep_rew_mean": flat}, threshold=475.0, env_steps=20_000)
     found = engine.diagnose([stuck])
     assert found.causes[0].id == "unknown"
-    assert prescribe(found, [stuck]) == []
-    assert prescribe(found, [replace(stuck, algo="ppo")]) != []
+    assert make_prescriptions(found, [stuck]) == []
+    assert make_prescriptions(found, [replace(stuck, algo="ppo")]) != []
 
 
 def test_a_run_that_was_stopped_is_to_go_on_with_its_settings_as_they_are():
     stopped = replace(builders.unsolved(), state="stopped", max_env_steps=10 * int(builders.unsolved().env_steps))
-    found = prescribe(engine.diagnose([stopped]), [stopped])
+    found = make_prescriptions(engine.diagnose([stopped]), [stopped])
     assert found[0].title == f"rlclinic train --resume {stopped.id}"
     assert "nothing is known to be wrong with its settings" in found[0].rationale
     assert not any(rx.changes for rx in found)

@@ -7,7 +7,7 @@ import pytest
 
 from rlclinic.config import Config
 from rlclinic.errors import UsageError
-from rlclinic.treatment.trial import analysis, arms, outcomes, trial
+from rlclinic.treatment.trial import analysis, arms, conduct, outcomes
 from rlclinic.treatment.trial.analysis import Standing
 from rlclinic.treatment.trial.models import Observation, TrialPlan
 
@@ -18,7 +18,7 @@ CONFIG = Config(
 
 def plan_of(treatments: int = 1, **options) -> TrialPlan:
     changed = [arms.changed(CONFIG, [f"algo.learning_rate={1e-5 * (place + 1)}"], f"rx{place + 1}") for place in range(treatments)]
-    return trial.plan(arms.control(CONFIG), changed, **options)
+    return conduct.plan(arms.control(CONFIG), changed, **options)
 
 
 def seen(reached: float | None = None, final: float | None = None, **more) -> Observation:
@@ -187,7 +187,7 @@ def test_of_several_arms_the_best_is_adopted_and_a_bad_one_is_dropped():
 
 def test_arms_with_budgets_of_their_own_are_ranked_but_not_scaled():
     longer = arms.changed(CONFIG, ["run.max_env_steps=200000"], "longer")
-    plan = trial.plan(arms.control(CONFIG), [longer])
+    plan = conduct.plan(arms.control(CONFIG), [longer])
     assert plan.own_budgets
     standing = carried_out(plan, lambda name: [seen(None)] * 8 if name == "control" else [seen(150_000 + place) for place in range(8)])
     assert analysis.verdict(standing) == ("adopt", "longer")

@@ -8,7 +8,7 @@ import pytest
 
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import arms, trial
+from rlclinic.treatment.trial import arms, conduct
 from tests.treatment.pretended_training import pretend
 
 # A "trainer" of one line: it learns at a rate, and logs as somebody's script might.
@@ -46,8 +46,8 @@ def script(tmp_path: Path) -> str:
 
 def run(tmp_path: Path, command: str, values: list[str], **options):
     found = arms.commands(command, values)
-    plan = trial.plan(found[0], found[1:], threshold=475.0, per_look=4, looks=2, **options)
-    return trial.run(Store(tmp_path / "runs"), plan, cores=4)
+    plan = conduct.plan(found[0], found[1:], threshold=475.0, per_look=4, looks=2, **options)
+    return conduct.run(Store(tmp_path / "runs"), plan, cores=4)
 
 
 def test_a_csv_in_the_runs_folder_is_read_and_the_runs_are_stored(tmp_path, script):
@@ -92,15 +92,15 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path, script):
 
 def test_a_command_trial_that_is_stopped_is_resumed_without_repeating_what_ended(tmp_path, script):
     found = arms.commands(script + " {seed} {rate} csv", ["rate=0.06", "rate=0.3"])
-    plan = trial.plan(found[0], found[1:], threshold=475.0, per_look=4, looks=2)
+    plan = conduct.plan(found[0], found[1:], threshold=475.0, per_look=4, looks=2)
     store, seen = Store(tmp_path / "runs"), []
-    with pytest.raises(trial.Interrupted):
-        trial.run(
+    with pytest.raises(conduct.Interrupted):
+        conduct.run(
             store, plan, cores=1, progress=lambda event: seen.append(sum(arm.ended for arm in event.arms)), stop=lambda: len(seen) > 2
         )
     (begun,) = trials.trials(store)
     ended = {file.parent.name: file.stat().st_mtime_ns for file in begun.path.glob("out/*/ended.json")}
-    finished = trial.resume(store, begun.id, cores=4)
+    finished = conduct.resume(store, begun.id, cores=4)
     assert finished.verdict == "adopt"
     assert all((begun.path / "out" / name / "ended.json").stat().st_mtime_ns == written for name, written in ended.items())
 
@@ -112,4 +112,4 @@ def test_configs_and_commands_do_not_mix(monkeypatch):
     pretend(monkeypatch, lambda config: None)
     command = arms.commands("x {seed} {lr}", ["lr=1", "lr=2"])[1]
     with pytest.raises(UsageError, match="some arms are configs"):
-        trial.plan(arms.control(load("CartPole-v1:ppo").config), [command])
+        conduct.plan(arms.control(load("CartPole-v1:ppo").config), [command])

@@ -7,7 +7,7 @@ from typing import Any, Final
 from rlclinic.config import Config
 from rlclinic.treatment.prescription.prescription import changed, flow
 from rlclinic.treatment.prescription.translate import replay, rllib
-from rlclinic.treatment.prescription.translate.replay import python as _python
+from rlclinic.treatment.prescription.translate.replay import to_python
 
 FRAMEWORKS: Final = ("sb3", "cleanrl", "gymnasium-solver", "rllib")
 _SAME_IN_SB3: Final = frozenset({
@@ -101,15 +101,15 @@ def _sb3_algo(script: _Script, name: str, value: Any) -> None:
     elif name == "optimizer":
         script.network["optimizer_class"] = f"torch.optim.{_OPTIMIZERS.get(str(value), str(value))}"
     elif name in ("adam_eps", "weight_decay", "momentum"):
-        script.network["optimizer_kwargs"] = f"dict({'eps' if name == 'adam_eps' else name}={_python(value)})"
+        script.network["optimizer_kwargs"] = f"dict({'eps' if name == 'adam_eps' else name}={to_python(value)})"
     elif name == "n_critics":
         script.network[name] = str(value)
     elif script.replays and (known := replay.sb3_argument(name, _start(value), script.settings)) is not None:
         script.arguments[known[0]] = known[1]
     elif name in _SAME_IN_SB3:
-        script.arguments[name] = _scheduled(value) if name in _SCHEDULED_IN_SB3 else _python(_start(value))
+        script.arguments[name] = _scheduled(value) if name in _SCHEDULED_IN_SB3 else to_python(_start(value))
     else:
-        script.lines.append(f"# SB3 has no argument for {name}: {_python(value)}")
+        script.lines.append(f"# SB3 has no argument for {name}: {to_python(value)}")
 
 
 def _sb3_net(script: _Script, name: str, value: Any) -> None:
@@ -124,11 +124,11 @@ def _sb3_net(script: _Script, name: str, value: Any) -> None:
     elif name == "activation":
         script.network["activation_fn"] = f"torch.nn.{_ACTIVATIONS[str(value)]}"
     elif name == "log_std_init":
-        script.network["log_std_init"] = _python(value)
+        script.network["log_std_init"] = to_python(value)
     elif name == "policy_gain":
         script.network["ortho_init"] = "True"
     else:
-        script.lines.append(f"# SB3 has no argument for net.{name}: {_python(value)}")
+        script.lines.append(f"# SB3 has no argument for net.{name}: {to_python(value)}")
 
 
 def _sb3_around(script: _Script, name: str, value: Any) -> None:
@@ -139,8 +139,8 @@ def _sb3_around(script: _Script, name: str, value: Any) -> None:
         "n_envs": f"env = make_vec_env({id!r}, n_envs={value})",
         "normalize_obs": f"{normalize})",
         "normalize_reward": f"{normalize})",
-        "clip_reward": f"{normalize}, clip_reward={_python(value)})",
-        "clip_obs": f"{normalize}, clip_obs={_python(value)})",
+        "clip_reward": f"{normalize}, clip_reward={to_python(value)})",
+        "clip_obs": f"{normalize}, clip_obs={to_python(value)})",
         "max_episode_steps": f"env = gymnasium.make({id!r}, max_episode_steps={value})",
         "frame_stack": f"env = VecFrameStack(env, n_stack={value})",
         "wrappers": "env = gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)",
@@ -148,12 +148,12 @@ def _sb3_around(script: _Script, name: str, value: Any) -> None:
         "eval_episodes": f"EvalCallback(..., n_eval_episodes={value})",
         "eval_deterministic": f"EvalCallback(..., deterministic={value})",
     }
-    script.lines.append(spelled.get(name, f"# SB3 has no argument for {name}: {_python(value)}"))
+    script.lines.append(spelled.get(name, f"# SB3 has no argument for {name}: {to_python(value)}"))
 
 
 def _scheduled(value: Any) -> str:
     if not isinstance(value, Mapping):
-        return _python(value)
+        return to_python(value)
     start, end = value.get("start", 0.0), value.get("end", 0.0)
     last = f", {end:g}" if end else ""
     if value.get("warmup"):
@@ -176,7 +176,7 @@ def _cleanrl(changes: Mapping[str, Any], after: Config | None) -> str:
             known = replay.cleanrl_flag(name, value, after.algo.name)
             flags.append(known or f"# in the script: {_in_script(setting, value)}")
         elif name == "learning_rate":
-            flags += [f"--learning-rate {_python(_start(value))}", "--anneal-lr" if isinstance(value, Mapping) else "--no-anneal-lr"]
+            flags += [f"--learning-rate {to_python(_start(value))}", "--anneal-lr" if isinstance(value, Mapping) else "--no-anneal-lr"]
             if isinstance(value, Mapping) and (value.get("schedule") == "cosine" or value.get("warmup") or value.get("end")):
                 flags.append(f"# in the script, in place of the straight fall: {flow(value)}")
         elif name == "batch_size" and after is not None:
@@ -186,7 +186,7 @@ def _cleanrl(changes: Mapping[str, Any], after: Config | None) -> str:
         elif name == "clip_range_vf":
             flags.append("--no-clip-vloss" if value is None else "--clip-vloss")
         elif name in _CLEANRL and section == "algo":
-            flags.append(f"--{_CLEANRL[name]} {_python(_start(value))}")
+            flags.append(f"--{_CLEANRL[name]} {to_python(_start(value))}")
         elif setting in ("env.n_envs", "run.max_env_steps"):
             flags.append(f"--num-envs {value}" if name == "n_envs" else f"--total-timesteps {value}")
         else:
@@ -204,10 +204,10 @@ def _in_script(setting: str, value: Any) -> str:
         "env.frame_stack": f"env = gym.wrappers.FrameStackObservation(env, {value})  (in make_env)",
         "algo.optimizer": f"optim.{_OPTIMIZERS.get(str(value), str(value))}(agent.parameters(), lr=args.learning_rate)",
         "net.activation": f"nn.{_ACTIVATIONS.get(str(value), str(value))}()  (in Agent)",
-        "net.policy_gain": f"layer_init(nn.Linear(...), std={_python(value)})  (the actor's last layer)",
-        "net.log_std_init": f"self.actor_logstd = nn.Parameter(torch.full((1, n), {_python(value)}))",
+        "net.policy_gain": f"layer_init(nn.Linear(...), std={to_python(value)})  (the actor's last layer)",
+        "net.log_std_init": f"self.actor_logstd = nn.Parameter(torch.full((1, n), {to_python(value)}))",
     }
-    return lines.get(setting, f"{setting.partition('.')[2]} = {_python(value)}")
+    return lines.get(setting, f"{setting.partition('.')[2]} = {to_python(value)}")
 
 
 # ── gymnasium-solver ──

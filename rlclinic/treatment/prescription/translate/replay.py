@@ -20,11 +20,11 @@ _NOISES: Final = {"gaussian": "NormalActionNoise", "ou": "OrnsteinUhlenbeckActio
 def sb3_argument(name: str, value: Any, settings: Mapping[str, Any]) -> tuple[str, str] | None:
     """An argument of an SB3 learner with a replay and its text; None where SB3 has none. settings: the algorithm's, after the change."""
     if name in SAME_IN_SB3:
-        return name, python(value)
+        return name, to_python(value)
     if name == "n_step":
-        return "n_steps", python(value)
+        return "n_steps", to_python(value)
     if name in ("ent_coef", "target_entropy"):
-        return name, "'auto'" if value is None else repr(value) if isinstance(value, str) else python(value)
+        return name, "'auto'" if value is None else repr(value) if isinstance(value, str) else to_python(value)
     if name in ("action_noise", "action_noise_std"):
         kind, std = _NOISES.get(str(settings.get("action_noise"))), settings.get("action_noise_std", 0.1)
         # n is the number of action components.
@@ -35,14 +35,14 @@ def sb3_argument(name: str, value: Any, settings: Mapping[str, Any]) -> tuple[st
 def cleanrl_flag(name: str, value: Any, algo: str) -> str | None:
     """A flag of CleanRL's dqn.py, sac, td3 or ddpg_continuous_action.py; None where there is none."""
     if name == "learning_rate":
-        rate = python(value.get("start") if isinstance(value, Mapping) else value)
+        rate = to_python(value.get("start") if isinstance(value, Mapping) else value)
         return f"--policy-lr {rate} --q-lr {rate}" if algo == "sac" else f"--learning-rate {rate}"
     if name == "ent_coef" and algo == "sac":
-        return "--autotune" if value in (None, "auto") else f"--no-autotune --alpha {python(value)}"
-    return f"--{_CLEANRL[name]} {python(value)}" if name in _CLEANRL else None
+        return "--autotune" if value in (None, "auto") else f"--no-autotune --alpha {to_python(value)}"
+    return f"--{_CLEANRL[name]} {to_python(value)}" if name in _CLEANRL else None
 
 
-def python(value: Any) -> str:
+def to_python(value: Any) -> str:
     """A value as Python writes it, numbers as short as they are."""
     if isinstance(value, float):
         return f"{value:g}"

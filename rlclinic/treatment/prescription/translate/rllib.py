@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rlclinic.config import Config
-from rlclinic.treatment.prescription.translate.replay import python
+from rlclinic.treatment.prescription.translate.replay import to_python
 
 _TRAINING: Final = {
     "n_epochs": "num_epochs", "gamma": "gamma", "gae_lambda": "lambda_", "clip_range": "clip_param", "ent_coef": "entropy_coeff",
@@ -58,7 +58,7 @@ def _algo(calls: _Calls, name: str, value: Any) -> None:
     elif name == "learning_rate" and after is not None and after.algo.name in ("sac", "td3", "ddpg"):
         calls.training |= dict.fromkeys(("actor_lr", "critic_lr"), _points(value, after))
     elif name == "ent_coef" and calls.replays:
-        calls.training["initial_alpha"] = python(value) if isinstance(value, int | float) else "1.0"
+        calls.training["initial_alpha"] = to_python(value) if isinstance(value, int | float) else "1.0"
     elif name == "n_steps" and after is not None:
         calls.training["train_batch_size_per_learner"] = str(after.rollout_size)
     elif name == "batch_size" and after is not None:
@@ -76,13 +76,13 @@ def _algo(calls: _Calls, name: str, value: Any) -> None:
     elif name in _TRAINING:
         calls.training[_TRAINING[name]] = _points(value, after)
     else:
-        calls.lines.append(f"# RLlib has no argument for {name}: {python(value)}")
+        calls.lines.append(f"# RLlib has no argument for {name}: {to_python(value)}")
 
 
 def _points(value: Any, after: Config | None) -> str:
     """A number, or a schedule as `[[env step, value], ...]`."""
     if not isinstance(value, Mapping):
-        return python(value)
+        return to_python(value)
     start, end, last = value.get("start", 0.0), value.get("end", 0.0), after.run.max_env_steps if after is not None else "TOTAL_STEPS"
     return f"[[0, {start:g}], [{last}, {end:g}]]"
 
@@ -93,7 +93,7 @@ def _net(calls: _Calls, name: str, value: Any) -> None:
     elif name == "activation":
         calls.model.append(f"fcnet_activation={str(value)!r}")
     else:
-        calls.lines.append(f"# RLlib has no argument for net.{name}: {python(value)}")
+        calls.lines.append(f"# RLlib has no argument for net.{name}: {to_python(value)}")
 
 
 def _around(calls: _Calls, name: str, value: Any) -> None:
@@ -110,4 +110,4 @@ def _around(calls: _Calls, name: str, value: Any) -> None:
             "frame_stack": f"env = gymnasium.wrappers.FrameStackObservation(env, {value})",
             "wrappers": "env = gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)",
         }
-        calls.lines.append(f"# where the environment is made: {wrapped.get(name, f'{name} = {python(value)}')}")
+        calls.lines.append(f"# where the environment is made: {wrapped.get(name, f'{name} = {to_python(value)}')}")

@@ -11,7 +11,7 @@ from rlclinic.errors import ConfigError, UsageError
 from rlclinic.ops.treat import adopt as operation
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import adopt, arms, trial
+from rlclinic.treatment.trial import arms, conduct, variant_file
 from rlclinic.treatment.trial.analysis import Standing
 from rlclinic.treatment.trial.models import Observation, Trial
 
@@ -62,14 +62,14 @@ CHANGES = st.fixed_dictionaries(
 @given(CHANGES)
 def test_whatever_was_tried_loads_as_it_was_tried(tmp_path_factory, changes):
     config = set_values(BASE, [f"{key}={value}" for key, value in changes.items()])
-    text = adopt.written("", config, "mine", EVIDENCE, "CartPole-v1")
+    text = variant_file.written("", config, "mine", EVIDENCE, "CartPole-v1")
     assert same(loaded(text, "mine", tmp_path_factory.mktemp("f")), config)
     assert text.startswith("# adopted from trial t3f")
 
 
 def test_a_task_that_was_described_in_other_words_is_still_written_in_few_lines(tmp_path):
     mine = BASE.model_copy(update={"spec": BASE.spec.model_copy(update={"description": "", "source": ""})})
-    text = adopt.written("", mine, "mine", EVIDENCE, "CartPole-v1")
+    text = variant_file.written("", mine, "mine", EVIDENCE, "CartPole-v1")
     assert len(text.splitlines()) < 25
     found = loaded(text, "mine", tmp_path)
     assert found.algo == mine.algo
@@ -78,7 +78,7 @@ def test_a_task_that_was_described_in_other_words_is_still_written_in_few_lines(
 
 def test_a_task_of_which_less_is_known_than_ships_is_still_written_in_few_lines(tmp_path):
     mine = BASE.model_copy(update={"spec": Spec(threshold=100.0)})
-    text = adopt.written("", mine, "mine", EVIDENCE, "CartPole-v1")
+    text = variant_file.written("", mine, "mine", EVIDENCE, "CartPole-v1")
     assert len(text.splitlines()) < 25
     found = loaded(text, "mine", tmp_path)
     assert (found.algo, found.env, found.net, found.run) == (mine.algo, mine.env, mine.net, mine.run)
@@ -86,16 +86,16 @@ def test_a_task_of_which_less_is_known_than_ships_is_still_written_in_few_lines(
 
 
 def test_other_variants_and_comments_stay_as_they_are(tmp_path):
-    text = adopt.written(MINE, BASE, "mine", EVIDENCE, "CartPole-v1")
+    text = variant_file.written(MINE, BASE, "mine", EVIDENCE, "CartPole-v1")
     assert text.startswith(MINE.rstrip())
     assert same(loaded(text, "mine", tmp_path), BASE)
     assert loaded(text, "careful", tmp_path) == loaded(MINE, "careful", tmp_path)
 
 
 def test_a_variant_is_replaced_with_its_evidence_and_nothing_else(tmp_path):
-    first = adopt.written(MINE, BASE, "mine", EVIDENCE, "CartPole-v1")
+    first = variant_file.written(MINE, BASE, "mine", EVIDENCE, "CartPole-v1")
     faster = set_values(BASE, ["learning_rate=5e-3"])
-    second = adopt.written(first, faster, "mine", ["adopted from trial t9k on 2026-11-16: ADOPT rx2"], "CartPole-v1")
+    second = variant_file.written(first, faster, "mine", ["adopted from trial t9k on 2026-11-16: ADOPT rx2"], "CartPole-v1")
     assert "t3f" not in second
     assert second.count("mine:") == 1
     assert second.startswith(MINE.rstrip())
@@ -103,7 +103,7 @@ def test_a_variant_is_replaced_with_its_evidence_and_nothing_else(tmp_path):
 
 
 def test_a_comment_of_the_users_own_is_left_when_its_variant_is_replaced():
-    text = adopt.written(MINE, BASE, "careful", EVIDENCE, "CartPole-v1")
+    text = variant_file.written(MINE, BASE, "careful", EVIDENCE, "CartPole-v1")
     assert "# slow but sure" in text
     assert "# quick\nwild:" in text
 
@@ -111,25 +111,25 @@ def test_a_comment_of_the_users_own_is_left_when_its_variant_is_replaced():
 def test_an_anchor_that_others_need_is_not_taken_away():
     shared = "first: &first\n  env: {id: CartPole-v1}\n  algo: {name: ppo}\nsecond:\n  <<: *first\n  run: {max_env_steps: 5_000}\n"
     with pytest.raises(ConfigError, match="Nothing was written"):
-        adopt.written(shared, BASE, "first", EVIDENCE, "CartPole-v1")
+        variant_file.written(shared, BASE, "first", EVIDENCE, "CartPole-v1")
 
 
 def test_settings_that_all_variants_inherit_do_not_leak_into_an_adopted_one(tmp_path):
-    text = adopt.written("_base:\n  algo: {gamma: 0.5}\nown:\n  env: {id: CartPole-v1}\n", BASE, "mine", EVIDENCE, "CartPole-v1")
+    text = variant_file.written("_base:\n  algo: {gamma: 0.5}\nown:\n  env: {id: CartPole-v1}\n", BASE, "mine", EVIDENCE, "CartPole-v1")
     assert same(loaded(text, "mine", tmp_path), BASE)
 
 
 def test_the_trial_of_a_variant_is_read_from_its_comment():
-    text = adopt.written(MINE, BASE, "mine", EVIDENCE, "CartPole-v1")
-    assert adopt.trial_of(text, "mine") == "t3f"
-    assert adopt.trial_of(text, "careful") is None
-    assert adopt.trial_of(text, "none") is None
+    text = variant_file.written(MINE, BASE, "mine", EVIDENCE, "CartPole-v1")
+    assert variant_file.trial_of(text, "mine") == "t3f"
+    assert variant_file.trial_of(text, "careful") is None
+    assert variant_file.trial_of(text, "none") is None
 
 
 @pytest.mark.parametrize("name", ["", "algo", "spec", "1st", "a b", "x:y"])
 def test_a_name_that_no_file_can_hold_is_refused(name):
     with pytest.raises(UsageError, match="cannot be a variant's name"):
-        adopt.check_variant(name)
+        variant_file.check_variant(name)
 
 
 # ── the operation ──
@@ -137,7 +137,7 @@ def test_a_name_that_no_file_can_hold_is_refused(name):
 
 def finished(store: Store, verdict: str = "adopt", changes: tuple[str, ...] = ("algo.learning_rate=1e-2",)) -> Trial:
     """A trial in the store that ended, without any training."""
-    plan = trial.plan(arms.control(BASE), [arms.changed(BASE, list(changes), "rx1")])
+    plan = conduct.plan(arms.control(BASE), [arms.changed(BASE, list(changes), "rx1")])
     standing = Standing(plan)
     steps = {"adopt": (90_000, 20_000), "reject": (20_000, 90_000)}.get(verdict, (50_000, 50_000))
     while not standing.decided:
@@ -146,7 +146,7 @@ def finished(store: Store, verdict: str = "adopt", changes: tuple[str, ...] = ("
         id=trials.reserve(store), question="?", state="running", created=1.0, env_id="CartPole-v1", algo="ppo", source="own",
         outcome="steps", threshold=475.0, seed0=1_000, plan=plan, context=plan.context,
     )  # fmt: skip
-    found = trial._result(begun, standing, {}, "finished", 0.0)
+    found = conduct._result(begun, standing, {}, "finished", 0.0)
     trials.write(store, found.id, found.model_dump(mode="json"))
     assert found.verdict == verdict
     return found

@@ -25,7 +25,7 @@ from rlclinic.runs.record import GROUP, Run
 from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
-from rlclinic.treatment.trial import arms, power, trial
+from rlclinic.treatment.trial import arms, conduct, power
 from rlclinic.treatment.trial.sequential import Rule
 from tests.treatment.pretended_training import COLUMNS, pretend
 
@@ -46,11 +46,11 @@ def close_call(config: Config) -> float | None:
     return (0.5 if config.algo.learning_rate == 1e-3 else 0.62) * (0.4 + noise)
 
 
-def plan_of(**options) -> trial.TrialPlan:
-    return trial.plan(arms.control(CONTROL), [arms.changed(CONTROL, ["learning_rate=1e-3"], "rx1")], **options)
+def plan_of(**options) -> conduct.TrialPlan:
+    return conduct.plan(arms.control(CONTROL), [arms.changed(CONTROL, ["learning_rate=1e-3"], "rx1")], **options)
 
 
-def outcome(found: trial.Trial):
+def outcome(found: conduct.Trial):
     """What must not depend on when a trial was killed."""
     looks = [look.model_copy(update={"seconds": 0.0}) for look in found.looks]
     return found.verdict, found.winner, looks, found.effects, [(arm.name, arm.n, arm.steps, arm.final) for arm in found.arms]
@@ -60,7 +60,7 @@ def test_a_cure_is_adopted_and_everything_is_in_the_store(tmp_path, monkeypatch)
     pretend(monkeypatch, behaviour)
     store = Store(tmp_path)
     events = []
-    found = trial.run(store, plan_of(), progress=events.append, cores=2)
+    found = conduct.run(store, plan_of(), progress=events.append, cores=2)
     assert (found.verdict, found.winner, found.state) == ("adopt", "rx1", "finished")
     assert found.effect("rx1").improvement.low > 0.5
     assert [len(arm.runs) for arm in found.arms] == [8, 8]
@@ -70,7 +70,7 @@ def test_a_cure_is_adopted_and_everything_is_in_the_store(tmp_path, monkeypatch)
     assert ledger["effects"][0]["ratio"]["high"] < 1
     assert ledger["arms"][0]["config"]["algo"]["learning_rate"] == 1e-2
     assert [event.kind for event in events if event.kind != "progress"] == ["started", "look"]
-    assert trial.load(store, found.id) == found
+    assert conduct.load(store, found.id) == found
     (record,) = trials.trials(store)
     assert (record.verdict, record.env_id, record.effects[0]["arm"]) == ("adopt", "CartPole-v1", "rx1")
 
@@ -78,7 +78,7 @@ def test_a_cure_is_adopted_and_everything_is_in_the_store(tmp_path, monkeypatch)
 def test_arms_are_trained_alike_but_for_the_change(tmp_path, monkeypatch):
     pretend(monkeypatch, behaviour)
     other = set_values(CONTROL, ["learning_rate=1e-3", "run.eval_every_env_steps=7777", "run.eval_episodes=3", "spec.threshold=100"])
-    plan = trial.plan(arms.control(CONTROL), [arms.against(CONTROL, other, "other")])
+    plan = conduct.plan(arms.control(CONTROL), [arms.against(CONTROL, other, "other")])
     first, second = (arm.config for arm in plan.arms)
     assert first.run == second.run
     assert second.spec.threshold == 475
@@ -90,30 +90,30 @@ def test_arms_are_trained_alike_but_for_the_change(tmp_path, monkeypatch):
 def test_arms_share_no_seed_and_trials_share_none_either(tmp_path, monkeypatch):
     pretend(monkeypatch, behaviour)
     store = Store(tmp_path)
-    first, second = (trial.run(store, plan_of(above_seed=1_500), cores=2) for _ in range(2))
+    first, second = (conduct.run(store, plan_of(above_seed=1_500), cores=2) for _ in range(2))
     seeds = [run.seed for run in store.runs()]
     assert len(set(seeds)) == len(seeds) == 32
     assert min(seeds) > 1_500
     assert second.seed0 == first.seed0 + plan_of().n_seeds
-    assert trial.run(store, plan_of(seed0=7), cores=2).seed0 == 7
+    assert conduct.run(store, plan_of(seed0=7), cores=2).seed0 == 7
 
 
 @pytest.mark.parametrize("killed_after", [0, 3, 17])
 def test_a_killed_trial_is_resumed_to_the_same_verdict(tmp_path, monkeypatch, killed_after):
     pretend(monkeypatch, close_call)
-    whole = trial.run(Store(tmp_path / "whole"), plan_of(seed0=11), cores=2)
+    whole = conduct.run(Store(tmp_path / "whole"), plan_of(seed0=11), cores=2)
     assert len(whole.looks) > 2
     store = Store(tmp_path / "killed")
     pretend(monkeypatch, close_call, kill_after=killed_after)
     with pytest.raises(KeyboardInterrupt):
-        trial.run(store, plan_of(seed0=11), cores=2)
+        conduct.run(store, plan_of(seed0=11), cores=2)
     (begun,) = trials.trials(store)
     again = pretend(monkeypatch, close_call)
-    found = trial.resume(store, begun.id, cores=2)
+    found = conduct.resume(store, begun.id, cores=2)
     assert outcome(found) == outcome(whole)
     assert len(again.trained) == sum(arm.n for arm in whole.arms) - killed_after
     # Nothing is left to do, and nothing is done.
-    assert trial.resume(store, begun.id) == found
+    assert conduct.resume(store, begun.id) == found
     assert len(again.trained) == sum(arm.n for arm in whole.arms) - killed_after
 
 
@@ -121,13 +121,13 @@ def test_runs_whose_group_was_never_finished_are_made_again(tmp_path, monkeypatc
     pretend(monkeypatch, behaviour, kill_after=0)
     store = Store(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        trial.run(store, plan_of(seed0=5), cores=2)
+        conduct.run(store, plan_of(seed0=5), cores=2)
     (begun,) = trials.trials(store)
     # As if the kill had come between the runs and their group.
     half = store.groups()[-1]
     (half.path / GROUP).unlink()
     pretend(monkeypatch, behaviour)
-    found = trial.resume(store, begun.id, cores=2)
+    found = conduct.resume(store, begun.id, cores=2)
     assert found.verdict == "adopt"
     assert len(store.runs()) == 16
 
@@ -136,15 +136,15 @@ def test_somebody_who_stops_a_trial_can_resume_it(tmp_path, monkeypatch):
     asked = []
     pretended = pretend(monkeypatch, behaviour)
     store = Store(tmp_path)
-    with pytest.raises(trial.Interrupted, match="--resume t"):
-        trial.run(
+    with pytest.raises(conduct.Interrupted, match="--resume t"):
+        conduct.run(
             store, plan_of(seed0=5), cores=2, progress=lambda event: asked.append(event.kind), stop=lambda: len(pretended.trained) > 4
         )
     (begun,) = trials.trials(store)
     assert begun.record["state"] == "interrupted"
     assert begun.verdict is None
     pretend(monkeypatch, behaviour)
-    assert trial.resume(store, begun.id, cores=2).verdict == "adopt"
+    assert conduct.resume(store, begun.id, cores=2).verdict == "adopt"
 
 
 def test_a_run_that_was_killed_is_tried_again_and_one_that_failed_counts(tmp_path):
@@ -168,7 +168,7 @@ def test_a_trial_whose_runs_all_fail_says_why(tmp_path, monkeypatch):
                     writer.status("failed", 0, reason="the environment raised: no display")
 
     monkeypatch.setattr(batch.local, "start", lambda cohorts, **_: Broken())
-    found = trial.run(Store(tmp_path), plan_of(), cores=2)
+    found = conduct.run(Store(tmp_path), plan_of(), cores=2)
     assert (found.verdict, len(found.looks)) == ("undecided", 1)
     assert found.reason == "every run of every arm failed: the environment raised: no display"
     assert [arm.failed for arm in found.arms] == [8, 8]
@@ -176,20 +176,20 @@ def test_a_trial_whose_runs_all_fail_says_why(tmp_path, monkeypatch):
 
 def test_a_damaged_ledger_is_named(tmp_path, monkeypatch):
     pretend(monkeypatch, behaviour)
-    found = trial.run(Store(tmp_path), plan_of(), cores=2)
+    found = conduct.run(Store(tmp_path), plan_of(), cores=2)
     ledger = tmp_path / "@trials" / found.id / "trial.json"
     ledger.write_text(json.dumps(json.loads(ledger.read_text()) | {"looks": "none"}))
     with pytest.raises(RunError, match=r"trial\.json is damaged"):
-        trial.load(Store(tmp_path), found.id)
+        conduct.load(Store(tmp_path), found.id)
     ledger.write_text("{")
     with pytest.raises(NotFound, match="no trial"):
-        trial.load(Store(tmp_path), found.id)
+        conduct.load(Store(tmp_path), found.id)
 
 
 def test_three_arms_are_tried_at_once(tmp_path, monkeypatch):
     pretend(monkeypatch, behaviour)
     treatments = [arms.changed(CONTROL, [f"learning_rate={rate}"], name) for rate, name in ((1e-3, "rx1"), (2e-2, "rx2"), (3e-2, "rx3"))]
-    found = trial.run(Store(tmp_path), trial.plan(arms.control(CONTROL), treatments), cores=2)
+    found = conduct.run(Store(tmp_path), conduct.plan(arms.control(CONTROL), treatments), cores=2)
     assert (found.verdict, found.winner) == ("adopt", "rx1")
     assert found.looks[0].bound > Rule().bounds[0]
     assert {effect.arm for effect in found.effects} == {"rx1", "rx2", "rx3"}
@@ -213,13 +213,13 @@ def test_a_rule_that_makes_no_sense_is_refused(options, said):
 def test_what_a_trial_sets_for_all_arms_cannot_be_what_it_tries(change):
     arm = arms.changed(CONTROL, [change], "rx1")
     with pytest.raises(UsageError, match="equal arms"):
-        trial.plan(arms.control(CONTROL), [arm], max_env_steps=30_000)
+        conduct.plan(arms.control(CONTROL), [arm], max_env_steps=30_000)
 
 
 def test_a_threshold_is_needed_to_count_steps_to_it():
     unknown = CONTROL.model_copy(update={"spec": CONTROL.spec.model_copy(update={"threshold": None})})
     with pytest.raises(UsageError, match="--outcome return"):
-        trial.plan(arms.control(unknown), [arms.changed(unknown, ["learning_rate=1e-3"], "rx1")])
+        conduct.plan(arms.control(unknown), [arms.changed(unknown, ["learning_rate=1e-3"], "rx1")])
 
 
 def test_cohorts_are_small_where_runs_end_early_and_fill_the_cores_otherwise():
@@ -328,14 +328,14 @@ def test_ways_to_name_the_arms_cannot_be_mixed(tmp_path):
 def test_an_ablation_tries_the_winner_without_each_of_its_changes(tmp_path, monkeypatch):
     pretend(monkeypatch, behaviour)
     both = arms.changed(CONTROL, ["learning_rate=1e-3", "n_epochs=5"], "rx1")
-    found = trial.run(Store(tmp_path), trial.plan(arms.control(CONTROL), [both]), cores=2)
+    found = conduct.run(Store(tmp_path), conduct.plan(arms.control(CONTROL), [both]), cores=2)
     preview = plan_trial(TrialRequest(ablate=found.id, runs_dir=tmp_path))
     assert set(preview.arms) == {"without-learning_rate", "without-n_epochs"}
     assert preview.arms["without-n_epochs"] == ["algo.n_epochs=20"]
     monkeypatch.chdir(tmp_path)
     adopt.adopt(found.id, "CartPole-v1:mine", tmp_path)
     assert plan_trial(TrialRequest(ablate="CartPole-v1:mine", runs_dir=tmp_path)).arms == preview.arms
-    single = trial.run(Store(tmp_path), plan_of(), cores=2)
+    single = conduct.run(Store(tmp_path), plan_of(), cores=2)
     with pytest.raises(UsageError, match="two changes or more"):
         plan_trial(TrialRequest(ablate=single.id, runs_dir=tmp_path))
 
@@ -358,7 +358,7 @@ trial.resume(store, "@last", cores=2) if len(sys.argv) > 2 else trial.run(store,
 @pytest.mark.slow
 def test_a_trial_killed_at_a_random_moment_is_resumed_to_the_same_verdict(tmp_path):
     subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "whole")], check=True)
-    whole = trial.load(Store(tmp_path / "whole"))
+    whole = conduct.load(Store(tmp_path / "whole"))
     chance, store = random.Random(3), Store(tmp_path / "killed")
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(store.root)], start_new_session=True)
     for _ in range(2):
@@ -371,7 +371,7 @@ def test_a_trial_killed_at_a_random_moment_is_resumed_to_the_same_verdict(tmp_pa
         _wait_for_the_children(store)
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(store.root), "resume"], start_new_session=True)
     assert process.wait() == 0
-    found = trial.load(store)
+    found = conduct.load(store)
     assert found.state == "finished"
     clocked = {"guardrails": (), "seeds": 0}
     assert [effect.model_copy(update=clocked) for effect in found.effects] == [
