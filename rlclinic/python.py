@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlclinic.diagnosis.findings import Diagnosis
     from rlclinic.diagnosis.lint.env import EnvLint
     from rlclinic.ops.compare.compare import Comparison
-    from rlclinic.ops.diagnose.prescribe import Prescriptions
+    from rlclinic.report.prescription import Prescriptions
     from rlclinic.treatment.trial.models import Trial
 
 Callback = Callable[[dict[str, Any]], bool | None]

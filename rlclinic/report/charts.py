@@ -47,6 +47,29 @@ class CurveDrawing(NamedTuple):
     marked: "Interval | None" = None
 
 
+class BandsDrawing(NamedTuple):
+    """Curves of several sides for whoever draws them in characters."""
+
+    bands: Sequence[Band]
+    threshold: float | None
+
+
+class Bar(NamedTuple):
+    """One bar of a tornado: to the left of the middle (-1) is better, to the right (1) worse."""
+
+    group: str
+    label: str
+    place: float
+    certain: bool
+    text: str
+
+
+class TornadoDrawing(NamedTuple):
+    """Effects on both sides of a middle for whoever draws them in characters."""
+
+    bars: Sequence[Bar]
+
+
 def ticks(low: float, high: float, most: int = 7) -> list[float]:
     """Round numbers inside [low, high]: steps of 1, 2, 2.5 or 5 times a power of ten."""
     raw = (high - low) / max(most - 1, 1)
@@ -310,6 +333,12 @@ def bands_svg(bands: Sequence[Band], order: Sequence[str], threshold: float | No
     for band in bands:
         parts += _drawn(band, x, y, colour(order.index(band.label)))
     return "\n".join([*parts, "</svg>"])
+
+
+def add_names(svg: str, names: Sequence[str]) -> str:
+    """The picture with a line of names in their colours."""
+    parts = "".join(f'<tspan dx="12" fill="{colour(place)}" font-weight="600">{escape(name)}</tspan>' for place, name in enumerate(names))
+    return svg.replace("</svg>", f'<text x="70" y="14" font-size="12">{parts}</text></svg>')
 
 
 def course_svg(course: Course, order: Sequence[str]) -> str:

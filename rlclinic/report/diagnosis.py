@@ -26,7 +26,7 @@ from rlclinic.report.document import (
     Verdict,
 )
 from rlclinic.report.evidence import usual_band
-from rlclinic.report.format import ago, count, describe_outcome, duration, listed, number, percent, plural, short
+from rlclinic.report.format import ago, clip, count, describe_outcome, duration, listed, number, percent, plural, short
 from rlclinic.report.models import Comparable, DiagnosisReport, KeyMetric, Recommendation, SeedCurve, Suspect, TopFinding
 
 Detail = Literal["brief", "short", "whole"]
@@ -89,7 +89,7 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
         rules = report.switched
         names = [f"only {', '.join(rules.select)}" * bool(rules.select), f"not {', '.join(rules.ignore)}" * bool(rules.ignore), rules.note]
         blocks.append(Points([f"{' · '.join(name for name in names if name)}  ({rules.file})"], "Rules"))
-    for card in suspects(report.suspects):
+    for card in suspects(report.suspects, detail):
         blocks += [Gap(), card]
     if report.recommendations and not evidence.needs_no_change(diagnosis):
         blocks += [Gap(), *recommendations(report, detail)]
@@ -191,13 +191,14 @@ def _unassessable(diagnosis: Diagnosis, detail: Detail) -> list[Block]:
     if detail == "brief":
         rules = listed([check.rule for check in diagnosis.unassessable], 6)
         missing = ", ".join(sorted({name for check in diagnosis.unassessable for name in check.missing}))
-        return [Text(total), Points([f"{rules}: not logged: {missing}"], "Not assessable")]
-    names = [f"`{check.rule}` {check.name}" for check in diagnosis.unassessable]
+        return [Text(total), Points([f"{rules}: not logged: {clip(missing, 150)}"], "Not assessable")]
     code = Code("\n".join(pasted(diagnosis)), "python", "to judge them, put this into your script", 6)
     if detail == "whole":
-        lead = Text(f"The log lacks what these checks need: {', '.join(names)}.")
+        names = ", ".join(f"`{check.rule}` {check.name}" for check in diagnosis.unassessable)
+        lead = Text(f"The log lacks what these checks need: {names}.")
         return [Heading("Not assessable", 3), lead, code, Text(total, quiet=True)]
-    return [Points([listed(names, 4)], "Not assessable", None, total), code]
+    short_names = listed([f"{check.rule} {check.name}" for check in diagnosis.unassessable], 4)
+    return [Points([short_names], "Not assessable", None, total), code]
 
 
 def describe_checks(diagnosis: Diagnosis) -> str:
@@ -213,16 +214,17 @@ def pasted(diagnosis: Diagnosis) -> list[str]:
     return list(known) if known else most_useful(check.paste for check in diagnosis.unassessable)
 
 
-def suspects(found: Sequence[Suspect]) -> list[Card]:
+def suspects(found: Sequence[Suspect], detail: Detail) -> list[Card]:
     """Where to look for a bug, how to see it again, and what is right."""
+    code = "`" if detail == "whole" else ""
     cards = []
     for suspect in found:
         lines = []
         for place in suspect.places:
-            file = f"`{place.file}`" if "." in place.file else place.file
-            function = f"`{place.function}`" if place.function else ""
+            file = f"{code}{place.file}{code}" if "." in place.file else place.file
+            function = f"{code}{place.function}{code}" if place.function else ""
             lines.append((place.code, " · ".join(part for part in (file, function, place.look) if part)))
-        lines += [("reproduce", f"`{suspect.reproduce}`"), ("proposed fix", suspect.fix)]
+        lines += [("reproduce", f"{code}{suspect.reproduce}{code}"), ("proposed fix", suspect.fix)]
         cards.append(Card("BUG?", suspect.title, lines, [f"p {suspect.probability:.2f}"], "bad"))
     return cards
 
@@ -253,7 +255,7 @@ def _recommendation(rx: Recommendation, source: str, detail: Detail) -> Card:
         kind, lines = f"RX {rx.number}", [
             ("why", rx.rationale if detail == "short" and rx.rationale != rx.change else ""),
             ("expect", f"{rx.expected}{risk}" if rx.overrides else ""),
-            (f"in {source}", rx.foreign or ""),
+            (f"in {source}", rx.foreign or "" if detail == "short" else ""),
         ]  # fmt: skip
     tone = PRIORITY_TONES.get(rx.priority, "quiet")
     return Card(kind, rx.change, [line for line in lines if line[1]], [rx.priority], tone, width=10, indent=6)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, Literal, NamedTuple
 
+from rlclinic.actions import Action
 from rlclinic.report.format import clip
 
 Tone = Literal["good", "bad", "warn", "note", "quiet", "plain"]
@@ -29,8 +30,8 @@ MOST_ROWS: Final = 40
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _CODE = re.compile(r"`([^`]+)`")
-_BOLD = re.compile(r"\*\*([^*]+)\*\*")
-_WIDE = re.compile(r" {4,}")  # what stands apart on a terminal
+BOLD = re.compile(r"\*\*([^*]+)\*\*")
+_WIDE = re.compile(r" {6,}")  # what stands apart on a terminal
 _BLOCK_START = re.compile(r"^(#{1,6}\s|>|[-+*]\s|\d+[.)]\s|```|~~~|\|)")
 
 
@@ -95,6 +96,8 @@ class Table(NamedTuple):
     remark_head: str = ""
     """What the remarks are, where they are a column."""
     note: str = ""
+    verdict: Verdict | None = None
+    """The answer that the table gives; terminals write a short one before its heads."""
 
 
 class Code(NamedTuple):
@@ -171,7 +174,7 @@ def clean_block(block: Any) -> Any:
 
 def strip_marks(text: str) -> str:
     """A text without the signs for code and bold, for renderings that have neither."""
-    return _BOLD.sub(r"\1", _CODE.sub(r"\1", text))
+    return BOLD.sub(r"\1", _CODE.sub(r"\1", text))
 
 
 # ── Markdown ──
@@ -194,8 +197,9 @@ def _markdown(block: Block) -> list[str]:
             return [f"- **{_md(label)}**: {_md(text)}" if label else f"- {_md(text)}" for label, text in rows]
         case Commands(rows):
             return _fence("\n".join(command for _, command in rows), "sh") if rows else []
-        case Points(items, title):
-            return [*([f"### {_md(title)}", ""] if title else []), *(f"- {_md(item)}" for item in items)]
+        case Points(items, title, _, aside):
+            lines = [f"- {_md(item)}" for item in items]
+            return [*([f"### {_md(title)}", ""] if title else []), *lines, *(["", _md_paragraph(aside)] if aside else [])]
         case Table():
             return _markdown_table(block)
         case Code(text, language, lead):
@@ -217,6 +221,7 @@ def _markdown_table(table: Table) -> list[str]:
     heads = [*(head.lstrip(">") for head in table.heads), *([table.remark_head] if table.remarks else [])]
     rows = [[*row, *([table.remarks.get(place, "")] if table.remarks else [])] for place, row in enumerate(table.rows)]
     title = [f"## {_md(table.title)}", ""] if table.title else []
+    title += [*_markdown(table.verdict), ""] if table.verdict else []
     return [*title, _row(heads), "|" + "---|" * len(heads), *map(_row, rows), *(["", _md_paragraph(table.note)] if table.note else [])]
 
 
@@ -277,9 +282,10 @@ def _html(block: Block) -> str:
             return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
         case Commands(rows):
             return f"<pre>{escape(chr(10).join(command for _, command in rows))}</pre>" if rows else ""
-        case Points(items, title):
+        case Points(items, title, _, aside):
             head = f"<h3>{_inline(title)}</h3>\n" if title else ""
-            return f"{head}<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>"
+            under = f"\n<p class=quiet>{_inline(aside)}</p>" if aside else ""
+            return f"{head}<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>{under}"
         case Table():
             return _html_table(block)
         case Code(text, _, lead):
@@ -311,6 +317,7 @@ def _html_table(table: Table) -> str:
         if remark := table.remarks.get(place):
             rows.append(f'<tr class="remark"><td colspan="{len(table.heads)}">{_inline(remark)}</td></tr>')
     title = f"<h2>{_inline(table.title)}</h2>\n" if table.title else ""
+    title += f"{_html(table.verdict)}\n" if table.verdict else ""
     note = f"\n<p class=quiet>{_inline(table.note)}</p>" if table.note else ""
     return f'{title}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>{note}'
 
@@ -327,7 +334,7 @@ def _cell(text: str, right: bool) -> str:
 
 
 def _inline(text: str) -> str:
-    return _BOLD.sub(r"<b>\1</b>", _CODE.sub(r"<code>\1</code>", escape(text)))
+    return BOLD.sub(r"<b>\1</b>", _CODE.sub(r"<code>\1</code>", escape(text)))
 
 
 _STYLE = """
@@ -382,9 +389,19 @@ def render_page(title: str, blocks: Sequence[Block], verdict: str = "", tone: To
 # ── compact text, for language models: few characters, one line for each thing ──
 
 
-def render_compact(blocks: Sequence[Block], clipped: int = CLIPPED) -> str:
-    """The blocks as few lines; long texts are cut, pictures and empty lines left out."""
-    return "\n".join(line for block in blocks for line in _compact(clean_block(block), clipped))
+def render_compact(blocks: Sequence[Block], clipped: int = CLIPPED, say: Callable[[str], str] | None = None) -> str:
+    """The blocks as few lines; long texts are cut, pictures and empty lines left out.
+
+    `say`: how the reader says a next step; without it, and where a step is none that it can take, none is named.
+    """
+    lines = []
+    for block in blocks:
+        if isinstance(block, Commands):
+            steps = [say(command) for _, command in block.rows if isinstance(command, Action)] if say else []
+            lines += [f"next: {' | '.join(map(clean, steps))}"] if steps else []
+        else:
+            lines += _compact(clean_block(block), clipped)
+    return "\n".join(lines)
 
 
 def _compact(block: Block, most: int) -> list[str]:
@@ -405,11 +422,14 @@ def _compact(block: Block, most: int) -> list[str]:
                 return [f"- {short(item)}" for item in items]
             shown = clip(strip_marks(" · ".join(items)), 2 * most)
             return [f"{short(title).upper()}  {' · '.join(part for part in (shown, short(aside)) if part)}"]
-        case Table(heads, rows, title):
-            lines = [" | ".join(short(cell) for cell in row) for row in rows[:MOST_ROWS]]
-            more = [f"… and {len(rows) - MOST_ROWS} more rows"] if len(rows) > MOST_ROWS else []
-            head = " | ".join(short(head.lstrip(">")) for head in heads)
-            return [f"{short(title).upper()}: {head}" if title else head, *lines, *more]
+        case Table(heads, rows, title, remarks, _, note):
+            lines = [" | ".join(short(head.lstrip(">")) for head in heads)]
+            lines[0] = f"{short(title).upper()}: {lines[0]}" if title else lines[0]
+            for place, row in enumerate(rows[:MOST_ROWS]):
+                lines.append(" | ".join(map(short, row)))
+                lines += [f"  {short(remarks[place])}"] if place in remarks else []
+            lines += [f"… and {len(rows) - MOST_ROWS} more rows"] if len(rows) > MOST_ROWS else []
+            return [*(_compact(block.verdict, most) if block.verdict else []), *lines, *([short(note)] if note else [])]
         case Code(text, _, lead, lines):
             return [*([f"{short(lead)}:"] if lead else []), *text.splitlines()[:lines]]
         case Tiles(facts):
@@ -419,5 +439,4 @@ def _compact(block: Block, most: int) -> list[str]:
             head += f" [{short(rule)}]" * bool(rule) + f" · {short(aside)}" * bool(aside)
             return [head, *(f"  {short(label)}: {short(text)}" for label, text in lines)]
         case Commands() | Figure() | Figures() | Gap():
-            # What to type is for people; what to call is said by the tools themselves.
             return []

@@ -1,10 +1,19 @@
-"""What `regress` returns: whether a candidate got worse, by which rule, and what it would take to know."""
+"""What `regress` returns and says: whether a candidate got worse, by which rule, and what it would take to know."""
 
+from typing import Final
+
+from rlclinic.comparison.models import Interval
 from rlclinic.comparison.regression import Baseline, Decision, Look, Outcome, Power
-from rlclinic.report.models import Part, Result
+from rlclinic.report.comparison import points, signed, times
+from rlclinic.report.document import Block, Rows, Tone, Verdict
+from rlclinic.report.format import listed, number, percent, plural
+from rlclinic.report.models import Result, ResultPart
+
+LOSS_NAMES: Final = {"steps": "more env steps", "wall": "more seconds", "return": "less return", "success": "fewer successes"}
+TONES: Final[dict[str, Tone]] = {"passed": "good", "regression": "bad"}
 
 
-class Rule(Part):
+class Rule(ResultPart):
     """How the candidate is judged."""
 
     outcome: Outcome
@@ -15,7 +24,7 @@ class Rule(Part):
     bounds: list[float]
 
 
-class Needed(Part):
+class Needed(ResultPart):
     """Seeds that would settle it, if what was seen holds."""
 
     candidate: int
@@ -49,3 +58,88 @@ class BaselineSaved(Result):
 
     file: str
     baseline: Baseline
+
+
+# ── in words ──
+
+
+def describe(result: Regression) -> list[Block]:
+    """The sides, the rule, what it can see, each look, the decision."""
+    baseline = f"baseline {result.baseline} ({plural(result.baseline_seeds, 'seed')})"
+    sides = f"{result.env} · {baseline} · candidate {result.candidate} ({plural(result.candidate_seeds, 'seed')})"
+    looks = [(f"look {look.look}", text) for look, text in zip(result.looks, look_lines(result), strict=True)]
+    rows = [("note", note) for note in result.notes]
+    if result.groups:
+        each = f" · {result.rule.per_look} seeds each" if len(result.groups) > 1 else ""
+        rows.append(("trained", listed(result.groups) + each))
+    decision = Verdict(result.decision.upper(), decision_line(result), TONES.get(result.decision, "warn"))
+    return [Verdict("REGRESS", sides), Rows([*rule_lines(result), *looks], 9, 2), decision, Rows(rows)]
+
+
+def describe_saved(result: BaselineSaved) -> list[Block]:
+    """A baseline that was kept, and how to use it."""
+    kept = result.baseline
+    reached = sum(seed.reached is not None for seed in kept.seeds)
+    bar = "" if kept.threshold is None else f", {reached} reached {number(kept.threshold, 4)}"
+    rows = [("kept", f"{kept.name} · {kept.env} · {plural(len(kept.seeds), 'seed')}{bar} · settings {kept.fingerprint}")]
+    return [Rows([*rows, ("file", result.file), ("judge", f"rlclinic regress {result.file} CANDIDATE")])]
+
+
+def rule_lines(result: Regression) -> list[tuple[str, str]]:
+    """What is judged and how, and what the gate can see."""
+    rule = result.rule
+    what = {
+        "steps": f"env steps to {number(result.threshold, 4)}",
+        "wall": f"seconds to {number(result.threshold, 4)}",
+        "return": "return at the end",
+        "success": "success rate",
+    }[rule.outcome]
+    over = f"over {plural(rule.looks, 'look')}" + (" (O'Brien-Fleming)" if rule.looks > 1 else "")
+    lines = [("judged", f"{what} · a loss of up to {percent(rule.margin)} may pass")]
+    lines.append(("errors", f"false alarms ≤ {percent(rule.alpha)}, wrong passes ≤ {percent(rule.alpha)}, {over}"))
+    seen = [each for each in result.power if each.loss > 0]
+    if seen:
+        said = " · ".join(f"{percent(each.loss)}: {each.alarm:.2f}" for each in seen)
+        same = next((each for each in result.power if each.loss == 0), None)
+        calm = "" if same is None else f" · none: {same.alarm:.3f}, passing {same.passed:.2f}"
+        lines.append(("can see", f"{LOSS_NAMES[rule.outcome]}, share of alarms (simulated from the baseline): {said}{calm}"))
+    return lines
+
+
+def look_lines(result: Regression) -> list[str]:
+    """One line for each look."""
+    said = []
+    for look in result.looks:
+        scores = [f"{name} z {number(z, 3)}" for name, z in (("worse", look.alarm), ("within the margin", look.passing)) if z is not None]
+        parts = [plural(look.seeds, "seed"), effect(result, look.effect), *scores, f"bound {number(look.bound, 3)}", look.decision]
+        said.append(" · ".join(parts))
+    return said
+
+
+def effect(result: Regression, value: Interval) -> str:
+    """How the candidate differs: 1.3x the env steps [1.1, 1.6]; -20 return."""
+    if value.value is None:
+        return "no return to compare"
+    if result.rule.outcome in ("steps", "wall"):
+        return f"{times(value)} the {'env steps' if result.rule.outcome == 'steps' else 'seconds'}"
+    return f"return {signed(value)}" if result.rule.outcome == "return" else f"success {points(value)}"
+
+
+def decision_line(result: Regression) -> str:
+    """The decision in a sentence."""
+    if not result.looks:
+        return "ended before the first look"
+    shown = effect(result, result.looks[-1].effect)
+    if min(result.baseline_seeds, result.candidate_seeds) < 2:
+        return f"n = 1, not assessable: {shown}; train more seeds: --seeds 8"
+    if result.decision == "passed":
+        return f"not worse by {percent(result.rule.margin)} or more: {shown}"
+    if result.decision == "regression":
+        return f"worse than the baseline: {shown}"
+    if result.needed is None:
+        more = "the seeds lean to neither side; no number of seeds worth training is in sight"
+    else:
+        more = f"about {plural(result.needed.candidate, 'seed')} of the candidate"
+        more += f" and {result.needed.baseline} of the baseline" if result.needed.baseline > result.baseline_seeds else ""
+        more += " would settle it, if this holds"
+    return f"neither worse nor within {percent(result.rule.margin)} is shown: {shown}; {more}"

@@ -303,11 +303,11 @@ def _best(report: GroupReport) -> str:
 SEED_HEADS = ["run", "seed", "last evaluation", "best evaluation", "threshold at", "env steps", "state"]
 
 
-def config_yaml(report: GroupReport) -> str:
-    """The config as YAML, in the order of the schema."""
+def write_yaml(config: dict[str, Any]) -> str:
+    """A config as YAML, in the order of the schema."""
     import yaml
 
-    return str(yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True, width=100))
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100))
 
 
 # ── on a terminal ──
@@ -398,7 +398,7 @@ def document(report: GroupReport, found: "DiagnosisReport | None" = None, pictur
     commands = list(dict.fromkeys([*found.next, *report.next]))
     blocks += [Heading("5. Suggested next steps"), *diagnosis.next_steps(found, commands)]
     if found.suspects:
-        blocks += [Heading("6. If a bug is suspected"), *diagnosis.suspects(found.suspects)]
+        blocks += [Heading("6. If a bug is suspected"), *diagnosis.suspects(found.suspects, "whole")]
     return [*blocks, *_time(report), *_config(report)]
 
 
@@ -416,7 +416,7 @@ def _time(report: GroupReport) -> list[Block]:
 
 
 def _config(report: GroupReport) -> list[Block]:
-    return [Heading("Config"), Code(config_yaml(report).rstrip(), "yaml")]
+    return [Heading("Config"), Code(write_yaml(report.config).rstrip(), "yaml")]
 
 
 def markdown(report: GroupReport, found: "DiagnosisReport | None" = None, picture: str | None = None) -> str:

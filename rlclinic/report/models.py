@@ -21,7 +21,7 @@ STATES: Final[tuple[State, ...]] = get_args(State)
 _MODEL = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class Part(BaseModel):
+class ResultPart(BaseModel):
     """A piece of a result."""
 
     model_config = _MODEL
@@ -34,7 +34,23 @@ class Result(BaseModel):
     schema_version: int = SCHEMA_VERSION
 
 
-class SeedCurve(Part):
+class Estimate(ResultPart):
+    """A number over seeds with its 95 % bootstrap interval (none with one seed)."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def finite(values: Iterable[float]) -> list[float | None]:
+    """JSON has no NaN: what is not a number becomes null."""
+    return [float(value) if math.isfinite(value) else None for value in values]
+
+
+# ── curves ──
+
+
+class SeedCurve(ResultPart):
     """One seed's evaluations."""
 
     seed: int
@@ -42,7 +58,7 @@ class SeedCurve(Part):
     values: list[float | None]
 
 
-class Curve(Part):
+class Curve(ResultPart):
     """Return against env steps: the interquartile mean over seeds, its 95 % interval, and every seed."""
 
     label: str
@@ -57,7 +73,15 @@ class Curve(Part):
     """The lowest and the highest possible return, where known."""
 
 
-class RunRow(Part):
+# ── runs ──
+
+
+def state_of(word: str) -> State:
+    """A state as status.json has it; what nobody knows counts as failed."""
+    return next((state for state in STATES if state == word), "failed")
+
+
+class RunRow(ResultPart):
     """One line of `runs list`."""
 
     id: str
@@ -90,7 +114,7 @@ class RunList(Result):
     """How many matched before the limit."""
 
 
-class CheckpointRow(Part):
+class CheckpointRow(ResultPart):
     """A checkpoint that is kept."""
 
     step: int
@@ -126,7 +150,7 @@ class RunInfo(Result):
     path: str
 
 
-class MetricSeries(Part):
+class MetricSeries(ResultPart):
     """One metric of one run."""
 
     name: str
@@ -168,25 +192,41 @@ class Removed(Result):
     deleted: bool
 
 
-def state_of(word: str) -> State:
-    """A state as status.json has it; what nobody knows counts as failed."""
-    return next((state for state in STATES if state == word), "failed")
+class Requested(Result):
+    """A request written to control.json of these runs."""
+
+    runs: list[str]
+    skipped: dict[str, str]
+    """Runs left alone, and why."""
+    changes: dict[str, Any]
 
 
-def finite(values: Iterable[float]) -> list[float | None]:
-    """JSON has no NaN: what is not a number becomes null."""
-    return [float(value) if math.isfinite(value) else None for value in values]
+class EvaluationResult(Result):
+    """A policy's score on fresh, fixed start states."""
+
+    run: str
+    checkpoint: str
+    step: int
+    env: str
+    episodes: int
+    deterministic: bool
+    return_mean: float
+    return_std: float
+    return_min: float
+    return_max: float
+    length_mean: float
+    success_rate: float | None
+    threshold: float | None
+    returns: list[float]
+    video: str | None = None
+    note: str | None = None
+    """What was done in another way than it was asked for."""
 
 
-class Estimate(Part):
-    """A number over seeds with its 95 % bootstrap interval (none with one seed)."""
-
-    value: float | None
-    low: float | None
-    high: float | None
+# ── groups ──
 
 
-class SeedOutcome(Part):
+class SeedOutcome(ResultPart):
     """How one seed of a group did."""
 
     run: str
@@ -244,7 +284,10 @@ class GroupReport(Result):
     """Commands to type next, the most useful first."""
 
 
-class LiveMember(Part):
+# ── while they train, and at the end ──
+
+
+class LiveMember(ResultPart):
     """The newest reading of one run."""
 
     run: str
@@ -264,7 +307,7 @@ class LiveMember(Part):
     threshold_reached_at: int | None
 
 
-class SeedOutlook(Part):
+class SeedOutlook(ResultPart):
     """What is to be expected of one run within its budget."""
 
     run: str
@@ -278,7 +321,7 @@ class SeedOutlook(Part):
     reason: str
 
 
-class Outlook(Part):
+class Outlook(ResultPart):
     """What is to be expected of a group within its budget, and what to do about it."""
 
     decision: Literal["CONTINUE", "STOP", "ADJUST", "SOLVED", "ENDED", "UNKNOWN"]
@@ -326,7 +369,7 @@ class StatusReport(Result):
     groups: list[LiveGroup]
 
 
-class TopFinding(Part):
+class TopFinding(ResultPart):
     """The answer of a diagnosis in a few words, for the end of `train`."""
 
     cause: str
@@ -361,38 +404,10 @@ class TrainResult(Result):
     """What the diagnosis found; None when detached, or where nothing was logged."""
 
 
-class Requested(Result):
-    """A request written to control.json of these runs."""
-
-    runs: list[str]
-    skipped: dict[str, str]
-    """Runs left alone, and why."""
-    changes: dict[str, Any]
+# ── what can be trained, and on what ──
 
 
-class EvaluationResult(Result):
-    """A policy's score on fresh, fixed start states."""
-
-    run: str
-    checkpoint: str
-    step: int
-    env: str
-    episodes: int
-    deterministic: bool
-    return_mean: float
-    return_std: float
-    return_min: float
-    return_max: float
-    length_mean: float
-    success_rate: float | None
-    threshold: float | None
-    returns: list[float]
-    video: str | None = None
-    note: str | None = None
-    """What was done in another way than it was asked for."""
-
-
-class EnvironmentRow(Part):
+class EnvironmentRow(ResultPart):
     """An environment with a shipped (or a user's) YAML file."""
 
     id: str
@@ -424,7 +439,7 @@ class ConfigView(Result):
     """What was assumed or dropped on the way."""
 
 
-class Check(Part):
+class Check(ResultPart):
     """One line of `doctor`."""
 
     name: str
@@ -442,7 +457,10 @@ class Diagnostics(Result):
     """Nothing that training needs is missing or failed."""
 
 
-class KeyMetric(Part):
+# ── diagnoses ──
+
+
+class KeyMetric(ResultPart):
     """How one metric went, over all runs."""
 
     name: str
@@ -459,7 +477,7 @@ class KeyMetric(Part):
     """Values that were not finite."""
 
 
-class Healthy(Part):
+class Healthy(ResultPart):
     """Where the returns of healthy runs of this environment and algorithm lie, 5 to 95 % of them, by env steps."""
 
     runs: int
@@ -469,7 +487,7 @@ class Healthy(Part):
     high: list[float]
 
 
-class Panel(Part):
+class Panel(ResultPart):
     """A small picture of a series that is evidence: its middle over runs, their range, and where the evidence lies."""
 
     series: str
@@ -487,7 +505,7 @@ class Panel(Part):
     end: float | None
 
 
-class Interval(Part):
+class Interval(ResultPart):
     """The env steps that the first cause's evidence lies in."""
 
     start: float
@@ -495,7 +513,7 @@ class Interval(Part):
     text: str
 
 
-class Recommendation(Part):
+class Recommendation(ResultPart):
     """One change, with what brief readers ask of it: why, what it should bring, what it may cost, how urgent it is."""
 
     number: int
@@ -514,7 +532,7 @@ class Recommendation(Part):
     """The same in the words of the framework that the run came from."""
 
 
-class Place(Part):
+class Place(ResultPart):
     """Where to look for a suspected bug."""
 
     code: str
@@ -525,7 +543,7 @@ class Place(Part):
     """What to look for there."""
 
 
-class Suspect(Part):
+class Suspect(ResultPart):
     """A bug that the evidence points to."""
 
     cause: str
@@ -537,7 +555,7 @@ class Suspect(Part):
     fix: str
 
 
-class WatchCheck(Part):
+class WatchCheck(ResultPart):
     """Whether what an earlier diagnosis said to watch has held this time."""
 
     text: str
@@ -548,7 +566,7 @@ class WatchCheck(Part):
     said: str
 
 
-class Watched(Part):
+class Watched(ResultPart):
     """The watches of the run or group that this one was made from."""
 
     source: str
@@ -558,7 +576,7 @@ class Watched(Part):
     checks: list[WatchCheck]
 
 
-class Difference(Part):
+class Difference(ResultPart):
     """A setting that two groups do not share."""
 
     setting: str
@@ -566,7 +584,7 @@ class Difference(Part):
     there: Any
 
 
-class Comparable(Part):
+class Comparable(ResultPart):
     """The best group of the same environment and algorithm in the store. It shows what is possible, not what is wrong."""
 
     group: str
@@ -581,7 +599,7 @@ class Comparable(Part):
     said: str
 
 
-class Switched(Part):
+class Switched(ResultPart):
     """Rules that the project's own file selects or ignores."""
 
     file: str

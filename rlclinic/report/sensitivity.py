@@ -1,10 +1,13 @@
-"""The tornado picture of a sensitivity study: as an SVG, and as the HTML page around it."""
+"""A sensitivity study as a document: the tornado picture, and what it shows."""
 
 import html
 import math
+from functools import partial
 from typing import Final
 
-from rlclinic.report.format import number, plural, short
+from rlclinic.report import charts
+from rlclinic.report.document import Block, Figure, Gap, Points, Table, Text, render_page
+from rlclinic.report.format import count, number, plural, short
 from rlclinic.treatment.prescription.prescription import worded
 from rlclinic.treatment.sensitivity.study import Row, Sensitivity
 
@@ -119,17 +122,53 @@ def summary(found: Sensitivity) -> str:
     return f"nothing is shown to matter with these seeds (largest effects: {', '.join(largest)}; --seeds 8 sees more)"
 
 
+# ── documents ──
+
+
+def figure(found: Sensitivity) -> Figure:
+    """The tornado: what matters most on top, better to the left, worse to the right."""
+    bars = []
+    for row in ordered(found):
+        reached = "" if row.reached is None else f"  {row.reached}/{row.n} reach it"
+        place = 0.0 if row.effect is None else position(found, row.effect)
+        bars.append(charts.Bar(row.arm.setting, label(row), place, row.verdict != "no difference seen", said(found, row) + reached))
+    text = "Bars: the effect; lines: its interval; grey: the interval includes no effect."
+    return Figure(partial(svg, found), text, None, charts.TornadoDrawing(bars))
+
+
+def answer(found: Sensitivity) -> list[Block]:
+    """How the config does as it is, the tornado, and what is shown to matter."""
+    base, steps = found.base, found.base.get("steps")
+    reach = f"{base['reached']:.0f} of {base['n']:.0f} seeds reach the threshold" if found.measure == "steps" else ""
+    mean = f", in {count(steps)} env steps on average" if steps is not None and found.measure == "steps" else ""
+    legend = "█ the interval excludes no effect, ░ it does not"
+    return [
+        Text(f"{found.id}  {found.env_id} · {found.algo} · {found.target}: {reach}{mean}".rstrip(": ")),
+        Gap(),
+        figure(found),
+        Gap(),
+        Text(summary(found)),
+        Text(f"{legend} · {short(found.used_env_steps)} env steps"),
+    ]
+
+
+def effects_table(found: Sensitivity) -> list[Block]:
+    """The tornado in numbers, for whoever sees no picture."""
+    rows = [[row.arm.name, worded(row.arm.value), said(found, row), _reached(row).strip(), row.verdict] for row in ordered(found)]
+    table = Table(["setting", "value", ">effect", ">reached", "shown"], rows)
+    return [Text(f"effect: {_measure(found)}, 95 % interval"), table, Text(summary(found)), *_left_out(found)]
+
+
+def _measure(found: Sensitivity) -> str:
+    return "env steps to the threshold, relative to the config as it is" if found.measure == "steps" else "change of the final return"
+
+
+def _left_out(found: Sensitivity) -> list[Block]:
+    return [Points(list(found.skipped), "Left out")] if found.skipped else []
+
+
 def page(found: Sensitivity) -> str:
     """The study as one HTML file."""
-    what = "env steps to the threshold, relative to the config as it is" if found.measure == "steps" else "change of the final return"
-    skipped = "".join(f"<li>{html.escape(text)}</li>" for text in found.skipped)
     size = f"{plural(len(found.arms), 'arm')} x {plural(len(found.seeds), 'seed')}, {short(found.used_env_steps)} env steps"
-    style = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}svg{max-width:100%}"
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(_title(found))}</title>"
-        f"<style>{style}</style></head><body>"
-        f"<h1>{html.escape(_title(found))}</h1><p>{html.escape(what)}, 95 % intervals. {html.escape(size)}; all arms share their seeds. "
-        f"Bars: the effect; lines: its interval; grey: the interval includes no effect. {html.escape(summary(found))}.</p>"
-        f"{svg(found)}" + (f"<h2>Left out</h2><ul>{skipped}</ul>" if skipped else "") + "</body></html>\n"
-    )
+    lead = Text(f"{_measure(found)}, 95 % intervals. {size}; all arms share their seeds. {summary(found)}.")
+    return render_page(_title(found), [lead, figure(found), *_left_out(found)])

@@ -12,7 +12,23 @@ from rlclinic import stats
 from rlclinic.comparison.models import Band
 from rlclinic.report import charts
 from rlclinic.report.charts import Scale
-from rlclinic.report.document import Block, Code, Figure, Heading, Points, Table, Text, render_html, render_markdown
+from rlclinic.report.document import (
+    COLOURS,
+    Block,
+    Code,
+    Commands,
+    Figure,
+    Gap,
+    Heading,
+    Points,
+    Rows,
+    Table,
+    Text,
+    Tone,
+    Verdict,
+    render_markdown,
+    render_page,
+)
 from rlclinic.report.format import BLANK, count, duration, number, percent, plural, short
 from rlclinic.runs import outcome, trials
 from rlclinic.runs.record import Run
@@ -35,29 +51,28 @@ class Row(NamedTuple):
 # ── before ──
 
 
-def plan_lines(plan: TrialPlan, power: Power, described: str) -> list[tuple[str, str]]:
-    """Arms, rule, where runs end, and what the trial can see."""
-    lines = [
-        ("arms", f"{plan.control.name} = {described} · {_treatments(plan)} · {_freshness(plan)}"),
-        ("rule", rule_text(plan)),
-    ]
+def describe_plan(question: str, plan: TrialPlan, power: Power, control: str, cost: str, warnings: Sequence[str] = ()) -> list[Block]:
+    """The question, arms, rule, where runs end, what the trial can see and what it costs."""
+    rows = [("note", warning) for warning in warnings]
+    rows.append(("arms", f"{plan.control.name} = {control} · {_treatments(plan)} · {_freshness(plan)}"))
+    rows.append(("rule", rule_text(plan)))
     if plan.outcome in CENSORED_OUTCOMES and plan.source != "command":
         end = f"at its first evaluation at or above {number(plan.threshold, 4)}"
         more = "--whole-budget trains on and guards the final return"
-        lines.append(("ends", "every run uses its whole budget" if plan.whole_budget else f"a run ends {end} · {more}"))
-    lines.append(("can see", power_text(plan, power)))
-    return lines
+        rows.append(("ends", "every run uses its whole budget" if plan.whole_budget else f"a run ends {end} · {more}"))
+    rows += [("can see", power_text(plan, power)), ("cost", cost)]
+    return [Verdict("TRIAL", question), Rows(rows, 9, 2)]
 
 
 def _treatments(plan: TrialPlan) -> str:
     if plan.source == "command":
         return " · ".join(f"{arm.name} = {arm.title}" for arm in plan.treatments)
-    said = [_against(arm.name, plan.control.name, len(arm.changes)) for arm in plan.treatments]
-    return " · ".join(said[:4]) + (f" · and {len(said) - 4} more" if len(said) > 4 else "")
-
-
-def _against(arm: str, control: str, changes: int) -> str:
-    return f"{arm} = {control} + {plural(changes, 'change')}" if changes else f"{arm} = {control} again"
+    control = plan.control.name
+    arms = [
+        f"{arm.name} = {control} + {plural(len(arm.changes), 'change')}" if arm.changes else f"{arm.name} = {control} again"
+        for arm in plan.treatments
+    ]
+    return " · ".join(arms[:4]) + (f" · and {len(arms) - 4} more" if len(arms) > 4 else "")
 
 
 def _freshness(plan: TrialPlan) -> str:
@@ -363,89 +378,92 @@ def seeds_text(trial: Trial) -> str:
     return f"{trial.control.n} seeds an arm from {trial.seed0} (of {count(used)} reserved)"
 
 
+# ── documents ──
+
+
+def describe_result(trial: Trial, listing: str = "") -> list[Block]:
+    """The verdict with its evidence, and what is not shown. `listing`: the command that lists the trial's runs."""
+    answer = Verdict(headline(trial), "", _TONES.get(trial.verdict or "", "plain"))
+    leading = trial.leading
+    rows = []
+    if leading is not None:
+        rows += [("guardrails", guardrail_text(leading)), ("forecast", forecast_text(trial, leading) or "")]
+        rows.append(("careful", f"{', '.join(leading.worse)} got worse while the outcome got better" if leading.worse else ""))
+    for effect in trial.effects:
+        if effect is not leading:
+            rows.append((effect.arm, f"{effect.verdict}: {effect_text(trial, effect)} · {guardrail_text(effect)}"))
+    for arm in trial.arms:
+        if arm.failed:
+            reason = (arm.reason or "no reason was recorded").splitlines()[0]
+            rows.append(("failed", f"{arm.name}: {arm.failed} of {arm.n} runs, the first because: {reason}"))
+    rows.append(("used", used_text(trial) + (f" ({listing})" if listing else "")))
+    blocks: list[Block] = [answer if leading is None else _effect_table(trial, leading, answer)]
+    blocks.append(Rows([row for row in rows if row[1]], 19, 2))
+    return [*blocks, Points(not_shown(trial), "Not shown")] if trial.verdict is not None else blocks
+
+
+def ending(trial: Trial, commands: Sequence[str], files: Sequence[str]) -> list[Block]:
+    """What to type next, and where the report is."""
+    labels = {"adopt": "keep it", "trial": "go on"}
+    rows = [(labels[command.split()[1]], command) for command in commands if command.split()[1] in labels]
+    report = next((file for file in files if file.endswith(".html")), None)
+    rows += [("report", f"{report}      repeat: {repeat(trial)}")] if report is not None else []
+    return [Gap(), Commands(rows)]
+
+
+def _effect_table(trial: Trial, effect: Effect, answer: Verdict | None = None) -> Table:
+    level = percent(1 - trial.plan.alpha)
+    heads = ["measure", trial.control.name, effect.arm, f"effect ({level}, valid after stopping early)"]
+    return Table(heads, [list(row) for row in rows(trial, effect)], verdict=answer)
+
+
 MAX_POINTS = 120
-GOOD, BAD, NEUTRAL = "#15803d", "#b91c1c", "#6b7280"
-COLOURS = {"adopt": GOOD, "reject": BAD}
+_TONES: dict[str, Tone] = {"adopt": "good", "reject": "bad", "equivalent": "warn", "undecided": "warn"}
 _WIDTH, _ROW, _LEFT, _RIGHT = 760, 34, 150, 190
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; } .quiet, figcaption { color: #777; font-size: .85rem; }
-.verdict { color: #fff; padding: .1rem .6rem; border-radius: .4rem; font-weight: 600; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8883; } td.short { white-space: nowrap; }
-pre { background: #8881; padding: .8rem; border-radius: .5rem; overflow-x: auto; font-size: .85rem; }
-svg { width: 100%; height: auto; } figure { margin: 1rem 0; } .wide { overflow-x: auto; }
-"""
 
 
 def write(store: Store, trial: Trial) -> list[Path]:
     """Replace the trial's report.md and report.html."""
-    found = document(store, trial)
+    blocks = document(store, trial)
     title = f"Trial {trial.id} · {headline(trial)}"
+    page = render_page(trial.question, blocks, (trial.verdict or trial.state).upper(), _TONES.get(trial.verdict or "", "plain"))
     return [
-        trials.write_report(store, trial.id, "report.md", f"# {title}\n\n{render_markdown(found)}"),
-        trials.write_report(store, trial.id, "report.html", _page(title, trial, render_html(found))),
+        trials.write_report(store, trial.id, "report.md", render_markdown([Heading(title, 1), *blocks])),
+        trials.write_report(store, trial.id, "report.html", page),
     ]
-
-
-def _page(title: str, trial: Trial, body: str) -> str:
-    colour = COLOURS.get(trial.verdict or "", NEUTRAL)
-    word = (trial.verdict or trial.state).upper()
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1><span class="verdict" style="background:{colour}">{escape(word)}</span> {escape(trial.question)}</h1>
-{body}
-</body>
-</html>
-"""
 
 
 def document(store: Store, trial: Trial) -> list[Block]:
     """Everything that the report says."""
-    found: list[Block] = [Text(trial.question), Text(f"**{headline(trial)}** · {used_text(trial)}")]
-    found += [Text(note) for note in trial.notes]
-    found += _curves(store, trial)
-    found += _forest(trial)
+    blocks: list[Block] = [Text(trial.question), Text(f"**{headline(trial)}** · {used_text(trial)}")]
+    blocks += [Text(note) for note in trial.notes]
+    blocks += [*_curves(store, trial), *_forest(trial)]
     for effect in trial.effects:
-        heads = ["", trial.control.name, effect.arm, "effect (95 %, valid after stopping early)"]
-        found += [Heading(f"{effect.arm}: {effect.verdict}"), Table(heads, [list(row) for row in rows(trial, effect)])]
-        found += [Points(_remarks(trial, effect))]
-    found += [Heading("Looks"), _looks(trial), Text(f"Rule: {rule_text(trial.plan)}.", quiet=True)]
-    found += [Heading("Arms"), Table(["arm", "change", "runs", "groups"], [_arm_section(arm) for arm in trial.arms])]
-    found += [Heading("Not shown"), Points(not_shown(trial))]
-    found += [Heading("Again"), Code(f"rlclinic runs list --trial {trial.id}\n{repeat(trial)}")]
-    return found
-
-
-def _remarks(trial: Trial, effect: Effect) -> list[str]:
-    said = [
-        f"guardrails: {guardrail_text(effect)}",
-        f"{probability_text(effect.improvement)}; z {effect.z:.2f}, bound {effect.bound:.2f}, {effect.seeds} seeds an arm",
-    ]
-    forecast = forecast_text(trial, effect)
-    return [*said, f"forecast {forecast}"] if forecast else said
-
-
-def _looks(trial: Trial) -> Table:
-    rows = []
+        forecast = forecast_text(trial, effect)
+        chance = f"{probability_text(effect.improvement)}; z {effect.z:.2f}, bound {effect.bound:.2f}, {effect.seeds} seeds an arm"
+        remarks = [f"guardrails: {guardrail_text(effect)}", chance, *([f"forecast {forecast}"] if forecast else [])]
+        blocks += [Heading(f"{effect.arm}: {effect.verdict}"), _effect_table(trial, effect), Points(remarks)]
+    looks = []
     for look in trial.looks:
         z = ", ".join(f"{name} {value:.2f}" for name, value in look.z.items())
         called = ", ".join(f"{name} {word}" for name, word in look.calls.items()) or "nothing yet"
-        rows.append([str(look.number), str(look.seeds), z, f"{look.bound:.2f}", called, number(look.seconds)])
-    return Table(["look", "seeds an arm", "z", "bound", "called", "seconds"], rows)
-
-
-def _arm_section(arm: ArmResult) -> list[str]:
-    change = arm.command or " ".join(f"`{change}`" for change in arm.changes) or "–"
-    return [arm.name, change, str(arm.n), ", ".join(arm.groups)]
+        looks.append([str(look.number), str(look.seeds), z, f"{look.bound:.2f}", called, number(look.seconds)])
+    arms = []
+    for arm in trial.arms:
+        change = arm.command or " ".join(f"`{change}`" for change in arm.changes) or "–"
+        arms.append([arm.name, change, str(arm.n), ", ".join(arm.groups)])
+    return [
+        *blocks,
+        Heading("Looks"),
+        Table(["look", "seeds an arm", "z", "bound", "called", "seconds"], looks),
+        Text(f"Rule: {rule_text(trial.plan)}.", quiet=True),
+        Heading("Arms"),
+        Table(["arm", "change", "runs", "groups"], arms),
+        Heading("Not shown"),
+        Points(not_shown(trial)),
+        Heading("Again"),
+        Code(f"rlclinic runs list --trial {trial.id}\n{repeat(trial)}"),
+    ]
 
 
 # ── pictures ──
@@ -457,15 +475,7 @@ def _curves(store: Store, trial: Trial) -> list[Block]:
         return []
     order = [arm.name for arm in trial.arms]
     text = "Return against env steps: interquartile mean over seeds and its 95 % interval. A run that ended keeps its last value."
-    return [Figure(lambda: _coloured(charts.bands_svg(bands, order, trial.threshold), order), text)]
-
-
-def _coloured(svg: str, order: list[str]) -> str:
-    """The picture with a line of names in their colours."""
-    names = "".join(
-        f'<tspan dx="12" fill="{charts.colour(place)}" font-weight="600">{escape(name)}</tspan>' for place, name in enumerate(order)
-    )
-    return svg.replace("</svg>", f'<text x="70" y="14" font-size="12">{names}</text></svg>')
+    return [Figure(lambda: charts.add_names(charts.bands_svg(bands, order, trial.threshold), order), text)]
 
 
 def _band(store: Store, arm: ArmResult) -> Band | None:
@@ -529,7 +539,7 @@ def _forest(trial: Trial) -> list[Block]:
 
 
 def _forest_row(effect: Effect, found: Range, axis: _Axis, y: int, said: str) -> list[str]:
-    ink = COLOURS.get(effect.verdict, NEUTRAL)
+    ink = COLOURS[_TONES[effect.verdict]] if effect.verdict in ("adopt", "reject") else COLOURS["plain"]
     left, right = axis(found.low, axis.edges[0]), axis(found.high, axis.edges[1])
     parts = [
         f'<text x="{_LEFT - 12}" y="{y}" dy="4" text-anchor="end" fill="#777">{escape(effect.arm)}</text>',

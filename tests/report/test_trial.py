@@ -140,7 +140,7 @@ def test_a_trial_on_the_command_line_ends_with_what_to_type(tmp_path, monkeypatc
     result = RUNNER.invoke(app, words)
     assert result.exit_code == 0, result.output
     assert "ADOPT change" in result.stdout
-    assert "keep it  rlclinic adopt t" in result.stdout
+    assert "keep it   rlclinic adopt t" in result.stdout
     assert "look 1   control ░░░░░░░░ 0/8 solved" in result.stderr
     adopted = RUNNER.invoke(app, ["adopt", "@last", "--as", "CartPole-v1:mine"])
     assert adopted.exit_code == 0, adopted.output

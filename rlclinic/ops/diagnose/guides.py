@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rlclinic.errors import NotFound
 from rlclinic.references import cite
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 
 FILE: Final = "guides.yaml"
 _WORD: Final = re.compile(r"[a-z0-9]{3,}")
@@ -21,14 +21,14 @@ _EMPTY: Final = frozenset(
 )
 
 
-class Place(Part):
+class Place(ResultPart):
     """Where on the dashboard."""
 
     href: str
     text: str
 
 
-class Guide(Part):
+class Guide(ResultPart):
     """One question and its answer."""
 
     name: str

@@ -15,7 +15,7 @@ from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.lint.config.linter import derived
 from rlclinic.errors import NotFound, nearest
 from rlclinic.ops.diagnose.best_group import is_readable
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import history
 from rlclinic.runs.history import History
 from rlclinic.runs.outcome import measure_group
@@ -48,7 +48,7 @@ _MEASURED: Final = {
 }
 
 
-class Tried(Part):
+class Tried(ResultPart):
     """One group: when, what, and how it went."""
 
     id: str
@@ -71,7 +71,7 @@ class Tried(Part):
     """Settings in which it differs from the best group."""
 
 
-class Separation(Part):
+class Separation(ResultPart):
     """Whether a setting (or a number that follows from it) tells solved groups from failed ones."""
 
     name: str

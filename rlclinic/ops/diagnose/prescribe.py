@@ -7,12 +7,12 @@ from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN
-from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
+from rlclinic.diagnosis.findings import Cause, Diagnosis
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.diagnose import diagnose
 from rlclinic.ops.diagnose.advice import config_of
 from rlclinic.report import group
-from rlclinic.report.models import Part, Result
+from rlclinic.report.prescription import Prescriptions, Written
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -21,46 +21,6 @@ from rlclinic.treatment.prescription.prescribe import make_prescriptions, stand_
 from rlclinic.treatment.prescription.prescription import Prescription
 from rlclinic.treatment.prescription.recorded_effects import Effects
 from rlclinic.treatment.prescription.translate.frameworks import FRAMEWORKS, spell
-
-
-class Written(Part):
-    """A prescription in every form that it can be typed or pasted in."""
-
-    number: int
-    yaml: str
-    overrides: list[str]
-    foreign: dict[str, str]
-    """By framework: sb3, cleanrl, gymnasium-solver."""
-
-
-class Prescriptions(Result):
-    """What to change in a group, the most promising first."""
-
-    target: str
-    group: str | None
-    """Id of our own group, if it is one."""
-    facts: Facts
-    verdict: str
-    answer: str
-    """The likeliest cause."""
-    probability: float
-    prescriptions: list[Prescription]
-    written: list[Written]
-    trials: int
-    """Recorded trials that forecasts could rest on."""
-    translated: bool
-    """The run is another framework's: settings that it did not log are ours."""
-    why_none: str = ""
-    """Why nothing is prescribed, where nothing is."""
-    next: list[Action]
-
-    def find(self, number: int) -> Prescription:
-        """The prescription with this number; NotFound says which there are."""
-        for rx in self.prescriptions:
-            if rx.number == number:
-                return rx
-        there = ", ".join(str(rx.number) for rx in self.prescriptions) or "none"
-        raise NotFound(f"{self.target} has no prescription {number}; there: {there}.\n  See them: ", Action("prescribe", self.target))
 
 
 def prescribe(

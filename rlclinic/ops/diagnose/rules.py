@@ -10,10 +10,10 @@ from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
 from rlclinic.errors import NotFound, nearest
 from rlclinic.references import REFERENCES, Reference
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 
 
-class RuleRow(Part):
+class RuleRow(ResultPart):
     """One line of `rules`."""
 
     id: str
@@ -25,7 +25,7 @@ class RuleRow(Part):
     algos: list[str]
 
 
-class RuleExample(Part):
+class RuleExample(ResultPart):
     """What the rule says of a run that has the fault: a healthy one with one thing changed."""
 
     text: str

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import jobs
 from rlclinic.runs.store import Store
 
@@ -12,7 +12,7 @@ Face = Literal["cli", "mcp", "http", "page", "python"]
 Action = Literal["start", "stop", "adjust", "adopt", "import", "evaluate", "budget", "remove"]
 
 
-class Caller(Part):
+class Caller(ResultPart):
     """On whose behalf something is done."""
 
     face: Face = "python"
@@ -22,7 +22,7 @@ class Caller(Part):
     """Whether it may only use what a person allowed: agents. People at a terminal or in the browser are not limited."""
 
 
-class AuditLine(Part):
+class AuditLine(ResultPart):
     """One line of the audit log."""
 
     time: float
@@ -41,7 +41,7 @@ class AuditLog(Result):
     total: int
 
 
-class LedgerLine(Part):
+class LedgerLine(ResultPart):
     """Something that was tried: its hypothesis and change when it began, its outcome once it is known."""
 
     job: str

@@ -9,13 +9,13 @@ from rlclinic.ops.jobs.audit import LedgerLine
 from rlclinic.ops.jobs.budget import Budget
 from rlclinic.ops.jobs.models import Job
 from rlclinic.report.format import count, duration, plural, short
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs.store import Store
 
 NIGHT_SECONDS = 24 * 3600.0
 
 
-class Ran(Part):
+class Ran(ResultPart):
     """Something that was started."""
 
     job: str

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from rlclinic.ops.jobs.audit import Caller
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import jobs, lock
 from rlclinic.runs.status_file import HEARTBEAT_SECONDS
 from rlclinic.runs.store import Store
@@ -79,7 +79,7 @@ class JobList(Result):
     jobs: list[Job]
 
 
-class Planned(Part):
+class Planned(ResultPart):
     """A checked request, before anything is written."""
 
     target: str

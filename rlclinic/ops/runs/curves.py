@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlclinic import metrics, stats
 from rlclinic.errors import UsageError
 from rlclinic.ops.runs.listing import CLOCK, STEPS, TRAIN_RETURN
-from rlclinic.report.models import Part, Result, State, state_of
+from rlclinic.report.models import Result, ResultPart, State, state_of
 from rlclinic.runs import coerce
 from rlclinic.runs.metrics_file import columns
 from rlclinic.runs.metrics_file.table import Column
@@ -34,14 +34,14 @@ Numbers = list[float | None]
 Axes = dict[str, Column]
 
 
-class SeedLine(Part):
+class SeedLine(ResultPart):
     """One run's series on the common axis; null where it has no row."""
 
     run: str
     mean: Numbers
 
 
-class CurveSeries(Part):
+class CurveSeries(ResultPart):
     """One metric over the runs."""
 
     name: str
@@ -60,7 +60,7 @@ class CurveSeries(Part):
     seeds: list[SeedLine]
 
 
-class CurveRun(Part):
+class CurveRun(ResultPart):
     """A run that was drawn."""
 
     run: str
@@ -71,7 +71,7 @@ class CurveRun(Part):
     env_steps: int
 
 
-class Growth(Part):
+class Growth(ResultPart):
     """Where the training returns of healthy runs of this environment and algorithm lie, by env steps."""
 
     runs: int
@@ -83,7 +83,7 @@ class Growth(Part):
     """5, 50 and 95 % of them."""
 
 
-class Change(Part):
+class Change(ResultPart):
     """A number that was changed while a run ran."""
 
     run: str

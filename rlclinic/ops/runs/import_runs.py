@@ -5,13 +5,13 @@ from pathlib import Path
 
 from rlclinic.actions import Action
 from rlclinic.errors import RunError, UsageError
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 
 
-class ImportedRun(Part):
+class ImportedRun(ResultPart):
     """One run, and where it came from."""
 
     run: str

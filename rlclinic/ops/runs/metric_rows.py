@@ -14,7 +14,7 @@ import numpy as np
 from rlclinic import metrics
 from rlclinic.errors import UsageError
 from rlclinic.ops.runs.listing import CLOCK, EVAL_RETURN, STEPS, TRAIN_RETURN, choose_metrics
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs.record import Checkpoint, Run
 from rlclinic.runs.store import Store
 
@@ -32,7 +32,7 @@ Cell = float | str | None
 """A number; "nan", "inf" or "-inf"; None where nothing was logged."""
 
 
-class MetricColumn(Part):
+class MetricColumn(ResultPart):
     """One metric: what it is, and what became of it between the first row and the last."""
 
     name: str

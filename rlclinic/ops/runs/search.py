@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Row, Select, Table, and_, func, or_, selec
 
 from rlclinic.errors import UsageError
 from rlclinic.ops.runs.ranking import Outcome
-from rlclinic.report.models import Part, Result, State
+from rlclinic.report.models import Result, ResultPart, State
 from rlclinic.runs.database.index import Index, Refreshed
 from rlclinic.runs.database.schema import GROUP, RUN
 from rlclinic.runs.record import GROUPS, Group
@@ -44,7 +44,7 @@ class Query(BaseModel):
     """`next_cursor` of the page before."""
 
 
-class RunItem(Part):
+class RunItem(ResultPart):
     """A run in a list."""
 
     id: str
@@ -74,7 +74,7 @@ class RunItem(Part):
     note: str
 
 
-class GroupItem(Part):
+class GroupItem(ResultPart):
     """A group in a list."""
 
     id: str

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.ops.runs import listing
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import summary
 from rlclinic.runs.metrics_file import columns, table
 from rlclinic.runs.metrics_file.table import STEPS
@@ -22,7 +22,7 @@ DIGITS: Final = 6
 Numbers = list[float | None]
 
 
-class Column(Part):
+class Column(ResultPart):
     """One metric on the shared axis; null where a bucket holds no finite number."""
 
     mean: Numbers

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from rlclinic.errors import UsageError
-from rlclinic.report.models import LiveGroup, Part, StatusReport
+from rlclinic.report.models import LiveGroup, ResultPart, StatusReport
 
 Kind = Literal["doomed", "solved", "failed", "finished"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -18,7 +18,7 @@ COMMAND_SECONDS: Final = 600.0
 OVER: Final = ("finished", "stopped", "failed", "crashed")
 
 
-class Event(Part):
+class Event(ResultPart):
     """Something that happened to a group; told once."""
 
     kind: Kind

@@ -7,7 +7,7 @@ from rlclinic.config import Config, files, set_values
 from rlclinic.errors import ConfigError, RlclinicError
 from rlclinic.ops.train.machine import check_engine, usable_cores
 from rlclinic.ops.train.plan import check_installed, engine_on
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 
 if TYPE_CHECKING:
     from rlclinic.training.profiling import Measured
@@ -23,7 +23,7 @@ LONGEST_ROLLOUT: Final = 4096
 ENGINES: Final = ("compiled", "captured")
 
 
-class Phase(Part):
+class Phase(ResultPart):
     """A part of an iteration."""
 
     name: str
@@ -32,7 +32,7 @@ class Phase(Part):
     share: float
 
 
-class Variant(Part):
+class Variant(ResultPart):
     """Other settings, measured: env steps per second, and how many times the config's own."""
 
     changes: tuple[str, ...]

@@ -13,7 +13,7 @@ from rlclinic.ops.train.plan import check_installed
 from rlclinic.ops.treat import arms
 from rlclinic.ops.treat.arms import Resolved
 from rlclinic.ops.treat.requests import TrialRequest
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.report.trial import write
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
@@ -59,7 +59,7 @@ class TrialResult(Result):
     """SIGINT or SIGTERM, if that ended it before its time."""
 
 
-class TrialRow(Part):
+class TrialRow(ResultPart):
     """One line of a list of trials."""
 
     id: str

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.errors import UsageError
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import disk
 from rlclinic.serve.agents.roles import ROLES, Role
 
@@ -23,7 +23,7 @@ SETTINGS: Final = {"claude": ".mcp.json", "cursor": ".cursor/mcp.json"}
 MARK: Final = "made-by: rlclinic"
 
 
-class InstalledFile(Part):
+class InstalledFile(ResultPart):
     """One file, and what became of it."""
 
     path: str

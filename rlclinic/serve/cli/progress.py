@@ -30,17 +30,17 @@ _COLUMNS: tuple[tuple[str, "Callable[[LiveMember], float | None]"], ...] = (
 )
 
 
-class Watch(Protocol):
+class ProgressView(Protocol):
     """Shows a training's progress; called several times a second."""
 
-    def __enter__(self) -> "Watch": ...
+    def __enter__(self) -> "ProgressView": ...
     def __exit__(self, *_: object) -> None: ...
     def __call__(self, group: "LiveGroup") -> None: ...
     def say(self, text: str) -> None:
         """A line that stays."""
 
 
-def watch(quiet: bool) -> Watch:
+def watch(quiet: bool) -> ProgressView:
     """The right view for this stderr."""
     if quiet:
         return Silent()

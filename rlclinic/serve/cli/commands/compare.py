@@ -27,7 +27,7 @@ def compare(
     """Compare configs and results side by side, with tests that say how sure a difference is."""
     from rlclinic.ops.compare import compare
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text.compare import print_comparison
+    from rlclinic.serve.cli.text.results import print_comparison
 
     result = compare.compare(**request.arguments, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else print_comparison(result, full)
@@ -45,14 +45,15 @@ def regress(
 ) -> None:
     """Fail (exit code 6) if a candidate learns worse than a baseline: a gate for CI, with stated error rates."""
     from rlclinic.ops.compare import regress
+    from rlclinic.report import gate
     from rlclinic.serve.cli import console, progress
-    from rlclinic.serve.cli.text import compare
+    from rlclinic.serve.cli.text import terminal
 
     if save_baseline is not None:
         if request.candidate is not None:
             raise typer.BadParameter("--save-baseline FILE takes one group; nothing is judged")
         kept = regress.save_baseline(request.baseline, save_baseline, request.runs_dir, threshold=request.threshold)
-        console.print_json(kept) if as_json else compare.print_saved(kept)
+        console.print_json(kept) if as_json else terminal.show(gate.describe_saved(kept))
         return
     if request.candidate is None:
         raise typer.BadParameter("regress BASELINE CANDIDATE needs both; to keep a baseline: regress --save-baseline FILE GROUP")
@@ -66,7 +67,7 @@ def regress(
         )
     if result.groups:
         console.audit_start(request.runs_dir, "regress", request.candidate, groups=result.groups)
-    console.print_json(result) if as_json else compare.print_regression(result)
+    console.print_json(result) if as_json else terminal.show(gate.describe(result))
     if result.signal is not None:
         raise typer.Exit(143 if result.signal == "SIGTERM" else 130)
     if result.decision == "regression" or (strict and result.decision == "undecided"):

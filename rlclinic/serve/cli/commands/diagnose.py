@@ -43,7 +43,7 @@ def diagnose(
     from rlclinic.ops.diagnose import diagnose
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.commands import treat
-    from rlclinic.serve.cli.text.diagnose import print_diagnosis
+    from rlclinic.serve.cli.text.results import print_diagnosis
 
     began = time.perf_counter()
     result = diagnose.diagnose(**request.arguments, runs_dir=request.runs_dir)
@@ -66,18 +66,19 @@ def fail_on_severity(level: Level | None, severities: "Sequence[Severity]") -> N
 def prescribe(request: "PrescribeRequest", as_json: options.Json = False) -> None:
     """Say which settings to change, to which values, and what to expect of it."""
     from rlclinic.ops.diagnose import prescribe
+    from rlclinic.report.prescription import describe
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text.prescribe import print_prescriptions
+    from rlclinic.serve.cli.text import terminal
 
     result = prescribe.prescribe(**request.arguments, runs_dir=request.runs_dir)
-    console.print_json(result) if as_json else print_prescriptions(result)
+    console.print_json(result) if as_json else terminal.show(describe(result))
 
 
 def rules(request: "RuleRequest", as_json: options.Json = False) -> None:
     """List the checks, or explain one: what it looks for, why it hurts, when it is fine."""
     from rlclinic.ops.diagnose import rules
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text.rules import print_rule, print_rules
+    from rlclinic.serve.cli.text.results import print_rule, print_rules
 
     if request.rule is None:
         listed = rules.list_rules(request.family)
@@ -95,33 +96,36 @@ def guide(
     """Say what answers a question here: what to type, which steps, and what cannot be told."""
     from rlclinic.ops.diagnose import guides
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text import guide
+    from rlclinic.serve.cli.text import results
 
     if everything or not request.question:
         listed = guides.list_guides()
-        console.print_json(listed) if as_json else guide.print_guides(listed)
+        console.print_json(listed) if as_json else results.print_guides(listed)
     else:
         page = guides.get_guide(request.question)
-        console.print_json(page) if as_json else guide.print_guide(page)
+        console.print_json(page) if as_json else results.print_guide(page)
 
 
 def lint(request: "LintRequest", fail_on: FailOn = None, as_json: options.Json = False) -> None:
     """Check settings, an environment or a script before anything is trained."""
     from rlclinic.ops.diagnose import lint
+    from rlclinic.report.lint import describe_code, describe_env, describe_settings
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text.lint import print_code, print_env, print_settings
+    from rlclinic.serve.cli.text import terminal
 
     _refuse_mixtures(request)
     result: Any
     chosen: dict[str, Any] = {"select": request.select, "ignore": request.ignore}
     if request.env is not None:
         result = lint.lint_env(request.env, _read_arguments(request.env_args), seconds=request.seconds, **chosen)
-        show: Any = print_env
+        blocks = describe_env(result.lint)
     elif request.code is not None:
-        result, show = lint.lint_script(request.code, **chosen), print_code
+        result = lint.lint_script(request.code, **chosen)
+        blocks = describe_code(result.lint)
     else:
-        result, show = lint.lint(str(request.ref), request.changes, request.runs_dir, **chosen), print_settings
-    console.print_json(result) if as_json else show(result)
+        result = lint.lint(str(request.ref), request.changes, request.runs_dir, **chosen)
+        blocks = describe_settings((result.lint, *result.more), result.ref, result.ours)
+    console.print_json(result) if as_json else terminal.show(blocks)
     findings = [*result.lint.findings, *(finding for more in getattr(result, "more", ()) for finding in more.findings)]
     fail_on_severity(fail_on, [finding.severity for finding in findings])
 
@@ -170,7 +174,7 @@ def history(request: "HistoryRequest", as_json: options.Json = False) -> None:
     """Show what was tried on an environment, and what separates solved from failed."""
     from rlclinic.ops.diagnose import history
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text.history import print_history
+    from rlclinic.serve.cli.text.results import print_history
 
     result = history.history_of(**request.arguments, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else print_history(result)

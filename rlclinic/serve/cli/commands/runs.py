@@ -127,10 +127,9 @@ def checkpoints(
 
     if inspect:
         from rlclinic.ops.runs.detail import inspect_checkpoints
-        from rlclinic.serve.cli.text import checkpoints
 
         found = inspect_checkpoints(request.selector, request.runs_dir)
-        console.print_json(found) if as_json else checkpoints.print_inspection(found.inspection)
+        console.print_json(found) if as_json else results.print_inspection(found.inspection)
         return
     result = list_checkpoints(request.selector, request.runs_dir)
     console.print_json(result) if as_json else results.print_checkpoints(result)
@@ -201,7 +200,7 @@ def import_(request: "ImportRequest", as_json: options.Json = False) -> None:
     """Copy runs of other frameworks into the store; their folder is only read."""
     from rlclinic.ops.jobs import audited
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text import history
+    from rlclinic.serve.cli.text import results
 
     result = audited.import_run(**request.arguments, runs_dir=request.runs_dir, by=console.person())
-    console.print_json(result) if as_json else history.print_imported(result)
+    console.print_json(result) if as_json else results.print_imported(result)

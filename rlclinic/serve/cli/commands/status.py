@@ -155,7 +155,7 @@ def _in_place(look: "Callable[[], StatusReport]", alerts: "Alerts", every: float
 def _lines(report: "StatusReport") -> str:
     from rlclinic.serve.cli.text import status
 
-    return "\n".join(status.plain(group) for group in report.groups)
+    return "\n".join(status.plain_line(group) for group in report.groups)
 
 
 def _live(report: "StatusReport") -> bool:

@@ -115,7 +115,7 @@ def sensitivity(
             study.print_sensitivity_plan(planned)
         if dry_run or not study.agreed(yes, as_json):
             return
-    watch = None if quiet else study.Watch()
+    watch = None if quiet else study.ProgressLine()
     with caught_signals() as caught:
         running: dict[str, Any] = {"watch": watch, "stop": lambda: bool(caught), "cores": jobs}
         try:
@@ -154,7 +154,7 @@ def optimize(
             study.print_search_plan(planned)
         if dry_run or not study.agreed(yes, as_json):
             return
-    watch, say = (None, None) if quiet else (study.Watch(), study.say)
+    watch, say = (None, None) if quiet else (study.ProgressLine(), study.say)
     with caught_signals() as caught:
         running: dict[str, Any] = {"until": until, "watch": watch, "say": say, "stop": lambda: bool(caught), "cores": jobs}
         try:
@@ -187,7 +187,7 @@ def probe_after(target: str, runs_dir: Path, *, yes: bool = False, as_json: bool
     console.audit_start(runs_dir, "probe", target)
     with caught_signals() as caught:
         try:
-            result = probe.run(planned, runs_dir, watch=None if as_json else study.Watch(), stop=lambda: bool(caught))
+            result = probe.run(planned, runs_dir, watch=None if as_json else study.ProgressLine(), stop=lambda: bool(caught))
         except Interrupted as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(INTERRUPTED) from None

@@ -78,11 +78,11 @@ def _letters(grid: list[list[str]], band: Band, places: Sequence[int | None], ro
         before = now
 
 
-def course_line(course: Course) -> str:
-    """A schedule in one line for each side, all on one scale from 0: A ▇▆▄▃▁  B ▂▂▂▂▂."""
+def course_lines(course: Course) -> list[str]:
+    """A schedule in a line for each side, all on one scale from 0: A ▇▆▄▃▁, B ▂▂▂▂▂."""
     highest = max(max(map(abs, line)) for line in course.sides.values()) or 1.0
     drawn = []
     for label, line in course.sides.items():
         picked = line[:: max(len(line) // 20, 1)]
         drawn.append(f"{label} " + "".join(BLOCKS[round(abs(value) / highest * (len(BLOCKS) - 1))] for value in picked))
-    return "   ".join(drawn)
+    return drawn

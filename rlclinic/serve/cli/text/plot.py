@@ -9,10 +9,13 @@ from rlclinic.report.charts import value_range
 from rlclinic.report.format import number, short
 
 if TYPE_CHECKING:
+    from rlclinic.report.charts import Bar
     from rlclinic.report.models import Curve
 
 BAND, THRESHOLD, MARKED = "░", "┄", "▒"
 BLOCKS = "▁▂▃▄▅▆▇█"
+HALF = 18
+"""Characters on each side of a tornado's middle."""
 Row = Callable[[float], int]
 """The grid row of a return; row 0 is the top."""
 
@@ -36,7 +39,8 @@ def curve_lines(
         return height - 1 - round(share * (height - 1))
 
     labels = _labels(curve, low, high, row, height)
-    columns = max(min(width - max(map(len, labels)) - len("   ┤ threshold"), 120), 8)
+    beside = max(len(" threshold"), len(note) + 1 if marked is not None else 0)
+    columns = max(min(width - max(map(len, labels)) - len("   ┤") - beside, 120), 8)
     last = points[-1][0]
     end = max(last, budget or 0.0)
     grid = [[" "] * columns for _ in range(height)]
@@ -121,3 +125,15 @@ def sparkline(values: Sequence[float | None], width: int = 24) -> str:
     picked = values if len(values) <= width else [values[round(i * (len(values) - 1) / (width - 1))] for i in range(width)]
     scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
     return "".join(" " if value is None or not math.isfinite(value) else BLOCKS[round((value - low) * scale)] for value in picked)
+
+
+def tornado_lines(bars: "Sequence[Bar]") -> list[str]:
+    """Effects under each other, better to the left and worse to the right; settings are set apart."""
+    lines, group = [f"{'':<24}{'better':>{HALF}}│worse"], ""
+    for bar in bars:
+        lines += [""] if group and bar.group != group else []
+        group = bar.group
+        drawn = ("█" if bar.certain else "░") * round(abs(bar.place) * HALF)
+        left, right = (drawn, "") if bar.place < 0 else ("", drawn)
+        lines.append(f"{bar.label:<24}{left:>{HALF}}│{right:<{HALF}}  {bar.text}")
+    return lines

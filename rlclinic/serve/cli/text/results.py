@@ -1,21 +1,32 @@
-"""Results as text for people: one function per kind of result. Nothing here decides anything."""
+"""Results on a terminal: one function per command. Nothing here decides anything."""
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING
 
-from rlclinic.report import group
-from rlclinic.report.format import BLANK, ago, count, duration, listed, number, percent, plural, short, size
+from rlclinic.report import diagnosis, group
+from rlclinic.report.charts import CurveDrawing
+from rlclinic.report.diagnosis import SEVERITY_TONES, say_setting
+from rlclinic.report.document import Block, Code, Commands, Figure, Gap, Heading, Points, Rows, Table, Text, Verdict
+from rlclinic.report.format import BLANK, ago, clip, count, duration, listed, number, percent, plural, short, size
+from rlclinic.report.group import write_yaml
 from rlclinic.serve.cli import console
 from rlclinic.serve.cli.text import plot, terminal
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from collections.abc import Sequence
 
+    from rlclinic.diagnosis.checkpoints.inspect_run import Inspection, LayerView
+    from rlclinic.ops.compare.compare import Comparison
+    from rlclinic.ops.diagnose.guides import GuideList, GuidePage
+    from rlclinic.ops.diagnose.history import EnvironmentHistory, Tried
+    from rlclinic.ops.diagnose.rules import RuleList, RulePage
     from rlclinic.ops.jobs.audited import Stopped
+    from rlclinic.ops.runs.import_runs import ImportResult
     from rlclinic.report.models import (
         CheckpointList,
         ConfigView,
+        DiagnosisReport,
         Diagnostics,
         EnvironmentList,
         EvaluationResult,
@@ -26,12 +37,12 @@ if TYPE_CHECKING:
         Requested,
         RunInfo,
         RunList,
-        RunRow,
         TrainResult,
     )
 
 MEANING_WIDTH = 20
 MARKS = {"ok": "✓", "warning": "·", "missing": "✗", "failed": "✗"}
+MOST_SEPARATIONS, FEW_SEPARATIONS = 12, 5
 
 
 def print_train(result: "TrainResult") -> None:
@@ -50,167 +61,276 @@ def print_curve(report: "GroupReport") -> None:
         terminal.show([group.curve_figure(report)])
 
 
+def print_lines(lines: "Sequence[str]") -> None:
+    """Lines as they are."""
+    terminal.show([Code("\n".join(lines))])
+
+
 def print_runs(result: "RunList") -> None:
     """`runs list`."""
     if not result.runs:
-        print_lines([f"no runs in {result.root}", "  Start one: rlclinic train CartPole-v1:ppo"])
+        terminal.show([Text(f"no runs in {result.root}\nStart one: rlclinic train CartPole-v1:ppo")])
         return
-    table = bare_table("run", "config", "state", ">env steps", ">return", ">eval", ">best", ">threshold at", ">changed")
+    heads = ["run", "config", "state", ">env steps", ">return", ">eval", ">best", ">threshold at", ">changed"]
+    rows = []
     for row in result.runs:
-        table.add_row(*_run_cells(row))
-    console.results().print(table)
+        share = f" ({row.env_steps / row.max_env_steps:.0%})" if row.max_env_steps and row.state not in ("finished",) else ""
+        figures = [number(value) for value in (row.return_mean, row.eval_mean, row.best_eval)]
+        when = BLANK if row.age_seconds is None else ago(row.age_seconds)
+        rows.append([row.id, row.name, row.state, count(row.env_steps) + share, *figures, short(row.threshold_reached_at), when])
+    terminal.show([Table(heads, rows)])
     if result.total > len(result.runs):
         console.progress().print(f"{len(result.runs)} of {result.total:,} runs, newest first; all of them: --all")
-
-
-def _run_cells(row: "RunRow") -> list[str]:
-    share = f" ({row.env_steps / row.max_env_steps:.0%})" if row.max_env_steps and row.state not in ("finished",) else ""
-    reached = BLANK if row.threshold_reached_at is None else short(row.threshold_reached_at)
-    when = BLANK if row.age_seconds is None else ago(row.age_seconds)
-    values = [number(value) for value in (row.return_mean, row.eval_mean, row.best_eval)]
-    return [row.id, row.name, row.state, f"{count(row.env_steps)}{share}", *values, reached, when]
 
 
 def print_run(info: "RunInfo") -> None:
     """`runs show RUN`."""
     row = info.run
-    lines = [f"{row.id} · {row.name} · seed {row.seed} · {row.state} · {count(row.env_steps)}/{count(row.max_env_steps)} env steps"]
-    lines += [f"reason    {info.reason}"] if info.reason else []
-    lines += [f"from      {row.parent}"] if row.parent else []
-    lines += plot.curve_lines(info.curve, console.chart_width())
-    lines += [f"  {name:<38}{number(value)}" for name, value in info.latest.items()]
+    header = f"{row.id} · {row.name} · seed {row.seed} · {row.state} · {count(row.env_steps)}/{count(row.max_env_steps)} env steps"
     kept = ", ".join(f"{c.step}{' @best' if c.best else ''}{' @last' if c.last else ''}" for c in info.checkpoints)
-    lines += [f"kept      {kept or 'no checkpoint yet'}"]
-    lines += [f"time      {duration(info.wall_seconds)} · {count(info.steps_per_second)} steps/s", f"folder    {info.path}"]
-    print_lines(lines)
+    about = [("reason", info.reason or ""), ("from", row.parent or "")]
+    end = [
+        ("kept", kept or "no checkpoint yet"),
+        ("time", f"{duration(info.wall_seconds)} · {count(info.steps_per_second)} steps/s"),
+        ("folder", info.path),
+    ]
+    latest = Rows([(name, number(value)) for name, value in info.latest.items()], 38, 2)
+    curve = Figure(str, "", None, CurveDrawing(info.curve))
+    terminal.show([Text(header), Rows([pair for pair in about if pair[1]]), curve, latest, Rows(end)])
 
 
 def print_metrics(result: "MetricTable") -> None:
     """`runs metrics`: first, last and range of each series, with a sparkline."""
-    table = bare_table("metric", "", ">first", ">last", ">lowest", ">highest")
-    out = console.results()
     rows = []
     for series in result.series:
-        values = [number(value) for value in (series.first, series.last, series.low, series.high)]
-        rows.append([series.name, plot.sparkline(series.values), *values, series.meaning or ""])
+        figures = [number(value) for value in (series.first, series.last, series.low, series.high)]
+        rows.append([series.name, plot.sparkline(series.values), *figures, series.meaning or ""])
     # What a metric means gets the room that the numbers leave: they must not be broken for it.
     taken = sum(max(len(cell) for cell in column) + 2 for column in list(zip(*rows, strict=True))[:-1])
-    meant = out.width - taken >= MEANING_WIDTH
-    if meant:
-        table.add_column("meaning", no_wrap=True, overflow="ellipsis", style="dim", max_width=out.width - taken)
-    for row in rows:
-        table.add_row(*(row if meant else row[:-1]))
-    out.print(table)
+    room = console.results().width - taken
+    heads = ["metric", "", ">first", ">last", ">lowest", ">highest"]
+    if room < MEANING_WIDTH:
+        terminal.show([Table(heads, [row[:-1] for row in rows])])
+    else:
+        terminal.show([Table([*heads, "meaning"], [[*row[:-1], clip(row[-1], room)] for row in rows])])
 
 
 def print_checkpoints(result: "CheckpointList") -> None:
     """`runs checkpoints`."""
-    table = bare_table(">env step", "marks", ">size", "state", "path")
+    rows = []
     for row in result.checkpoints:
         marks = " ".join(mark for mark, on in (("@best", row.best), ("@last", row.last)) if on)
-        table.add_row(count(row.step), marks, size(row.bytes), "whole" if row.valid else "damaged", row.path)
-    if result.checkpoints:
-        console.results().print(table)
-    else:
-        print_lines([f"run {result.run} has no checkpoint yet"])
+        rows.append([count(row.step), marks, size(row.bytes), "whole" if row.valid else "damaged", row.path])
+    table = Table([">env step", "marks", ">size", "state", "path"], rows)
+    terminal.show([table if rows else Text(f"run {result.run} has no checkpoint yet")])
+
+
+def print_inspection(found: "Inspection") -> None:
+    """`runs checkpoints --inspect`: facts, a row per tensor, what is wrong, and what could not be looked at."""
+    since = f", changes since {count(found.before)}" if found.before is not None else ""
+    steps = f" · {count(found.optimizer_steps)} optimizer steps" if found.optimizer_steps is not None else ""
+    blocks: list[Block] = [Text(f"{found.run} · env step {count(found.step)}{since}{steps}")]
+    if found.layers:
+        heads = ["tensor", "shape", ">norm", ">change", ">rank", ">dead", ">saturated", ""]
+        blocks.append(Table(heads, [_layer_cells(layer) for layer in found.layers]))
+    if found.observations and any(layer.width for layer in found.layers):
+        blocks.append(Rows([("units", f"judged on {found.observations}")]))
+    for finding in found.findings:
+        severity = finding.severity.value
+        blocks.append(Verdict(severity.upper(), f"{finding.text}  {finding.rule}", SEVERITY_TONES[severity], 10))
+        blocks.append(Rows([("", fix.text) for fix in finding.remedies]))
+    for missing in found.unassessable:
+        why = "a pickled model is not opened: reading it would run what it says"
+        blocks += [Points([why], "Not assessable"), Code("\n".join(missing.paste), "python", "save the weights first")]
+    if not found.findings and not found.unassessable:
+        blocks.append(Text("nothing is wrong with it"))
+    terminal.show(blocks)
+
+
+def _layer_cells(layer: "LayerView") -> list[str]:
+    rank = BLANK if layer.rank is None else f"{number(layer.rank)}/{min(layer.shape)}"
+    units = [BLANK if value is None else f"{value}/{layer.width}" for value in (layer.dead, layer.saturated)]
+    broken = f"{count(layer.not_finite)} not finite" if layer.not_finite else ""
+    change = BLANK if layer.change is None else percent(layer.change)
+    return [layer.name, "x".join(map(str, layer.shape)), number(layer.norm), change, rank, *units, broken]
 
 
 def print_log(result: "LogText") -> None:
     """`runs logs`."""
-    print_lines(result.lines or [f"run {result.run} has written no log"])
+    terminal.show([Code("\n".join(result.lines)) if result.lines else Text(f"run {result.run} has written no log")])
 
 
 def print_removed(result: "Removed") -> None:
     """`runs rm`."""
     verb = "removed" if result.deleted else "would remove"
     groups = f" and {plural(len(result.groups), 'group')}" if result.groups else ""
-    print_lines([f"{verb} {plural(len(result.runs), 'run')}{groups}, {size(result.bytes)}: {listed(result.runs)}"])
+    terminal.show([Text(f"{verb} {plural(len(result.runs), 'run')}{groups}, {size(result.bytes)}: {listed(result.runs)}")])
 
 
 def print_requested(result: "Requested | Stopped", what: str) -> None:
     """`stop` and `adjust`."""
     changes = ", ".join(f"{key} = {json.dumps(value)}" for key, value in result.changes.items())
-    lines = [f"asked {plural(len(result.runs), 'run')} to {what}{changes}: {listed(result.runs)}"]
+    blocks: list[Block] = [Text(f"asked {plural(len(result.runs), 'run')} to {what}{changes}: {listed(result.runs)}")]
     if result.skipped:
-        lines.append("left alone: " + listed([f"{run} ({state})" for run, state in result.skipped.items()]))
-    print_lines(lines)
+        blocks.append(Text("left alone: " + listed([f"{run} ({state})" for run, state in result.skipped.items()])))
+    terminal.show(blocks)
 
 
 def print_evaluation(result: "EvaluationResult") -> None:
     """`evaluate` and `play`."""
     how = f"{plural(result.episodes, 'episode')}, {'deterministic' if result.deterministic else 'sampled actions'}"
-    lines = [f"{result.run}/{result.checkpoint} (env step {count(result.step)}) · {result.env} · {how}"]
     ends = f"lowest {number(result.return_min)}, highest {number(result.return_max)}"
     success = "" if result.success_rate is None else f" · success {percent(result.success_rate)}"
-    lines.append(
-        f"return {number(result.return_mean)} ± {number(result.return_std)} ({ends}) · length {number(result.length_mean)}{success}"
-    )
+    returns = f"return {number(result.return_mean)} ± {number(result.return_std)} ({ends})"
+    blocks: list[Block] = [
+        Text(f"{result.run}/{result.checkpoint} (env step {count(result.step)}) · {result.env} · {how}"),
+        Text(f"{returns} · length {number(result.length_mean)}{success}"),
+    ]
     if result.threshold is not None:
         gap = result.threshold - result.return_mean
         reached = "reached" if gap <= 0 else f"missed by {number(gap)}"
-        lines.append(f"threshold {number(result.threshold, 4)} {reached}")
-    lines += [f"video     {result.video}"] if result.video else []
-    lines += [f"note      {result.note}"] if result.note else []
-    print_lines(lines)
+        blocks.append(Text(f"threshold {number(result.threshold, 4)} {reached}"))
+    about = [("video", result.video or ""), ("note", result.note or "")]
+    terminal.show([*blocks, Rows([pair for pair in about if pair[1]])])
 
 
 def print_environments(result: "EnvironmentList") -> None:
     """`envs`."""
-    table = bare_table("environment", "variants", ">threshold", "measured")
+    rows = []
     for row in result.environments:
         measured = row.problem or "; ".join(f"{variant}: {text}" for variant, text in row.measured.items()) or row.description
-        table.add_row(row.id, ", ".join(row.variants), number(row.threshold, 4), measured)
-    console.results().print(table)
+        rows.append([row.id, ", ".join(row.variants), number(row.threshold, 4), measured])
+    terminal.show([Table(["environment", "variants", ">threshold", "measured"], rows)])
     console.progress().print("Any other Gymnasium id trains too, with general settings: rlclinic train Some-v0:ppo")
 
 
 def print_config(result: "ConfigView", origins: bool) -> None:
     """`config show`: YAML; with origins, each value with where it came from."""
-    if not origins:
-        print_lines([_yaml(result.config).rstrip()])
+    from rlclinic.config.schema import flatten
+
+    if origins:
+        rows = [[key, json.dumps(value), result.origins.get(key, "default")] for key, value in flatten(result.config, "").items()]
+        terminal.show([Table(["setting", "value", "from"], rows)])
     else:
-        table = bare_table("setting", "value", "from")
-        for key, value in _leaves(result.config):
-            table.add_row(key, json.dumps(value), result.origins.get(key, "default"))
-        console.results().print(table)
-    print_lines([f"# {note}" for note in result.notes])
-    print_lines(["", "# what follows from it", *(f"# {key}: {number(float(value), 6)}" for key, value in result.derived.items())])
+        terminal.show([Code(write_yaml(result.config).rstrip(), "yaml")])
+    follows = [f"# {key}: {number(float(value), 6)}" for key, value in result.derived.items()]
+    terminal.show([Code("\n".join([*(f"# {note}" for note in result.notes), "", "# what follows from it", *follows]))])
 
 
 def print_doctor(result: "Diagnostics") -> None:
     """`doctor`."""
-    table = bare_table("", "check", "found", "type")
-    for check in result.checks:
-        table.add_row(MARKS[check.status], check.name, check.found, check.fix or "")
-    console.results().print(table)
-    print_lines(["ready to train" if result.healthy else "not ready to train: see the lines marked ✗"])
+    rows = [[MARKS[check.status], check.name, check.found, check.fix or ""] for check in result.checks]
+    ready = "ready to train" if result.healthy else "not ready to train: see the lines marked ✗"
+    terminal.show([Table(["", "check", "found", "type"], rows), Text(ready)])
 
 
-def print_lines(lines: Sequence[str]) -> None:
-    """Text as it is: no wrapping, so that it can be piped and pasted."""
-    out = console.results()
-    for line in lines:
-        out.print(line, soft_wrap=True)
+# ── what is looked up ──
 
 
-def bare_table(*heads: str) -> "Table":
-    """A table without lines; a head that starts with > is right-aligned."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    for head in heads:
-        # Ids and numbers are copied from here: they may be pushed to the next line, but never cut.
-        table.add_column(head.lstrip(">"), justify="right" if head.startswith(">") else "left", overflow="fold")
-    return table
-
-
-def _leaves(config: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    from rlclinic.config.schema import flatten
-
-    return list(flatten(config, prefix).items())
+def print_rules(result: "RuleList") -> None:
+    """`rules`: the list, by family."""
+    families = dict.fromkeys(row.family for row in result.rules)
+    blocks: list[Block] = []
+    for family in families:
+        rows = [(f"{row.id}  {row.severity}", row.title) for row in result.rules if row.family == family]
+        blocks += [Heading(family.replace("_", " ")), Rows(rows, 15, 2), Gap()]
+    terminal.show([*blocks, Text(f"{plural(len(result.rules), 'rule')}; explain one: rlclinic rules {result.rules[0].id}")])
 
 
-def _yaml(config: dict[str, Any]) -> str:
-    import yaml
+def print_rule(page: "RulePage") -> None:
+    """`rules RULE`: the text of its page."""
+    terminal.show([Code(page.text.rstrip())])
 
-    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100))
+
+def print_guides(found: "GuideList") -> None:
+    """`guide`: every question with its name."""
+    rows = [(f"{place:>2}  {guide.name}", guide.question) for place, guide in enumerate(found.guides, 1)]
+    terminal.show([Rows(rows, 23), Gap(), Text(f"the answer to one: rlclinic guide {found.guides[0].name}")])
+
+
+def print_guide(page: "GuidePage") -> None:
+    """`guide QUESTION`: the answer, the steps, what to type, what cannot be told, where it is known from."""
+    guide = page.guide
+    steps = Rows([(f"{place}.", step) for place, step in enumerate(guide.steps, 1)], 3, 2)
+    end = [("page", guide.page.text), *(("NOT ASSESSABLE", text) for text in guide.cannot), *(("source", text) for text in page.references)]
+    commands = Commands([("type", command) for command in guide.type])
+    terminal.show([Text(guide.question), Gap(), Text(guide.answer), steps, Gap(), commands, Rows(end)])
+
+
+# ── imports and histories ──
+
+
+def print_imported(result: "ImportResult") -> None:
+    """`import`: what became what, and what was joined or guessed."""
+    runs, groups = plural(len(result.runs), "run"), plural(len(result.groups), "group")
+    rows = []
+    for row in result.runs:
+        seed = BLANK if row.seed is None else str(row.seed)
+        cells = [row.run, f"{row.source}: {row.path or 'stdin'}", row.env or "unknown", row.algo or "unknown", seed]
+        rows.append([*cells, count(row.env_steps), str(row.metrics)])
+    notes = dict.fromkeys(note for row in result.runs for note in row.notes)
+    terminal.show([
+        Text(f"imported {runs} as {groups}; {'stdin' if result.path == '-' else result.path} was only read"),
+        Table(["run", "from", "env", "algo", ">seed", ">env steps", ">metrics"], rows),
+        Rows([("note", note) for note in notes]),
+        Commands([("next" if place == 0 else "", command) for place, command in enumerate(result.next)]),
+    ])  # fmt: skip
+
+
+def print_history(result: "EnvironmentHistory") -> None:
+    """`history`: the groups in order of time, then what separates them."""
+    heads = ["group", "when", "algo", ">seeds", ">reached", ">return", ">steps to it", "differs from the best in"]
+    blocks: list[Block] = [
+        Text(f"{result.env} · {plural(len(result.groups), 'group')} · {result.n_solved} solved, {result.n_failed} failed"),
+        Table(heads, [_group_cells(tried, result) for tried in result.groups]),
+    ]
+    if result.separations and min(result.n_solved, result.n_failed) > 0:
+        blocks += _describe_separations(result)
+    blocks.append(Text(result.note))
+    if result.best:
+        blocks.append(Commands([("look at", f"rlclinic diagnose {result.worst or result.best}")]))
+    terminal.show(blocks)
+
+
+def _group_cells(tried: "Tried", result: "EnvironmentHistory") -> list[str]:
+    mark = " (best)" if tried.id == result.best else " (worst)" if tried.id == result.worst else ""
+    when = ago(max(0.0, time.time() - tried.created)) if tried.created else tried.source
+    reached = BLANK if tried.reached is None else f"{tried.reached}/{tried.seeds}"
+    changed = [f"{key.partition('.')[2] or key} {say_setting(value)}" for key, value in tried.changed.items()]
+    steps = short(tried.steps_to_threshold)
+    return [tried.id + mark, when, tried.algo or "unknown", str(tried.seeds), reached, number(tried.score), steps, listed(changed, 4)]
+
+
+def _describe_separations(result: "EnvironmentHistory") -> list[Block]:
+    """The clearest first; where there are too few groups for any answer, that is said once."""
+    small = all(row.said.startswith("n too small") for row in result.separations)
+    shown = result.separations[: FEW_SEPARATIONS if small else MOST_SEPARATIONS]
+    why = f"n too small: {result.n_solved} solved, {result.n_failed} failed; the largest differences" if small else "the clearest first"
+    rows = []
+    for row in shown:
+        odds = BLANK if row.superiority is None else f"{row.superiority:.2f}"
+        judged = [] if small else [BLANK if row.p is None else number(row.p, 2), row.said]
+        rows.append([row.name, row.solved, row.failed, odds, *judged])
+    heads = ["setting or number", "solved", "failed", ">P(larger if solved)", *([] if small else [">p (Holm)", ""])]
+    blocks: list[Block] = [Gap(), Verdict("WHAT SEPARATES THEM", why), Table(heads, rows)]
+    left = len(result.separations) - len(shown)
+    return [*blocks, Text(f"… and {left} more: --json")] if left else blocks
+
+
+# ── diagnoses, lint, comparisons ──
+
+
+def print_diagnosis(result: "DiagnosisReport", seconds: float) -> None:
+    """`diagnose`: what is wrong with each config, then what to type."""
+    blocks: list[Block] = []
+    for report in (result, *result.more):
+        blocks += [*([Gap()] if blocks else []), *diagnosis.answer(report)]
+    terminal.show([*blocks, *diagnosis.ending(result, seconds)])
+
+
+def print_comparison(result: "Comparison", full: bool) -> None:
+    """`compare`."""
+    from rlclinic.report import comparison
+
+    commands = Commands([("next", command) for command in result.next])
+    terminal.show([*comparison.answer(result.compared, full), commands, Rows([("report", listed(result.files))] if result.files else [])])

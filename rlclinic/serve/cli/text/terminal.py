@@ -1,14 +1,17 @@
 """A document in a terminal: plain lines into a pipe; colours, and lines wrapped under their own text, where somebody reads them."""
 
+import itertools
 import os
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
-from rlclinic.report.charts import CurveDrawing
+from rlclinic.comparison.models import Course
+from rlclinic.report.charts import BandsDrawing, CurveDrawing, TornadoDrawing
 from rlclinic.report.document import (
+    BOLD,
     Block,
     Card,
     Code,
@@ -25,11 +28,10 @@ from rlclinic.report.document import (
     Tone,
     Verdict,
     clean_block,
-    strip_marks,
 )
 from rlclinic.report.format import listed
 from rlclinic.serve.cli import console
-from rlclinic.serve.cli.text import plot
+from rlclinic.serve.cli.text import compare_plot, plot
 
 if TYPE_CHECKING:
     from rich.text import Text as Styled
@@ -44,7 +46,9 @@ STYLES: Final[dict[Tone, str]] = {
 }
 ASIDE_AT: Final = 76
 """The column at which a card's aside stands."""
-NARROWEST: Final = 6
+FIRST_COLUMN: Final = 17
+"""Columns of the labels in a table that answers something."""
+NARROWEST: Final = 4
 """Columns that a table's cell keeps where a terminal is narrow."""
 
 
@@ -57,14 +61,14 @@ class Line(NamedTuple):
     style: str = ""
 
 
-def show(blocks: Iterable[Block]) -> None:
-    """Print a document on stdout."""
-    if not sys.stdout.isatty() and "FORCE_COLOR" not in os.environ:
-        # No rich: a script that reads this should not wait for colours. Its lines stay whole.
-        width = int(os.environ.get("COLUMNS") or console.PIPE_WIDTH)
-        sys.stdout.write("".join(f"{line.text}\n" for line in lay_out(blocks, width)))
+def show(blocks: Iterable[Block], stream: TextIO | None = None) -> None:
+    """Print a document, on stdout unless told otherwise."""
+    stream = stream or sys.stdout
+    if not stream.isatty() and "FORCE_COLOR" not in os.environ:
+        # No rich: a script that reads this should not wait for colours. Its lines stay whole, those of tables too.
+        stream.write("".join(f"{line.text}\n" for line in lay_out(blocks, sys.maxsize)))
         return
-    out = console.results()
+    out = console.progress() if stream is sys.stderr else console.results()
     for line in lay_out(blocks, out.width):
         out.print(style_line(line, out.width), soft_wrap=True)
 
@@ -94,7 +98,7 @@ def lay_out(blocks: Iterable[Block], width: int) -> Iterator[Line]:
     kept: list[Block] = [clean_block(block) for block in blocks]
     for place, block in enumerate(kept):
         if isinstance(block, Card):
-            yield from _lay_out_card(block, _badge_widths(kept, place))
+            yield from _lay_out_card(block, _badge_widths(kept, place, block))
         else:
             yield from _lay_out(block, width)
 
@@ -123,10 +127,13 @@ def _lay_out(block: Block, width: int) -> Iterator[Line]:
                 yield from (Line(f"  {flat(item)}", 4) for item in items)
         case Table():
             yield from lay_out_table(block, width)
-        case Code(text, _, lead, most):
+        case Code(text, language, lead, most):
             lines = text.splitlines()
             yield from [Line(f"  {lead}:")] if lead else []
-            yield from (Line(f"{'    ' if lead else ''}{line}") for line in lines[:most])
+            for line in lines[:most]:
+                # A difference between two files has its usual colours.
+                style = {"+": "green", "-": "red"}.get(line[:1], "dim") if language == "diff" else ""
+                yield Line(f"{'    ' if lead else ''}{line}", None, line if style else "", style)
             if most is not None and len(lines) > most:
                 yield Line(f"    … and {len(lines) - most} more: --json")
         case Tiles(facts):
@@ -134,7 +141,7 @@ def _lay_out(block: Block, width: int) -> Iterator[Line]:
         case Gap():
             yield Line("")
         case Figure(_, _, _, drawn):
-            yield from map(Line, _draw(drawn, min(width, console.CHART_WIDTH)))
+            yield from map(Line, _draw(drawn, width))
         case Figures() | Card():
             # Small pictures have no room here; cards are laid out with their neighbours.
             return
@@ -142,25 +149,34 @@ def _lay_out(block: Block, width: int) -> Iterator[Line]:
 
 def _draw(drawn: object, width: int) -> list[str]:
     """A picture in characters, where there is a way to draw it."""
+    chart = min(width, console.CHART_WIDTH)
     match drawn:
         case CurveDrawing(curve, height, marked):
             bounds = None if marked is None else (marked.start, marked.end)
-            return plot.curve_lines(curve, width, height, marked=bounds, note=f"{plot.MARKED} evidence")
+            return plot.curve_lines(curve, chart, height, marked=bounds, note=f"{plot.MARKED} evidence")
+        case BandsDrawing(bands, threshold):
+            return compare_plot.lines(bands, threshold, chart)
+        case TornadoDrawing(bars):
+            return plot.tornado_lines(bars)
+        case Course():
+            sides = compare_plot.course_lines(drawn)
+            line = f"  {drawn.key} over the run  {'   '.join(sides)}"
+            return [line] if len(line) <= width else [f"  {drawn.key} over the run", *(f"    {side}" for side in sides)]
         case _:
             return []
 
 
 def label_lines(label: str, text: str, width: int, indent: int, style: str = "") -> Iterator[Line]:
     """A label and its text; what follows a line break in it stands under the text."""
-    lead = f"{flat(label)}  " if len(label) >= width else f"{flat(label):<{width}}"
+    lead = f"{flat(label)}  " if label and len(label) >= width else f"{flat(label):<{width}}"
     first, *rest = plain(text).split("\n")
     yield Line(f"{' ' * indent}{lead}{first}".rstrip(), indent + max(width, 2), label if style else "", style)
     yield from (Line(f"{' ' * (indent + width)}{line}", indent + width) for line in rest)
 
 
 def plain(text: str) -> str:
-    """A text without marks."""
-    return strip_marks(text)
+    """A text without the signs for bold; those for code are read as they are."""
+    return BOLD.sub(r"\1", text)
 
 
 def flat(text: str) -> str:
@@ -171,17 +187,14 @@ def flat(text: str) -> str:
 # ── cards ──
 
 
-def _badge_widths(blocks: Sequence[Block], place: int) -> list[int]:
-    """How wide the badges of neighbouring cards are: their titles stand under each other."""
-    first = place
-    while first > 0 and isinstance(blocks[first - 1], Card):
-        first -= 1
-    widths: list[int] = []
-    for block in blocks[first:]:
-        if not isinstance(block, Card):
-            break
-        sizes = [len(badge) for badge in block.badges]
-        widths = [max(pair) for pair in zip([*widths, *[0] * (len(sizes) - len(widths))], [*sizes, *[0] * len(widths)], strict=False)]
+def _badge_widths(blocks: Sequence[Block], place: int, card: Card) -> list[int]:
+    """How wide the badges of this card and its neighbours are: their titles stand under each other, and over what follows them."""
+    before = itertools.takewhile(lambda block: isinstance(block, Card | Gap), reversed(blocks[:place]))
+    after = itertools.takewhile(lambda block: isinstance(block, Card | Gap), blocks[place:])
+    alike = [block for block in (*before, *after) if isinstance(block, Card) and block.kind.split()[:1] == card.kind.split()[:1]]
+    widths = [max(map(len, column)) for column in itertools.zip_longest(*(block.badges for block in alike), fillvalue="")]
+    if widths and len(card.kind) + 2 == card.indent:
+        widths[-1] = max(widths[-1], card.width - 2)
     return widths
 
 
@@ -201,14 +214,22 @@ def _lay_out_card(card: Card, widths: Sequence[int]) -> Iterator[Line]:
 
 def lay_out_table(table: Table, width: int) -> Iterator[Line]:
     """Columns as wide as their cells; where the terminal is narrower, the widest cells are folded."""
-    indent = "  " if table.title else ""
+    indent = "  " if table.title or table.verdict else ""
     if table.title:
         yield Line("")
         yield Line(flat(table.title).upper(), 2)
     heads = [flat(head.lstrip(">")) for head in table.heads]
+    word, style = "", "" if table.title else "bold"
+    if table.verdict is not None:
+        word, style = flat(table.verdict.word), STYLES[table.verdict.tone]
+        heads[0] = ""
+        if len(word) > FIRST_COLUMN:
+            yield Line(word, 2, word, style)
+            word = ""
     right = [head.startswith(">") for head in table.heads]
     rows = [[flat(cell) for cell in row] for row in table.rows]
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+    widths[0] = max(widths[0], FIRST_COLUMN if table.verdict else 0)
     room = width - len(indent) - 2 * (len(heads) - 1)
     while sum(widths) > room and max(widths) > NARROWEST:
         # The widest gives way, down to the next one.
@@ -216,12 +237,15 @@ def lay_out_table(table: Table, width: int) -> Iterator[Line]:
         others = [wide for wide in widths if wide < widths[widest]]
         widths[widest] = max(NARROWEST, max(others, default=0), widths[widest] - (sum(widths) - room))
     for place, row in enumerate([heads, *rows]):
-        folded = [textwrap.wrap(cell, wide, break_on_hyphens=False) or [""] for cell, wide in zip(row, widths, strict=True)]
+        folded = [textwrap.wrap(cell, max(wide, 1), break_on_hyphens=False) or [""] for cell, wide in zip(row, widths, strict=True)]
         for line in range(max(map(len, folded))):
             cells = [part[line] if line < len(part) else "" for part in folded]
             drawn = [cell.rjust(wide) if side else cell.ljust(wide) for cell, wide, side in zip(cells, widths, right, strict=True)]
             text = f"{indent}{'  '.join(drawn)}".rstrip()
-            yield Line(text, None, text if place == 0 and not table.title else "", "bold")
+            if place == 0 and table.verdict is not None:
+                yield Line(f"{word}{text[len(word) :]}", None, word, style)
+            else:
+                yield Line(text, None, text if place == 0 else "", style)
         if place and (remark := table.remarks.get(place - 1)):
             yield Line(f"      {flat(remark)}", 6)
     if table.note:

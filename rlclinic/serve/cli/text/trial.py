@@ -3,35 +3,28 @@
 import sys
 from typing import TYPE_CHECKING
 
-from rlclinic.report import trial as trial_words
+from rlclinic.report.document import Code, Commands, Gap, Table, Text
 from rlclinic.report.format import ago, percent, short
+from rlclinic.report.trial import cost_text, describe_plan, describe_result, ending, look_lines
 from rlclinic.serve.cli import console
-from rlclinic.serve.cli.text import results
+from rlclinic.serve.cli.text import terminal
 
 if TYPE_CHECKING:
     from rich.live import Live
 
     from rlclinic.ops.treat.adopt import Adopted
     from rlclinic.ops.treat.trial import Preview, TrialList, TrialResult
-    from rlclinic.treatment.trial.models import ArmProgress, Effect, Event, Trial, TrialPlan
+    from rlclinic.treatment.trial.models import ArmProgress, Event, TrialPlan
 
-STYLES = {"adopt": "bold green", "reject": "bold red", "equivalent": "bold yellow", "undecided": "bold yellow"}
 PLAIN_SECONDS = 10.0
 _LABEL = 9
-_TITLE = 19
-"""A verdict up to this length stands before the heads of the table, a longer one above."""
 
 
 def print_preview(preview: "Preview", *, to_results: bool = False) -> None:
     """Question, arms, rule, power and cost."""
-    out = console.results() if to_results else console.progress()
-    out.print(f"TRIAL  {preview.question}", soft_wrap=True, style="bold")
-    for warning in preview.warnings:
-        out.print(f"  {'note':<{_LABEL}}{warning}", soft_wrap=True, style="yellow")
-    for label, text in trial_words.plan_lines(preview.plan, preview.power, preview.control):
-        out.print(f"  {label:<{_LABEL}}{text}", soft_wrap=True)
-    cost = trial_words.cost_text(preview.max_env_steps, preview.max_seconds, preview.likely_seconds, preview.cores)
-    out.print(f"  {'cost':<{_LABEL}}{cost}", soft_wrap=True)
+    cost = cost_text(preview.max_env_steps, preview.max_seconds, preview.likely_seconds, preview.cores)
+    blocks = describe_plan(preview.question, preview.plan, preview.power, preview.control, cost, preview.warnings)
+    terminal.show(blocks, None if to_results else sys.stderr)
 
 
 def ask_to_start() -> bool:
@@ -89,7 +82,7 @@ class View:
 def _look_lines(event: "Event", plan: "TrialPlan") -> list[str]:
     assert event.result is not None
     arms = [(arm.name, arm.runs, arm.solved, arm.failed, arm.return_mean) for arm in event.arms]
-    first, second = trial_words.look_lines(arms, event.result, plan.looks, plan.threshold)
+    first, second = look_lines(arms, event.result, plan.looks, plan.threshold)
     return [f"  look {event.look}   {first}", f"           {second}"]
 
 
@@ -111,89 +104,26 @@ def _arm_progress(arm: "ArmProgress") -> str:
 
 def print_trial(result: "TrialResult") -> None:
     """The verdict with its evidence, what is not shown, and what to type next."""
-    trial, title = result.trial, trial_words.headline(result.trial)
-    leading = trial.leading
-    results.print_lines([""])
-    if leading is None or len(title) > _TITLE:
-        _print_title(trial, title)
-        title = ""
-    if leading is not None:
-        _print_effect(trial, leading, title)
-        for effect in trial.effects:
-            if effect is not leading:
-                said = trial_words.effect_text(trial, effect)
-                results.print_lines([f"  {effect.arm:<17}  {effect.verdict}: {said} · {trial_words.guardrail_text(effect)}"])
-    for arm in trial.arms:
-        if arm.failed:
-            reason = (arm.reason or "no reason was recorded").splitlines()[0]
-            results.print_lines([f"  {'failed':<17}  {arm.name}: {arm.failed} of {arm.n} runs, the first because: {reason}"])
-    listing = f"rlclinic runs list --trial {trial.id}"
-    results.print_lines([f"  {'used':<17}  {trial_words.used_text(trial)} ({listing})"])
-    if trial.verdict is not None:
-        results.print_lines([f"NOT SHOWN  {' · '.join(trial_words.not_shown(trial))}"])
-    _print_next(result)
-
-
-def _print_title(trial: "Trial", title: str, rest: str = "") -> None:
-    from rich.text import Text
-
-    line = Text(title, style=STYLES.get(trial.verdict or "", "bold"))
-    console.results().print(line.append(rest, style="default"), soft_wrap=True)
-
-
-def _print_effect(trial: "Trial", effect: "Effect", title: str) -> None:
-    """The measures under each other; a short verdict stands before the heads."""
-    rows = trial_words.rows(trial, effect)
-    level = percent(1 - trial.plan.alpha)
-    heads = ("", trial.control.name, effect.arm, f"effect ({level}, valid after stopping early)")
-    widths = [max(len(row[place]) for row in (heads, *rows)) for place in range(3)]
-    widths[0] = max(widths[0], 17)
-    for row in (heads, *rows):
-        cells = "  ".join([*(f"{row[place]:<{widths[place]}}" for place in (1, 2)), row[3]]).rstrip()
-        if row is heads:
-            _print_title(trial, title, f"{'':<{widths[0] + 4 - len(title)}}{cells}")
-        else:
-            results.print_lines([f"  {row[0]:<{widths[0]}}  {cells}"])
-    lines = [("guardrails", trial_words.guardrail_text(effect))]
-    forecast = trial_words.forecast_text(trial, effect)
-    lines += [("forecast", forecast)] if forecast else []
-    if effect.worse:
-        lines.append(("careful", f"{', '.join(effect.worse)} got worse while the outcome got better"))
-    results.print_lines([f"  {label:<{widths[0]}}  {text}" for label, text in lines])
-
-
-def _print_next(result: "TrialResult") -> None:
     trial = result.trial
-    lines = [""]
-    labels = {"adopt": "keep it", "trial": "go on"}
-    for command in result.next:
-        word = labels.get(command.split()[1], "")
-        if word:
-            lines.append(f"{word:<9}{command}")
-    report = next((file for file in result.files if file.endswith(".html")), None)
-    if report is not None:
-        lines.append(f"report   {report}      repeat: {trial_words.repeat(trial)}")
-    results.print_lines(lines)
+    blocks = describe_result(trial, f"rlclinic runs list --trial {trial.id}")
+    terminal.show([Gap(), *blocks, *ending(trial, result.next, result.files)])
 
 
 def print_trials(found: "TrialList") -> None:
     """`trial --list`."""
     import time
 
-    if not found.trials:
-        results.print_lines(["no trials yet", "  Start one: rlclinic trial --rx 1"])
+    rows = []
     for row in found.trials:
-        said = (row.verdict or row.state) + (f" {row.winner}" if row.winner else "")
-        results.print_lines([f"{row.id}  {said:<18}  {ago(time.time() - row.created):<12}  {row.question}"])
+        verdict = (row.verdict or row.state) + (f" {row.winner}" if row.winner else "")
+        rows.append([row.id, verdict, ago(time.time() - row.created), row.question])
+    none = Text("no trials yet\nStart one: rlclinic trial --rx 1")
+    terminal.show([Table(["trial", "verdict", "when", "question"], rows) if rows else none])
 
 
 def print_adopted(found: "Adopted") -> None:
     """`adopt`: the difference, then what to type."""
-    out = console.results()
-    for line in found.diff:
-        style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
-        out.print(line, style=style, soft_wrap=True)
     verb = "wrote" if found.written else "would write"
-    results.print_lines([f"{verb} {found.ref} into {found.file}: {'; '.join(found.changes) or 'no change against the control'}"])
-    if found.written:
-        results.print_lines([f"use it   rlclinic train {found.ref} --seeds 8"])
+    done = Text(f"{verb} {found.ref} into {found.file}: {'; '.join(found.changes) or 'no change against the control'}")
+    use = Commands([("use it", f"rlclinic train {found.ref} --seeds 8")] if found.written else [])
+    terminal.show([Code("\n".join(found.diff), "diff"), done, use])

@@ -10,11 +10,11 @@ from rlclinic.ops.diagnose import diagnose, guides, history, lint, prescribe, ru
 from rlclinic.ops.diagnose.guides import GuideList, GuidePage
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
-from rlclinic.ops.diagnose.prescribe import Prescriptions
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.report.models import ConfigView, DiagnosisReport, Result
+from rlclinic.report.prescription import Prescriptions
 from rlclinic.runs import fingerprint
 from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run

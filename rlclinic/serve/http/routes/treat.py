@@ -14,7 +14,7 @@ from rlclinic.ops.treat.adopt import Adopted
 from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, SensitivityRequest, TrialRequest
 from rlclinic.ops.treat.sensitivity import SensitivityPlan
 from rlclinic.ops.treat.trial import Preview, TrialList
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import coerce, studies
 from rlclinic.runs.store import Store
 from rlclinic.serve.http.bodies import takes_body
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1")
 StudyKind = Literal["optimize", "sensitivity"]
 
 
-class StudyRow(Part):
+class StudyRow(ResultPart):
     """A search or a sensitivity study in a list."""
 
     id: str

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
-from rlclinic.report.models import Part, Result
+from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import disk
 
 Scope = Literal["read", "write"]
@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _SECRET: Final = "cookie.key"
 
 
-class TokenRow(Part):
+class TokenRow(ResultPart):
     """A token without its secret."""
 
     name: str

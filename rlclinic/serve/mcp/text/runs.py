@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from rlclinic.errors import RlclinicError
 from rlclinic.ops.runs.metric_rows import one_run
-from rlclinic.report.comparison import headline, listed_notes, tables, verdicts
+from rlclinic.report.comparison import brief_answer
+from rlclinic.report.document import render_compact
 from rlclinic.report.format import ago, count, duration, number, short
+from rlclinic.report.status import describe_live_group, list_members
 from rlclinic.runs import history
-from rlclinic.serve.cli.text.status import header, standing
 from rlclinic.serve.mcp.replies import clip, say
 
 if TYPE_CHECKING:
     from rlclinic.ops.compare.compare import Comparison
     from rlclinic.ops.runs.metric_rows import Cell, MetricRows
-    from rlclinic.report.models import LiveGroup, RunInfo, RunRow, StatusReport
+    from rlclinic.report.models import RunInfo, RunRow, StatusReport
     from rlclinic.runs.store import Store
 
 Values = Mapping[str, Mapping[str, float | None]]
@@ -106,26 +107,8 @@ def _cell(value: "Cell") -> str:
 
 
 def status(report: "StatusReport") -> str:
-    """Header, decision, reason, what to watch, what to call."""
-    return "\n".join(line for group in report.groups for line in _status_lines(group))
-
-
-def _status_lines(group: "LiveGroup") -> list[str]:
-    lines = [header(group)]
-    outlook = group.outlook
-    if outlook is not None:
-        lines.append(f"{outlook.decision}  {standing(group, outlook)}")
-        lines.append(f"because: {clip(outlook.reason, 200)}")
-        more = {"likely": outlook.cause, "watch": outlook.watch, "call": say(outlook.command or "")}
-        lines += [f"{label}: {clip(text, 200)}" for label, text in more.items() if text]
-    for member in group.members[:12]:
-        doubt = f" · {clip(member.reason.splitlines()[0], 120)}" if member.reason else ""
-        figures = {"return": member.return_mean, "eval": member.eval_mean, "KL": member.kl, "entropy": member.entropy}
-        said = " ".join(
-            f"{name} {number(value)}" for name, value in {**figures, "EV": member.explained_variance}.items() if value is not None
-        )
-        lines.append(f"{member.run} {member.state} {short(member.env_steps)} env steps · {said}{doubt}")
-    return lines
+    """Header, decision, reason, what to watch, what to call, and the seeds."""
+    return "\n".join(render_compact([*describe_live_group(group), list_members(group)], 200, say) for group in report.groups)
 
 
 def status_data(report: "StatusReport", store: "Store", details: bool) -> dict[str, Any]:
@@ -180,17 +163,10 @@ def last_values(store: "Store", target: str, metrics: Sequence[str]) -> dict[str
 
 def comparison(result: "Comparison", values: Values) -> str:
     """Headline, verdicts, settings that differ, outcomes, tests."""
-    compared = result.compared
-    lines = ["COMPARE  " + headline(compared)]
-    lines += [f"{word}  {sentence}" for word, sentence in verdicts(compared)]
-    for table in tables(compared):
-        if table.title in ("Settings that differ", "Outcomes"):
-            lines += [f"{table.title.upper()}: {' | '.join(table.heads)}"]
-            lines += [" | ".join(clip(cell, 70) for cell in row) for row in table.rows[:14]]
+    lines = [render_compact(brief_answer(result.compared), 200)]
     lines += [
         f"last values {name}: " + ", ".join(f"{key} {number(value)}" for key, value in row.items()) for name, row in values.items() if row
     ]
-    lines += [f"note: {clip(note, 200)}" for note in listed_notes(compared)[:4]]
     if result.next:
         lines.append("next: " + " | ".join(say(command) for command in result.next))
     return "\n".join(lines)

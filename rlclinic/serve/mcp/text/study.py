@@ -3,39 +3,31 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlclinic.report import trial as trial_words
-from rlclinic.report.format import count, duration, number, percent, plural, short
+from rlclinic.report import optimize, prescription
+from rlclinic.report.document import render_compact
+from rlclinic.report.format import count, duration, number, plural, short
+from rlclinic.report.lint import describe_env
+from rlclinic.report.sensitivity import effects_table
+from rlclinic.report.trial import cost_text, describe_plan, describe_result
 from rlclinic.serve.mcp.replies import clip
 
 if TYPE_CHECKING:
     from rlclinic.diagnosis.lint.env import EnvLint
     from rlclinic.ops.diagnose.guides import Guide, GuidePage
-    from rlclinic.ops.diagnose.prescribe import Prescriptions
     from rlclinic.ops.diagnose.rules import RulePage
     from rlclinic.ops.jobs.models import Job
     from rlclinic.ops.jobs.progress import Progress, SearchView, SensitivityView, TrialView
     from rlclinic.ops.treat.sensitivity import SensitivityPlan
     from rlclinic.ops.treat.trial import Preview
     from rlclinic.report.models import EnvironmentRow
+    from rlclinic.report.prescription import Prescriptions
 
 # ── prescriptions ──
 
 
 def prescriptions(found: "Prescriptions") -> str:
-    """What is wrong, then each change with its reason, forecast and risk."""
-    facts = found.facts
-    lines = [
-        f"{facts.id} · {(facts.algo or '?').upper()} · {facts.env or '?'} · {found.verdict} · {found.answer} (p {found.probability:.2f})"
-    ]
-    for rx in found.prescriptions:
-        expected = f"{rx.effect}: {rx.expected.text} (80 %)" if rx.expected is not None else "no data: no trial of it is recorded"
-        lines.append(f"RX {rx.number} {rx.priority}: {rx.title}")
-        lines.append(f"  because {clip(rx.rationale, 220)}")
-        if rx.trialable:
-            lines.append(f"  expect {expected} · risk {rx.risk or 'none known'}")
-            lines.append(f"  set {' '.join(rx.overrides)}")
-    if not found.prescriptions:
-        lines.append(f"nothing is prescribed: {found.why_none}")
+    """What is wrong, then each change with its reason, forecast and risk, and what to call."""
+    lines = [render_compact(prescription.describe(found, brief=True), 220)]
     first = next((rx for rx in found.prescriptions if rx.trialable), None)
     name = found.group or found.target
     if first is not None:
@@ -78,9 +70,8 @@ def job(found: "Job") -> str:
 
 def preview(found: "Preview") -> str:
     """What a trial asks, can see and costs."""
-    lines = [found.question, *(f"{label}: {text}" for label, text in trial_words.plan_lines(found.plan, found.power, found.control))]
-    lines.append("cost: " + trial_words.cost_text(found.max_env_steps, found.max_seconds, found.likely_seconds, found.cores))
-    return "\n".join([*lines, *(f"warning: {clip(text, 200)}" for text in found.warnings)])
+    cost = cost_text(found.max_env_steps, found.max_seconds, found.likely_seconds, found.cores)
+    return render_compact(describe_plan(found.question, found.plan, found.power, found.control, cost, found.warnings), 200)
 
 
 def job_data(found: "Job") -> dict[str, Any]:
@@ -124,20 +115,8 @@ def _after(found: "Progress") -> str:
 def trial(found: "TrialView") -> str:
     """The verdict with its measures; while it runs, how far it is."""
     made = found.trial
-    lines = [f"TRIAL {made.id} · {made.question}"]
-    leading = made.leading
-    if made.verdict is None:
-        lines.append(waited(found.progress))
-    else:
-        lines.append(trial_words.headline(made))
-    if leading is not None:
-        lines.append(
-            f"measure | {made.control.name} | {leading.arm} | effect ({percent(1 - made.plan.alpha)} interval, holds after an early stop)"
-        )
-        lines += [" | ".join(row) for row in trial_words.rows(made, leading)]
-        lines.append(f"guardrails: {trial_words.guardrail_text(leading)}")
-    lines += [f"{arm.name}: {arm.failed} of {arm.n} runs failed" for arm in made.arms if arm.failed]
-    lines.append(f"used {trial_words.used_text(made)}")
+    lines = [f"TRIAL {made.id} · {made.question}", *([waited(found.progress)] if made.verdict is None else [])]
+    lines.append(render_compact(describe_result(made), 200))
     if made.verdict == "adopt" and made.source != "command":
         lines.append(f'next: adopt(trial_id="{made.id}", as_variant="{made.env_id}:NAME")')
     return "\n".join(lines)
@@ -176,17 +155,8 @@ def _range(value: Any) -> list[float | None] | None:
 def search(found: "SearchView") -> str:
     """Rounds, the best config, its confirmation."""
     ledger = found.ledger
-    state = found.progress.state
-    lines = [f"SEARCH {ledger.id} · {ledger.env_id} {ledger.algo} · {state}{f' · {ledger.verdict}' if ledger.verdict else ''}"]
-    lines.append(
-        f"spent {short(max(found.spent, found.progress.env_steps))} of {short(ledger.budget)} env steps; {len(ledger.tried)} configs tried"
-    )
-    for each in ledger.rounds:
-        what = f"confirmed by trial {each.trial}: {each.verdict}" if each.kind == "confirm" else f"best {each.winner or 'nothing better'}"
-        wrong = f" ({clip(each.diagnosis, 60)})" if each.diagnosis else ""
-        lines.append(f"round {each.number} {each.kind}{wrong}: {len(each.entries)} configs, {what if each.done else 'under way'}")
-    if ledger.best is not None:
-        lines.append(f"best: {ledger.best.reached}/{ledger.best.n} reach it; {' '.join(found.changes) or 'the start itself'}")
+    spent = max(found.spent, found.progress.env_steps)
+    lines = [f"SEARCH {ledger.id} · {found.progress.state}", render_compact(optimize.describe(ledger, found.changes, spent=spent))]
     if found.confirmed is not None:
         lines.append(f'next: adopt(trial_id="{found.confirmed}", as_variant="{ledger.env_id}:NAME")')
     elif not found.progress.done:
@@ -231,13 +201,7 @@ def sensitivity(found: "SensitivityView") -> str:
     lines = [f"STUDY {study.id} · {study.env_id} {study.algo} · {found.progress.state} · {len(study.seeds)} seeds a config"]
     if not study.rows:
         return "\n".join([*lines, waited(found.progress)])
-    what = "env steps to the threshold, relative to the config as it is" if study.measure == "steps" else "change of the final return"
-    lines.append(f"effect: {what}, 95 % interval")
-    ranked = {setting: place for place, (setting, _) in enumerate(found.ranking)}
-    for row in sorted(study.rows, key=lambda row: ranked.get(row.arm.setting, len(ranked))):
-        effect = "not known" if row.effect is None else f"{number(row.effect)} [{number(row.low)}, {number(row.high)}]"
-        lines.append(f"{row.arm.name} = {clip(str(row.arm.value), 60)}: {effect} · {row.verdict}")
-    lines += [f"left out: {clip(text, 120)}" for text in study.skipped[:3]]
+    lines.append(render_compact(effects_table(study)))
     better = next((row for row in study.rows if row.verdict == "better"), None)
     if better is not None:
         lines.append(f'next: start_trial(run_id="{study.target}", changes={{"{better.arm.setting}": …}}) proves the best on fresh seeds')
@@ -304,11 +268,4 @@ def environments(rows: "Sequence[EnvironmentRow]") -> str:
 
 def environment(seen: "EnvLint") -> str:
     """What some seconds of stepping showed."""
-    rewards = ", ".join(f"{key} {number(value)}" for key, value in list(seen.rewards.items())[:6])
-    lines = [f"{seen.name} · obs {clip(seen.observation, 160)} · action {clip(seen.action, 120)} · time limit {seen.time_limit or 'none'}"]
-    ends = ", ".join(f"{amount} {how}" for how, amount in seen.ends.items())
-    lines.append(f"rewards: {rewards} · random episodes: {ends} · {count(seen.steps_per_second)} steps/s")
-    lines.append("returns of actions: " + ", ".join(f"{each.label} {number(each.mean)}" for each in seen.played))
-    lines.append(f"{plural(seen.checks, 'check')}, {plural(len(seen.findings), 'finding')}")
-    lines += [f"{each.severity.value.upper()} {each.rule}: {clip(each.text, 200)}" for each in seen.findings]
-    return "\n".join(lines)
+    return render_compact(describe_env(seen, whole=False), 200)

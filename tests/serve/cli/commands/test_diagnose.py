@@ -13,7 +13,7 @@ from rlclinic.report.diagnosis import top_finding
 from rlclinic.report.models import TopFinding
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
-from rlclinic.serve.cli.text.diagnose import print_diagnosis
+from rlclinic.serve.cli.text.results import print_diagnosis
 from rlclinic.serve.mcp.text.diagnosis import concise
 from tests.diagnosis import recorded
 from tests.diagnosis.stored import write_group
