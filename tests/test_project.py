@@ -214,7 +214,8 @@ def exists(dotted: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_documents_name_modules_and_files_that_exist(page: Path) -> None:
-    text = page.read_text()
+    # Groups of entry points are called like modules and are none.
+    text = re.sub(r'entry-points\."[^"]+"', "", page.read_text())
     gone = [name for name in set(MODULE.findall(text)) if not exists(name)]
     assert gone + [name for name in set(FILE.findall(text)) if not (ROOT / name).exists()] == []
 
