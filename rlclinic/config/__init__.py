@@ -21,6 +21,7 @@ from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Number, Schedule, kl_adapted, value_at
+from rlclinic.config.schema import Shape
 from rlclinic.config.tabular import QLearningConfig
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "RunConfig",
     "SACConfig",
     "Schedule",
+    "Shape",
     "Spec",
     "TD3Config",
     "Wrapper",

@@ -148,9 +148,10 @@ def _summed_up(kept: dict[str, Any]) -> dict[str, Any]:
         turn = np.cumsum(kept["start"][0])
         last = epoch[np.searchsorted(turn, turn, side="right") - 1]
         row["train/metrics/kl_divergence"] = _mean(kl, epoch == last)
-        row["train/metrics/clip_fraction"] = kept["clip_fraction"].mean(1)
         row["train/sentinel/kl_first_epoch"] = _mean(kl, epoch == 0)
-        row["train/sentinel/clip_fraction_first_epoch"] = _mean(kept["clip_fraction"], epoch == 0)
+        if "clip_fraction" in kept:
+            row["train/metrics/clip_fraction"] = kept["clip_fraction"].mean(1)
+            row["train/sentinel/clip_fraction_first_epoch"] = _mean(kept["clip_fraction"], epoch == 0)
         epochs = epoch.astype(int)
         count = np.bincount(epochs)  # every epoch up to the last one tried has steps
         by_epoch = np.stack([np.bincount(epochs, member) for member in kl]) / count

@@ -348,8 +348,9 @@ def _reduce(table: dict[str, Tensor], hp: Hyperparameters) -> dict[str, Tensor]:
         log_ratio = table.pop("log_ratio")
         deviation = torch.expm1(log_ratio).abs()
         table["kl"] = losses.kl_k3(log_ratio, weight)
-        beyond = (deviation > hp.clip_range).float()
-        table["clip_fraction"] = beyond.mean(-1, keepdim=True) if weight is None else losses.mean(beyond, weight)
+        if hasattr(hp, "clip_range"):  # an algorithm may have a ratio and nothing to clip it with
+            beyond = (deviation > hp.clip_range).float()
+            table["clip_fraction"] = beyond.mean(-1, keepdim=True) if weight is None else losses.mean(beyond, weight)
         # A row that does not count is no step of the policy's: its ratio may be anything.
         table["ratio_deviation"] = (deviation if weight is None else deviation * (weight > 0)).amax(-1, keepdim=True)
     norms = table.pop("grad_squares").sqrt()

@@ -1,0 +1,1 @@
+"""PPO with a KL penalty in place of its clip range, for rlclinic."""
