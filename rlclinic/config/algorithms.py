@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, ValidationError, ValidatorFunctionWrapHandler
 from pydantic_core import InitErrorDetails
 
+from rlclinic import plugins
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.schedule import Number, Schedule
 from rlclinic.config.schema import Kind, Shape, Strict, flatten, kind_of, read_number
@@ -321,13 +322,7 @@ def _declared() -> dict[str, EntryPoint]:
 
 @cache
 def _load(entry: EntryPoint) -> type[AlgoConfig]:
-    try:
-        found = entry.load()
-    except Exception as error:
-        raise ConfigError(
-            f"the algorithm {entry.name} of another package cannot be loaded ({entry.value}): {error}.\n"
-            "  Nothing that names it can be read.\n  Repair or uninstall that package"
-        ) from error
+    found = plugins.load(entry, "algorithm")
     if not (isinstance(found, type) and issubclass(found, OnPolicySettings | OffPolicySettings)):
         raise ConfigError(
             f"the algorithm {entry.name} ({entry.value}) is no class derived from OnPolicySettings or OffPolicySettings.\n"

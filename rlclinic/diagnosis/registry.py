@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final, Literal
 
+from rlclinic import plugins
 from rlclinic.actions import Action
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Evidence, Finding, Kind, Remedy, Severity
@@ -215,7 +216,7 @@ def _load() -> None:
     for family in FAMILIES:
         import_module(f"rlclinic.diagnosis.rules.{family}")
     for entry in entry_points(group=ENTRY_POINTS):
-        entry.load()
+        plugins.load(entry, "module of rules")
     for each in _RULES.values():
         undeclared = [id for id in each.causes if id not in _CAUSES]
         if undeclared:

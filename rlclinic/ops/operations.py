@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
 
+from rlclinic import plugins
 from rlclinic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def find_outside() -> "list[Operation]":
     """Operations of other packages: each entry point of the group rlclinic.operations is an Operation, imported now."""
     from importlib.metadata import entry_points
 
-    found = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
+    found = [plugins.load(point, "operation") for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
     known = {name for operation in OPERATIONS for face in FACES for name in operation.names(face)}
     for operation in found:
         taken = sorted(known & {name for face in FACES for name in operation.names(face)})

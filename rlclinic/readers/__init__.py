@@ -19,6 +19,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
+from rlclinic import plugins
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RlclinicError, UsageError
 from rlclinic.readers import (
@@ -72,17 +73,11 @@ FORMATS: Final = (
 
 @cache
 def load_plugins() -> list[Format]:
-    """The readers that other installed packages bring, by name. UsageError if one cannot be loaded."""
+    """The readers that other installed packages bring, by name."""
     formats = []
     for entry in sorted(metadata.entry_points(group=_ENTRY_POINTS)):
-        try:
-            reader = entry.load()
-            formats.append(Format(entry.name, reader.matches, reader.read))
-        except (ImportError, AttributeError) as error:
-            raise UsageError(
-                f"the reader {entry.name!r} ({entry.value}) cannot be loaded: {error}.\n  Its logs could not be read.\n"
-                "  Repair or uninstall the package that brings it"
-            ) from error
+        reader = plugins.load(entry, "reader")
+        formats.append(Format(entry.name, reader.matches, reader.read))
     return formats
 
 

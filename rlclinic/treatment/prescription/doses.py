@@ -13,6 +13,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final
 
+from rlclinic import plugins
 from rlclinic.diagnosis import causes
 from rlclinic.errors import NotFound, nearest
 from rlclinic.treatment.prescription.group_numbers import Chart
@@ -49,7 +50,7 @@ def _load() -> None:
     for module in MODULES:
         import_module(f"rlclinic.treatment.prescription.formulas.{module}")
     for entry in entry_points(group=ENTRY_POINTS):
-        entry.load()
+        plugins.load(entry, "module of doses")
 
 
 def names() -> list[str]:
