@@ -1,4 +1,4 @@
-"""examples/plugin as a user has it: installed by pip beside rlclinic, trained, diagnosed and prescribed for, with no file of ours touched."""
+"""examples/plugin as a user has it: installed by pip beside rlclinic, trained, diagnosed, prescribed for; no file of ours is touched."""
 
 import json
 import os
@@ -23,7 +23,10 @@ class Installed:
         self.folder.mkdir()
         pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
         done = subprocess.run(
-            [sys.executable, *pip, "--target", str(self.site), str(ROOT / "examples" / "plugin")], capture_output=True, text=True, check=False
+            [sys.executable, *pip, "--target", str(self.site), str(ROOT / "examples" / "plugin")],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
 

@@ -8,7 +8,7 @@ import pytest
 
 import rlclinic
 from rlclinic import readers
-from rlclinic.errors import NotFound, UsageError
+from rlclinic.errors import ConfigError, NotFound, UsageError
 
 CopySample = Callable[..., Path]
 
@@ -192,5 +192,5 @@ def test_it_is_not_loaded_where_one_of_ours_knows_the_format(install: Path, samp
 
 def test_one_that_cannot_be_loaded_is_named(install: Path, log: Path) -> None:
     (install / "tally_reader.py").write_text("import a_module_that_nobody_has")
-    with pytest.raises(UsageError, match=r"'tallies'.*a_module_that_nobody_has"):
+    with pytest.raises(ConfigError, match=r"'tallies'.*a_module_that_nobody_has"):
         readers.read(log)
