@@ -217,7 +217,7 @@ def test_no_shipped_variant_is_looked_at(monkeypatch):
 
     monkeypatch.setattr(files, "load", refuse)
     monkeypatch.setattr(files, "available", refuse)
-    monkeypatch.setattr(files.located, "parse", refuse)
+    monkeypatch.setattr(files.yaml_lines, "parse", refuse)
     assert {name: _told(name) for name in before} == before
 
 
