@@ -1,37 +1,35 @@
-"""Checks that look at something other than a run: settings, an environment, a script. What is known about each is a page of prose.
+"""Checks that look at something other than a run: settings, an environment, a script.
 
-A family is a Markdown file beside the code that checks. `# COD101 name-of-the-fault` begins a page; then come `severity:` and
-`cites:`, a first line that names the fault, "Why it hurts", "When it is fine" and "Fix"; checks of code add "Wrong" and "Right",
-which are examples for readers and for tests alike.
+A check is a function, and its docstring is its documentation, as for the rules about runs: a first line that names the fault, "Why it
+hurts", "When it is fine" and "Fix"; checks of code add "Wrong" and "Right", which are examples for readers and for tests alike.
 """
 
+import inspect
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from typing import Final
+from importlib import import_module
+from typing import Any, Final, TypeVar
 
 from rlclinic.actions import Action
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.errors import NotFound, nearest
 from rlclinic.references import REFERENCES
 
-_HEAD: Final = re.compile(r"^# ([A-Z]{3}\d{3}) ([a-z][a-z0-9-]+)$", flags=re.MULTILINE)
+Function = TypeVar("Function", bound=Callable[..., Any])
 _SECTIONS: Final = ("Why it hurts", "When it is fine", "Fix")
 _CODE: Final = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-_HERE: Final = Path(__file__).parent
 
 FAMILIES: Final = {
-    "SET": ("config/choices.md", "config/replay.md"),
-    "ENV": ("env/spaces.md", "env/behaviour.md", "env/scales.md"),
+    "SET": ("config.choices", "config.replay"),
+    "ENV": ("env.spaces", "env.behaviour", "env.scales"),
     "COD": (
-        "code/episodes.md", "code/storage.md", "code/policy.md", "code/losses.md", "code/updates.md", "code/targets.md",
-        "code/exploration.md", "code/actors.md", "code/q_networks.md", "code/shapes.md", "code/evaluation.md", "code/vectors.md",
-        "code/seeds.md",
+        "code.episodes", "code.storage", "code.policy", "code.losses", "code.updates", "code.targets", "code.exploration", "code.actors",
+        "code.q_networks", "code.shapes", "code.evaluation", "code.vectors", "code.seeds",
     ),
 }  # fmt: skip
-"""Pages by the first letters of their ids. Rules about runs have ENV ids too, from ENV601 on."""
+"""Modules by the first letters of their checks' ids. Rules about runs have ENV ids too, from ENV601 on."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,8 @@ class Check:
     wrong: str = ""
     right: str = ""
     """A script that the check must find something in, and its twin that it must leave alone."""
+    function: Callable[[Any], Any] = field(repr=False, kw_only=True)
+    """Looks at settings, an environment's examination or a script."""
     algos: tuple[str, ...] = ()
     needs: tuple[tuple[str, ...], ...] = ()
 
@@ -64,31 +64,46 @@ class Check:
         return " ".join(_section(self.doc, "Why it hurts").split())
 
 
+_CHECKS: dict[str, Check] = {}
+
+
+def check(id: str, severity: Severity, cites: Sequence[str]) -> Callable[[Function], Function]:
+    """Register a check under an id that is never used again; ValueError for one whose documentation says too little."""
+
+    def register(function: Function) -> Function:
+        doc = inspect.cleandoc(function.__doc__ or "")
+        lacking = [section for section in _SECTIONS if f"## {section}" not in doc]
+        unknown = [key for key in cites if key not in REFERENCES]
+        if id in _CHECKS or lacking or unknown:
+            problem = "the id is taken" if id in _CHECKS else f"no section {lacking[0]!r}" if lacking else f"no reference {unknown[0]!r}"
+            raise ValueError(f"check {id}: {problem}")
+        kind, module = function.__module__.split(".")[-2:]
+        wrong, right = (next(iter(_CODE.findall(_section(doc, section))), "") for section in ("Wrong", "Right"))
+        _CHECKS[id] = Check(
+            id=id,
+            name=function.__name__.replace("_", "-"),
+            family=f"code: {module}" if kind == "code" else module,
+            severity=severity,
+            cites=tuple(cites),
+            doc=doc,
+            fix=" ".join(_section(doc, "Fix").split()),
+            wrong=wrong,
+            right=right,
+            function=function,
+        )
+        return function
+
+    return register
+
+
 @cache
 def checks(kind: str = "") -> tuple[Check, ...]:
     """Every check by family and id; of one kind ("ENV", "COD"), or of all."""
-    files = [file for each in ([kind] if kind else FAMILIES) for file in FAMILIES[each]]
-    return tuple(each for file in files for each in read_pages(_HERE / file))
-
-
-def read_pages(path: Path) -> list[Check]:
-    """The checks that a file of pages describes; ValueError for a page that says too little."""
-    parts = _HEAD.split(path.read_text(encoding="utf-8"))[1:]
-    family = f"code: {path.stem}" if path.parent.name == "code" else path.stem
-    return [_page(parts[place], parts[place + 1], parts[place + 2].strip(), family) for place in range(0, len(parts), 3)]
-
-
-def _page(id: str, name: str, text: str, family: str) -> Check:
-    head, _, doc = text.partition("\n\n")
-    fields = dict(line.split(": ", 1) for line in head.splitlines())
-    cites = tuple(fields["cites"].split(", "))
-    lacking = [section for section in _SECTIONS if f"## {section}" not in doc]
-    unknown = [key for key in cites if key not in REFERENCES]
-    if lacking or unknown:
-        raise ValueError(f"check {id}: no section {lacking[0]!r}" if lacking else f"check {id}: no reference {unknown[0]!r}")
-    wrong, right = (next(iter(_CODE.findall(_section(doc, section))), "") for section in ("Wrong", "Right"))
-    fix = " ".join(_section(doc, "Fix").split())
-    return Check(id, name, family, Severity(fields["severity"]), cites, doc, fix, wrong, right)
+    modules = [f"rlclinic.diagnosis.lint.{module}" for each in ([kind] if kind else FAMILIES) for module in FAMILIES[each]]
+    for module in modules:
+        import_module(module)
+    wanted = [each for each in _CHECKS.values() if each.function.__module__ in modules]
+    return tuple(sorted(wanted, key=lambda each: (modules.index(each.function.__module__), each.id)))
 
 
 def _section(doc: str, title: str) -> str:

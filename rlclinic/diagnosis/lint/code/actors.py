@@ -4,6 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.signs import direction, factors, operand, sign, terms
@@ -56,7 +58,54 @@ def _entropy_term(term: ast.AST) -> bool:
     return any(map(words.LOG_PROB, names)) and any(_TEMPERATURE.search(name) for name in names)
 
 
+@check("COD521", Severity.HIGH, ["haarnoja2018sac"])
 def action_without_gradient(script: Script) -> Iterator[Spot]:
+    """The action that a soft actor is trained by is drawn without a gradient.
+
+    ## Why it hurts
+    The critic's opinion reaches the actor through the action alone. `sample` cuts that way: only the entropy term is learned, and the
+    policy becomes random.
+
+    ## When it is fine
+    Discrete actions, whose expected value is summed over all of them.
+
+    ## Fix
+    dist.rsample()
+
+    ## Wrong
+    ```python
+    from torch.distributions import Normal
+
+
+    def act(self, obs):
+        dist = Normal(self.mean(obs), self.std(obs))
+        raw = dist.sample()
+        action = torch.tanh(raw)
+        log_prob = dist.log_prob(raw) - torch.log(1 - action.pow(2) + 1e-6)
+        return action, log_prob.sum(1)
+
+
+    actor_loss = (alpha * log_prob - q_net(obs, action)).mean()
+    actor_loss.backward()
+    ```
+
+    ## Right
+    ```python
+    from torch.distributions import Normal
+
+
+    def act(self, obs):
+        dist = Normal(self.mean(obs), self.std(obs))
+        raw = dist.rsample()
+        action = torch.tanh(raw)
+        log_prob = dist.log_prob(raw) - torch.log(1 - action.pow(2) + 1e-6)
+        return action, log_prob.sum(1)
+
+
+    actor_loss = (alpha * log_prob - q_net(obs, action)).mean()
+    actor_loss.backward()
+    ```
+    """
     if not _is_soft(script) or script.calls("rsample", "TransformedDistribution") or "Categorical" in script.words:
         return
     for call in script.calls("sample"):
@@ -65,7 +114,36 @@ def action_without_gradient(script: Script) -> Iterator[Spot]:
             yield Spot(call, "the action is drawn without a gradient: the critic cannot tell the actor where to move", "dist.rsample()")
 
 
+@check("COD522", Severity.HIGH, ["fujimoto2018td3"])
 def larger_of_two_critics(script: Script) -> Iterator[Spot]:
+    """The larger of two critics' values is taken.
+
+    ## Why it hurts
+    Two critics are there so that their common errors cancel. The larger one keeps every error upwards, and the actor then seeks them:
+    values grow without end.
+
+    ## When it is fine
+    Where optimism is meant, as a bonus for exploration, and not in a target.
+
+    ## Fix
+    torch.min(q1(obs, action), q2(obs, action))
+
+    ## Wrong
+    ```python
+    next_value = torch.max(q1_target(next_obs, next_action), q2_target(next_obs, next_action))
+    target = reward + gamma * (1 - terminated) * next_value
+    loss = F.mse_loss(q1(obs, action), target) + F.mse_loss(q2(obs, action), target)
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    next_value = torch.min(q1_target(next_obs, next_action), q2_target(next_obs, next_action))
+    target = reward + gamma * (1 - terminated) * next_value
+    loss = F.mse_loss(q1(obs, action), target) + F.mse_loss(q2(obs, action), target)
+    loss.backward()
+    ```
+    """
     for call in script.calls("max", "maximum"):
         if len(call.args) != 2 or not script.calls("backward"):
             continue
@@ -75,7 +153,32 @@ def larger_of_two_critics(script: Script) -> Iterator[Spot]:
             yield Spot(call, f"the larger of `{names[0]}` and `{names[1]}` is taken: errors upwards are kept and learned", "torch.min")
 
 
+@check("COD523", Severity.HIGH, ["haarnoja2018sac"])
 def entropy_against_value(script: Script) -> Iterator[Spot]:
+    """Value and log-probability have the same sign where they must have opposite ones.
+
+    ## Why it hurts
+    What is good and what is random are both to grow. With equal signs one of them is driven down: the policy collapses, or it flees
+    from value.
+
+    ## When it is fine
+    Never in a soft actor-critic.
+
+    ## Fix
+    value - alpha * log_prob in a target, alpha * log_prob - value in the actor's loss
+
+    ## Wrong
+    ```python
+    next_value = torch.min(q1_target(next_obs, action), q2_target(next_obs, action)) + alpha * log_prob
+    actor_loss = (alpha * log_prob + torch.min(q1(obs, pi), q2(obs, pi))).mean()
+    ```
+
+    ## Right
+    ```python
+    next_value = torch.min(q1_target(next_obs, action), q2_target(next_obs, action)) - alpha * log_prob
+    actor_loss = (alpha * log_prob - torch.min(q1(obs, pi), q2(obs, pi))).mean()
+    ```
+    """
     for node in script.all(ast.Assign):
         found = _summands(script, node.value)
         values = {each for each, term in found if _critic(script, term)}
@@ -85,7 +188,35 @@ def entropy_against_value(script: Script) -> Iterator[Spot]:
             yield Spot(node, text, "value - alpha * log_prob in a target, alpha * log_prob - value in the actor's loss")
 
 
+@check("COD524", Severity.HIGH, ["lillicrap2016ddpg"])
 def actor_lowers_its_value(script: Script) -> Iterator[Spot]:
+    """The actor's loss is the critic's value itself, which is then minimized.
+
+    ## Why it hurts
+    The actor learns the action that the critic thinks worst of.
+
+    ## When it is fine
+    Where the critic estimates a cost.
+
+    ## Fix
+    actor_loss = -critic(obs, actor(obs)).mean()
+
+    ## Wrong
+    ```python
+    actor_loss = critic(obs, actor(obs)).mean()
+    actor_optimizer.zero_grad()
+    actor_loss.backward()
+    actor_optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    actor_loss = -critic(obs, actor(obs)).mean()
+    actor_optimizer.zero_grad()
+    actor_loss.backward()
+    actor_optimizer.step()
+    ```
+    """
     for node in script.all(ast.Assign):
         name = words.own_name(node.targets[0])
         if not _ACTOR_LOSS.search(name) or direction(script, name, node) < 0:
@@ -101,7 +232,29 @@ def actor_lowers_its_value(script: Script) -> Iterator[Spot]:
             yield Spot(node, "the critic's value is minimized: the actor learns the worst action", f"{name} = -…")
 
 
+@check("COD525", Severity.HIGH, ["haarnoja2018sac"])
 def temperature_the_wrong_way(script: Script) -> Iterator[Spot]:
+    """The temperature of a soft actor moves away from what would keep its entropy.
+
+    ## Why it hurts
+    It rises while the policy is too random and falls while it is too certain: within a few thousand steps it explodes or vanishes.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    alpha_loss = -(log_alpha * (log_prob + target_entropy).detach()).mean()
+
+    ## Wrong
+    ```python
+    alpha_loss = (log_alpha * (log_prob + target_entropy).detach()).mean()
+    ```
+
+    ## Right
+    ```python
+    alpha_loss = -(log_alpha * (log_prob + target_entropy).detach()).mean()
+    ```
+    """
     for node in script.all(ast.Assign):
         if not _ALPHA_LOSS.search(words.own_name(node.targets[0])):
             continue
@@ -132,7 +285,30 @@ def _both(node: ast.AST) -> int | None:
     return signs["log_prob"] if set(signs) == {"log_prob", "target"} and signs["log_prob"] == signs["target"] else None
 
 
+@check("COD526", Severity.MEDIUM, ["haarnoja2018sac"])
 def entropy_to_keep_above_zero(script: Script) -> Iterator[Spot]:
+    """The entropy that a soft actor is to keep is positive.
+
+    ## Why it hurts
+    An action squashed to [-1, 1] has at most the entropy of a uniform one, about 0.7 for each dimension. A higher aim cannot be met:
+    the temperature grows without bound, and rewards stop counting.
+
+    ## When it is fine
+    Discrete actions, where a share of log(n) is usual.
+
+    ## Fix
+    target_entropy = -action_dim
+
+    ## Wrong
+    ```python
+    target_entropy = action_dim
+    ```
+
+    ## Right
+    ```python
+    target_entropy = -action_dim
+    ```
+    """
     given = [(each.arg, each.value, each.value) for each in script.all(ast.keyword) if each.arg == "target_entropy"]
     for name, value, where in [*script.named, *given]:
         if name.rpartition(".")[2] != "target_entropy" or (isinstance(value, ast.Constant) and not isinstance(value.value, int | float)):
@@ -145,7 +321,31 @@ def entropy_to_keep_above_zero(script: Script) -> Iterator[Spot]:
             yield Spot(where, f"the entropy to keep is {ast.unparse(value)}, above 0: a squashed policy can hardly be that random")
 
 
+@check("COD527", Severity.HIGH, ["lillicrap2016ddpg"])
 def target_takes_the_large_share(script: Script) -> Iterator[Spot]:
+    """The soft update gives the target network the large share of the trained one.
+
+    ## Why it hurts
+    With tau at 0.005 the target is replaced by the trained network at each step: it holds nothing steady, and values chase themselves.
+
+    ## When it is fine
+    Where the name means the share that is kept, 0.99 or more.
+
+    ## Fix
+    tau * new + (1 - tau) * target
+
+    ## Wrong
+    ```python
+    for param, target_param in zip(q.parameters(), q_target.parameters()):
+        target_param.data.copy_(tau * target_param.data + (1 - tau) * param.data)
+    ```
+
+    ## Right
+    ```python
+    for param, target_param in zip(q.parameters(), q_target.parameters()):
+        target_param.data.copy_(tau * param.data + (1 - tau) * target_param.data)
+    ```
+    """
     copied = [(call, call.func.value, call.args[0]) for call in script.calls("copy_") if call.args and isinstance(call.func, ast.Attribute)]
     for node, target, value in [*copied, *((node, node.targets[0], node.value) for node in script.all(ast.Assign))]:
         kept = _kept(script, value, {each for each in words.identifiers(target) if each not in ("data", "self", "weight")})
@@ -174,7 +374,29 @@ def _is_share(node: ast.AST) -> bool:
     return "tau" in words.own_name(node).lower()
 
 
+@check("COD528", Severity.HIGH, ["lillicrap2016ddpg"])
 def actor_loss_without_actor(script: Script) -> Iterator[Spot]:
+    """The action is detached on its way into the critic that trains the actor.
+
+    ## Why it hurts
+    Nothing of the loss reaches the actor any more, or only its entropy: it does not learn what the critic knows.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Leave out .detach() in the actor's loss.
+
+    ## Wrong
+    ```python
+    actor_loss = (alpha * log_prob - q_net(obs, action.detach())).mean()
+    ```
+
+    ## Right
+    ```python
+    actor_loss = (alpha * log_prob - q_net(obs, action)).mean()
+    ```
+    """
     for node in script.all(ast.Assign):
         if not _ACTOR_LOSS.search(words.own_name(node.targets[0])):
             continue

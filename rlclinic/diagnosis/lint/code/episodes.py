@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.script import Function, Script, Spot, position
 
@@ -19,7 +21,34 @@ TRANSITION = 4
 """Parts of a stored transition, at least."""
 
 
+@check("COD101", Severity.MEDIUM, ["pardo2018time"])
 def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
+    """An episode that was cut by its time limit is treated as one that ended.
+
+    ## Why it hurts
+    A terminal state has no future, a time limit only stops the clock. Counting both as the end teaches the value function that good
+    states close to the limit are worthless; good agents regress at the cap.
+
+    ## When it is fine
+    Tasks without a time limit, and tasks whose observation contains the time left. Many published scripts do this and still learn.
+
+    ## Fix
+    Bootstrap with `terminated` alone; let both flags cut the trace and reset the environment.
+
+    ## Wrong
+    ```python
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    done = terminated or truncated
+    target = reward + gamma * next_value * (1 - done)
+    ```
+
+    ## Right
+    ```python
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    over = terminated or truncated
+    target = reward + gamma * next_value * (1 - terminated)
+    ```
+    """
     combined = [
         node for node in script.all(ast.Assign) if _joins_both_ends(script, node.value) and words.COMBINED(words.own_name(node.targets[0]))
     ]
@@ -90,7 +119,37 @@ def _cuts_a_bootstrap(script: Script, node: ast.AST) -> bool:
     return "non" in target.lower() or "mask" in target.lower() or "not_" in target.lower()
 
 
+@check("COD102", Severity.HIGH, ["towers2024gymnasium"])
 def old_step_signature(script: Script) -> Iterator[Spot]:
+    """`step` is unpacked into four values, as in the old gym.
+
+    ## Why it hurts
+    Gymnasium's step returns five. The line raises ValueError, or, behind a wrapper that hides one, the flags mean something else.
+
+    ## When it is fine
+    Stable-Baselines3's own vector environments, which do return four; they are left alone.
+
+    ## Fix
+    obs, reward, terminated, truncated, info = env.step(action)
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    obs, info = env.reset()
+    obs, reward, done, info = env.step(env.action_space.sample())
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    obs, info = env.reset()
+    obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    ```
+    """
     if not script.uses("gymnasium"):
         return
     for node in script.all(ast.Assign):
@@ -101,7 +160,33 @@ def old_step_signature(script: Script) -> Iterator[Spot]:
             yield Spot(node, "step() returns five values: obs, reward, terminated, truncated, info")
 
 
+@check("COD103", Severity.LOW, ["towers2024gymnasium"])
 def gym_in_place_of_gymnasium(script: Script) -> Iterator[Spot]:
+    """The unmaintained package gym is imported.
+
+    ## Why it hurts
+    It gets no fixes, does not work with NumPy 2, and mixes both kinds of end into one flag.
+
+    ## When it is fine
+    Old environments that exist for gym only.
+
+    ## Fix
+    import gymnasium as gym, then unpack five values from step() and two from reset().
+
+    ## Wrong
+    ```python
+    import gym
+
+    env = gym.make("CartPole-v1")
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    ```
+    """
     for node in script.all(ast.Import, ast.ImportFrom):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
         fallback = any(isinstance(each, ast.Try | ast.ExceptHandler | ast.FunctionDef) for each in script.ancestors(node))
@@ -110,7 +195,38 @@ def gym_in_place_of_gymnasium(script: Script) -> Iterator[Spot]:
             return
 
 
+@check("COD104", Severity.HIGH, ["towers2024gymnasium"])
 def reset_returns_two_values(script: Script) -> Iterator[Spot]:
+    """The pair that `reset` returns is used as the observation.
+
+    ## Why it hurts
+    The policy gets (obs, info) in place of the observation: an error at the first forward pass, or an array of objects that is
+    silently wrong.
+
+    ## When it is fine
+    Stable-Baselines3's own vector environments, whose reset returns the observation alone; they are left alone.
+
+    ## Fix
+    obs, info = env.reset(seed=seed)
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    obs = env.reset()
+    obs, reward, terminated, truncated, info = env.step(policy(obs))
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    obs, info = env.reset()
+    obs, reward, terminated, truncated, info = env.step(policy(obs))
+    ```
+    """
     if not script.uses("gymnasium"):
         return
     for node in script.all(ast.Assign):
@@ -141,7 +257,41 @@ def _is_taken_apart(script: Script, name: str, at: ast.AST) -> bool:
     return False
 
 
+@check("COD105", Severity.HIGH, ["nikanjam2022faults"])
 def no_reset_after_end(script: Script) -> Iterator[Spot]:
+    """The environment is stepped in a loop that neither resets it nor leaves when an episode ends.
+
+    ## Why it hurts
+    After the end an environment's answers mean nothing: the state drifts out of its box, rewards stop, and the agent learns from that.
+
+    ## When it is fine
+    Vector environments, which reset themselves; they are left alone.
+
+    ## Fix
+    if terminated or truncated: obs, info = env.reset()
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    obs, info = env.reset()
+    for step in range(10_000):
+        obs, reward, terminated, truncated, info = env.step(act(obs))
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    obs, info = env.reset()
+    for step in range(10_000):
+        obs, reward, terminated, truncated, info = env.step(act(obs))
+        if terminated or truncated:
+            obs, info = env.reset()
+    ```
+    """
     for call in _env_steps(script):
         loops = script.loops(call)
         owner = script.owner(call)
@@ -167,7 +317,43 @@ def _leaves_at_the_end(script: Script, loop: ast.AST) -> bool:
     return any(isinstance(each, ast.Break | ast.Return) for each in ast.walk(loop))
 
 
+@check("COD106", Severity.HIGH, ["tambon2023rlmutation"])
 def observation_not_updated(script: Script) -> Iterator[Spot]:
+    """The new observation is not carried over to the next step.
+
+    ## Why it hurts
+    The agent acts on the first observation of the episode again and again; every stored transition is wrong. Returns stay at the
+    level of chance.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    obs = next_obs at the end of the loop's body.
+
+    ## Wrong
+    ```python
+    obs, info = env.reset()
+    while True:
+        action = act(obs)
+        next_obs, reward, terminated, truncated, info = env.step(action)
+        buffer.add(obs, action, reward, next_obs, terminated)
+        if terminated or truncated:
+            obs, info = env.reset()
+    ```
+
+    ## Right
+    ```python
+    obs, info = env.reset()
+    while True:
+        action = act(obs)
+        next_obs, reward, terminated, truncated, info = env.step(action)
+        buffer.add(obs, action, reward, next_obs, terminated)
+        obs = next_obs
+        if terminated or truncated:
+            obs, info = env.reset()
+    ```
+    """
     for call in _env_steps(script):
         statement = script.statement(call)
         loops = script.loops(call)
@@ -233,7 +419,40 @@ def own_returns(script: Script, function: Function) -> list[ast.Return]:
     return [each for each in ast.walk(function) if isinstance(each, ast.Return) and script.scope(each) is function]
 
 
+@check("COD107", Severity.HIGH, ["towers2024gymnasium"])
 def env_step_returns_too_few(script: Script) -> Iterator[Spot]:
+    """An environment of this script returns four values from `step`.
+
+    ## Why it hurts
+    Whatever trains on it expects five, and cannot tell a time limit from an end.
+
+    ## When it is fine
+    Never with Gymnasium.
+
+    ## Fix
+    return obs, reward, terminated, truncated, info
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def step(self, action):
+            return self.obs, 0.0, False, {}
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def step(self, action):
+            self.t += 1
+            return self.obs, 0.0, self.t > self.goal, False, {}
+    ```
+    """
     for owner in env_classes(script):
         step = method(owner, "step")
         for each in own_returns(script, step) if step else []:
@@ -241,7 +460,43 @@ def env_step_returns_too_few(script: Script) -> Iterator[Spot]:
                 yield Spot(each, f"{owner.name}.step returns four values; a Gymnasium environment returns five")
 
 
+@check("COD108", Severity.HIGH, ["towers2024gymnasium"])
 def env_reset_returns_only_obs(script: Script) -> Iterator[Spot]:
+    """An environment of this script returns the observation alone from `reset`.
+
+    ## Why it hurts
+    Callers unpack (obs, info): they raise, or split the observation in two.
+
+    ## When it is fine
+    Never with Gymnasium.
+
+    ## Fix
+    return obs, {}
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+    import numpy as np
+
+
+    class Room(gym.Env):
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(3, dtype=np.float32)
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+    import numpy as np
+
+
+    class Room(gym.Env):
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(3, dtype=np.float32), {}
+    ```
+    """
     plain = ("array", "zeros", "ones", "asarray", "float32", "copy", "astype")
     for owner in env_classes(script):
         reset = method(owner, "reset")
@@ -253,7 +508,41 @@ def env_reset_returns_only_obs(script: Script) -> Iterator[Spot]:
                 yield Spot(each, f"{owner.name}.reset returns the observation alone; Gymnasium expects (obs, info)")
 
 
+@check("COD109", Severity.MEDIUM, ["towers2024gymnasium", "henderson2018matters"])
 def env_reset_ignores_seed(script: Script) -> Iterator[Spot]:
+    """An environment of this script takes no seed in `reset`, or does nothing with it.
+
+    ## Why it hurts
+    Episodes cannot be repeated: no run is reproducible, and two settings cannot be compared on the same starts. Without the
+    parameter, reset(seed=0) raises.
+
+    ## When it is fine
+    Environments without any chance in them (they must still accept the parameter).
+
+    ## Fix
+    Begin reset with super().reset(seed=seed), and draw from self.np_random.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def reset(self):
+            return self.start(), {}
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.start(), {}
+    ```
+    """
     for owner in env_classes(script):
         reset = method(owner, "reset")
         if reset is None:
@@ -275,7 +564,43 @@ def _uses_seed(function: ast.FunctionDef) -> bool:
     return any(isinstance(each, ast.Name) and each.id == "seed" and isinstance(each.ctx, ast.Load) for each in ast.walk(function))
 
 
+@check("COD110", Severity.MEDIUM, ["pardo2018time"])
 def step_limit_reported_as_terminated(script: Script) -> Iterator[Spot]:
+    """An environment of this script reports its step limit as `terminated`.
+
+    ## Why it hurts
+    Training takes it for a real end and does not bootstrap: states near the limit look worthless, though the task goes on.
+
+    ## When it is fine
+    Where running out of time is itself the failure, and the observation contains the time left.
+
+    ## Fix
+    Return the limit as the fourth value (truncated), or leave it to max_episode_steps when registering.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def step(self, action):
+            self.steps += 1
+            terminated = self.steps >= self.max_steps
+            return self.obs, -1.0, terminated, False, {}
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def step(self, action):
+            self.steps += 1
+            truncated = self.steps >= self.max_steps
+            return self.obs, -1.0, self.at_goal(), truncated, {}
+    ```
+    """
     for owner in env_classes(script):
         step = method(owner, "step")
         for each in own_returns(script, step) if step else []:
@@ -300,7 +625,45 @@ def _is_clock(script: Script, node: ast.AST) -> bool:
     return False
 
 
+@check("COD111", Severity.MEDIUM, ["pardo2018time"])
 def episode_never_ends(script: Script) -> Iterator[Spot]:
+    """An environment of this script never ends an episode, and nothing sets a time limit.
+
+    ## Why it hurts
+    No episode is ever complete: no return is logged, resets never happen, and the agent sees only where it drifted to.
+
+    ## When it is fine
+    Continuing tasks that are trained with an average-reward method.
+
+    ## Fix
+    Register it with max_episode_steps=…, or wrap it in gymnasium.wrappers.TimeLimit.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def step(self, action):
+            return self.obs, 1.0, False, False, {}
+
+
+    gym.register(id="Room-v0", entry_point=Room)
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+
+    class Room(gym.Env):
+        def step(self, action):
+            return self.obs, 1.0, False, False, {}
+
+
+    gym.register(id="Room-v0", entry_point=Room, max_episode_steps=200)
+    ```
+    """
     limited = any("max_episode_steps" in {key.arg for key in call.keywords} for call in script.calls("register", "make", "EnvSpec"))
     if limited or script.calls("TimeLimit"):
         return

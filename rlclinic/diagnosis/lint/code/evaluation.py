@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
 
@@ -78,7 +80,50 @@ def _is_normalized(script: Script, node: ast.AST | None) -> bool:
     return any(script.last(call) == "VecNormalize" or script.called(call).endswith("VecNormalize.load") for call in made)
 
 
+@check("COD701", Severity.HIGH, ["raffin2021sb3"])
 def evaluation_without_normalizer(script: Script) -> Iterator[Spot]:
+    """The agent was trained on normalized observations and is evaluated on raw ones.
+
+    ## Why it hurts
+    Training looks good and evaluation looks random: the policy has never seen such numbers.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Wrap the evaluation environment in VecNormalize(…, training=False), with the statistics of training.
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = VecNormalize(make_vec_env("Pendulum-v1", n_envs=4))
+    model = PPO("MlpPolicy", env)
+    model.learn(100_000)
+    eval_env = make_vec_env("Pendulum-v1")
+    evaluate_policy(model, eval_env)
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = VecNormalize(make_vec_env("Pendulum-v1", n_envs=4))
+    model = PPO("MlpPolicy", env)
+    model.learn(100_000)
+    env.save("stats.pkl")
+    eval_env = VecNormalize.load("stats.pkl", make_vec_env("Pendulum-v1"))
+    eval_env.training = False
+    eval_env.norm_reward = False
+    evaluate_policy(model, eval_env)
+    ```
+    """
     training = _training_env(script)
     if training is None or not _is_normalized(script, training):
         return
@@ -93,7 +138,42 @@ def evaluation_without_normalizer(script: Script) -> Iterator[Spot]:
             yield Spot(call, f"the agent was trained on normalized observations; `{ast.unparse(env)}` shows it raw ones")
 
 
+@check("COD702", Severity.MEDIUM, ["raffin2021sb3"])
 def normalizer_not_saved(script: Script) -> Iterator[Spot]:
+    """The agent is saved without the statistics of its normalizer.
+
+    ## Why it hurts
+    Loaded later, it sees observations on another scale and acts at random.
+
+    ## When it is fine
+    Where the statistics are saved elsewhere.
+
+    ## Fix
+    env.save("vecnormalize.pkl") beside model.save(…), or CheckpointCallback(save_vecnormalize=True).
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = VecNormalize(make_vec_env("Pendulum-v1"))
+    model = PPO("MlpPolicy", env, seed=0)
+    model.learn(100_000)
+    model.save("agent")
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = VecNormalize(make_vec_env("Pendulum-v1"))
+    model = PPO("MlpPolicy", env, seed=0)
+    model.learn(100_000)
+    model.save("agent")
+    env.save("vecnormalize.pkl")
+    ```
+    """
     saved = [call for call in script.calls("save") if script.owner(call) in models(script)]
     made = [node for node in script.all(ast.Assign) if script.last(node.value) == "VecNormalize"]
     if not saved or not made or "save_vecnormalize" in script.words:
@@ -106,7 +186,39 @@ def normalizer_not_saved(script: Script) -> Iterator[Spot]:
         )
 
 
+@check("COD703", Severity.MEDIUM, ["raffin2021sb3"])
 def normalizer_learns_in_evaluation(script: Script) -> Iterator[Spot]:
+    """The normalizer of the evaluation environment goes on learning, and normalizes rewards.
+
+    ## Why it hurts
+    Evaluations drift with their own statistics, and returns are reported in units that nobody knows.
+
+    ## When it is fine
+    Never for reported results.
+
+    ## Fix
+    VecNormalize(…, training=False, norm_reward=False)
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    venv = VecNormalize.load("stats.pkl", make_vec_env("Pendulum-v1"))
+    model = PPO.load("agent")
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    venv = VecNormalize.load("stats.pkl", make_vec_env("Pendulum-v1"))
+    venv.training = False
+    venv.norm_reward = False
+    model = PPO.load("agent")
+    ```
+    """
     if not script.is_sb3:
         return
     stopped = {
@@ -129,7 +241,40 @@ def normalizer_learns_in_evaluation(script: Script) -> Iterator[Spot]:
                 )
 
 
+@check("COD704", Severity.MEDIUM, ["raffin2021sb3"])
 def evaluation_on_training_env(script: Script) -> Iterator[Spot]:
+    """The environment that is trained on is also used for evaluation.
+
+    ## Why it hurts
+    Evaluation in the middle of training resets it and breaks the rollout; shaped or normalized rewards of training are reported as
+    the result.
+
+    ## When it is fine
+    A quick look after training, with an environment without reward wrappers.
+
+    ## Fix
+    Make a second environment: eval_env = Monitor(gym.make(…)).
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import EvalCallback
+
+    env = make_vec_env("CartPole-v1")
+    model = PPO("MlpPolicy", env, seed=0)
+    model.learn(100_000, callback=EvalCallback(env))
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import EvalCallback
+
+    env = make_vec_env("CartPole-v1")
+    model = PPO("MlpPolicy", env, seed=0)
+    model.learn(100_000, callback=EvalCallback(make_vec_env("CartPole-v1")))
+    ```
+    """
     training = _training_env(script)
     name = words.own_name(training) if training is not None else ""
     if not name:
@@ -148,7 +293,43 @@ def _is_remade(script: Script, env: ast.Name, training: ast.AST | None) -> bool:
     return training is not None and any(each.line > position(training) for each in made)
 
 
+@check("COD705", Severity.MEDIUM, ["raffin2021sb3"])
 def evaluation_env_wrapped_otherwise(script: Script) -> Iterator[Spot]:
+    """The evaluation environment lacks wrappers that the agent was trained with.
+
+    ## Why it hurts
+    The agent sees or does something else than it learned: evaluation is low, or raises on shapes.
+
+    ## When it is fine
+    Wrappers that only record.
+
+    ## Fix
+    Make both environments by one function.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+    from gymnasium.wrappers import RescaleAction
+    from stable_baselines3 import PPO
+
+    env = RescaleAction(gym.make("Pendulum-v1"), -1, 1)
+    eval_env = gym.make("Pendulum-v1")
+    model = PPO("MlpPolicy", env, seed=0)
+    evaluate_policy(model, eval_env)
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+    from gymnasium.wrappers import RescaleAction
+    from stable_baselines3 import PPO
+
+    env = RescaleAction(gym.make("Pendulum-v1"), -1, 1)
+    eval_env = RescaleAction(gym.make("Pendulum-v1"), -1, 1)
+    model = PPO("MlpPolicy", env, seed=0)
+    evaluate_policy(model, eval_env)
+    ```
+    """
     training = _training_env(script)
     own = {
         each.name
@@ -166,7 +347,37 @@ def evaluation_env_wrapped_otherwise(script: Script) -> Iterator[Spot]:
             yield Spot(call, f"`{ast.unparse(env)}` lacks {', '.join(missing)}, which the agent was trained with")
 
 
+@check("COD706", Severity.MEDIUM, ["huang2022details"])
 def fresh_statistics_in_evaluation(script: Script) -> Iterator[Spot]:
+    """The evaluation environment normalizes with statistics of its own.
+
+    ## Why it hurts
+    NormalizeObservation starts from mean 0 and deviation 1: the first episodes of every evaluation are seen on another scale than in
+    training.
+
+    ## When it is fine
+    After copying the statistics of training.
+
+    ## Fix
+    eval_env.obs_rms = env.obs_rms, and stop updating it.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+    env = gym.wrappers.NormalizeObservation(gym.make("Pendulum-v1"))
+    eval_env = gym.wrappers.NormalizeObservation(gym.make("Pendulum-v1"))
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+    env = gym.wrappers.NormalizeObservation(gym.make("Pendulum-v1"))
+    eval_env = gym.wrappers.NormalizeObservation(gym.make("Pendulum-v1"))
+    eval_env.obs_rms = env.obs_rms
+    ```
+    """
     if script.words & {"obs_rms", "set_obs_rms", "load_state_dict_rms"}:
         return
     made = [node for node in script.all(ast.Assign) if script.last(node.value) == "NormalizeObservation"]
@@ -180,7 +391,35 @@ def fresh_statistics_in_evaluation(script: Script) -> Iterator[Spot]:
             )
 
 
+@check("COD707", Severity.LOW, ["raffin2021sb3"])
 def sampled_actions_in_evaluation(script: Script) -> Iterator[Spot]:
+    """`predict` is called without saying whether actions are sampled.
+
+    ## Why it hurts
+    The default samples: returns are those of the exploring policy, and differ from call to call.
+
+    ## When it is fine
+    Tasks whose best policy is a mixed one (Atari, games).
+
+    ## Fix
+    model.predict(obs, deterministic=True)
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO.load("agent")
+    action, state = model.predict(obs)
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO.load("agent")
+    action, state = model.predict(obs, deterministic=True)
+    ```
+    """
     if not script.is_sb3:
         return
     for call in script.calls("predict"):
@@ -194,7 +433,34 @@ def sampled_actions_in_evaluation(script: Script) -> Iterator[Spot]:
             return
 
 
+@check("COD708", Severity.HIGH, ["raffin2021sb3"])
 def loaded_model_is_dropped(script: Script) -> Iterator[Spot]:
+    """A saved agent is loaded and the result is thrown away.
+
+    ## Why it hurts
+    load() makes a new agent and returns it; the one it is called on keeps its own, often untrained, weights.
+
+    ## When it is fine
+    Never; set_parameters(path) changes an agent in place.
+
+    ## Fix
+    model = PPO.load(path, env=env)
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", seed=0)
+    model.load("agent")
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO.load("agent")
+    ```
+    """
     if not script.is_sb3:
         return
     for node in script.all(ast.Expr):

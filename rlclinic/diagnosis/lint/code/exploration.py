@@ -4,6 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 
@@ -12,7 +14,40 @@ _FLOOR = re.compile(r"end|min|final|low")
 DRAWS = ("random", "rand", "uniform", "random_sample")
 
 
+@check("COD508", Severity.MEDIUM, ["mnih2015dqn", "nikanjam2022faults"])
 def epsilon_never_decays(script: Script) -> Iterator[Spot]:
+    """The share of random actions is large and stays as it began.
+
+    ## Why it hurts
+    The agent never acts on what it learned: training returns are capped, and late states are never visited.
+
+    ## When it is fine
+    A small constant share, below 0.3.
+
+    ## Fix
+    Let it fall to 0.01-0.05 over the first 10-50 % of the run.
+
+    ## Wrong
+    ```python
+    import random
+
+    epsilon = 1.0
+    for step in range(100_000):
+        if random.random() < epsilon:
+            action = env.action_space.sample()
+    ```
+
+    ## Right
+    ```python
+    import random
+
+    epsilon = 1.0
+    for step in range(100_000):
+        if random.random() < epsilon:
+            action = env.action_space.sample()
+        epsilon = max(0.05, epsilon * 0.999)
+    ```
+    """
     for node in script.all(ast.Compare):
         drawn = any(script.last(each) in ("random", "rand", "uniform", "random_sample") for each in ast.walk(node))
         names = [
@@ -48,7 +83,29 @@ def _passed(script: Script, node: ast.AST, name: str) -> str:
     return given.pop() if len(given) == 1 and all(call.args for call in script.calls(function.name)) else ""
 
 
+@check("COD513", Severity.HIGH, ["mnih2015dqn"])
 def epsilon_cut_at_once(script: Script) -> Iterator[Spot]:
+    """The share of random actions is cut to its floor by the first step of its decay.
+
+    ## Why it hurts
+    min() of a floor and a value above it is the floor: exploration ends before anything is known.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    epsilon = max(epsilon_end, epsilon * decay)
+
+    ## Wrong
+    ```python
+    epsilon = min(epsilon_end, epsilon * 0.995)
+    ```
+
+    ## Right
+    ```python
+    epsilon = max(epsilon_end, epsilon * 0.995)
+    ```
+    """
     for node in script.all(ast.Assign):
         name, call = words.own_name(node.targets[0]), node.value
         if not words.EPSILON(name) or script.called(call) not in ("min", "numpy.minimum") or not isinstance(call, ast.Call):
@@ -67,7 +124,41 @@ def _set(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> set[str]:
     return {words.own_name(part) for part in parts}
 
 
+@check("COD509", Severity.HIGH, ["nikanjam2022faults"])
 def no_exploration(script: Script) -> Iterator[Spot]:
+    """A Q-learner always takes the greedy action.
+
+    ## Why it hurts
+    What looks worst at the start is never tried: the first random preferences decide the outcome.
+
+    ## When it is fine
+    Optimistic initial values, or learning from recorded data.
+
+    ## Fix
+    if random.random() < epsilon: action = env.action_space.sample()
+
+    ## Wrong
+    ```python
+    obs, info = env.reset()
+    while True:
+        action = q_net(obs).argmax().item()
+        obs, reward, terminated, truncated, info = env.step(action)
+        loss = update(obs, action, reward)
+        loss.backward()
+    ```
+
+    ## Right
+    ```python
+    import random
+
+    obs, info = env.reset()
+    while True:
+        action = q_net(obs).argmax().item() if random.random() > epsilon else env.action_space.sample()
+        obs, reward, terminated, truncated, info = env.step(action)
+        loss = update(obs, action, reward)
+        loss.backward()
+    ```
+    """
     learner = script.calls("backward") and not script.calls("log_prob", "Categorical", "Normal", "rsample")
     acts = [step for step in script.calls("step") if step.args and words.ENVIRONMENT(script.owner(step).rpartition(".")[2])]
     if not learner or script.is_sb3 or not acts:
@@ -92,7 +183,39 @@ def _draws(script: Script, node: ast.AST) -> bool:
     return named or bool(drawn) or any("action_space" in script.owner(each) for each in script.calls("sample", within=node))
 
 
+@check("COD511", Severity.HIGH, ["mnih2015dqn"])
 def exploration_inverted(script: Script) -> Iterator[Spot]:
+    """Random actions are taken where greedy ones are meant, and the other way round.
+
+    ## Why it hurts
+    Exploration is small at the start and grows as epsilon falls: the trained agent ends up acting at random.
+
+    ## When it is fine
+    Where the name means the share of greedy actions.
+
+    ## Fix
+    if random.random() < epsilon: action = env.action_space.sample()
+
+    ## Wrong
+    ```python
+    import random
+
+    if random.random() > epsilon:
+        action = env.action_space.sample()
+    else:
+        action = q_net(obs).argmax().item()
+    ```
+
+    ## Right
+    ```python
+    import random
+
+    if random.random() < epsilon:
+        action = env.action_space.sample()
+    else:
+        action = q_net(obs).argmax().item()
+    ```
+    """
     for node in script.all(ast.If, ast.IfExp):
         test = node.test
         if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):

@@ -2,8 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Final
 
 from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
@@ -14,7 +13,6 @@ from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.sources import Source
 from rlclinic.errors import UsageError
 
-Examine = Callable[[Script], Iterator[Spot]]
 LONGEST_WAIVED: Final = 8
 """Lines of a statement on which the mark is looked for; a whole loop or class is not waived by one inside it."""
 _WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")
@@ -83,10 +81,9 @@ def parse(source: Source) -> Script:
 
 def examine(check: Check, script: Script) -> list[Finding]:
     """What one check says about one script, each place once."""
-    function = examiner(check)
     seen: set[tuple[int, int]] = set()
     found = []
-    for spot in function(script):
+    for spot in check.function(script):
         if position(spot.node) not in seen and not _is_waived(check, script, spot):
             seen.add(position(spot.node))
             found.append(_finding(check, script, spot))
@@ -102,13 +99,6 @@ def _is_waived(check: Check, script: Script, spot: Spot) -> bool:
         if found and (not found[1] or check.id in re.split(r"[,\s]+", found[1].strip())):
             return True
     return False
-
-
-def examiner(check: Check) -> Examine:
-    """The function that makes a check: it has the check's name, in the module of its family."""
-    module = import_module(f"rlclinic.diagnosis.lint.code.{check.family.removeprefix('code: ')}")
-    found: Examine = getattr(module, check.name.replace("-", "_"))
-    return found
 
 
 def _finding(check: Check, script: Script, spot: Spot) -> Finding:

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.signs import direction, factors, is_maximizing, operand, sign, terms
@@ -16,7 +18,34 @@ FREE = frozenset({"detach", "item", "numpy", "float", "tolist", "no_grad", "data
 # ── the surrogate ──
 
 
+@check("COD301", Severity.HIGH, ["schulman2017ppo"])
 def wrong_extreme_of_surrogates(script: Script) -> Iterator[Spot]:
+    """The clipped surrogate takes the wrong one of its two candidates.
+
+    ## Why it hurts
+    The smaller gain (or the larger loss) makes the clip a limit. The other choice lifts it exactly where the policy moved too far,
+    and updates run away.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    -torch.min(ratio * adv, clipped * adv), or torch.max(-ratio * adv, -clipped * adv).
+
+    ## Wrong
+    ```python
+    surr1 = ratio * advantages
+    surr2 = torch.clamp(ratio, 0.8, 1.2) * advantages
+    policy_loss = -torch.max(surr1, surr2).mean()
+    ```
+
+    ## Right
+    ```python
+    surr1 = ratio * advantages
+    surr2 = torch.clamp(ratio, 0.8, 1.2) * advantages
+    policy_loss = -torch.min(surr1, surr2).mean()
+    ```
+    """
     for call in _surrogates(script):
         signs = {sign(script, each) for each in call.args[:2]}
         if signs == {1} and script.last(call) in MAXIMA:
@@ -45,7 +74,36 @@ def _surrogates(script: Script) -> Iterator[ast.Call]:
             yield call
 
 
+@check("COD302", Severity.HIGH, ["schulman2017ppo"])
 def surrogate_sign(script: Script) -> Iterator[Spot]:
+    """The surrogate objective is minimized instead of maximized.
+
+    ## Why it hurts
+    Actions with a positive advantage become less likely: the return falls below that of a random policy while every other curve looks
+    well.
+
+    ## When it is fine
+    With an optimizer that maximizes.
+
+    ## Fix
+    policy_loss = -torch.min(surr1, surr2).mean()
+
+    ## Wrong
+    ```python
+    surr1 = ratio * advantages
+    surr2 = torch.clamp(ratio, 0.8, 1.2) * advantages
+    policy_loss = torch.min(surr1, surr2).mean()
+    policy_loss.backward()
+    ```
+
+    ## Right
+    ```python
+    surr1 = ratio * advantages
+    surr2 = torch.clamp(ratio, 0.8, 1.2) * advantages
+    policy_loss = -torch.min(surr1, surr2).mean()
+    policy_loss.backward()
+    ```
+    """
     if is_maximizing(script):
         return
     for call in _surrogates(script):
@@ -68,7 +126,31 @@ def surrogate_sign(script: Script) -> Iterator[Spot]:
             yield Spot(statement, "the surrogate is minimized: good actions become less likely", f"{name} = -torch.min(…).mean()")
 
 
+@check("COD303", Severity.HIGH, ["williams1992reinforce"])
 def policy_gradient_sign(script: Script) -> Iterator[Spot]:
+    """Log-probability times return is minimized instead of maximized.
+
+    ## Why it hurts
+    Rewarded actions become less likely: the return falls below that of a random policy.
+
+    ## When it is fine
+    With an optimizer that maximizes, or with costs in place of rewards.
+
+    ## Fix
+    loss = -(log_probs * returns).mean()
+
+    ## Wrong
+    ```python
+    loss = (log_probs * returns).mean()
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    loss = -(log_probs * returns).mean()
+    loss.backward()
+    ```
+    """
     if is_maximizing(script):
         return
     for node in script.all(ast.BinOp):
@@ -140,13 +222,65 @@ def _goes_to(script: Script, node: ast.AST, statement: ast.stmt) -> str:
 # ── the sum ──
 
 
+@check("COD304", Severity.HIGH, ["mnih2016a2c"])
 def entropy_sign(script: Script) -> Iterator[Spot]:
+    """The entropy is added to the loss, which minimizes it.
+
+    ## Why it hurts
+    The bonus becomes a penalty: the policy collapses to one action within the first updates.
+
+    ## When it is fine
+    Where the term is the negative entropy already, as Stable-Baselines3 writes it.
+
+    ## Fix
+    loss = policy_loss + vf_coef * value_loss - ent_coef * entropy
+
+    ## Wrong
+    ```python
+    entropy = dist.entropy().mean()
+    loss = policy_loss + 0.5 * value_loss + 0.01 * entropy
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    entropy = dist.entropy().mean()
+    loss = policy_loss + 0.5 * value_loss - 0.01 * entropy
+    loss.backward()
+    ```
+    """
     yield from _term_sign(
         script, words.ENTROPY, 1, "the entropy is minimized: the policy is driven to one action", "… - ent_coef * entropy"
     )
 
 
+@check("COD305", Severity.HIGH, ["mnih2016a2c"])
 def value_loss_sign(script: Script) -> Iterator[Spot]:
+    """The value loss is subtracted, which maximizes it.
+
+    ## Why it hurts
+    The critic is driven away from the returns; values and gradients grow without bound.
+
+    ## When it is fine
+    Where the whole sum is an objective that is maximized.
+
+    ## Fix
+    loss = policy_loss + vf_coef * value_loss
+
+    ## Wrong
+    ```python
+    value_loss = F.mse_loss(values, returns)
+    loss = policy_loss - 0.5 * value_loss
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    value_loss = F.mse_loss(values, returns)
+    loss = policy_loss + 0.5 * value_loss
+    loss.backward()
+    ```
+    """
     yield from _term_sign(
         script, words.VALUE_LOSS, -1, "the value loss is maximized: the critic is driven away from the returns", "… + vf_coef * value_loss"
     )
@@ -212,7 +346,34 @@ def _known_sign(script: Script, node: ast.AST) -> int | None:
 # ── gradients where none belong ──
 
 
+@check("COD306", Severity.HIGH, ["mnih2016a2c"])
 def advantage_carries_gradient(script: Script) -> Iterator[Spot]:
+    """The advantage in the policy's loss still carries the critic's gradient.
+
+    ## Why it hurts
+    The policy's loss changes the critic: values fall where actions were likely, which makes advantages larger without anything being
+    better.
+
+    ## When it is fine
+    Never; the policy gradient treats the advantage as a number.
+
+    ## Fix
+    advantage = (returns - values).detach()
+
+    ## Wrong
+    ```python
+    values = critic(obs)
+    advantage = returns - values
+    policy_loss = -(log_probs * advantage).mean()
+    ```
+
+    ## Right
+    ```python
+    values = critic(obs)
+    advantage = (returns - values).detach()
+    policy_loss = -(log_probs * advantage).mean()
+    ```
+    """
     for node in script.all(ast.BinOp):
         if not isinstance(node.op, ast.Mult) or script.is_without_gradient(node):
             continue
@@ -259,7 +420,34 @@ def _is_fitted(script: Script, name: str, at: ast.AST) -> bool:
     return any(call.args and words.own_name(call.args[0]) == name for call in calls)
 
 
+@check("COD307", Severity.HIGH, ["mnih2015dqn"])
 def target_carries_gradient(script: Script) -> Iterator[Spot]:
+    """The target of a value loss carries the gradient of the network that is trained.
+
+    ## Why it hurts
+    The target moves towards the prediction as much as the other way round: values shrink to what is easy to agree on.
+
+    ## When it is fine
+    Residual-gradient methods, which mean it.
+
+    ## Fix
+    Compute the target under torch.no_grad(), best with a target network.
+
+    ## Wrong
+    ```python
+    next_q = q_net(next_obs).max(1)[0]
+    target = reward + gamma * next_q * (1 - terminated)
+    loss = F.mse_loss(q, target)
+    ```
+
+    ## Right
+    ```python
+    with torch.no_grad():
+        next_q = q_net(next_obs).max(1)[0]
+        target = reward + gamma * next_q * (1 - terminated)
+    loss = F.mse_loss(q, target)
+    ```
+    """
     for call in script.calls("mse_loss", "smooth_l1_loss", "huber_loss", "MSELoss", "SmoothL1Loss", "criterion", "loss_fn"):
         for each in call.args[:2]:
             value = script.resolve(each)
@@ -291,7 +479,35 @@ def _network_parts(script: Script, value: ast.AST) -> Iterator[ast.Call]:
                     yield from (part for part in ast.walk(found.value) if isinstance(part, ast.Call) and nets.is_network_call(script, part))
 
 
+@check("COD308", Severity.HIGH, ["jones2021debugging"])
 def gradient_lost_in_new_tensor(script: Script) -> Iterator[Spot]:
+    """Log-probabilities are copied into a new tensor on their way to the loss.
+
+    ## Why it hurts
+    torch.tensor copies numbers, not graphs: the policy gets no gradient, or backward raises.
+
+    ## When it is fine
+    For log-probabilities of the rollout, which need no gradient.
+
+    ## Fix
+    torch.stack(log_probs) or torch.cat(log_probs)
+
+    ## Wrong
+    ```python
+    import torch
+
+    policy_loss = -(torch.tensor(log_probs, requires_grad=True) * returns).sum()
+    policy_loss.backward()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    policy_loss = -(torch.stack(log_probs) * returns).sum()
+    policy_loss.backward()
+    ```
+    """
     for call in script.calls("tensor", "FloatTensor", "as_tensor", "Tensor"):
         if not call.args or script.called(call).partition(".")[0] not in ("torch", "th"):
             continue
@@ -305,7 +521,29 @@ def gradient_lost_in_new_tensor(script: Script) -> Iterator[Spot]:
 # ── advantages ──
 
 
+@check("COD309", Severity.MEDIUM, ["andrychowicz2021matters"])
 def statistics_of_different_tensors(script: Script) -> Iterator[Spot]:
+    """Advantages are normalized with the mean of one tensor and the deviation of another.
+
+    ## Why it hurts
+    The result has neither mean 0 nor deviation 1: a constant offset makes all actions of a minibatch look good or bad.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Take both from the minibatch, or both from the whole rollout.
+
+    ## Wrong
+    ```python
+    mb_adv = (mb_adv - b_advantages.mean()) / (mb_adv.std() + 1e-8)
+    ```
+
+    ## Right
+    ```python
+    mb_adv = (mb_adv - mb_adv.mean()) / (mb_adv.std() + 1e-8)
+    ```
+    """
     for node, mean, spread in _standardized(script):
         if mean and spread and mean != spread and words.mentions(node, words.ADVANTAGE):
             yield Spot(
@@ -313,7 +551,29 @@ def statistics_of_different_tensors(script: Script) -> Iterator[Spot]:
             )
 
 
+@check("COD310", Severity.LOW, ["jones2021debugging"])
 def division_by_bare_deviation(script: Script) -> Iterator[Spot]:
+    """A deviation that may be 0 is divided by.
+
+    ## Why it hurts
+    Equal returns (a solved task, a sparse one) give 0 / 0, a single row gives NaN, and one NaN ends the run.
+
+    ## When it is fine
+    Where the rows can never be equal.
+
+    ## Fix
+    (x - x.mean()) / (x.std() + 1e-8)
+
+    ## Wrong
+    ```python
+    returns = (returns - returns.mean()) / returns.std()
+    ```
+
+    ## Right
+    ```python
+    returns = (returns - returns.mean()) / (returns.std() + 1e-8)
+    ```
+    """
     for node, _, spread in _standardized(script):
         if spread and script.last(node.right) == "std":
             yield Spot(node, f"`{spread}.std()` is 0 when all are equal, and NaN for a single one", f"({spread}.std() + 1e-8)")

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
 from rlclinic.diagnosis.lint.code.signs import operand
@@ -12,7 +14,34 @@ STORES = frozenset({"append", "add", "store", "push", "remember", "insert", "ext
 SOFTMAX = frozenset({"softmax", "Softmax"})
 
 
+@check("COD201", Severity.HIGH, ["schulman2017ppo"])
 def log_prob_of_clipped_action(script: Script) -> Iterator[Spot]:
+    """The log-probability is taken of the clipped or squashed action, not of the one that was drawn.
+
+    ## Why it hurts
+    At a bound the clipped action has a log-probability that no draw had: the ratio is off from the first minibatch, and the gradient
+    pushes the mean further out.
+
+    ## When it is fine
+    With a distribution that squashes by itself (TanhTransform), which knows the density of the squashed action.
+
+    ## Fix
+    Take log_prob of the raw sample; clip only what goes to env.step().
+
+    ## Wrong
+    ```python
+    action = dist.sample()
+    action = action.clamp(-1.0, 1.0)
+    log_prob = dist.log_prob(action)
+    ```
+
+    ## Right
+    ```python
+    action = dist.sample()
+    log_prob = dist.log_prob(action)
+    obs, reward, terminated, truncated, info = env.step(action.clamp(-1.0, 1.0))
+    ```
+    """
     for call in script.calls("log_prob"):
         if not call.args:
             continue
@@ -40,7 +69,47 @@ def _squashes_itself(script: Script) -> bool:
     return bool(script.words & {"TanhTransform", "TransformedDistribution", "SquashedNormal", "TanhNormal"})
 
 
+@check("COD202", Severity.HIGH, ["haarnoja2018sac"])
 def squashed_without_correction(script: Script) -> Iterator[Spot]:
+    """An action is squashed by tanh and its log-probability lacks the correction for that.
+
+    ## Why it hurts
+    The entropy that the temperature steers by is that of the raw Gaussian: it can grow without bound while the squashed action sits
+    at its limits.
+
+    ## When it is fine
+    Where the raw action is what is stored and compared (PPO), the correction cancels in the ratio.
+
+    ## Fix
+    log_prob -= torch.log(1 - action.pow(2) + 1e-6), summed over action dimensions.
+
+    ## Wrong
+    ```python
+    def sample(self, obs):
+        dist = self.dist(obs)
+        raw = dist.rsample()
+        action = torch.tanh(raw)
+        log_prob = dist.log_prob(raw).sum(-1)
+        return action, log_prob
+
+
+    alpha_loss = -(log_alpha * (log_pi + target_entropy).detach()).mean()
+    ```
+
+    ## Right
+    ```python
+    def sample(self, obs):
+        dist = self.dist(obs)
+        raw = dist.rsample()
+        action = torch.tanh(raw)
+        log_prob = dist.log_prob(raw).sum(-1)
+        log_prob = log_prob - torch.log(1 - action.pow(2) + 1e-6).sum(-1)
+        return action, log_prob
+
+
+    alpha_loss = -(log_alpha * (log_pi + target_entropy).detach()).mean()
+    ```
+    """
     if not script.words & {"alpha", "log_alpha", "target_entropy", "ent_coef"} or _squashes_itself(script):
         return
     for function in script.functions:
@@ -68,7 +137,38 @@ def _is_corrected(script: Script, function: ast.AST) -> bool:
     return bool(both) or any(script.last(each) == "softplus" or any(isinstance(part, ast.Sub) for part in ast.walk(each)) for each in logs)
 
 
+@check("COD203", Severity.HIGH, ["schulman2017ppo"])
 def stored_action_is_clipped(script: Script) -> Iterator[Spot]:
+    """The clipped action is stored together with the log-probability of the raw one.
+
+    ## Why it hurts
+    The update asks the policy for another action's log-probability than the rollout did: ratios differ from 1 before any step was
+    taken.
+
+    ## When it is fine
+    Replay buffers of algorithms that use no log-probability of stored actions (DDPG, TD3, SAC).
+
+    ## Fix
+    Clip only what goes to env.step(); store the action as it was drawn.
+
+    ## Wrong
+    ```python
+    action = dist.sample()
+    log_prob = dist.log_prob(action)
+    clipped = torch.clamp(action, -1, 1)
+    next_obs, reward, terminated, truncated, info = env.step(clipped)
+    actions.append(clipped)
+    ```
+
+    ## Right
+    ```python
+    action = dist.sample()
+    log_prob = dist.log_prob(action)
+    clipped = torch.clamp(action, -1, 1)
+    next_obs, reward, terminated, truncated, info = env.step(clipped)
+    actions.append(action)
+    ```
+    """
     raw = {words.own_name(call.args[0]): call for call in script.calls("log_prob") if call.args}
     for node, stored in _stored(script):
         found = script.latest(stored.id, node) if isinstance(stored, ast.Name) else None
@@ -106,7 +206,32 @@ def _stored(script: Script) -> Iterator[tuple[ast.AST, ast.AST]]:
             yield node, node.value
 
 
+@check("COD204", Severity.HIGH, ["jones2021debugging"])
 def softmax_as_logits(script: Script) -> Iterator[Spot]:
+    """Probabilities are given where raw scores are expected: softmax is applied twice.
+
+    ## Why it hurts
+    Probabilities between 0 and 1 make a nearly uniform second softmax: the policy can never become sure of anything, and its gradient
+    is tiny.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Drop the softmax, or pass probs= to Categorical.
+
+    ## Wrong
+    ```python
+    probs = F.softmax(net(obs), dim=-1)
+    dist = Categorical(logits=probs)
+    ```
+
+    ## Right
+    ```python
+    probs = F.softmax(net(obs), dim=-1)
+    dist = Categorical(probs=probs)
+    ```
+    """
     places = [(call, keyword(call, "logits")) for call in script.calls("Categorical", "OneHotCategorical", "Multinomial")]
     places += [(call, argument(call, 0, "input")) for call in script.calls("cross_entropy", "log_softmax")]
     places += [
@@ -127,7 +252,32 @@ def _is_softmax(script: Script, value: ast.AST) -> bool:
     return isinstance(inner, ast.Call) and script.last(inner) in SOFTMAX
 
 
+@check("COD205", Severity.HIGH, ["jones2021debugging"])
 def logits_as_probs(script: Script) -> Iterator[Spot]:
+    """Raw scores are given where probabilities are expected.
+
+    ## Why it hurts
+    Categorical's first argument is probs: scores are divided by their sum. Negative ones raise, positive ones give a distribution
+    that has nothing to do with the network's intention.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Categorical(logits=scores)
+
+    ## Wrong
+    ```python
+    logits = actor(obs)
+    dist = Categorical(logits)
+    ```
+
+    ## Right
+    ```python
+    logits = actor(obs)
+    dist = Categorical(logits=logits)
+    ```
+    """
     for call in script.calls("Categorical", "OneHotCategorical"):
         given = argument(call, 0, "probs")
         if given is None:
@@ -141,7 +291,40 @@ def logits_as_probs(script: Script) -> Iterator[Spot]:
             )
 
 
+@check("COD206", Severity.HIGH, ["nikanjam2022faults"])
 def greedy_action_in_training(script: Script) -> Iterator[Spot]:
+    """A stochastic policy is trained on its likeliest action only.
+
+    ## Why it hurts
+    There is no exploration: actions that the policy does not favour are never tried, and the policy gradient of a deterministic
+    choice is not what its formula says.
+
+    ## When it is fine
+    In evaluation.
+
+    ## Fix
+    action = dist.sample() in training; argmax only in evaluation.
+
+    ## Wrong
+    ```python
+    logits = policy(obs)
+    action = logits.argmax()
+    log_prob = Categorical(logits=logits).log_prob(action)
+    obs, reward, terminated, truncated, info = env.step(action.item())
+    loss = -log_prob * reward
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    logits = policy(obs)
+    action = Categorical(logits=logits).sample()
+    log_prob = Categorical(logits=logits).log_prob(action)
+    obs, reward, terminated, truncated, info = env.step(action.item())
+    loss = -log_prob * reward
+    loss.backward()
+    ```
+    """
     if not script.calls("backward") or not script.calls("log_prob"):
         return
     for call in script.calls("argmax"):
@@ -183,7 +366,32 @@ def _inner(node: ast.AST) -> ast.AST:
 # ── ratios ──
 
 
+@check("COD207", Severity.HIGH, ["schulman2017ppo"])
 def ratio_without_exponential(script: Script) -> Iterator[Spot]:
+    """The probability ratio is computed from log-probabilities without the exponential.
+
+    ## Why it hurts
+    The difference of log-probabilities is 0 where the ratio is 1: clipping to 1 ± 0.2 then replaces it nearly always, and no gradient
+    is left.
+
+    ## When it is fine
+    Never; call it log_ratio if that is what is meant.
+
+    ## Fix
+    ratio = (new_log_prob - old_log_prob).exp()
+
+    ## Wrong
+    ```python
+    ratio = new_log_prob - old_log_prob
+    surrogate = torch.min(ratio * adv, ratio.clamp(0.8, 1.2) * adv)
+    ```
+
+    ## Right
+    ```python
+    ratio = (new_log_prob - old_log_prob).exp()
+    surrogate = torch.min(ratio * adv, ratio.clamp(0.8, 1.2) * adv)
+    ```
+    """
     for node in script.all(ast.Assign):
         if not words.RATIO(words.own_name(node.targets[0])) or not isinstance(node.value, ast.BinOp):
             continue
@@ -199,7 +407,48 @@ def ratio_without_exponential(script: Script) -> Iterator[Spot]:
             yield Spot(node, f"the ratio of probabilities is the exponential of a difference of log-probabilities; this is their {how}")
 
 
+@check("COD210", Severity.HIGH, ["schulman2017ppo"])
 def log_prob_of_another_action(script: Script) -> Iterator[Spot]:
+    """The new log-probability is that of an action that was drawn in the update, not of the stored one.
+
+    ## Why it hurts
+    The ratio compares two different actions: it is noise around anything, and the advantage is credited to an action that was never
+    taken.
+
+    ## When it is fine
+    Never in a ratio.
+
+    ## Fix
+    agent.get_action_and_value(obs, actions)
+
+    ## Wrong
+    ```python
+    class Agent:
+        def act(self, obs, action=None):
+            dist = Categorical(logits=self.actor(obs))
+            if action is None:
+                action = dist.sample()
+            return action, dist.log_prob(action)
+
+
+    _, new_log_prob = agent.act(b_obs)
+    ratio = (new_log_prob - b_log_probs).exp()
+    ```
+
+    ## Right
+    ```python
+    class Agent:
+        def act(self, obs, action=None):
+            dist = Categorical(logits=self.actor(obs))
+            if action is None:
+                action = dist.sample()
+            return action, dist.log_prob(action)
+
+
+    _, new_log_prob = agent.act(b_obs, b_actions)
+    ratio = (new_log_prob - b_log_probs).exp()
+    ```
+    """
     asked = {each.name: each for each in script.functions if _takes_an_action(each) and script.calls("sample", "rsample", within=each)}
     for node in script.all(ast.BinOp):
         if (
@@ -223,7 +472,37 @@ def _takes_an_action(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(words.ACTION(each.arg) for each in optional)
 
 
+@check("COD208", Severity.HIGH, ["schulman2017ppo", "huang2022details"])
 def ratio_is_always_one(script: Script) -> Iterator[Spot]:
+    """The old log-probability is recomputed from the policy that is being updated.
+
+    ## Why it hurts
+    The ratio is 1 in every minibatch: clipping never acts, KL reads 0, and after the first epochs nothing holds the policy back.
+
+    ## When it is fine
+    As a way to write the plain policy gradient with one pass over fresh data.
+
+    ## Fix
+    Store log-probabilities during the rollout, and index them in the update.
+
+    ## Wrong
+    ```python
+    for epoch in range(10):
+        new_logprob = policy(obs).log_prob(actions)
+        old_logprob = policy(obs).log_prob(actions).detach()
+        ratio = (new_logprob - old_logprob).exp()
+        clipped = ratio.clamp(0.8, 1.2)
+    ```
+
+    ## Right
+    ```python
+    old_logprob = policy(obs).log_prob(actions).detach()
+    for epoch in range(10):
+        new_logprob = policy(obs).log_prob(actions)
+        ratio = (new_logprob - old_logprob).exp()
+        clipped = ratio.clamp(0.8, 1.2)
+    ```
+    """
     if not script.calls("clamp", "clip"):
         return
     for call in script.calls("exp"):
@@ -268,7 +547,31 @@ def _made_in_the_same_pass(script: Script, new: ast.AST, old: ast.AST) -> bool:
     return inside and (copied or (asked and words.LOG_PROB(old.id)))
 
 
+@check("COD209", Severity.HIGH, ["schulman2017ppo"])
 def clip_bounds_not_around_one(script: Script) -> Iterator[Spot]:
+    """The probability ratio is not clipped to an interval around 1.
+
+    ## Why it hurts
+    Ratios start at 1. Clipped to ±0.2 around 0, or with swapped bounds, every one of them is replaced by a constant without gradient.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    ratio.clamp(1 - clip_range, 1 + clip_range)
+
+    ## Wrong
+    ```python
+    ratio = log_ratio.exp()
+    clipped = torch.clamp(ratio, -clip_range, clip_range)
+    ```
+
+    ## Right
+    ```python
+    ratio = log_ratio.exp()
+    clipped = torch.clamp(ratio, 1 - clip_range, 1 + clip_range)
+    ```
+    """
     for call in script.calls("clamp", "clip"):
         held = operand(script, call)
         if held is None or not words.RATIO(words.own_name(held)):

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
 from rlclinic.diagnosis.lint.code.signs import factors, terms
@@ -24,7 +26,37 @@ def _futures(script: Script) -> Iterator[tuple[ast.Assign, ast.AST]]:
                 yield from ((node, each) for each in held if not words.GAMMA(words.own_name(each)) and not words.mentions(each, words.MASK))
 
 
+@check("COD531", Severity.HIGH, ["nikanjam2022faults"])
 def bounded_values(script: Script) -> Iterator[Spot]:
+    """A network that estimates values ends in a layer that bounds them.
+
+    ## Why it hurts
+    Values must be able to reach the returns. Behind ReLU none is negative, behind softmax they add up to 1: most targets cannot be met.
+
+    ## When it is fine
+    Where every return lies inside of those bounds.
+
+    ## Fix
+    Let the last layer be linear.
+
+    ## Wrong
+    ```python
+    import torch.nn as nn
+
+    q_net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2), nn.ReLU())
+    target = reward + gamma * (1 - terminated) * q_net(next_obs).max(1).values
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    import torch.nn as nn
+
+    q_net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+    target = reward + gamma * (1 - terminated) * q_net(next_obs).max(1).values
+    loss.backward()
+    ```
+    """
     seen = set()
     for node, future in _futures(script):
         for call in [each for each in ast.walk(script.resolve(future)) if isinstance(each, ast.Call)]:
@@ -55,7 +87,29 @@ def _ends(script: Script, given: ast.expr) -> str:
     return nets.ends_with(script, value) if isinstance(value, ast.Call) else ""
 
 
+@check("COD532", Severity.HIGH, ["mnih2015dqn"])
 def index_in_place_of_value(script: Script) -> Iterator[Spot]:
+    """The number of the best action stands where its value belongs.
+
+    ## Why it hurts
+    The target becomes reward + gamma times 0, 1 or 2: it has nothing to do with returns.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    .max(1).values, or .max(1)[0]
+
+    ## Wrong
+    ```python
+    target = reward + gamma * (1 - terminated) * q_target(next_obs).max(1)[1]
+    ```
+
+    ## Right
+    ```python
+    target = reward + gamma * (1 - terminated) * q_target(next_obs).max(1)[0]
+    ```
+    """
     for node, future in _futures(script):
         value = script.resolve(future)
         second = (
@@ -68,7 +122,33 @@ def index_in_place_of_value(script: Script) -> Iterator[Spot]:
             yield Spot(node, "the number of the best action is discounted, not its value", ".max(1).values")
 
 
+@check("COD533", Severity.HIGH, ["mnih2015dqn"])
 def best_of_the_batch(script: Script) -> Iterator[Spot]:
+    """The greatest value is taken over the batch, not over the actions.
+
+    ## Why it hurts
+    Every state of the batch gets the value of the best one.
+
+    ## When it is fine
+    A single observation, without a batch dimension.
+
+    ## Fix
+    .max(1).values
+
+    ## Wrong
+    ```python
+    def update(q, q_target, obs, action, reward, next_obs, terminated):
+        value = q(obs).gather(1, action)
+        target = reward + gamma * (1 - terminated) * q_target(next_obs).max(0)[0]
+    ```
+
+    ## Right
+    ```python
+    def update(q, q_target, obs, action, reward, next_obs, terminated):
+        value = q(obs).gather(1, action)
+        target = reward + gamma * (1 - terminated) * q_target(next_obs).max(1)[0]
+    ```
+    """
     for node, future in _futures(script):
         value = script.resolve(future)
         call = value.value if isinstance(value, ast.Subscript | ast.Attribute) else value
@@ -83,7 +163,33 @@ def _is_a_batch(script: Script, node: ast.AST) -> bool:
     return bool(script.calls("gather", within=script.scope(node)))
 
 
+@check("COD534", Severity.HIGH, ["mnih2015dqn"])
 def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
+    """The target network's weights are copied into the trained one.
+
+    ## Why it hurts
+    Every so many steps all that was learned is thrown away, and the target never changes.
+
+    ## When it is fine
+    Where a run is set back on purpose after it diverged.
+
+    ## Fix
+    target.load_state_dict(q.state_dict())
+
+    ## Wrong
+    ```python
+    for step in range(100_000):
+        if step % 1000 == 0:
+            q_net.load_state_dict(target_net.state_dict())
+    ```
+
+    ## Right
+    ```python
+    for step in range(100_000):
+        if step % 1000 == 0:
+            target_net.load_state_dict(q_net.state_dict())
+    ```
+    """
     for call in script.calls("load_state_dict"):
         source = script.owner(call.args[0]) if call.args and isinstance(call.args[0], ast.Call) else ""
         owner = script.owner(call)
@@ -96,7 +202,39 @@ def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
             yield Spot(call, text, f"{source}.load_state_dict({owner}.state_dict())")
 
 
+@check("COD535", Severity.MEDIUM, ["mnih2015dqn"])
 def hardly_any_memory(script: Script) -> Iterator[Spot]:
+    """The replay buffer keeps fewer than 500 transitions.
+
+    ## Why it hurts
+    Every batch comes from the last episode or two: neighbours in time, which is what a replay is there to prevent. Returns saw-tooth.
+
+    ## When it is fine
+    Problems of a few states.
+
+    ## Fix
+    10,000 transitions at least; 100,000 to 1,000,000 are usual.
+
+    ## Wrong
+    ```python
+    import random
+    from collections import deque
+
+    memory = deque(maxlen=64)
+    batch = random.sample(memory, 32)
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    import random
+    from collections import deque
+
+    memory = deque(maxlen=50_000)
+    batch = random.sample(memory, 32)
+    loss.backward()
+    ```
+    """
     for name, value, where in script.named:
         if not words.BUFFER(name.rpartition(".")[2]) or not isinstance(value, ast.Call):
             continue

@@ -3,12 +3,42 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.episodes import is_gymnasium
 from rlclinic.diagnosis.lint.code.script import Script, Spot, keyword
 
 
+@check("COD901", Severity.HIGH, ["towers2024gymnasium"])
 def env_seed_is_gone(script: Script) -> Iterator[Spot]:
+    """`env.seed()` is called, which Gymnasium does not have.
+
+    ## Why it hurts
+    It raises AttributeError; behind a try, the environment stays unseeded.
+
+    ## When it is fine
+    Stable-Baselines3's vector environments, which have it; they are left alone.
+
+    ## Fix
+    env.reset(seed=seed), once before the first episode.
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    env.seed(0)
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    obs, info = env.reset(seed=0)
+    ```
+    """
     if not script.uses("gymnasium"):
         return
     for call in script.calls("seed"):
@@ -17,7 +47,35 @@ def env_seed_is_gone(script: Script) -> Iterator[Spot]:
             yield Spot(call, "Gymnasium's environments have no seed(): this raises AttributeError", f"{name}.reset(seed=…)")
 
 
+@check("COD902", Severity.LOW, ["henderson2018matters", "agarwal2021rliable"])
 def nothing_is_seeded(script: Script) -> Iterator[Spot]:
+    """The script trains without any seed.
+
+    ## Why it hurts
+    The run cannot be repeated. Two runs of the same settings differ, often by more than two settings do.
+
+    ## When it is fine
+    One of many runs whose spread is reported.
+
+    ## Fix
+    torch.manual_seed(seed), numpy's generator, and env.reset(seed=seed); or seed=… for Stable-Baselines3.
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1")
+    model.learn(100_000)
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", seed=0)
+    model.learn(100_000)
+    ```
+    """
     # A library's learner gets its seed from whoever uses it: a script runs by itself, or makes or steps an environment.
     stepped = any(words.ENVIRONMENT(script.owner(call).rpartition(".")[2]) for call in script.calls("step", "reset"))
     runs = stepped or "__main__" in script.words or script.calls("make", "make_vec")
@@ -28,7 +86,36 @@ def nothing_is_seeded(script: Script) -> Iterator[Spot]:
         yield Spot(trains[0], "no seed is set anywhere: the run cannot be repeated, and luck cannot be told from progress")
 
 
+@check("COD903", Severity.MEDIUM, ["henderson2018matters"])
 def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
+    """The environment is seeded with the same number at every reset.
+
+    ## Why it hurts
+    All episodes start alike and draw the same chances: the agent learns one episode by heart and fails on any other.
+
+    ## When it is fine
+    Evaluation on fixed starts.
+
+    ## Fix
+    Seed at the first reset only: env.reset(seed=seed), later env.reset().
+
+    ## Wrong
+    ```python
+    for episode in range(1000):
+        obs, info = env.reset(seed=42)
+        loss = play(env, obs)
+        loss.backward()
+    ```
+
+    ## Right
+    ```python
+    obs, info = env.reset(seed=42)
+    for episode in range(1000):
+        loss = play(env, obs)
+        loss.backward()
+        obs, info = env.reset()
+    ```
+    """
     learns = bool(script.calls("backward"))
     for call in script.calls("reset"):
         seed = keyword(call, "seed")

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from typing import Literal
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
 
@@ -14,7 +16,40 @@ LOSSES = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 DEPTH = 6
 
 
+@check("COD601", Severity.HIGH, ["jones2021debugging"])
 def column_against_row(script: Script) -> Iterator[Spot]:
+    """A column of shape [N, 1] meets a row of shape [N].
+
+    ## Why it hurts
+    Broadcasting makes [N, N]: every prediction is compared with every target. The loss looks plausible and the value function learns
+    the mean.
+
+    ## When it is fine
+    Never in a loss.
+
+    ## Fix
+    Squeeze the value head: critic(obs).squeeze(-1).
+
+    ## Wrong
+    ```python
+    from torch import nn
+
+    critic = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
+    b_returns = returns.reshape(-1)
+    values = critic(b_obs)
+    value_loss = ((values - b_returns) ** 2).mean()
+    ```
+
+    ## Right
+    ```python
+    from torch import nn
+
+    critic = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
+    b_returns = returns.reshape(-1)
+    values = critic(b_obs).squeeze(-1)
+    value_loss = ((values - b_returns) ** 2).mean()
+    ```
+    """
     for call in script.all(ast.Call):
         named = script.last(call) in LOSSES or script.last(script.resolve(call.func)) in ("MSELoss", "SmoothL1Loss", "HuberLoss")
         if named and len(call.args) >= 2:
@@ -119,8 +154,48 @@ def _indexed(script: Script, node: ast.Subscript, depth: int) -> Form | None:
     return form(script, inner, depth - 1) if rows else None
 
 
+@check("COD602", Severity.HIGH, ["jones2021debugging"])
 def value_head_without_squeeze(script: Script) -> Iterator[Spot]:
-    """Lists of [1] values against returns: the same square, made by stacking."""
+    """Values collected one by one are stacked to a column and subtracted from a row of returns.
+
+    ## Why it hurts
+    Broadcasting makes [N, N]: each advantage is the mean over all steps, and says nothing about its own.
+
+    ## When it is fine
+    Never in a loss.
+
+    ## Fix
+    values.append(critic(obs).squeeze(-1))
+
+    ## Wrong
+    ```python
+    import torch
+    from torch import nn
+
+    critic = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
+    values, returns = [], []
+    for step in range(100):
+        values.append(critic(obs))
+        returns.append(R)
+    stacked = torch.stack(values)
+    advantage = torch.tensor(returns) - stacked
+    ```
+
+    ## Right
+    ```python
+    import torch
+    from torch import nn
+
+    critic = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
+    values, returns = [], []
+    for step in range(100):
+        values.append(critic(obs).squeeze(-1))
+        returns.append(R)
+    stacked = torch.stack(values)
+    advantage = torch.tensor(returns) - stacked
+    ```
+    """
+    # Lists of [1] values against returns: the same square, made by stacking.
     for call in script.calls("cat", "stack"):
         if not call.args or not words.VALUE(words.own_name(call.args[0])) or script.last(call) != "stack":
             continue

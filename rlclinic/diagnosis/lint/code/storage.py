@@ -3,12 +3,44 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.policy import STORES
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 
 
+@check("COD121", Severity.HIGH, ["tambon2023rlmutation"])
 def stored_after_it_was_overwritten(script: Script) -> Iterator[Spot]:
+    """A transition is stored after the observation was replaced by the next one.
+
+    ## Why it hurts
+    Both observations of every stored transition are the same: the agent learns that nothing ever changes.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Store first, then obs = next_obs.
+
+    ## Wrong
+    ```python
+    while True:
+        action = act(obs)
+        next_obs, reward, terminated, truncated, info = env.step(action)
+        obs = next_obs
+        memory.push(obs, action, reward, next_obs, terminated)
+    ```
+
+    ## Right
+    ```python
+    while True:
+        action = act(obs)
+        next_obs, reward, terminated, truncated, info = env.step(action)
+        memory.push(obs, action, reward, next_obs, terminated)
+        obs = next_obs
+    ```
+    """
     for node in script.all(ast.Assign):
         old, new = words.own_name(node.targets[0]), words.own_name(node.value)
         if not isinstance(node.targets[0], ast.Name) or not isinstance(node.value, ast.Name) or not _is_seen(old) or not _is_next(new):
@@ -22,7 +54,36 @@ def stored_after_it_was_overwritten(script: Script) -> Iterator[Spot]:
                 )
 
 
+@check("COD122", Severity.HIGH, ["tambon2023rlmutation"])
 def stored_observation_is_the_next_one(script: Script) -> Iterator[Spot]:
+    """The observation that is stored with an action is the one that came after it.
+
+    ## Why it hurts
+    The policy is trained on pairs that never met: it learns what to do one step too late.
+
+    ## When it is fine
+    Buffers that mean the observation after the action, and keep the one before elsewhere.
+
+    ## Fix
+    Keep the observation before the step: next_obs, reward, … = env.step(action)
+
+    ## Wrong
+    ```python
+    while True:
+        action = act(obs)
+        obs, reward, terminated, truncated, info = env.step(action)
+        memory.append((obs, action, reward))
+    ```
+
+    ## Right
+    ```python
+    while True:
+        action = act(obs)
+        next_obs, reward, terminated, truncated, info = env.step(action)
+        memory.append((obs, action, reward))
+        obs = next_obs
+    ```
+    """
     for node in script.all(ast.Assign):
         call, target = node.value, node.targets[0]
         stepping = (
@@ -43,7 +104,31 @@ def stored_observation_is_the_next_one(script: Script) -> Iterator[Spot]:
                 yield Spot(store, text, f"keep the observation before the step: next_{seen}, … = env.step(…)")
 
 
+@check("COD123", Severity.HIGH, ["tambon2023rlmutation"])
 def stored_observation_twice(script: Script) -> Iterator[Spot]:
+    """The same observation is stored as the one before an action and the one after it.
+
+    ## Why it hurts
+    Every stored transition stays where it is: values have nothing to be made of.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Store obs and next_obs.
+
+    ## Wrong
+    ```python
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    memory.push(obs, action, reward, obs, terminated)
+    ```
+
+    ## Right
+    ```python
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    memory.push(obs, action, reward, next_obs, terminated)
+    ```
+    """
     for call in script.calls(*STORES):
         given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
         seen = [each.id for each in given if isinstance(each, ast.Name) and _is_seen(each.id)]

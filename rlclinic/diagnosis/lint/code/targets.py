@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.signs import factors, terms
@@ -10,7 +12,33 @@ from rlclinic.diagnosis.lint.code.signs import factors, terms
 LEAST_DISCOUNT = 0.8
 
 
+@check("COD501", Severity.HIGH, ["sutton2018book", "tambon2023rlmutation"])
 def end_not_masked(script: Script) -> Iterator[Spot]:
+    """The value after a terminal state is added to its target.
+
+    ## Why it hurts
+    A terminal state has no future. Without the mask, values climb towards r_max / (1 - gamma) everywhere, and Q-learning diverges.
+
+    ## When it is fine
+    Tasks that never end.
+
+    ## Fix
+    target = reward + gamma * next_value * (1 - terminated)
+
+    ## Wrong
+    ```python
+    obs, action, reward, next_obs, terminated = batch
+    next_q = target_net(next_obs).max(1)[0]
+    target = reward + gamma * next_q
+    ```
+
+    ## Right
+    ```python
+    obs, action, reward, next_obs, terminated = batch
+    next_q = target_net(next_obs).max(1)[0]
+    target = reward + gamma * next_q * (1 - terminated)
+    ```
+    """
     if _is_masked_by_name(script):
         return
     for node in script.all(ast.Assign):
@@ -67,7 +95,29 @@ def _is_masked_around(script: Script, node: ast.Assign, product: ast.AST) -> boo
     return False
 
 
+@check("COD502", Severity.HIGH, ["sutton2018book"])
 def mask_inverted(script: Script) -> Iterator[Spot]:
+    """The future counts only where the episode has ended.
+
+    ## Why it hurts
+    Everywhere else the target is the reward alone: the agent is blind to what comes after the next step.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    * (1 - terminated)
+
+    ## Wrong
+    ```python
+    target = reward + gamma * next_q * done
+    ```
+
+    ## Right
+    ```python
+    target = reward + gamma * next_q * (1 - done)
+    ```
+    """
     for node in script.all(ast.BinOp):
         outer = script.parents.get(node)
         if not isinstance(node.op, ast.Mult) or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mult)):
@@ -101,7 +151,39 @@ def _is_flipped(script: Script, node: ast.AST) -> bool:
     return any(isinstance(each, ast.Sub | ast.Not | ast.Invert) for each in parts)
 
 
+@check("COD503", Severity.HIGH, ["schulman2015gae"])
 def trace_not_cut(script: Script) -> Iterator[Spot]:
+    """The advantage recursion is not cut at the end of an episode.
+
+    ## Why it hurts
+    Rewards of the next episode count for the actions of this one: advantages are noise near every end, worst where episodes are short.
+
+    ## When it is fine
+    Where a trace covers one single episode.
+
+    ## Fix
+    last = delta + gamma * lam * (1 - done) * last
+
+    ## Wrong
+    ```python
+    def gae(rewards, values, next_value, dones, gamma, lam):
+        last = 0.0
+        for t in reversed(range(len(rewards))):
+            delta = rewards[t] + gamma * next_value[t] * (1 - dones[t]) - values[t]
+            last = delta + gamma * lam * last
+            advantages[t] = last
+    ```
+
+    ## Right
+    ```python
+    def gae(rewards, values, next_value, dones, gamma, lam):
+        last = 0.0
+        for t in reversed(range(len(rewards))):
+            delta = rewards[t] + gamma * next_value[t] * (1 - dones[t]) - values[t]
+            last = delta + gamma * lam * (1 - dones[t]) * last
+            advantages[t] = last
+    ```
+    """
     for node in script.all(ast.Assign):
         name = words.own_name(node.targets[-1]) if isinstance(node.targets[-1], ast.Name | ast.Attribute) else ""
         if not name or not script.loops(node):
@@ -121,7 +203,35 @@ def _ends_are_known(script: Script, node: ast.AST) -> bool:
     return words.mentions(script.scope(node) if script.scope(node) is not script.tree else script.loops(node)[-1], words.MASK)
 
 
+@check("COD504", Severity.HIGH, ["williams1992reinforce", "tambon2023rlmutation"])
 def returns_accumulated_forwards(script: Script) -> Iterator[Spot]:
+    """Discounted returns are summed from the first reward to the last.
+
+    ## Why it hurts
+    Each "return" holds the rewards before an action, not those after it: the policy is credited for what it did not cause.
+
+    ## When it is fine
+    A running statistic of returns, as reward normalizers keep it.
+
+    ## Fix
+    for reward in reversed(rewards): …
+
+    ## Wrong
+    ```python
+    R, returns = 0.0, []
+    for r in rewards:
+        R = r + gamma * R
+        returns.append(R)
+    ```
+
+    ## Right
+    ```python
+    R, returns = 0.0, []
+    for r in reversed(rewards):
+        R = r + gamma * R
+        returns.insert(0, R)
+    ```
+    """
     for node in script.all(ast.Assign):
         name = words.own_name(node.targets[-1]) if isinstance(node.targets[-1], ast.Name) else ""
         loop = next((each for each in script.loops(node) if isinstance(each, ast.For)), None)
@@ -169,7 +279,38 @@ def _is_trace(value: ast.AST, name: str) -> bool:
     return False
 
 
+@check("COD505", Severity.HIGH, ["williams1992reinforce"])
 def returns_left_reversed(script: Script) -> Iterator[Spot]:
+    """Returns are computed backwards and never turned round.
+
+    ## Why it hurts
+    The first action gets the last return, and the last action the first.
+
+    ## When it is fine
+    Where log-probabilities are reversed as well.
+
+    ## Fix
+    returns.insert(0, R), or returns.reverse() after the loop.
+
+    ## Wrong
+    ```python
+    R, returns = 0.0, []
+    for r in reversed(rewards):
+        R = r + gamma * R
+        returns.append(R)
+    loss = -(torch.stack(log_probs) * torch.tensor(returns)).sum()
+    ```
+
+    ## Right
+    ```python
+    R, returns = 0.0, []
+    for r in reversed(rewards):
+        R = r + gamma * R
+        returns.append(R)
+    returns.reverse()
+    loss = -(torch.stack(log_probs) * torch.tensor(returns)).sum()
+    ```
+    """
     for node in script.all(ast.Assign):
         name = words.own_name(node.targets[0]) if isinstance(node.targets[0], ast.Name) else ""
         loop = next((each for each in script.loops(node) if isinstance(each, ast.For)), None)
@@ -201,7 +342,30 @@ def _runs_backwards(script: Script, loop: ast.For) -> bool:
     return sliced or bool(script.calls("reversed", within=loop.iter))
 
 
+@check("COD514", Severity.HIGH, ["schulman2015gae"])
 def returns_lack_the_value(script: Script) -> Iterator[Spot]:
+    """The targets of the critic are advantages less its values, not plus them.
+
+    ## Why it hurts
+    An advantage is what a return was better than the value: return = advantage + value. With a minus the critic is taught the
+    negative of itself, and runs away.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    returns = advantages + values
+
+    ## Wrong
+    ```python
+    returns = advantages - values
+    ```
+
+    ## Right
+    ```python
+    returns = advantages + values
+    ```
+    """
     for node in script.all(ast.Assign):
         value = node.value
         if not words.RETURN(words.own_name(node.targets[0])) or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Sub):
@@ -213,7 +377,43 @@ def returns_lack_the_value(script: Script) -> Iterator[Spot]:
 # ── target networks ──
 
 
+@check("COD506", Severity.HIGH, ["mnih2015dqn"])
 def target_network_never_updated(script: Script) -> Iterator[Spot]:
+    """The target network is never updated.
+
+    ## Why it hurts
+    Values are learned towards those of the first, random network for ever: the loss falls and the values stay wrong.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    target_net.load_state_dict(q_net.state_dict()) every 1,000 to 10,000 steps, or a soft update with tau 0.005.
+
+    ## Wrong
+    ```python
+    import copy
+
+    target_net = copy.deepcopy(q_net)
+    for step in range(100_000):
+        target = reward + gamma * target_net(next_obs).max(1)[0] * (1 - terminated)
+        loss = F.mse_loss(q_net(obs).gather(1, action).squeeze(1), target)
+        loss.backward()
+    ```
+
+    ## Right
+    ```python
+    import copy
+
+    target_net = copy.deepcopy(q_net)
+    for step in range(100_000):
+        target = reward + gamma * target_net(next_obs).max(1)[0] * (1 - terminated)
+        loss = F.mse_loss(q_net(obs).gather(1, action).squeeze(1), target)
+        loss.backward()
+        if step % 1000 == 0:
+            target_net.load_state_dict(q_net.state_dict())
+    ```
+    """
     if not script.calls("backward"):
         return
     for node in script.all(ast.Assign):
@@ -265,7 +465,36 @@ def _may_update(script: Script, call: ast.Call, name: str) -> bool:
     return not known or any(script.owner(each) == known for each in touched) or bool(handed)
 
 
+@check("COD507", Severity.HIGH, ["mnih2015dqn"])
 def target_shares_weights(script: Script) -> Iterator[Spot]:
+    """The target network is the trained network under another name.
+
+    ## Why it hurts
+    Python assigns names, not copies: the target moves with every step, and values chase themselves.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    target_net = copy.deepcopy(q_net)
+
+    ## Wrong
+    ```python
+    from torch import nn
+
+    q_net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+    target_net = q_net
+    ```
+
+    ## Right
+    ```python
+    import copy
+    from torch import nn
+
+    q_net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+    target_net = copy.deepcopy(q_net)
+    ```
+    """
     known = nets.modules(script)
     for whole, value, node in script.named:
         name = whole.rpartition(".")[2]
@@ -276,7 +505,32 @@ def target_shares_weights(script: Script) -> Iterator[Spot]:
             yield Spot(node, f"`{name}` is `{source}` itself, not a copy: it moves with every step", f"copy.deepcopy({source})")
 
 
+@check("COD512", Severity.HIGH, ["sutton2018book"])
 def discount_out_of_range(script: Script) -> Iterator[Spot]:
+    """The discount is larger than 1, or so small that only the next few rewards count.
+
+    ## Why it hurts
+    Above 1, returns grow without bound and values diverge. Far below 0.9, nothing that happens later than a few steps is worth
+    anything.
+
+    ## When it is fine
+    Bandits and tasks of a few steps, for small values.
+
+    ## Fix
+    gamma between 0.95 and 0.999.
+
+    ## Wrong
+    ```python
+    gamma = 9.9
+    target = reward + gamma * next_q * (1 - terminated)
+    ```
+
+    ## Right
+    ```python
+    gamma = 0.99
+    target = reward + gamma * next_q * (1 - terminated)
+    ```
+    """
     found = [(name, value, where) for name, value, where in script.named if words.GAMMA(name.rpartition(".")[2])]
     given = [(each.arg, each.value, each.value) for each in script.all(ast.keyword) if each.arg == "gamma"]
     defaults = [
@@ -302,7 +556,36 @@ def discount_out_of_range(script: Script) -> Iterator[Spot]:
 # ── replay ──
 
 
+@check("COD510", Severity.MEDIUM, ["mnih2015dqn"])
 def replay_sampled_too_early(script: Script) -> Iterator[Spot]:
+    """The replay buffer is sampled from the first step on.
+
+    ## Why it hurts
+    The first updates fit a handful of correlated transitions again and again; or sampling raises because there are too few.
+
+    ## When it is fine
+    Buffers that are filled before the loop.
+
+    ## Fix
+    if step > learning_starts: batch = buffer.sample(batch_size)
+
+    ## Wrong
+    ```python
+    for step in range(100_000):
+        buffer.add(transition)
+        batch = buffer.sample(128)
+        update(batch)
+    ```
+
+    ## Right
+    ```python
+    for step in range(100_000):
+        buffer.add(transition)
+        if step > 1_000:
+            batch = buffer.sample(128)
+            update(batch)
+    ```
+    """
     for call in script.calls("sample"):
         drawn = words.own_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
         if drawn == "random" and len(call.args) == 2:

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
 
@@ -10,7 +12,42 @@ BLOCKS = ("body", "orelse", "finalbody")
 LEAST_RATE, MOST_RATE = 1e-7, 0.05
 
 
+@check("COD401", Severity.HIGH, ["jones2021debugging"])
 def gradients_never_cleared(script: Script) -> Iterator[Spot]:
+    """Gradients are never cleared between steps.
+
+    ## Why it hurts
+    backward() adds to what is there: every step is taken along the sum of all gradients so far, and grows without bound.
+
+    ## When it is fine
+    Gradients that are set to None by hand.
+
+    ## Fix
+    optimizer.zero_grad() before each backward().
+
+    ## Wrong
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters())
+    for batch in batches:
+        loss = compute(batch)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters())
+    for batch in batches:
+        loss = compute(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ```
+    """
     cleared = {script.owner(call) for call in script.calls("zero_grad")}
     by_hand = any(
         isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Store) for node in script.all(ast.Attribute)
@@ -36,7 +73,43 @@ def _steps(script: Script, optimizer: str) -> list[ast.Call]:
     return [call for call in script.calls("step") if script.owner(call) == optimizer] + handed + alike
 
 
+@check("COD412", Severity.HIGH, ["jones2021debugging"])
 def gradients_cleared_outside_the_loop(script: Script) -> Iterator[Spot]:
+    """Gradients are cleared once, before the loop that takes the steps.
+
+    ## Why it hurts
+    From the second step on, every gradient is the sum of all before it: steps grow without bound.
+
+    ## When it is fine
+    Never, but for gradients that are accumulated on purpose and cleared after each step.
+
+    ## Fix
+    optimizer.zero_grad() inside the loop, before backward().
+
+    ## Wrong
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    optimizer.zero_grad()
+    for batch in batches:
+        loss = compute(batch)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = compute(batch)
+        loss.backward()
+        optimizer.step()
+    ```
+    """
     for name in nets.optimizers(script):
         for step in (call for call in script.calls("step") if script.owner(call) == name and script.loops(call)):
             cleared = [call for call in script.calls("zero_grad") if script.scope(call) is script.scope(step)]
@@ -47,7 +120,40 @@ def gradients_cleared_outside_the_loop(script: Script) -> Iterator[Spot]:
                 )
 
 
+@check("COD413", Severity.HIGH, ["andrychowicz2021matters"])
 def learning_rate_out_of_range(script: Script) -> Iterator[Spot]:
+    """The learning rate is far outside of what anybody uses.
+
+    ## Why it hurts
+    With Adam, weights move by about the learning rate in every step: above 0.05 the policy is another one after each update, below
+    1e-7 nothing moves.
+
+    ## When it is fine
+    Tables and linear functions, and schedules that multiply it.
+
+    ## Fix
+    3e-4; usual are 1e-5 to 1e-3.
+
+    ## Wrong
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.3)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters(), lr=3e-4)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    ```
+    """
     made = [
         (call, keyword(call, "lr") or argument(call, 1, "lr"))
         for call in nets.optimizers(script).values()
@@ -62,7 +168,33 @@ def learning_rate_out_of_range(script: Script) -> Iterator[Spot]:
             yield Spot(call, f"a learning rate of {rate:g}: {far}")
 
 
+@check("COD402", Severity.HIGH, ["jones2021debugging"])
 def gradients_cleared_before_step(script: Script) -> Iterator[Spot]:
+    """Gradients are cleared between backward and step.
+
+    ## Why it hurts
+    The step sees no gradient: nothing is ever learned, while losses are printed as usual.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    zero_grad(), backward(), step(), in this order.
+
+    ## Wrong
+    ```python
+    loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    ```
+    """
     for block in _blocks(script):
         last = ""
         for statement in block:
@@ -79,7 +211,33 @@ def gradients_cleared_before_step(script: Script) -> Iterator[Spot]:
                     last = ""
 
 
+@check("COD403", Severity.HIGH, ["jones2021debugging"])
 def step_before_backward(script: Script) -> Iterator[Spot]:
+    """The optimizer steps before the gradients are computed.
+
+    ## Why it hurts
+    The gradients were just cleared, so the step does nothing; those that backward computes afterwards are cleared unused.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    zero_grad(), backward(), step(), in this order.
+
+    ## Wrong
+    ```python
+    optimizer.zero_grad()
+    optimizer.step()
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    ```
+    """
     for block in _blocks(script):
         told = [call for statement in block for call in _own_calls(script, statement) if _is_event(script, call)]
         names = [script.last(call) for call in told]
@@ -119,7 +277,40 @@ def _own_calls(script: Script, statement: ast.stmt) -> list[ast.Call]:
     return []
 
 
+@check("COD404", Severity.HIGH, ["jones2021debugging"])
 def optimizer_never_steps(script: Script) -> Iterator[Spot]:
+    """An optimizer is made and never steps.
+
+    ## Why it hurts
+    Gradients are computed, and the weights stay as they were.
+
+    ## When it is fine
+    Where the optimizer is handed to something that steps it.
+
+    ## Fix
+    optimizer.step() after backward().
+
+    ## Wrong
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters())
+    for batch in batches:
+        optimizer.zero_grad()
+        compute(batch).backward()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(net.parameters())
+    for batch in batches:
+        optimizer.zero_grad()
+        compute(batch).backward()
+        optimizer.step()
+    ```
+    """
     if not script.calls("backward"):
         return
     for name, call in nets.optimizers(script).items():
@@ -148,7 +339,38 @@ def _is_passed_on(script: Script, name: str, made: ast.Call) -> bool:
     return False
 
 
+@check("COD405", Severity.HIGH, ["nikanjam2022faults"])
 def optimizer_of_replaced_network(script: Script) -> Iterator[Spot]:
+    """A network is made anew after its optimizer was built.
+
+    ## Why it hurts
+    The optimizer holds the old network's parameters: the new one gets gradients and never changes.
+
+    ## When it is fine
+    Where the optimizer is built again, too.
+
+    ## Fix
+    Build the optimizer last.
+
+    ## Wrong
+    ```python
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(4, 2))
+    optimizer = torch.optim.Adam(net.parameters())
+    net = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2))
+    ```
+
+    ## Right
+    ```python
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2))
+    optimizer = torch.optim.Adam(net.parameters())
+    ```
+    """
     for name, call in nets.optimizers(script).items():
         for net in sorted((nets.held_by(script, call) or set()) & set(nets.modules(script))):
             later = [each for each in script.assignments(net, call) if each.line > position(call) and _is_new(each.whole, net)]
@@ -163,7 +385,47 @@ def _is_new(value: ast.AST | None, net: str) -> bool:
     return isinstance(value, ast.Call) and net.rpartition(".")[2] not in set(words.identifiers(value))
 
 
+@check("COD406", Severity.HIGH, ["nikanjam2022faults"])
 def optimizer_misses_parameters(script: Script) -> Iterator[Spot]:
+    """A network (or a standard deviation) is used in training and no optimizer holds it.
+
+    ## Why it hurts
+    It stays as it was made: a critic that predicts noise, or an exploration that never shrinks.
+
+    ## When it is fine
+    Target networks and networks that are frozen on purpose; those with such names are left alone.
+
+    ## Fix
+    torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=…)
+
+    ## Wrong
+    ```python
+    import torch
+    from torch import nn
+
+    actor = nn.Sequential(nn.Linear(4, 2))
+    critic = nn.Sequential(nn.Linear(4, 1))
+    optimizer = torch.optim.Adam(actor.parameters(), lr=3e-4)
+    loss = policy_loss(actor(obs)) + value_loss(critic(obs))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+    from torch import nn
+
+    actor = nn.Sequential(nn.Linear(4, 2))
+    critic = nn.Sequential(nn.Linear(4, 1))
+    optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=3e-4)
+    loss = policy_loss(actor(obs)) + value_loss(critic(obs))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    ```
+    """
     known = nets.optimizers(script)
     if not known or not script.calls("backward"):
         return
@@ -181,8 +443,58 @@ def optimizer_misses_parameters(script: Script) -> Iterator[Spot]:
     yield from _missing_parts(script, {script.owner(call) for made in known.values() for call in script.calls("parameters", within=made)})
 
 
+@check("COD414", Severity.HIGH, ["nikanjam2022faults"])
 def network_part_without_optimizer(script: Script) -> Iterator[Spot]:
-    """A network whose own __init__ gives optimizers its parts, one by one, and leaves one out."""
+    """A network gives its parts to optimizers one by one, and leaves one out.
+
+    ## Why it hurts
+    The part that is left out gets gradients and never changes.
+
+    ## When it is fine
+    Parts that are frozen on purpose; those with such names are left alone.
+
+    ## Fix
+    One optimizer over self.parameters(), or one for every part.
+
+    ## Wrong
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Agent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.actor = nn.Sequential(nn.Linear(4, 2))
+            self.critic = nn.Sequential(nn.Linear(4, 1))
+            self.optimizer = torch.optim.Adam(self.actor.parameters(), lr=1e-3)
+
+        def learn(self, loss):
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Agent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.actor = nn.Sequential(nn.Linear(4, 2))
+            self.critic = nn.Sequential(nn.Linear(4, 1))
+            self.optimizer = torch.optim.Adam(self.parameters(), lr=1e-3)
+
+        def learn(self, loss):
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+    ```
+    """
+    # A network whose own __init__ gives optimizers its parts, one by one, and leaves one out.
     for owner in (each for each in script.classes if each.name in nets.module_classes(script)):
         inside = set(ast.walk(owner))
         made = [call for call in nets.optimizers(script).values() if call in inside]
@@ -268,7 +580,35 @@ def _is_part(script: Script, name: str) -> bool:
     )
 
 
+@check("COD407", Severity.MEDIUM, ["godbole2023playbook"])
 def clipping_after_the_step(script: Script) -> Iterator[Spot]:
+    """Gradients are clipped where it has no effect: after the step, or before backward.
+
+    ## Why it hurts
+    A rare large gradient goes through unclipped and can undo the learning of many updates.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    backward(), clip_grad_norm_(), step(), in this order.
+
+    ## Wrong
+    ```python
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+    ```
+
+    ## Right
+    ```python
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+    optimizer.step()
+    ```
+    """
     for block in _blocks(script):
         done = ""
         for place, statement in enumerate(block):
@@ -284,7 +624,37 @@ def clipping_after_the_step(script: Script) -> Iterator[Spot]:
             done = "backward" if script.calls("backward", within=statement) else done
 
 
+@check("COD408", Severity.MEDIUM, ["andrychowicz2021matters"])
 def schedule_of_another_length(script: Script) -> Iterator[Spot]:
+    """A hand-written schedule falls over another length than the loop has.
+
+    ## Why it hurts
+    Counted in updates but divided by steps, the learning rate hardly falls at all; the other way round it is 0 long before the end.
+
+    ## When it is fine
+    Where it is meant to reach its end early, or never.
+
+    ## Fix
+    Divide by the loop's own length.
+
+    ## Wrong
+    ```python
+    total_timesteps = 100_000
+    num_updates = total_timesteps // 2048
+    for update in range(num_updates):
+        frac = 1.0 - update / total_timesteps
+        optimizer.param_groups[0]["lr"] = frac * 3e-4
+    ```
+
+    ## Right
+    ```python
+    total_timesteps = 100_000
+    num_updates = total_timesteps // 2048
+    for update in range(num_updates):
+        frac = 1.0 - update / num_updates
+        optimizer.param_groups[0]["lr"] = frac * 3e-4
+    ```
+    """
     for node in script.all(ast.BinOp):
         if not isinstance(node.op, ast.Div) or not _is_one_minus(script, node) or not isinstance(node.right, ast.Name | ast.Attribute):
             continue
@@ -324,7 +694,39 @@ def _names(node: ast.AST) -> set[str]:
     return set(words.identifiers(node))
 
 
+@check("COD409", Severity.MEDIUM, ["andrychowicz2021matters"])
 def scheduler_of_another_length(script: Script) -> Iterator[Spot]:
+    """A learning-rate scheduler is made for another number of steps than it takes.
+
+    ## Why it hurts
+    The rate is 0 (or rises again) long before the end, or hardly falls.
+
+    ## When it is fine
+    Where that is meant.
+
+    ## Fix
+    Give it the number of times that scheduler.step() is called.
+
+    ## Wrong
+    ```python
+    import torch
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=100)
+    for update in range(10_000):
+        train()
+        scheduler.step()
+    ```
+
+    ## Right
+    ```python
+    import torch
+
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10_000)
+    for update in range(10_000):
+        train()
+        scheduler.step()
+    ```
+    """
     lengths = {
         "CosineAnnealingLR": (1, "T_max"),
         "LinearLR": (3, "total_iters"),
@@ -357,7 +759,40 @@ def _repetitions(script: Script, node: ast.AST) -> float | None:
 # ── modes ──
 
 
+@check("COD410", Severity.MEDIUM, ["huang2022details"])
 def noise_layers_never_switched(script: Script) -> Iterator[Spot]:
+    """Dropout or batch normalization is never switched between acting and learning.
+
+    ## Why it hurts
+    The policy that acts is not the one that is updated: log-probabilities differ by chance, and ratios are off before the first step.
+
+    ## When it is fine
+    Dropout that is meant as exploration.
+
+    ## Fix
+    net.eval() while acting and evaluating, net.train() while learning; or leave such layers out.
+
+    ## Wrong
+    ```python
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5), nn.Linear(64, 2))
+    loss = compute(net)
+    loss.backward()
+    ```
+
+    ## Right
+    ```python
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5), nn.Linear(64, 2))
+    net.eval()
+    rollout = collect(net)
+    net.train()
+    loss = compute(net, rollout)
+    loss.backward()
+    ```
+    """
     noisy = next(nets.noisy_layers(script), None)
     if noisy is None or not script.calls("backward"):
         return
@@ -367,7 +802,38 @@ def noise_layers_never_switched(script: Script) -> Iterator[Spot]:
         yield Spot(script.calls("eval")[0], f"eval() is called and train() never again: {script.last(noisy)} is off while learning")
 
 
+@check("COD411", Severity.MEDIUM, ["huang2022details"])
 def rollout_with_gradient(script: Script) -> Iterator[Spot]:
+    """Log-probabilities of the rollout are kept with their graphs.
+
+    ## Why it hurts
+    Memory grows with every step of the rollout, and the old policy's log-probabilities push against the update.
+
+    ## When it is fine
+    Algorithms that differentiate through the rollout's own log-probabilities (REINFORCE).
+
+    ## Fix
+    with torch.no_grad(): around acting.
+
+    ## Wrong
+    ```python
+    for step in range(n_steps):
+        action, logprob = agent.act(obs)
+        logprobs[step] = logprob
+        obs, reward, terminated, truncated, info = envs.step(action)
+    ratio = (new_logprob - logprobs).exp()
+    ```
+
+    ## Right
+    ```python
+    for step in range(n_steps):
+        with torch.no_grad():
+            action, logprob = agent.act(obs)
+        logprobs[step] = logprob
+        obs, reward, terminated, truncated, info = envs.step(action)
+    ratio = (new_logprob - logprobs).exp()
+    ```
+    """
     if not words.mentions(script.tree, words.RATIO):
         return
     for node in script.all(ast.Assign):

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.evaluation import chain, models
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
@@ -23,7 +25,36 @@ UNHEARD = {
 """Least and greatest values that tuned settings of PPO and A2C stay far inside of, and what happens beyond."""
 
 
+@check("COD809", Severity.MEDIUM, ["raffin2021sb3"])
 def setting_far_outside(script: Script) -> Iterator[Spot]:
+    """A setting of PPO or A2C is far outside of what any tuned configuration uses.
+
+    ## Why it hurts
+    Such values make the method another one: an entropy bonus above any advantage, a clip range that allows nothing, an advantage that
+    is all bias.
+
+    ## When it is fine
+    An experiment about that very setting.
+
+    ## Fix
+    Begin with the default, and change it by factors of 2 to 3.
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", ent_coef=1.0)
+    model.learn(100_000)
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", ent_coef=0.01)
+    model.learn(100_000)
+    ```
+    """
     for call in models(script).values():
         if script.last(call) not in DEFAULTS:
             continue
@@ -66,7 +97,35 @@ def _made_of(script: Script, call: ast.Call) -> ast.AST | None:
     return script.resolve(given) if given is not None else None
 
 
+@check("COD801", Severity.MEDIUM, ["raffin2021sb3"])
 def batch_does_not_divide_rollout(script: Script) -> Iterator[Spot]:
+    """The rollout is not a multiple of the minibatch.
+
+    ## Why it hurts
+    Each epoch ends on a smaller minibatch that takes a full-size step; with one row left over, its normalized advantage is NaN.
+
+    ## When it is fine
+    Where the rest is nearly a whole minibatch.
+
+    ## Fix
+    Choose batch_size so that it divides n_steps x n_envs.
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+
+    env = make_vec_env("CartPole-v1", n_envs=5)
+    model = PPO("MlpPolicy", env, n_steps=100, batch_size=64, seed=0)
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+
+    env = make_vec_env("CartPole-v1", n_envs=4)
+    model = PPO("MlpPolicy", env, n_steps=128, batch_size=64, seed=0)
+    ```
+    """
     for call in models(script).values():
         if script.last(call) not in ("PPO", "RecurrentPPO", "MaskablePPO"):
             continue
@@ -86,7 +145,37 @@ def batch_does_not_divide_rollout(script: Script) -> Iterator[Spot]:
             yield Spot(call, text + (", whose deviation is NaN" if rest == 1 else ""))
 
 
+@check("COD802", Severity.MEDIUM, ["schulman2016nuts"])
 def few_rollouts(script: Script) -> Iterator[Spot]:
+    """The budget is a handful of rollouts.
+
+    ## Why it hurts
+    However good each update is, there are too few of them: PPO's default rollout is 2048 steps for every copy of the environment.
+
+    ## When it is fine
+    A test that the script runs at all.
+
+    ## Fix
+    More steps, or a smaller n_steps.
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+
+    env = make_vec_env("CartPole-v1", n_envs=8)
+    model = PPO("MlpPolicy", env, seed=0)
+    model.learn(total_timesteps=20_000)
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+
+    env = make_vec_env("CartPole-v1", n_envs=8)
+    model = PPO("MlpPolicy", env, n_steps=32, batch_size=256, seed=0)
+    model.learn(total_timesteps=100_000)
+    ```
+    """
     for name, call in models(script).items():
         if script.last(call) not in DEFAULTS:
             continue
@@ -101,7 +190,39 @@ def few_rollouts(script: Script) -> Iterator[Spot]:
                 )
 
 
+@check("COD803", Severity.MEDIUM, ["raffin2021sb3"])
 def learn_in_a_loop(script: Script) -> Iterator[Spot]:
+    """`learn` is called in a loop and starts counting at 0 each time.
+
+    ## Why it hurts
+    Schedules restart with every call, so the learning rate jumps back up; logs overlap.
+
+    ## When it is fine
+    A new agent in every round; that is left alone.
+
+    ## Fix
+    model.learn(steps, reset_num_timesteps=False)
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", seed=0)
+    for round in range(10):
+        model.learn(10_000)
+        model.save(f"agent_{round}")
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", seed=0)
+    for round in range(10):
+        model.learn(10_000, reset_num_timesteps=False)
+        model.save(f"agent_{round}")
+    ```
+    """
     for call in script.calls("learn"):
         if script.is_sb3 and script.loops(call) and keyword(call, "reset_num_timesteps") is None and not _is_made_in(script, call):
             yield Spot(call, "each call starts counting at 0 again: schedules restart, logs overlap", "learn(…, reset_num_timesteps=False)")
@@ -113,7 +234,36 @@ def _is_made_in(script: Script, call: ast.Call) -> bool:
     return any(each.statement in inside for each in script.assignments(script.owner(call), call))
 
 
+@check("COD804", Severity.HIGH, ["raffin2021sb3"])
 def one_environment_in_many(script: Script) -> Iterator[Spot]:
+    """A vector environment holds the same object several times.
+
+    ## Why it hurts
+    The copies step and reset each other: episodes are mixed, and nothing that is recorded belongs together.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    DummyVecEnv([lambda: gym.make(env_id) for _ in range(n)])
+
+    ## Wrong
+    ```python
+    import gymnasium as gym
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    env = gym.make("CartPole-v1")
+    venv = DummyVecEnv([lambda: env for _ in range(4)])
+    ```
+
+    ## Right
+    ```python
+    import gymnasium as gym
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    venv = DummyVecEnv([lambda: gym.make("CartPole-v1") for _ in range(4)])
+    ```
+    """
     for call in script.calls(*VECTORS):
         given = _made_of(script, call)
         repeated = given
@@ -139,7 +289,29 @@ def one_environment_in_many(script: Script) -> Iterator[Spot]:
             )
 
 
+@check("COD805", Severity.HIGH, ["raffin2021sb3"])
 def closure_over_loop_variable(script: Script) -> Iterator[Spot]:
+    """A lambda in a list uses the loop's variable, which it sees only when it is called.
+
+    ## Why it hurts
+    Every lambda sees the last value: all copies get the same seed, rank or level.
+
+    ## When it is fine
+    Lambdas that are called at once.
+
+    ## Fix
+    lambda i=i: make(i)
+
+    ## Wrong
+    ```python
+    envs = SyncVectorEnv([lambda: make_env(i) for i in range(8)])
+    ```
+
+    ## Right
+    ```python
+    envs = SyncVectorEnv([lambda i=i: make_env(i) for i in range(8)])
+    ```
+    """
     for node in script.all(ast.ListComp):
         if not isinstance(node.elt, ast.Lambda):
             continue
@@ -153,7 +325,29 @@ def closure_over_loop_variable(script: Script) -> Iterator[Spot]:
             )
 
 
+@check("COD806", Severity.MEDIUM, ["henderson2018matters"])
 def same_seed_in_every_copy(script: Script) -> Iterator[Spot]:
+    """Every copy of the environment is made with the same seed.
+
+    ## Why it hurts
+    They play the same episodes: eight copies bring the data of one.
+
+    ## When it is fine
+    Paired comparisons that mean it.
+
+    ## Fix
+    seed + i
+
+    ## Wrong
+    ```python
+    envs = SyncVectorEnv([make_env("CartPole-v1", seed=seed) for i in range(8)])
+    ```
+
+    ## Right
+    ```python
+    envs = SyncVectorEnv([make_env("CartPole-v1", seed=seed + i) for i in range(8)])
+    ```
+    """
     for call in script.calls(*VECTORS):
         given = _made_of(script, call)
         if not isinstance(given, ast.ListComp):
@@ -167,14 +361,72 @@ def same_seed_in_every_copy(script: Script) -> Iterator[Spot]:
             yield Spot(given, "every copy gets the same seed: they play the same episodes", "seed + i")
 
 
+@check("COD807", Severity.LOW, ["raffin2021sb3"])
 def processes_without_guard(script: Script) -> Iterator[Spot]:
+    """Worker processes are started at the top level of the script.
+
+    ## Why it hurts
+    Where processes are spawned (Windows, macOS), each worker imports the script again and starts workers of its own.
+
+    ## When it is fine
+    On Linux with fork, and in notebooks.
+
+    ## Fix
+    Put it under if __name__ == "__main__":
+
+    ## Wrong
+    ```python
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    venv = SubprocVecEnv([make for _ in range(4)])
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    if __name__ == "__main__":
+        venv = SubprocVecEnv([make for _ in range(4)])
+    ```
+    """
     for call in script.calls("SubprocVecEnv", "AsyncVectorEnv"):
         guarded = any(isinstance(each, ast.If) and "__name__" in set(words.identifiers(each.test)) for each in script.ancestors(call))
         if script.scope(call) is script.tree and not guarded and not script.source.cells:
             yield Spot(call, "worker processes import this script again, and start workers of their own", 'if __name__ == "__main__":')
 
 
+@check("COD808", Severity.LOW, ["raffin2021sb3"])
 def returns_not_recorded(script: Script) -> Iterator[Spot]:
+    """A vector environment is built without Monitor.
+
+    ## Why it hurts
+    No return is logged: ep_rew_mean is missing, and nobody can see whether the agent learns.
+
+    ## When it is fine
+    Where VecMonitor or make_vec_env records; those are left alone.
+
+    ## Fix
+    DummyVecEnv([lambda: Monitor(gym.make(env_id))])
+
+    ## Wrong
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    venv = DummyVecEnv([lambda: gym.make("CartPole-v1")])
+    model = PPO("MlpPolicy", venv, seed=0)
+    ```
+
+    ## Right
+    ```python
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    venv = DummyVecEnv([lambda: Monitor(gym.make("CartPole-v1"))])
+    model = PPO("MlpPolicy", venv, seed=0)
+    ```
+    """
     if not models(script) or script.words & {"Monitor", "VecMonitor", "make_vec_env", "make_atari_env"}:
         return
     for call in script.calls("DummyVecEnv", "SubprocVecEnv"):

@@ -12,7 +12,6 @@ from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.findings import Finding, Part
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
-from rlclinic.diagnosis.lint.config import asking
 from rlclinic.runs.history import History, dotted
 
 _NOT_SETTINGS: Final = frozenset({"threshold", "budget"})
@@ -51,7 +50,7 @@ def lint_settings(
     )
     rules, more = _asked(select, ignore)
     found = [finding for each in rules for finding in engine.examine(each, [case]).findings]
-    found += [finding for each in more for finding in asking.ask(each, case)]
+    found += [finding for each in more for finding in _ask(each, case)]
     ordered = sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
     return Lint(name=case.id, findings=tuple(ordered), checks=len(rules) + len(more), derived=derived(case))
 
@@ -135,3 +134,14 @@ def _history(settings: Mapping[str, Any], name: str) -> History:
         max_env_steps=budget if isinstance(budget, int) else None,
         settings=settings,
     )
+
+
+def _ask(check: Check, case: Case) -> list[Finding]:
+    """What a check of settings says."""
+    findings = []
+    for finding in check.function(case):
+        severity = check.severity if finding.strength >= 0.5 else engine.lower(check.severity)
+        seen = finding.evidence or (registry.evidence("config", finding.text),)
+        about = {"rule": check.id, "name": check.name, "severity": severity, "run": case.id, "evidence": seen}
+        findings.append(finding.model_copy(update=about))
+    return findings

@@ -4,6 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.env.seen import Remark, Seen
 from rlclinic.diagnosis.registry import say
 
@@ -15,17 +17,53 @@ SHIFT = 5.0
 """How many standard errors two halves of the episodes must differ by."""
 
 
+@check("ENV205", Severity.LOW, ["henderson2018matters"])
 def every_seed_is_the_same(seen: Seen) -> Iterator[Remark]:
+    """There is no chance in the environment: every seed is the same episode.
+
+    ## Why it hurts
+    An agent can learn a list of actions by heart; nothing tells whether it would manage another start.
+
+    ## When it is fine
+    Puzzles and planning tasks that are like that.
+
+    ## Fix
+    Vary the start, or use sticky actions.
+    """
     found = seen.facts.get("seeding") or {}
     if found.get("repeats") and not found.get("seed_matters", True):
         yield Remark("five seeds with the same actions gave the same episode: there is no chance in it")
 
 
+@check("ENV206", Severity.HIGH, ["nikanjam2022faults"])
 def reset_does_not_reset(seen: Seen) -> Iterator[Remark]:
+    """Something of the last episode is left after a reset.
+
+    ## Why it hurts
+    Episodes depend on what happened before them: rewards, counters or positions are carried over, and the agent cannot see it.
+
+    ## When it is fine
+    Continual tasks that mean it.
+
+    ## Fix
+    Set every attribute that step() changes again in reset().
+    """
     yield from _by_size(seen, "reset-does-not-reset")
 
 
+@check("ENV203", Severity.MEDIUM, ["henderson2018matters"])
 def reset_ignores_seed(seen: Seen) -> Iterator[Remark]:
+    """The same seed gives another episode.
+
+    ## Why it hurts
+    No run can be repeated, and two settings cannot be compared on the same starts.
+
+    ## When it is fine
+    Real devices and servers.
+
+    ## Fix
+    super().reset(seed=seed), and draw from self.np_random instead of random or np.random.
+    """
     yield from _by_size(seen, "reset-ignores-seed")
 
 
@@ -37,13 +75,37 @@ def _by_size(seen: Seen, kind: str) -> Iterator[Remark]:
         yield Remark(noted["text"], strength=1.0 if size > HAIR else 0.1, numbers={"size": size})
 
 
+@check("ENV208", Severity.MEDIUM, ["nikanjam2022faults"])
 def action_dimension_without_effect(seen: Seen) -> Iterator[Remark]:
+    """Part of the action has no effect.
+
+    ## Why it hurts
+    The policy explores in directions that do nothing, and its gradient is noise there.
+
+    ## When it is fine
+    Parts that matter later in an episode only.
+
+    ## Fix
+    Drop that part of the action space, or use it in step().
+    """
     idle = (seen.facts.get("effects") or {}).get("idle_dimensions") or []
     if idle:
         yield Remark(f"action{idle if len(idle) > 1 else [idle[0]]}: its lowest and its highest value gave the same episode")
 
 
+@check("ENV209", Severity.MEDIUM, ["pardo2018time"])
 def no_end_seen(seen: Seen) -> Iterator[Remark]:
+    """Random episodes do not end, and there is no time limit.
+
+    ## Why it hurts
+    No return is ever complete and no reset happens: the agent sees only where it drifted to.
+
+    ## When it is fine
+    Continuing tasks.
+
+    ## Fix
+    register(…, max_episode_steps=…), or gymnasium.wrappers.TimeLimit(env, …).
+    """
     steps = seen.random.get("steps") or 0
     if steps < LONG or seen.random.get("returns"):
         return
@@ -54,13 +116,37 @@ def no_end_seen(seen: Seen) -> Iterator[Remark]:
         yield Remark(f"no episode ended in {steps} random steps, and there is no time limit", strength=0.3 if seen.ends else 1.0)
 
 
+@check("ENV210", Severity.LOW, ["jones2021debugging"])
 def ends_at_once(seen: Seen) -> Iterator[Remark]:
+    """Episodes end after a step or two.
+
+    ## Why it hurts
+    Nothing can be learned about what comes later.
+
+    ## When it is fine
+    Bandits and card games.
+
+    ## Fix
+    Look at the condition of `terminated`: is it true at the start?
+    """
     lengths = seen.random.get("lengths") or []
     if len(lengths) >= MANY and sum(lengths) / len(lengths) < SHORT and max(lengths) < 10 and set(lengths) != {1}:
         yield Remark(f"random episodes last {sum(lengths) / len(lengths):.1f} steps: there is hardly anything to learn from")
 
 
+@check("ENV211", Severity.MEDIUM, ["pardo2018time"])
 def clock_reported_as_terminated(seen: Seen) -> Iterator[Remark]:
+    """Every episode ends after the same number of steps, and says terminated.
+
+    ## Why it hurts
+    Training takes a time limit for a real end and does not bootstrap: states near the limit look worthless.
+
+    ## When it is fine
+    Tasks that really take a fixed number of steps.
+
+    ## Fix
+    Return the limit as truncated, or register the environment with max_episode_steps.
+    """
     lengths, terminated = seen.random.get("lengths") or [], seen.random.get("terminated") or 0
     if len(lengths) >= MANY and len(set(lengths)) == 1 and lengths[0] > 3 and terminated == len(lengths):
         yield Remark(f"all {len(lengths)} random episodes ended after exactly {lengths[0]} steps, as `terminated`: that is a clock")
@@ -78,7 +164,19 @@ def _is_a_wall(lengths: list[int]) -> bool:
     return last > FEWEST_STEPS and counts[last] >= WALL and counts[last] >= WALL * max(others, default=0) / 2 and len(others) >= WALL
 
 
+@check("ENV212", Severity.MEDIUM, ["schulman2016nuts"])
 def changes_over_time(seen: Seen) -> Iterator[Remark]:
+    """The same random policy earns something else later on.
+
+    ## Why it hurts
+    What was learned early is wrong later; values never settle.
+
+    ## When it is fine
+    A curriculum that is meant.
+
+    ## Fix
+    Look for counters and buffers that outlive reset().
+    """
     returns = seen.random.get("returns") or []
     lengths = seen.random.get("lengths") or []
     if len(returns) < 20:
@@ -98,7 +196,19 @@ def _moments(values: list[float]) -> tuple[float, float]:
     return mean, sum((each - mean) ** 2 for each in values) / max(len(values) - 1, 1)
 
 
+@check("ENV213", Severity.MEDIUM, ["raffin2021sb3"])
 def slow(seen: Seen) -> Iterator[Remark]:
+    """Steps take long.
+
+    ## Why it hurts
+    On-policy algorithms need a million steps and more.
+
+    ## When it is fine
+    Expensive simulators, with algorithms that are thrifty with steps.
+
+    ## Fix
+    Run copies in processes; profile step().
+    """
     rate = seen.steps_per_second
     if rate is not None and rate < SLOW:
         hours = 1e6 / rate / 3600
@@ -107,8 +217,68 @@ def slow(seen: Seen) -> Iterator[Remark]:
         )
 
 
+@check("ENV202", Severity.HIGH, ["towers2024gymnasium"])
 def blocks(seen: Seen) -> Iterator[Remark]:
+    """The environment does not come back.
+
+    ## Why it hurts
+    Training hangs without a message: waiting for input, a window, a socket or a lock.
+
+    ## When it is fine
+    A slow start (downloads, simulators) that happens once.
+
+    ## Fix
+    Make it without rendering, and give every wait a limit.
+    """
     where = seen.facts.get("blocked_in")
     if where:
         text = f"the environment did not come back within {seen.facts.get('limit', 0):g} s, while {where} was looked at"
         yield Remark(text, "If it only starts slowly: a larger --seconds. Else make it without rendering, and give every wait a limit.")
+
+
+@check("ENV201", Severity.HIGH, ["towers2024gymnasium"])
+def raises(seen: Seen) -> Iterator[Remark]:
+    """The environment raises an exception.
+
+    ## Why it hurts
+    Training ends there, often after hours.
+
+    ## When it is fine
+    Never for an action of its own action space.
+
+    ## Fix
+    Repeat it with that seed and action, and mend the line.
+    """
+    yield from seen.noted("raises")
+
+
+@check("ENV204", Severity.HIGH, ["towers2024gymnasium"])
+def copies_share_state(seen: Seen) -> Iterator[Remark]:
+    """Two copies of the environment change each other.
+
+    ## Why it hurts
+    Training steps many copies: their episodes are mixed, and nothing that is recorded belongs together.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Keep state in self, not in the class, in a module or in a mutable default argument.
+    """
+    yield from seen.noted("copies-share-state")
+
+
+@check("ENV207", Severity.HIGH, ["nikanjam2022faults"])
+def actions_without_effect(seen: Seen) -> Iterator[Remark]:
+    """Whatever the action, the episode is the same.
+
+    ## Why it hurts
+    There is nothing to learn: no policy is better than another.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Use the action in step(); look for a wrapper that drops or overwrites it.
+    """
+    yield from seen.noted("actions-without-effect")

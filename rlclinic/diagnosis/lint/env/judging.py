@@ -1,7 +1,6 @@
 """Turns the facts of an examination into findings and the numbers worth showing."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlclinic.diagnosis.engine import lower
@@ -10,7 +9,6 @@ from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
 from rlclinic.diagnosis.lint.env.seen import Played, Remark, Seen
 
-Judge = Callable[[Seen], Iterator[Remark]]
 SLIGHT = 0.2
 """Strength below which a finding is only worth knowing."""
 
@@ -46,7 +44,7 @@ def judge(facts: Mapping[str, Any], *, select: Sequence[str] | None = None, igno
     """Findings, the severe first; what was not seen is not judged."""
     seen = Seen(facts)
     asked = checks.selected("ENV", select, ignore)
-    found = [_finding(each, remark, str(facts["name"])) for each in asked for remark in remarks(each, seen)]
+    found = [_finding(each, remark, str(facts["name"])) for each in asked for remark in each.function(seen)]
     ordered = sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
     return EnvLint(
         name=str(facts["name"]),
@@ -66,16 +64,6 @@ def judge(facts: Mapping[str, Any], *, select: Sequence[str] | None = None, igno
         seconds=float(facts.get("seconds") or facts.get("limit") or 0.0),
         skipped=dict(facts.get("skipped") or {}),
     )
-
-
-def remarks(check: Check, seen: Seen) -> Iterator[Remark]:
-    """What a check says: by a function of its name, else what the examination noted under that name."""
-    judging: Judge | None = getattr(import_module(f"rlclinic.diagnosis.lint.env.{check.family}"), check.name.replace("-", "_"), None)
-    if judging is not None:
-        yield from judging(seen)
-    elif (noted := seen.breach(check.name)) is not None:
-        again = f" ({noted['count']} times)" if noted["count"] > 1 else ""
-        yield Remark(noted["text"] + again, numbers={"count": float(noted["count"])})
 
 
 def _finding(check: Check, remark: Remark, name: str) -> Finding:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.env.seen import Remark, Seen
 from rlclinic.diagnosis.registry import say
 
@@ -18,7 +20,19 @@ def _looked(seen: Seen) -> bool:
     return (seen.random.get("steps") or 0) >= ENOUGH
 
 
+@check("ENV301", Severity.HIGH, ["nikanjam2022faults"])
 def observation_never_changes(seen: Seen) -> Iterator[Remark]:
+    """The observation is always the same.
+
+    ## Why it hurts
+    The agent cannot tell one state from another.
+
+    ## When it is fine
+    Never, but for bandits.
+
+    ## Fix
+    Return the current state, not the one of reset().
+    """
     moving = [each for each in seen.facts.get("dimensions") or [] if each["std"] > 0]
     if _looked(seen) and seen.facts.get("dimensions") and not moving:
         yield Remark(
@@ -26,7 +40,19 @@ def observation_never_changes(seen: Seen) -> Iterator[Remark]:
         )
 
 
+@check("ENV302", Severity.LOW, ["andrychowicz2021matters"])
 def constant_dimension(seen: Seen) -> Iterator[Remark]:
+    """Some numbers of the observation never change.
+
+    ## Why it hurts
+    They carry nothing; normalizers divide by their deviation of 0.
+
+    ## When it is fine
+    Goals that stay within an episode, and events that random actions never meet.
+
+    ## Fix
+    Leave them out, or look whether their sensor works.
+    """
     fixed = [place for place, each in enumerate(seen.dimensions) if each["std"] == 0]
     if _looked(seen) and fixed and len(fixed) < len(seen.dimensions):
         shown = ", ".join(map(str, fixed[:8])) + (", …" if len(fixed) > 8 else "")
@@ -35,7 +61,19 @@ def constant_dimension(seen: Seen) -> Iterator[Remark]:
         )
 
 
+@check("ENV303", Severity.MEDIUM, ["andrychowicz2021matters"])
 def observation_scale(seen: Seen) -> Iterator[Remark]:
+    """Some numbers of the observation are large.
+
+    ## Why it hurts
+    They drown the others and saturate tanh units from the start.
+
+    ## When it is fine
+    With normalized observations.
+
+    ## Fix
+    Scale by known ranges, or normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
+    """
     if not _looked(seen) or seen.observation.get("dtype") == "uint8":
         return
     sizes = [max(abs(each["min"]), abs(each["max"])) for each in seen.dimensions]
@@ -46,20 +84,56 @@ def observation_scale(seen: Seen) -> Iterator[Remark]:
         yield Remark(f"observation[{worst}] reaches {say(sizes[worst])}; {share}", strength=1.0 if sizes[worst] > HUGE / 5 else 0.3)
 
 
+@check("ENV304", Severity.LOW, ["andrychowicz2021matters"])
 def scales_differ(seen: Seen) -> Iterator[Remark]:
+    """The numbers of the observation differ in scale by more than a thousand.
+
+    ## Why it hurts
+    Small ones are invisible to a fresh network.
+
+    ## When it is fine
+    With normalized observations.
+
+    ## Fix
+    Normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
+    """
     spreads = [each["std"] for each in seen.dimensions if each["std"] > ROUNDING]
     if _looked(seen) and len(spreads) > 1 and max(spreads) / min(spreads) > SPREAD and max(spreads) <= LARGE:
         yield Remark(f"deviations of the observation's numbers go from {say(min(spreads))} to {say(max(spreads))}")
 
 
+@check("ENV305", Severity.MEDIUM, ["raffin2021sb3"])
 def image_as_numbers(seen: Seen) -> Iterator[Remark]:
+    """An image is given as floating-point numbers that are not scaled to 0..1.
+
+    ## Why it hurts
+    Libraries divide uint8 by 255 and leave floats alone: activations are hundreds of times too large.
+
+    ## When it is fine
+    Where the network scales them.
+
+    ## Fix
+    Box(0, 255, shape, np.uint8)
+    """
     shape = seen.observation.get("shape") or []
     highest = max((each["max"] for each in seen.facts.get("dimensions") or []), default=0.0)
     if len(shape) == 3 and seen.observation.get("dtype", "").startswith("float") and highest > 2:
         yield Remark(f"the observation looks like an image of shape {shape}, as {seen.observation['dtype']} up to {say(highest)}")
 
 
+@check("ENV306", Severity.LOW, ["sutton2018book"])
 def state_number_as_quantity(seen: Seen) -> Iterator[Remark]:
+    """The observation is a whole number that may be the number of a state.
+
+    ## Why it hurts
+    A network takes 7 for something between 6 and 8.
+
+    ## When it is fine
+    Real counts and positions.
+
+    ## Fix
+    spaces.Discrete(n), which libraries show as one-hot.
+    """
     for place, each in enumerate(seen.dimensions):
         if _looked(seen) and each["whole"] and each["max"] - each["min"] >= 8 and len(seen.dimensions) <= 2:
             text = f"observation[{place}] is always a whole number, {each['min']:g} to {each['max']:g}"
@@ -70,20 +144,56 @@ def state_number_as_quantity(seen: Seen) -> Iterator[Remark]:
 # ── rewards ──
 
 
+@check("ENV307", Severity.MEDIUM, ["schulman2016nuts"])
 def reward_never_seen(seen: Seen) -> Iterator[Remark]:
+    """Random actions never bring a reward.
+
+    ## Why it hurts
+    Nothing tells the agent what to repeat: the gradient is 0 until chance finds the goal.
+
+    ## When it is fine
+    Tasks with demonstrations, curiosity or a curriculum.
+
+    ## Fix
+    Shape the reward by a potential, start closer to the goal, or explore on purpose.
+    """
     found = seen.rewards
     if _looked(seen) and found and found["min"] == found["max"] == 0:
         yield Remark(f"{seen.random['steps']} random steps brought no reward at all")
 
 
+@check("ENV308", Severity.LOW, ["schulman2016nuts"])
 def return_never_varies(seen: Seen) -> Iterator[Remark]:
+    """Every random episode returns the same.
+
+    ## Why it hurts
+    All advantages are 0 until chance finds something better.
+
+    ## When it is fine
+    Tasks with large exploration (MountainCar).
+
+    ## Fix
+    More exploration, a shaped reward, or a longer time limit.
+    """
     returns = seen.random.get("returns") or []
     rewarded = seen.rewards and not seen.rewards["min"] == seen.rewards["max"] == 0
     if len(returns) >= 8 and max(returns) - min(returns) < 1e-9 and rewarded:
         yield Remark(f"all {len(returns)} random episodes returned {say(returns[0])}: chance never finds anything better")
 
 
+@check("ENV309", Severity.MEDIUM, ["jones2021debugging"])
 def reward_scale(seen: Seen) -> Iterator[Remark]:
+    """Rewards are large.
+
+    ## Why it hurts
+    Value targets in the thousands: the value loss drowns the policy's, and gradients are always clipped.
+
+    ## When it is fine
+    With normalized rewards.
+
+    ## Fix
+    Divide the reward by a constant, or normalize it: env.normalize_reward=true, VecNormalize.
+    """
     found = seen.rewards
     if not _looked(seen) or not found:
         return
@@ -93,14 +203,38 @@ def reward_scale(seen: Seen) -> Iterator[Remark]:
         yield Remark(f"rewards go from {say(found['min'])} to {say(found['max'])} (typically {say(typical)} a step)")
 
 
+@check("ENV310", Severity.MEDIUM, ["jones2021debugging"])
 def reward_tiny(seen: Seen) -> Iterator[Remark]:
+    """Rewards are tiny.
+
+    ## Why it hurts
+    The entropy bonus and the noise of the value function are larger than what is to be learned.
+
+    ## When it is fine
+    With normalized rewards.
+
+    ## Fix
+    Multiply the reward by a constant, or normalize it.
+    """
     found = seen.rewards
     size = max(abs(found["min"]), abs(found["max"])) if found else 0.0
     if _looked(seen) and 0 < size < TINY_REWARD:
         yield Remark(f"no reward is larger than {say(size)}")
 
 
+@check("ENV312", Severity.LOW, ["sutton2018book"])
 def reward_at_the_end_only(seen: Seen) -> Iterator[Remark]:
+    """The only reward comes at the end of an episode.
+
+    ## Why it hurts
+    Credit must travel back over the whole episode: gamma and lambda decide whether it arrives.
+
+    ## When it is fine
+    Games and goals; they are like that.
+
+    ## Fix
+    gamma with 1/(1-gamma) above the episode's length; potential-based shaping.
+    """
     found = seen.rewards
     lengths = seen.random.get("lengths") or []
     if _looked(seen) and found and found["nonzero"] > 0 and found["at_ends"] > 0.999 and lengths and sum(lengths) / len(lengths) > 5:
@@ -108,7 +242,19 @@ def reward_at_the_end_only(seen: Seen) -> Iterator[Remark]:
         yield Remark(f"a reward comes at the end of an episode only, in {min(share, 1):.0%} of the random ones")
 
 
+@check("ENV311", Severity.LOW, ["schulman2016nuts"])
 def doing_nothing_pays(seen: Seen) -> Iterator[Remark]:
+    """Doing nothing earns more than acting at random.
+
+    ## Why it hurts
+    The first thing an agent learns is to stand still, and then it explores no more.
+
+    ## When it is fine
+    Where standing still is right.
+
+    ## Fix
+    More exploration noise at the start, a reward for progress, a smaller cost of actions.
+    """
     by = {each.label: each for each in seen.played}
     random = by.get("random")
     idle = by.get("middle")

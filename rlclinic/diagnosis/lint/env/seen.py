@@ -84,6 +84,13 @@ class Seen:
         """What was noted under the name of a check."""
         return next((each for each in self.facts.get("breaches") or [] if each["kind"] == kind), None)
 
+    def noted(self, kind: str) -> "Iterator[Remark]":
+        """The same as a remark: for checks that the examination itself made."""
+        breach = self.breach(kind)
+        if breach is not None:
+            again = f" ({breach['count']} times)" if breach["count"] > 1 else ""
+            yield Remark(breach["text"] + again, numbers={"count": float(breach["count"])})
+
     def bounds(self) -> Iterator[tuple[int, float, float]]:
         """Of a box of actions: place, low and high."""
         if self.action.get("kind") == "Box":

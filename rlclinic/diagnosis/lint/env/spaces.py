@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.env.seen import Remark, Seen
 from rlclinic.diagnosis.registry import say
 
@@ -11,7 +13,19 @@ SLIGHT_SHARE = 0.05
 TRAINABLE = frozenset({"Discrete", "MultiDiscrete", "MultiBinary", "Box", "none"})
 
 
+@check("ENV106", Severity.MEDIUM, ["towers2024gymnasium"])
 def observation_out_of_bounds(seen: Seen) -> Iterator[Remark]:
+    """Observations leave the bounds that the space declares.
+
+    ## Why it hurts
+    Whoever rescales by the bounds (or clips to them) shows the agent something else than there is.
+
+    ## When it is fine
+    Where nothing uses the bounds; slightly out and seldom is common, and weighs little.
+
+    ## Fix
+    Widen the space's bounds, or clip the observation.
+    """
     noted = seen.breach("observation-out-of-bounds")
     if noted is None:
         return
@@ -21,28 +35,77 @@ def observation_out_of_bounds(seen: Seen) -> Iterator[Remark]:
     yield Remark(f"{noted['text']} ({noted['count']} times)", strength=0.3 if slight else 1.0, numbers={"count": float(noted["count"])})
 
 
+@check("ENV112", Severity.MEDIUM, ["raffin2021sb3"])
 def action_space_not_trainable(seen: Seen) -> Iterator[Remark]:
+    """The action space is nested, or of a kind that few algorithms know.
+
+    ## Why it hurts
+    Most libraries choose from Discrete, MultiDiscrete, MultiBinary and Box only, and refuse the rest.
+
+    ## When it is fine
+    With an algorithm made for it.
+
+    ## Fix
+    Flatten it in a wrapper: one MultiDiscrete or one Box.
+    """
     if seen.action.get("kind") and seen.action["kind"] not in TRAINABLE:
         yield Remark(
             f"the action space is {seen.action['text']}; most libraries choose from Discrete, MultiDiscrete, MultiBinary and Box only"
         )
 
 
+@check("ENV113", Severity.HIGH, ["raffin2021sb3"])
 def action_bounds_infinite(seen: Seen) -> Iterator[Remark]:
+    """Actions have no finite bounds.
+
+    ## Why it hurts
+    There is nothing to rescale or squash by; samples of the space are Gaussian, and policies drift to values that the task never meant.
+
+    ## When it is fine
+    Where the environment itself squashes.
+
+    ## Fix
+    spaces.Box(-1, 1, …), scaled inside step().
+    """
     for place, low, high in seen.bounds():
         if abs(low) == float("inf") or abs(high) == float("inf"):
             yield Remark(f"action[{place}] goes from {low:g} to {high:g}: there is nothing to scale actions by")
             return
 
 
+@check("ENV114", Severity.HIGH, ["raffin2021sb3"])
 def action_bounds_equal(seen: Seen) -> Iterator[Remark]:
+    """The lowest action is not below the highest.
+
+    ## Why it hurts
+    Nothing can be chosen: every action is clipped to one value.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Correct low and high of the Box.
+    """
     for place, low, high in seen.bounds():
         if low >= high:
             yield Remark(f"action[{place}] goes from {low:g} to {high:g}: nothing can be chosen")
             return
 
 
+@check("ENV115", Severity.MEDIUM, ["raffin2021sb3"])
 def action_bounds_far_from_one(seen: Seen) -> Iterator[Remark]:
+    """Actions live on a scale far from that of a fresh policy.
+
+    ## Why it hurts
+    Gaussian policies start near 0 with deviation 1. In bounds of ±1000 they hardly act; in ±0.01, or in [0, 1000], they sit at a
+    bound from the start.
+
+    ## When it is fine
+    With a policy that rescales to the bounds (squashing SAC, RescaleAction).
+
+    ## Fix
+    spaces.Box(-1, 1, …), scaled inside step(); or gymnasium.wrappers.RescaleAction(env, -1, 1).
+    """
     for place, low, high in seen.bounds():
         half, centre = (high - low) / 2, (high + low) / 2
         if not half > 0 or half == float("inf"):
@@ -56,3 +119,163 @@ def action_bounds_far_from_one(seen: Seen) -> Iterator[Remark]:
                 f"action[{place}] goes from {low:g} to {high:g}, far from 0, where policies start", strength=0.3 if half <= 2 else 1.0
             )
             return
+
+
+@check("ENV101", Severity.HIGH, ["towers2024gymnasium"])
+def space_missing(seen: Seen) -> Iterator[Remark]:
+    """observation_space or action_space is missing, or is no Gymnasium space.
+
+    ## Why it hurts
+    Training builds its networks from the spaces; without them it cannot begin.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Set both in __init__: self.action_space = gymnasium.spaces.Discrete(2).
+    """
+    yield from seen.noted("space-missing")
+
+
+@check("ENV102", Severity.HIGH, ["towers2024gymnasium"])
+def reset_signature(seen: Seen) -> Iterator[Remark]:
+    """reset does not take a seed, or does not return (obs, info).
+
+    ## Why it hurts
+    Callers unpack two values and pass seed=: they raise, or split the observation in two.
+
+    ## When it is fine
+    Never with Gymnasium.
+
+    ## Fix
+    def reset(self, *, seed=None, options=None): super().reset(seed=seed); …; return obs, {}
+    """
+    yield from seen.noted("reset-signature")
+
+
+@check("ENV103", Severity.HIGH, ["towers2024gymnasium"])
+def step_signature(seen: Seen) -> Iterator[Remark]:
+    """step does not return five values.
+
+    ## Why it hurts
+    Nothing can train on it; with four, a time limit cannot be told from an end.
+
+    ## When it is fine
+    Never with Gymnasium.
+
+    ## Fix
+    return obs, reward, terminated, truncated, info
+    """
+    yield from seen.noted("step-signature")
+
+
+@check("ENV104", Severity.HIGH, ["towers2024gymnasium"])
+def observation_shape_or_type(seen: Seen) -> Iterator[Remark]:
+    """Observations do not have the shape or kind that the space declares.
+
+    ## Why it hurts
+    Networks are built for the declared shape: training raises at the first batch, or broadcasts silently.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Return np.array(…, dtype=self.observation_space.dtype) of the declared shape.
+    """
+    yield from seen.noted("observation-shape-or-type")
+
+
+@check("ENV105", Severity.LOW, ["towers2024gymnasium"])
+def observation_of_another_type(seen: Seen) -> Iterator[Remark]:
+    """Observations have another number type than the space declares.
+
+    ## Why it hurts
+    float64 in place of float32 costs a conversion at every step, and strict checkers refuse it.
+
+    ## When it is fine
+    Nearly always; most libraries convert.
+
+    ## Fix
+    obs.astype(np.float32)
+    """
+    yield from seen.noted("observation-of-another-type")
+
+
+@check("ENV107", Severity.HIGH, ["jones2021debugging"])
+def not_finite(seen: Seen) -> Iterator[Remark]:
+    """An observation or a reward is NaN or infinite.
+
+    ## Why it hurts
+    One NaN spreads through the first gradient step to every weight; the error appears far from its cause.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Find the division or the square root in step(), and guard it; check with np.isfinite before returning.
+    """
+    yield from seen.noted("not-finite")
+
+
+@check("ENV108", Severity.MEDIUM, ["towers2024gymnasium"])
+def flags_not_boolean(seen: Seen) -> Iterator[Remark]:
+    """terminated or truncated is not a bool.
+
+    ## Why it hurts
+    Masks computed from it take the wrong type: ~1 is -2, and an array where a flag is meant has no truth value.
+
+    ## When it is fine
+    np.bool_ counts as bool.
+
+    ## Fix
+    bool(…) around both.
+    """
+    yield from seen.noted("flags-not-boolean")
+
+
+@check("ENV109", Severity.HIGH, ["towers2024gymnasium"])
+def reward_not_a_number(seen: Seen) -> Iterator[Remark]:
+    """The reward is not a single number.
+
+    ## Why it hurts
+    Arrays of shape [1] broadcast into returns of the wrong shape; None and text raise later.
+
+    ## When it is fine
+    Vector rewards for algorithms made for them.
+
+    ## Fix
+    float(reward)
+    """
+    yield from seen.noted("reward-not-a-number")
+
+
+@check("ENV110", Severity.MEDIUM, ["towers2024gymnasium"])
+def info_not_a_dict(seen: Seen) -> Iterator[Remark]:
+    """info is not a dict.
+
+    ## Why it hurts
+    Wrappers write into it (episode statistics, final observations) and raise.
+
+    ## When it is fine
+    Never with Gymnasium.
+
+    ## Fix
+    return obs, reward, terminated, truncated, {}
+    """
+    yield from seen.noted("info-not-a-dict")
+
+
+@check("ENV111", Severity.HIGH, ["towers2024gymnasium"])
+def observation_aliased(seen: Seen) -> Iterator[Remark]:
+    """A returned observation changes afterwards: step writes into the same array.
+
+    ## Why it hurts
+    Every stored observation becomes the latest one: the buffer holds one state many times, and nothing can be learned from it.
+
+    ## When it is fine
+    Where every caller copies at once.
+
+    ## Fix
+    return self.state.copy()
+    """
+    yield from seen.noted("observation-aliased")
