@@ -46,6 +46,10 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         before="env.normalize_reward clipped the sum of algo.n_step rewards instead of each of them",
         touches=lambda config, skips: isinstance(config.algo, OffPolicyConfig) and config.algo.n_step > 1 and config.env.normalize_reward,
     ),
+    "masked_q_targets": Correction(
+        before="forbidden actions counted in what Q-values were learned towards (env.action_mask)",
+        touches=lambda config, skips: config.env.action_mask and config.algo.name in ("dqn", "q_learning"),
+    ),
 }
 """Every correction so far. A name is never reused."""
 

@@ -47,6 +47,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         images=env.picture is not None,
         once=algo.optimize_memory_usage,
         marks_valid=env.skips,
+        masks=env.action.sizes[0] if config.env.action_mask and module.ACTIONS == "discrete" else 0,
         prioritized=getattr(algo, "prioritized", False),
     )
     return Plan(

@@ -157,3 +157,29 @@ class CorridorVector(gym.vector.SyncVectorEnv):
     def __init__(self, num_envs: int = 2, mode: str = "NEXT_STEP", masked: bool = False, continuous: bool = False) -> None:
         super().__init__([lambda: Corridor(masked, continuous)] * num_envs, autoreset_mode=gym.vector.AutoresetMode[mode])
         self.spec = gym.envs.registration.EnvSpec("Corridor-v0", entry_point="none", max_episode_steps=3)
+
+
+class Trap(gym.Env[Any, Any]):
+    """State 0: action 0 costs 1 and leads to state 1, action 1 costs 5 and ends. State 1 allows only action 1, which costs 10 and ends.
+
+    The best return is -5. Whoever believes that action 0 can be taken in state 1, where nothing was ever paid for it, goes there.
+    """
+
+    observation_space = spaces.Discrete(2)
+    action_space: Any = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.state = 0
+        return self.state, self._info()
+
+    def step(self, action: Any) -> Any:
+        if not self._info()["action_mask"][action]:
+            raise ValueError(f"action {action} was forbidden in state {self.state}")
+        if self.state == 0 and action == 0:
+            self.state = 1
+            return 1, -1.0, False, False, self._info()
+        return self.state, -5.0 if self.state == 0 else -10.0, True, False, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": np.array([self.state == 0, True])}

@@ -71,16 +71,16 @@ def targets(
     hp: Hyperparameters | None = None,
     noise: Tensor | None = None,
 ) -> Tensor:
-    """y = r + discount * max_a Q'(s', a), [M, B]; double: Q'(s', argmax_a Q(s', a)).
+    """y = r + discount * max_a Q'(s', a), [M, B]; double: Q'(s', argmax_a Q(s', a)). Over the actions that are allowed in s'.
 
     r holds n_step rewards; discount is gamma^n, and 0 only behind a terminal state.
     """
     next_q = batch.following
     if next_q is None:
-        next_q = values(config, target_params, batch.next_obs)
+        next_q = exploration.forbid(values(config, target_params, batch.next_obs), batch.next_mask)
     if config.double:
         # The network chooses, the target evaluates: an overestimate must be shared by both to count (arXiv:1509.06461).
-        best = values(config, params, batch.next_obs).argmax(-1, keepdim=True)
+        best = exploration.forbid(values(config, params, batch.next_obs), batch.next_mask).argmax(-1, keepdim=True)
         next_q = next_q.gather(-1, best).squeeze(-1)
     elif next_q.dim() == 3:
         next_q = next_q.amax(-1)

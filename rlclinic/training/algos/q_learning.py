@@ -76,8 +76,8 @@ def act(plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None,
 def targets(
     config: QLearningConfig, params: Networks, target_params: Networks, batch: Batch, hp: Hyperparameters, noise: Tensor | None
 ) -> Tensor:
-    """y = r + discount * max_a Q(s', a), [M, B]; discount is 0 only behind a terminal state."""
-    next_q = values(config, params, batch.next_obs).amax(-1)
+    """y = r + discount * max_a Q(s', a) over the actions that are allowed in s', [M, B]; discount is 0 only behind a terminal state."""
+    next_q = exploration.forbid(values(config, params, batch.next_obs), batch.next_mask).amax(-1)
     return torch.addcmul(batch.reward, batch.discount, next_q)
 
 

@@ -36,6 +36,8 @@ class Batch(NamedTuple):
     """The rows themselves, for their new priorities."""
     following: Tensor | None = None
     """What a target that stands still promises at next_obs, [M, B] or by action [M, B, A], where that is worked out ahead."""
+    next_mask: Tensor | None = None
+    """[M, B, A] bool: the actions allowed in next_obs; None: all."""
 
     def rows(self, first: int, last: int) -> "Batch":
         """A part of the rows; no copy."""
@@ -67,6 +69,8 @@ class Shape:
     """Keep each observation once, and look the next one up in the row that follows."""
     marks_valid: bool = False
     prioritized: bool = False
+    masks: int = 0
+    """How many actions there are, where some of them may be forbidden; 0: none ever is."""
 
     @property
     def obs_size(self) -> int:
@@ -74,9 +78,9 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """Numbers in a row of the table: both observations (unless they lie apart), action, reward, terminated, truncated, valid."""
+        """Numbers in a row of the table: both observations (unless they lie apart), action, reward, terminated, truncated, valid, mask."""
         seen = 0 if self.images or self.once else 2 * self.obs_size
-        return seen + self.action_size + 3 + self.marks_valid
+        return seen + self.action_size + 3 + self.marks_valid + self.masks
 
     @property
     def finals(self) -> int:
@@ -166,6 +170,7 @@ def cells_of(shape: Shape) -> dict[str, slice]:
     widths = {} if shape.images or shape.once else {"obs": shape.obs_size, "next_obs": shape.obs_size}
     widths |= {"action": shape.action_size, "reward": 1, "terminated": 1, "truncated": 1}
     widths |= {"valid": 1} if shape.marks_valid else {}
+    widths |= {"next_mask": shape.masks} if shape.masks else {}
     cells, first = {}, 0
     for name, width in widths.items():
         cells[name] = slice(first, first + width)
@@ -192,6 +197,8 @@ class Steps(Protocol):
     def truncated(self) -> Tensor: ...
     @property
     def valid(self) -> Tensor | None: ...
+    @property
+    def next_action_mask(self) -> Tensor | None: ...
 
 
 def add(replay: Replay, steps: Steps) -> None:
@@ -223,6 +230,8 @@ def as_rows(shape: Shape, steps: Steps, span: slice = slice(None)) -> Tensor:
     action = steps.action[:, span]
     flags = [steps.reward, steps.terminated, steps.truncated] + ([steps.valid] if shape.marks_valid and steps.valid is not None else [])
     columns = [(action if action.dim() == 4 else action.unsqueeze(-1)).float(), torch.stack([flag[:, span].float() for flag in flags], -1)]
+    if shape.masks and steps.next_action_mask is not None:
+        columns.append(steps.next_action_mask[:, span].float())
     if not shape.once and not shape.images:
         columns = [steps.obs[:, span], steps.next_obs[:, span], *columns]
     return torch.cat(columns, -1).flatten(1, 2)
@@ -348,7 +357,8 @@ def gather(
     obs, next_obs, whole = _observations(replay, rows, tail, index, last, truncated & (discount > 0))
     if whole is not None:
         weight = whole.float() if weight is None else weight * whole
-    return Batch(obs, action, reward, discount, next_obs, weight, index)
+    next_mask = tail[..., cells["next_mask"]] > 0 if shape.masks else None
+    return Batch(obs, action, reward, discount, next_obs, weight, index, next_mask=next_mask)
 
 
 def _observations(

@@ -92,6 +92,10 @@ class GymnasiumEnv:
             obs = self._tensor(np.where(fresh, rows.obs, rows.next_obs))
             success = self._tensor(rows.success)
         self._keep_mask()
+        next_mask = self.action_mask
+        if ended and self._mask is not None and rows.final_mask is not None:
+            over = rows.terminated | rows.truncated
+            next_mask = self._tensor(np.where(over[..., None], rows.final_mask, self._mask))
         return Step(
             next_obs,
             obs,
@@ -101,6 +105,7 @@ class GymnasiumEnv:
             self._tensor(rows.valid) if self.skips else None,
             success,
             self.action_mask,
+            next_mask,
             None if rows.goes_on is None else self._tensor(rows.goes_on),
         )
 
@@ -118,6 +123,7 @@ class GymnasiumEnv:
             valid=np.ones(shape, np.bool_),
             mask=self._mask,
             goes_on=flags[2] if self._lives else None,
+            final_mask=None if self._mask is None else np.ones_like(self._mask),
         )
 
     def _env_seeds(self) -> list[list[int]]:

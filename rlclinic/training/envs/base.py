@@ -61,6 +61,8 @@ class Step(NamedTuple):
     """[M, N] float32 at the end of an episode: 1 reached the goal, 0 did not, nan not reported or not at the end."""
     action_mask: Tensor | None = None
     """[M, N, sum(sizes)] bool: the actions allowed in `obs`."""
+    next_action_mask: Tensor | None = None
+    """[M, N, sum(sizes)] bool: the actions allowed in `next_obs`; where nobody tells them at an episode's end, all."""
     goes_on: Tensor | None = None
     """[M, N] bool: `terminated` is said to learning only, and the episode itself goes on (a life was lost). None: nowhere."""
 

@@ -29,6 +29,8 @@ class Rows:
     valid: np.ndarray
     mask: np.ndarray | None = None
     goes_on: np.ndarray | None = None
+    final_mask: np.ndarray | None = None
+    """Where an episode ended: the actions allowed in its final observation, all where nobody tells them."""
 
     def blank(self) -> None:
         """Ready for the next step: nothing ended, nothing reported."""
@@ -44,10 +46,12 @@ class Rows:
         self.obs[...] = 0
         if self.mask is not None:
             self.mask[...] = True
+        if self.final_mask is not None:
+            self.final_mask[...] = True
 
     def of(self, place: Any) -> Rows:
         """The same arrays, one member's rows (views)."""
-        mask, goes_on = (None if each is None else each[place] for each in (self.mask, self.goes_on))
+        mask, goes_on, final_mask = (None if each is None else each[place] for each in (self.mask, self.goes_on, self.final_mask))
         return Rows(
             self.next_obs[place],
             self.obs[place],
@@ -58,6 +62,7 @@ class Rows:
             self.valid[place],
             mask,
             goes_on,
+            final_mask,
         )
 
 
@@ -147,6 +152,10 @@ class Lanes:
                 ended = True
                 rows.terminated[n], rows.truncated[n] = terminated, truncated
                 rows.success[n] = _success(info)
+                if rows.final_mask is not None:
+                    rows.final_mask[n] = True
+                    if info.get("action_mask") is not None:
+                        self._write_mask(n, rows.final_mask, info["action_mask"])
                 if self._once:
                     resting[n] = True
                     rows.obs[n] = next_obs[n]
@@ -175,10 +184,13 @@ class Lanes:
         if mask is None:
             raise self._report.no_mask(n)
         assert rows.mask is not None
+        self._write_mask(n, rows.mask, mask)
+
+    def _write_mask(self, n: int, masks: np.ndarray, mask: Any) -> None:
         flat = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple) else np.ravel(mask)
-        if flat.shape != rows.mask.shape[1:]:
-            raise WrongShape(flat.shape, rows.mask.shape[1:], "an action mask", "its action_space has the shape")
-        rows.mask[n] = flat
+        if flat.shape != masks.shape[1:]:
+            raise WrongShape(flat.shape, masks.shape[1:], "an action mask", "its action_space has the shape")
+        masks[n] = flat
 
     def render(self, n: int) -> Any:
         return self._envs[n].render()

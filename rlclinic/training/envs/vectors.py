@@ -73,6 +73,9 @@ class VectorLanes:
             rows.obs[ended] = first[ended]
             self._put_mask(rows, fresh, ended)
         self._put_success(ended, report, rows)
+        if rows.final_mask is not None and "action_mask" in report:
+            masks = np.asarray(report["action_mask"]).reshape(rows.final_mask.shape).astype(np.bool_)
+            rows.final_mask[ended] = masks[ended]
 
     def _put_success(self, ended: np.ndarray, info: dict[str, Any], rows: Rows) -> None:
         for key in ("is_success", "success"):

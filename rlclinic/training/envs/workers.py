@@ -220,7 +220,7 @@ def _memory(observations: Observations, actions: Actions, shape: tuple[int, int]
         "valid": ("bool", shape),
     }
     if masked:
-        fields["mask"] = ("bool", (*shape, sum(spec.sizes)))
+        fields |= {name: ("bool", (*shape, sum(spec.sizes))) for name in ("mask", "final_mask")}
     context = _context()
     return {
         name: (context.RawArray("b", int(np.dtype(dtype).itemsize * np.prod(size))), dtype, size) for name, (dtype, size) in fields.items()

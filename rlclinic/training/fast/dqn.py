@@ -81,7 +81,7 @@ def add_target_values(plan: "Plan", learner: "Learner", batch: Batch) -> Batch:
     if batch.places is None or batch.reward.is_cuda or not net.written_out:
         return batch
     out = q_net_backward.outputs_once(net, learner.targets["q"], batch.next_obs, batch.places)
-    next_q = q_nets.dueling(out) if plan.config.dueling else out
+    next_q = exploration.forbid(q_nets.dueling(out) if plan.config.dueling else out, batch.next_mask)
     return batch._replace(following=next_q if plan.config.double else next_q.amax(-1))
 
 

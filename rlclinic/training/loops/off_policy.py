@@ -114,6 +114,8 @@ class Transitions(NamedTuple):
     valid: Tensor | None = None
     success: Tensor | None = None
     goes_on: Tensor | None = None
+    next_action_mask: Tensor | None = None
+    """[M, T, N, A]: the actions allowed in next_obs."""
 
     @property
     def end(self) -> Tensor:
@@ -229,7 +231,10 @@ def stack_steps(plan: Plan, taken: list[tuple[Tensor, Tensor, Any, Tensor | None
         chosen = torch.stack(
             [torch.ones_like(step.terminated) if each is None else each for step, each in zip(steps, explored, strict=True)], 1
         )
-    made = {name: over_time(name) for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success", "goes_on")}
+    made = {
+        name: over_time(name)
+        for name in ("next_obs", "reward", "terminated", "truncated", "valid", "success", "goes_on", "next_action_mask")
+    }
     return Transitions(obs=torch.stack(obs, 1), following=over_time("obs"), action=torch.stack(action, 1), explored=chosen, **made)
 
 

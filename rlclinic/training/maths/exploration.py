@@ -72,6 +72,11 @@ def greedy(q: Tensor, action_mask: Tensor | None = None) -> Tensor:
     return (q if action_mask is None else q.masked_fill(~action_mask, IMPOSSIBLE)).argmax(-1)
 
 
+def forbid(q: Tensor, mask: Tensor | None) -> Tensor:
+    """Values [..., A] with -inf where the mask forbids an action, for a max or argmax; where it forbids all, they stay as they are."""
+    return q if mask is None else q.masked_fill(~mask & mask.any(-1, keepdim=True), IMPOSSIBLE)
+
+
 def boltzmann(q: Tensor, temperature: Tensor, noise: Tensor, action_mask: Tensor | None = None) -> Tensor:
     """An action with probability softmax(q / temperature): [M, N]. noise [M, N, A] in (0, 1); a high temperature tries everything."""
     gumbel = -torch.log(-torch.log(noise))

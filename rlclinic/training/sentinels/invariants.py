@@ -54,6 +54,8 @@ def targets(plan: "Plan", learner: "Learner", memory: Replay, hp: Hyperparameter
     given = plan.algo.targets(plan.config, params, target_params, off_policy.prepare_batch(plan, learner, drawn), hp, noise)
     seen = follow(memory, index, plan.config.n_step, hp.gamma, scale)
     honest = drawn._replace(reward=seen.total, discount=seen.discount, next_obs=_cells(memory, seen.last, "next_obs"))
+    if memory.shape.masks:
+        honest = honest._replace(next_mask=_cells(memory, seen.last, "next_mask") > 0)
     honest = off_policy.prepare_batch(plan, learner, honest)
     due = honest.reward + seen.discount * _future(plan, learner, honest, hp, noise)
     size = due.abs().mean(1, keepdim=True) + honest.reward.abs().mean(1, keepdim=True) + 1e-8
@@ -108,6 +110,8 @@ def _future(plan: "Plan", learner: "Learner", batch: replay.Batch, hp: Hyperpara
     judged = values(plan.config, off_policy.target_networks(plan, learner), batch.next_obs)
     double = getattr(plan.config, "double", False)
     chosen = values(plan.config, off_policy.networks(plan, learner), batch.next_obs) if double else judged
+    if batch.next_mask is not None:
+        chosen = torch.where(batch.next_mask, chosen, -torch.inf)
     return judged.gather(-1, chosen.argmax(-1, keepdim=True)).squeeze(-1)
 
 

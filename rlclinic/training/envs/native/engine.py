@@ -74,19 +74,18 @@ class NativeEnv:
         dynamics = self._dynamics
         chance = None if self._chances is None else self._chances.draw()
         state, reward, terminated = dynamics.advance(self._state, action, chance)
-        next_obs = dynamics.observe(state)
+        next_obs, next_mask = dynamics.observe(state), dynamics.mask(state)
         cut = self._ages.step()
         truncated, ended = (self._never, terminated) if cut is None else (cut, terminated | cut)
         success = dynamics.success(state)
         if success is not None:
             success = success.masked_fill(~ended, torch.nan)
-        obs = next_obs
+        obs, self.action_mask = next_obs, next_mask
         if not self._looks or ended.any():
             state = self._restart(state, ended)
-            obs = dynamics.observe(state)
+            obs, self.action_mask = dynamics.observe(state), dynamics.mask(state)
         self._state = state
-        self.action_mask = dynamics.mask(state)
-        return Step(next_obs, obs, reward, terminated, truncated, None, success, self.action_mask)
+        return Step(next_obs, obs, reward, terminated, truncated, None, success, self.action_mask, next_mask)
 
     def here(self) -> At:
         """Where the envs stand now. Not copied: `step` may write to it."""
@@ -110,7 +109,7 @@ class NativeEnv:
         dynamics = self._dynamics
         chance = None if at.clock is None else self._draws.uniform(rng.ENVIRONMENT, at.clock.unsqueeze(1), 1, seed)[..., 0, 0]
         state, reward, terminated = dynamics.advance(at.state, action, chance)
-        next_obs, success = dynamics.observe(state), dynamics.success(state)
+        next_obs, next_mask, success = dynamics.observe(state), dynamics.mask(state), dynamics.success(state)
         elapsed = at.elapsed + 1
         truncated = torch.zeros_like(terminated) if self.max_episode_steps is None else elapsed >= self.max_episode_steps
         ended = terminated | truncated
@@ -120,7 +119,7 @@ class NativeEnv:
         start = dynamics.start(self._draws.uniform(rng.RESET, episode.unsqueeze(-1), dynamics.noise, seed)).squeeze(2)
         state = torch.where(ended.unsqueeze(-1) if state.dim() > 2 else ended, start, state)
         after = At(state, elapsed.masked_fill(ended, 0), episode, None if at.clock is None else at.clock + 1)
-        return after, Step(next_obs, dynamics.observe(state), reward, terminated, truncated, None, success, dynamics.mask(state))
+        return after, Step(next_obs, dynamics.observe(state), reward, terminated, truncated, None, success, dynamics.mask(state), next_mask)
 
     def _restart(self, state: Tensor, ended: Tensor) -> Tensor:
         self._episode.add_(ended)
