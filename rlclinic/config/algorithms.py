@@ -245,7 +245,9 @@ class ReinforceConfig(Strict):
     """Subtract a learned value of the state from the return: far less noise at no bias. False is the textbook's plain form."""
     n_steps: Steps = 512
     gamma: Gamma = 0.99
-    gae_lambda: GaeLambda = 1.0
+    gae_lambda: Number = Field(1.0, ge=0, le=1)
+    """With a baseline, how far advantages trust the observed rewards (GAE): 1 is REINFORCE's own Monte Carlo return, lower trusts the
+    baseline more, with less noise and some bias. Without a baseline there is nothing to mix, and only 1 means something. Usual: 1."""
     learning_rate: LearningRate = 1e-2
     value_lr: ValueLearningRate = None
     ent_coef: EntropyCoefficient = 0.01

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from rlclinic.config.algorithms import OffPolicyConfig
+from rlclinic.config.algorithms import OffPolicyConfig, ReinforceConfig
 from rlclinic.config.experiment import Config
 from rlclinic.config.off_policy import DQNConfig
 
@@ -49,6 +49,10 @@ CORRECTIONS: Final[dict[str, Correction]] = {
     "masked_q_targets": Correction(
         before="forbidden actions counted in what Q-values were learned towards (env.action_mask)",
         touches=lambda config, skips: config.env.action_mask and config.algo.name in ("dqn", "q_learning"),
+    ),
+    "reinforce_gae_lambda": Correction(
+        before="algo.gae_lambda was ignored by reinforce",
+        touches=lambda config, skips: isinstance(config.algo, ReinforceConfig) and config.algo.baseline and config.algo.gae_lambda != 1.0,
     ),
 }
 """Every correction so far. A name is never reused."""

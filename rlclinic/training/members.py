@@ -155,6 +155,7 @@ def hyperparameters(members: list[Member], env_steps: int, policy: ActorCritic, 
     """All numbers as [M, 1] tensors, and `step_size`: the learning rate, per parameter where the critic has its own."""
     hp = _as_tensors(_together(members, env_steps), device)
     hp.pays_entropy = any(each["ent_coef"] for each in hp.per_member)
+    hp.shortens_traces = any(each.get("gae_lambda", 1.0) != 1.0 for each in hp.per_member)
     hp.step_size = hp.learning_rate
     if hp.value_lr is not None:
         hp.step_size = hp.learning_rate.repeat(1, policy.layout.width)

@@ -23,6 +23,8 @@ class Hyperparameters(SimpleNamespace):
     """On-policy: the learning rate; [M, P] where the critic has its own."""
     pays_entropy: bool
     """On-policy: whether any member has an entropy bonus."""
+    shortens_traces: bool
+    """On-policy: whether any member's gae_lambda is not 1."""
     learns_temperature: bool
     """Off-policy: whether any member's ent_coef is learned."""
     going: list[bool] | None

@@ -1,5 +1,6 @@
 """REINFORCE (Williams 1992): Monte-Carlo policy gradient, with a learned baseline or without one."""
 
+import torch
 from torch import Tensor
 
 from rlclinic.config import ReinforceConfig
@@ -13,12 +14,19 @@ from rlclinic.training.nets.layout import Params
 def advantages(
     config: ReinforceConfig, rollout: Rollout, reward: Tensor, value: Tensor, next_value: Tensor, hp: Hyperparameters
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Rewards to go, less the baseline. Without a baseline only rows that saw their episode's end count."""
+    """Rewards to go, less the baseline; with gae_lambda below 1, GAE of the same. Without a baseline only rows that saw their end count."""
     completed_by = next_value if config.baseline else None
     target, counts = returns.rewards_to_go(reward, completed_by, rollout.terminated, rollout.truncated, hp.gamma)
     if rollout.valid is not None:
         counts = counts & rollout.valid
-    return (target - value if config.baseline else target), target, None if config.baseline and rollout.valid is None else counts
+    if not config.baseline:
+        return target, target, counts
+    advantage = target - value
+    if hp.shortens_traces:
+        mixed, _ = returns.gae(reward, value, next_value, rollout.terminated, rollout.truncated, hp.gamma, hp.gae_lambda)
+        # For lambda 1 both are the same but for the last bits, which must not depend on the neighbours.
+        advantage = torch.where(hp.gae_lambda.unsqueeze(-1) == 1, advantage, mixed)
+    return advantage, target, None if rollout.valid is None else counts
 
 
 def loss(
