@@ -11,7 +11,7 @@ from typing import Final
 
 from rlclinic.config.algorithms import OffPolicyConfig, ReinforceConfig
 from rlclinic.config.experiment import Config
-from rlclinic.config.off_policy import DQNConfig
+from rlclinic.config.off_policy import DQNConfig, SACConfig
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,10 @@ CORRECTIONS: Final[dict[str, Correction]] = {
     "reinforce_gae_lambda": Correction(
         before="algo.gae_lambda was ignored by reinforce",
         touches=lambda config, skips: isinstance(config.algo, ReinforceConfig) and config.algo.baseline and config.algo.gae_lambda != 1.0,
+    ),
+    "sac_action_noise": Correction(
+        before="algo.action_noise was made of the very numbers that SAC's policy had drawn its action from",
+        touches=lambda config, skips: isinstance(config.algo, SACConfig) and config.algo.action_noise != "none",
     ),
 }
 """Every correction so far. A name is never reused."""

@@ -36,9 +36,16 @@ def scalars(config: SACConfig, members: int, device: torch.device) -> dict[str, 
 def explore(
     plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None, noise: Tensor, hp: Hyperparameters, drift: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """A sample of the policy, [M, N, K]; algo.action_noise comes on top of it, from the same numbers."""
-    action, drift = exploration.add_noise(plan.config, act(plan, params, obs, action_mask, noise), noise, hp.action_noise_std, drift)
+    """A sample of the policy, [M, N, K]; algo.action_noise comes on top of it, from numbers of its own."""
+    own, added = noise[..., : plan.memory.action_size], noise[..., plan.memory.action_size :]
+    action, drift = exploration.add_noise(plan.config, act(plan, params, obs, action_mask, own), added, hp.action_noise_std, drift)
     return action, None, drift
+
+
+def exploration_noise(plan: "Plan", seed: Tensor, step: Tensor, env: Tensor) -> Tensor:
+    """Normal noise for `explore`: [M, T, N, K] for the policy's sample, and as many for algo.action_noise, where there is one."""
+    kinds = 1 if plan.config.action_noise == "none" else 2
+    return exploration.normal_noise(seed, step, env, kinds * plan.memory.action_size)
 
 
 def act(plan: "Plan", params: Networks, obs: Tensor, action_mask: Tensor | None, noise: Tensor | None) -> Tensor:

@@ -321,3 +321,25 @@ def test_it_learns_the_known_values_and_actions_of_a_probe(kind: str, probe: str
         if answer.action is not None:
             sent = off_policy.to_env(at.plan, chosen).flatten().tolist()
             assert sent == pytest.approx([answer.action] * 2, abs=0.2)
+
+
+def test_sacs_action_noise_is_drawn_apart_from_the_policys_own() -> None:
+    at = of_kind("sac", algo={"action_noise": "gaussian", "action_noise_std": 0.3})
+    steps, env = torch.arange(4000).view(1, -1, 1), torch.arange(1).view(1, 1, -1)
+    drawn = off_policy.exploration_noise(at.plan, at.seed, steps, env)
+    assert drawn is not None
+    own, added = drawn[0, :, 0].unbind(-1)
+    assert abs(float((own * added).mean())) < 0.06, "what is added follows the policy's own noise"
+    noise = torch.cat([torch.zeros(2, 3, 1), torch.full((2, 3, 1), 0.5)], -1)
+    params, obs = off_policy.networks(at.plan, at.learner), torch.randn(2, 3, 3)
+    with torch.no_grad():
+        action, _, _ = at.plan.algo.explore(at.plan, params, obs, None, noise, at.numbers(), None)
+        expected = (squashed.mode(params("actor", obs)) + 0.15).clamp(-1, 1)
+    assert torch.allclose(action, expected, atol=1e-6)
+
+
+def test_without_action_noise_sac_draws_what_it_always_drew() -> None:
+    at = of_kind("sac")
+    drawn = off_policy.exploration_noise(at.plan, at.seed, torch.arange(5).view(1, -1, 1), torch.arange(2).view(1, 1, -1))
+    assert drawn is not None
+    assert drawn.shape == (2, 5, 2, 1)
