@@ -15,7 +15,7 @@ from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.assembly import Factory
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, saved, train
-from tests.training.tasks import PayingVector
+from tests.training.tasks import PayingVector, Slippery
 
 
 @contextmanager
@@ -79,6 +79,15 @@ TOUCHED: dict[str, tuple[Config, Factory | None]] = {
     "uncounted_rows_without_priority": (replay_config("dqn", env={"id": "Paying"}, algo={"prioritized": True}), PayingVector),
     "n_step_rewards_clipped_one_by_one": (
         replay_config("dqn", env={"id": "CartPole-v1", "normalize_reward": True}, algo={"n_step": 2}),
+        None,
+    ),
+    "masked_q_targets": (replay_config("dqn", env={"id": "Slippery", "action_mask": True}), Slippery),
+    "reinforce_gae_lambda": (
+        make_config("reinforce", run={"max_env_steps": 480, "checkpoint_every_env_steps": 100}, algo={"gae_lambda": 0.9}),
+        None,
+    ),
+    "sac_action_noise": (
+        replay_config("sac", env={"id": "Pendulum-v1", "max_episode_steps": 10}, algo={"action_noise": "gaussian", "n_step": 1}),
         None,
     ),
 }

@@ -106,7 +106,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch, iteration: int, member: int, name:
     original = on_policy.estimate_advantages
     calls = [0]
 
-    def assess(*inputs: Any) -> Any:
+    def estimate_advantages(*inputs: Any) -> Any:
         whole, raw = original(*inputs)
         calls[0] += 1
         if calls[0] == iteration:
@@ -115,7 +115,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch, iteration: int, member: int, name:
             whole = whole._replace(**{name: bad})
         return whole, raw
 
-    monkeypatch.setattr(on_policy, "assess", assess)
+    monkeypatch.setattr(on_policy, "estimate_advantages", estimate_advantages)
 
 
 @pytest.mark.parametrize(("name", "told"), [("advantage", "advantages came first"), ("returns", "value targets came first")])
@@ -167,7 +167,7 @@ def test_nan_rewards_end_a_run_even_where_target_kl_refuses_every_step(tmp_path:
         # A KL of NaN is not below any target: no step is applied, and the weights stay finite.
         return whole._replace(log_prob=torch.full_like(whole.log_prob, torch.nan)), raw
 
-    monkeypatch.setattr(on_policy, "assess", spoiled)
+    monkeypatch.setattr(on_policy, "estimate_advantages", spoiled)
     runs = train(tmp_path, [make_config(env=SIGNS, seed=0, run=EVERY, algo={"target_kl": 0.01})], factory=tasks.Signs)
     assert runs[0].status.state == "failed"
     assert "not finite" in (runs[0].status.reason or "")
