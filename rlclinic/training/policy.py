@@ -70,7 +70,7 @@ class Policy:
             count, low, high = probe.action.sizes[0], probe.action.low, probe.action.high
             choice = gymnasium.spaces.Discrete(count) if low is None or high is None else gymnasium.spaces.Box(low, high)
             return spaces.observations(box, name), spaces.actions(choice, name)
-        env = making.single(self.config.env) if self._factory is None else self._own(self._factory)
+        env = making.make_single(self.config.env) if self._factory is None else self._own(self._factory)
         env.close()
         if isinstance(env, VectorEnv):
             return spaces.observations(env.single_observation_space, name), spaces.actions(env.single_action_space, name)
@@ -78,8 +78,8 @@ class Policy:
 
     def _own(self, factory: Callable[..., Any]) -> Any:
         """What the user's factory makes: an environment with the config's wrappers, or a vector of them."""
-        made = making.called(self.config.env, factory, self.config.env.n_envs)
-        return made if isinstance(made, VectorEnv) else making.dressed(self.config.env, made, factory)
+        made = making.call_factory(self.config.env, factory, self.config.env.n_envs)
+        return made if isinstance(made, VectorEnv) else making.wrap(self.config.env, made, factory)
 
     def evaluate(self, episodes: int = 20, *, deterministic: bool = True) -> Evaluation:
         """Play whole episodes from the fixed evaluation starts."""

@@ -150,9 +150,9 @@ def _environment(policy: "Policy", render_mode: str | None) -> Any:
     config = policy.config.env
     _without_screen()
     if render_mode is None:
-        return making.single(config)
+        return making.make_single(config)
     try:
-        return making.single(config.model_copy(update={"kwargs": {**config.kwargs, "render_mode": render_mode}}))
+        return making.make_single(config.model_copy(update={"kwargs": {**config.kwargs, "render_mode": render_mode}}))
     except ConfigError as error:
         raise UsageError(
             f"{config.id} cannot draw pictures here: {str(error).partition(chr(10))[0]}\n"

@@ -145,7 +145,7 @@ def put(memory: Replay, saved: Sequence[Remembered]) -> None:
             once.finals[index], once.cuts[index] = each.rest["once.finals"], each.rest["once.cuts"]
     if memory.tree is not None and "tree.leaves" in saved[0].rest:
         leaves = torch.stack([each.rest["tree.leaves"] for each in saved]).to(device)
-        memory.tree = replay.refilled(memory.tree, leaves, torch.stack([each.rest["tree.highest"] for each in saved]))
+        memory.tree = replay.refill(memory.tree, leaves, torch.stack([each.rest["tree.highest"] for each in saved]))
     elif memory.tree is not None:
         # They were drawn uniformly so far: all get the priority of rows that were never drawn.
         places = torch.arange(size, device=device).expand(len(saved), -1)

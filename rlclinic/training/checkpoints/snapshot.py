@@ -29,7 +29,7 @@ class Whole(NamedTuple):
 
 def whole(static: Any, learner: Any, env: VecEnv, position: Position) -> Whole:
     """Everything that checkpoints are cut from, fetched once for all members; `static` is the plan's policy."""
-    parts = state.named(static, learner)
+    parts = state.name_tensors(static, learner)
     moments = {
         f"{part}.{name}": tensor
         for part in ("obs_stats", "reward_stats")
@@ -60,7 +60,7 @@ def take(
 
 def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bool) -> Any:
     """A learner with the members' saved weights and normalizers, and with their optimizer state if wanted."""
-    fresh = state.named(static, learner)
+    fresh = state.name_tensors(static, learner)
     policy = {
         name: _together([_weight(each, _there(static, each, name), tuple(like.shape[1:])) for each in found], like)
         for name, like in fresh.policy.items()
@@ -69,7 +69,7 @@ def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bo
     states, loop = None, {name: _together([each.loop[name] for each in found], like) for name, like in saved.items()}
     if optimizer:
         states = {name: _together([each.optimizer[name] for each in found], like) for name, like in fresh.optimizer.items()}
-    learner = state.rebuilt(static, learner, policy, states, loop)
+    learner = state.rebuild(static, learner, policy, states, loop)
     obs_stats, reward_stats = _moments(found, "obs_stats", learner.obs_stats), _moments(found, "reward_stats", learner.reward_stats)
     return replace(learner, obs_stats=obs_stats, reward_stats=reward_stats)
 

@@ -24,7 +24,7 @@ class Named(NamedTuple):
     loop: Tensors
 
 
-def named(static: Any, learner: Any) -> Named:
+def name_tensors(static: Any, learner: Any) -> Named:
     """Everything that learning has made, normalizers apart."""
     carried = {name: tensor for name in ("reward_carry", "drift") if (tensor := getattr(learner, name, None)) is not None}
     if isinstance(learner, on_policy.Learner):
@@ -37,7 +37,7 @@ def named(static: Any, learner: Any) -> Named:
         else:
             policy[net] = flat
     if AVERAGE in learner.targets:
-        policy |= {f"{AVERAGE}.{name}": view for name, view in static[acting(static)].params(learner.targets[AVERAGE]).items()}
+        policy |= {f"{AVERAGE}.{name}": view for name, view in static[acting_net(static)].params(learner.targets[AVERAGE]).items()}
     optimizer = {f"{net}.{name}": tensor for net, state in learner.optimizers.items() for name, tensor in state._asdict().items()}
     members = len(next(iter(learner.nets.values())))
     updates = torch.full((members,), learner.updates, dtype=torch.int64)
@@ -50,17 +50,17 @@ def named(static: Any, learner: Any) -> Named:
     )
 
 
-def acting(static: Any) -> str:
+def acting_net(static: Any) -> str:
     """Which of the replay algorithms' nets acts."""
     return "q" if "q" in static else "actor"
 
 
 def stand_in(static: Any, name: str) -> str:
     """What averaged weights begin as where nothing was averaged yet: the weights themselves."""
-    return f"{acting(static)}{name.removeprefix(AVERAGE)}" if name.startswith(f"{AVERAGE}.") else name
+    return f"{acting_net(static)}{name.removeprefix(AVERAGE)}" if name.startswith(f"{AVERAGE}.") else name
 
 
-def rebuilt(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> Any:
+def rebuild(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> Any:
     """A learner with these weights; with `optimizer`, as it was, else as one that starts from them."""
     if isinstance(learner, on_policy.Learner):
         learner = replace(learner, flat=static.layout.flatten(policy))
@@ -77,7 +77,7 @@ def rebuilt(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | Non
     averaged = {}
     if AVERAGE in learner.targets:
         rows = {name.removeprefix(f"{AVERAGE}."): tensor for name, tensor in policy.items() if name.startswith(f"{AVERAGE}.")}
-        averaged[AVERAGE] = static[acting(static)].layout.flatten(rows)
+        averaged[AVERAGE] = static[acting_net(static)].layout.flatten(rows)
     names = [name for name in learner.targets if name != AVERAGE]
     if optimizer is None:
         return replace(learner, nets=nets, targets={name: nets[name].clone() for name in names} | averaged)

@@ -391,7 +391,7 @@ def next_in_ring(replay: Replay) -> Tensor:
     return torch.arange(replay.stored, replay.stored + replay.shape.n_envs) % (replay.shape.rows + replay.shape.n_envs)
 
 
-def refilled(tree: Tree, leaves: Tensor, highest: Tensor) -> Tree:
+def refill(tree: Tree, leaves: Tensor, highest: Tensor) -> Tree:
     """A tree with these priorities [M, rows] in its first rows."""
     index = torch.arange(leaves.shape[1], device=leaves.device).expand(len(leaves), -1)
     tree = prioritized.put(tree, index, leaves)

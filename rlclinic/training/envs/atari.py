@@ -51,7 +51,7 @@ def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluati
     from rlclinic.training.envs.adapter import GymnasiumEnv, Local
 
     vectors = [_vector(config, n_envs) for _ in seeds]
-    shape = _turned(np.zeros((1, *vectors[0].single_observation_space.shape), np.uint8)).shape[1:]
+    shape = _lay_out(np.zeros((1, *vectors[0].single_observation_space.shape), np.uint8)).shape[1:]
     lives = config.episodic_life and not evaluation
     lanes = [Games(vector, config, once=evaluation, lives=lives) for vector in vectors]
     limit = config.max_episode_steps or MOST_FRAMES // (config.frames_per_step or 1)
@@ -117,7 +117,7 @@ def _game(env_id: str) -> str:
     return game
 
 
-def _turned(obs: np.ndarray) -> np.ndarray:
+def _lay_out(obs: np.ndarray) -> np.ndarray:
     """Stacked frames [N, K, H, W] or [N, K, H, W, 3] as channels, the newest last: [N, H, W, C]."""
     if obs.ndim == 4:
         return obs.transpose(0, 2, 3, 1)
@@ -145,7 +145,7 @@ class Games:
         with self._report.during("reset"):
             obs, info = self._vector.reset(seed=np.array(seeds))
         self._lives, self._seen = info["lives"].copy(), obs
-        rows.obs[...] = _turned(obs)
+        rows.obs[...] = _lay_out(obs)
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
         self._report.steps += 1
@@ -154,11 +154,11 @@ class Games:
         with self._report.during("step"):
             obs, reward, terminated, truncated, info = self._vector.step(action)
         rows.reward[:], rows.terminated[:], rows.truncated[:] = reward, terminated, truncated
-        rows.next_obs[...] = _turned(obs)
+        rows.next_obs[...] = _lay_out(obs)
         ended = terminated | truncated
         if ended.any():
             rows.obs[ended] = rows.next_obs[ended]
-            rows.next_obs[ended] = _turned(info["final_obs"][ended])
+            rows.next_obs[ended] = _lay_out(info["final_obs"][ended])
         self._fallen = (info["lives"] < self._lives) & ~ended
         if self._by_life and self._fallen.any():
             self._lose(rows)
@@ -184,7 +184,7 @@ class Games:
 
     def render(self, n: int) -> Any:
         """The newest frame that the agent was shown, four times as large."""
-        frame = _turned(self._seen[n : n + 1])[0][..., -1:]
+        frame = _lay_out(self._seen[n : n + 1])[0][..., -1:]
         return np.repeat(np.repeat(frame, 4, 0), 4, 1).repeat(3, -1)
 
     def close(self) -> None:

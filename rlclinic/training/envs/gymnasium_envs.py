@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluation: bool, factory: making.Factory | None) -> GymnasiumEnv:
     """The envs of a config that is not stepped natively."""
     if factory is None:
-        first = making.single(config)
+        first = making.make_single(config)
     else:
-        made = making.called(config, factory, n_envs)
+        made = making.call_factory(config, factory, n_envs)
         if isinstance(made, VectorEnv):
             return _vectors(made, config, seeds, n_envs, device, evaluation, factory)
-        first = making.dressed(config, made, factory)
+        first = making.wrap(config, made, factory)
     name = making.name_of(config, factory)
     observations = spaces.observations(first.observation_space, name)
     actions = spaces.actions(first.action_space, name)
-    limit = making.time_limit(first)
+    limit = making.find_time_limit(first)
     backend: Backend
     if config.workers:
         first.close()
         backend = Workers(config, factory, observations, actions, (len(seeds), n_envs), evaluation)
     else:
-        envs = [first, *(making.single(config, factory) for _ in range(len(seeds) * n_envs - 1))]
+        envs = [first, *(making.make_single(config, factory) for _ in range(len(seeds) * n_envs - 1))]
         _check_distinct(envs, name)
         rows = [envs[start : start + n_envs] for start in range(0, len(envs), n_envs)]
         lanes = [Lanes(row, name, observations, actions, config.action_mask, evaluation) for row in rows]
@@ -60,7 +60,7 @@ def _vectors(
     """One vector env per member, made by the user's factory."""
     name = making.name_of(config, factory)
     _check_vector(first, config, n_envs, name)
-    envs = [first, *(making.called(config, factory, n_envs) for _ in seeds[1:])]
+    envs = [first, *(making.call_factory(config, factory, n_envs) for _ in seeds[1:])]
     observations = spaces.observations(first.single_observation_space, name)
     actions = spaces.actions(first.single_action_space, name)
     lanes = [VectorLanes(env, name, observations, actions, config.action_mask, evaluation) for env in envs]

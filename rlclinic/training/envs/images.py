@@ -28,7 +28,7 @@ class Image:
     """None where plain assignment does it."""
 
 
-def of(space: Space[Any]) -> Image | None:
+def find(space: Space[Any]) -> Image | None:
     """The image that a box of three axes is, or a box of bytes with two; None for everything else.
 
     The channels are the last axis if it is shorter than the first one, else the first. Bytes stay bytes until the network, which
@@ -38,15 +38,15 @@ def of(space: Space[Any]) -> Image | None:
         return None
     dtype = "uint8" if space.dtype == np.uint8 else "float32"
     if len(space.shape) == 2 and dtype == "uint8":
-        return _turned(space, dtype, lambda image: np.expand_dims(image, -1))
+        return _lay_out(space, dtype, lambda image: np.expand_dims(image, -1))
     if len(space.shape) != 3:
         return None
     if space.shape[2] < space.shape[0]:
-        return _turned(space, dtype, None)
-    return _turned(space, dtype, lambda image: np.moveaxis(image, 0, -1))
+        return _lay_out(space, dtype, None)
+    return _lay_out(space, dtype, lambda image: np.moveaxis(image, 0, -1))
 
 
-def _turned(space: spaces.Box, dtype: str, turn: Callable[[np.ndarray], np.ndarray] | None) -> Image:
+def _lay_out(space: spaces.Box, dtype: str, turn: Callable[[np.ndarray], np.ndarray] | None) -> Image:
     low, high = (
         np.asarray(bound, dtype=np.float32) if turn is None else turn(bound.astype(np.float32)) for bound in (space.low, space.high)
     )
@@ -60,7 +60,7 @@ def _turned(space: spaces.Box, dtype: str, turn: Callable[[np.ndarray], np.ndarr
     return Image((height, width, channels), dtype, low, high, None if turn is None else write)
 
 
-def together(named: Mapping[str, Image], env_id: str) -> tuple[Picture, str, Write]:
+def join(named: Mapping[str, Image], env_id: str) -> tuple[Picture, str, Write]:
     """The images of a Dict side by side as channels of one; they must have one size and one type."""
     sizes = {key: f"{'x'.join(map(str, image.shape))} {image.dtype}" for key, image in named.items()}
     if len({(*image.shape[:2], image.dtype) for image in named.values()}) > 1:

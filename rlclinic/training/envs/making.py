@@ -37,12 +37,12 @@ _INSTALL = {
 _RENAMED = {"Taxi-v3": ("Taxi-v4", {"is_rainy", "fickle_passenger"})}
 
 
-def single(config: EnvConfig, factory: Factory | None = None) -> gym.Env[Any, Any]:
+def make_single(config: EnvConfig, factory: Factory | None = None) -> gym.Env[Any, Any]:
     """One environment with the config's kwargs, time limit and wrappers; may raise NotFound or ConfigError."""
-    return dressed(config, _registered(config) if factory is None else called(config, factory), factory)
+    return wrap(config, _make_registered(config) if factory is None else call_factory(config, factory), factory)
 
 
-def dressed(config: EnvConfig, env: Any, factory: Factory | None) -> gym.Env[Any, Any]:
+def wrap(config: EnvConfig, env: Any, factory: Factory | None) -> gym.Env[Any, Any]:
     """The env with the config's wrappers, and its time limit where gymnasium.make did not set it."""
     if not isinstance(env, gym.Env):
         raise ConfigError(
@@ -53,11 +53,11 @@ def dressed(config: EnvConfig, env: Any, factory: Factory | None) -> gym.Env[Any
     if factory is not None and config.max_episode_steps is not None:
         env = TimeLimit(env, config.max_episode_steps)
     for wrapper in config.wrappers:
-        env = _wrapped(env, wrapper.id, dict(wrapper.kwargs))
+        env = _apply_wrapper(env, wrapper.id, dict(wrapper.kwargs))
     return env
 
 
-def called(config: EnvConfig, factory: Factory, n_envs: int | None = None) -> Any:
+def call_factory(config: EnvConfig, factory: Factory, n_envs: int | None = None) -> Any:
     """What the user's factory makes of config.kwargs, and of num_envs if it has such a parameter: an Env or a VectorEnv."""
     if not callable(factory):
         raise UsageError(
@@ -83,7 +83,7 @@ def name_of(config: EnvConfig, factory: Factory | None) -> str:
     return config.id if factory is None else getattr(factory, "__qualname__", type(factory).__name__)
 
 
-def peeled(env: gym.Env[Any, Any]) -> tuple[gym.Env[Any, Any], int | None]:
+def peel(env: gym.Env[Any, Any]) -> tuple[gym.Env[Any, Any], int | None]:
     """The env under Gymnasium's own outer wrappers, and the time limit among them, which the caller must then keep.
 
     They cost several microseconds a step: one checks the order of calls, which stepping.py guarantees, and one counts steps.
@@ -96,7 +96,7 @@ def peeled(env: gym.Env[Any, Any]) -> tuple[gym.Env[Any, Any], int | None]:
     return env, min(limits, default=None)
 
 
-def time_limit(env: gym.Env[Any, Any]) -> int | None:
+def find_time_limit(env: gym.Env[Any, Any]) -> int | None:
     """The shortest time limit in the stack of wrappers."""
     limits, inner = [], env
     while isinstance(inner, gym.Wrapper):
@@ -117,7 +117,7 @@ def spec_of(env_id: str) -> EnvSpec:
     """The spec of an id, of "module:Id", or of a class or function, "module:Name" or "file.py:Name"; NotFound offers the nearest."""
     home, _, name = env_id.rpartition(":")
     if home:
-        module = modules.imported(home, env_id)
+        module = modules.import_home(home, env_id)
         if callable(getattr(module, name, None)):
             # By its name: a worker process imports it again.
             return EnvSpec(name, entry_point=f"{module.__name__}:{name}")
@@ -132,15 +132,15 @@ def spec_of(env_id: str) -> EnvSpec:
         if home:
             raise NotFound(
                 f"{env_id}: there is no class or function {name} in {home}, and it registers no such id.\n"
-                f"  There is no environment to make.\n  Try: {modules.offered(module, name)}"
+                f"  There is no environment to make.\n  Try: {modules.suggest(module, name)}"
             ) from None
         raise _unknown(name, str(reason)) from None
 
 
-def _registered(config: EnvConfig) -> gym.Env[Any, Any]:
+def _make_registered(config: EnvConfig) -> gym.Env[Any, Any]:
     spec = replace(spec_for(config), order_enforce=False)
     try:
-        with warnings.catch_warnings(), _unheard_model_warnings(spec):
+        with warnings.catch_warnings(), _silence_model_warnings(spec):
             # Box2D's bindings say this while they are loaded, and crash the interpreter where warnings are errors.
             warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
             return gym.make(spec, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **config.kwargs)
@@ -156,7 +156,7 @@ def _registered(config: EnvConfig) -> gym.Env[Any, Any]:
 
 
 @contextmanager
-def _unheard_model_warnings(spec: EnvSpec) -> Iterator[None]:
+def _silence_model_warnings(spec: EnvSpec) -> Iterator[None]:
     """MuJoCo calls an attribute of Gymnasium's own robots deprecated, on stderr and in a MUJOCO_LOG.TXT wherever one works.
 
     Only while a model is made: what the simulator says later (a robot that explodes) is for the user.
@@ -173,9 +173,9 @@ def _unheard_model_warnings(spec: EnvSpec) -> Iterator[None]:
         mujoco.set_mju_user_warning(before)
 
 
-def _wrapped(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+def _apply_wrapper(env: gym.Env[Any, Any], wrapper_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     module, _, name = wrapper_id.rpartition(":")
-    home = modules.imported(module, wrapper_id) if module else gym.wrappers
+    home = modules.import_home(module, wrapper_id) if module else gym.wrappers
     wrapper = getattr(home, name, None)
     if wrapper is None:
         offered = nearest(name, [entry for entry in dir(home) if entry[0].isupper()])

@@ -14,13 +14,13 @@ import gymnasium as gym
 from rlclinic.errors import ConfigError, NotFound, UsageError, nearest
 
 
-def imported(home: str, wanted: str) -> Any:
+def import_home(home: str, wanted: str) -> Any:
     """The module of this name, or of this .py file; NotFound and ConfigError say what to type."""
     if home.endswith(".py"):
         path = Path(home).resolve()
         if not path.is_file():
             raise NotFound(f"{wanted}: there is no file {home}.\n  There is no environment in it to make.\n  Try: path/to/file.py:MyEnv")
-        return _loaded(path, path.stat().st_mtime_ns)
+        return _load(path, path.stat().st_mtime_ns)
     if "" not in sys.path:
         # A user's module beside the config must be found by a console command too, which lacks the working directory.
         sys.path.append("")
@@ -37,7 +37,7 @@ def imported(home: str, wanted: str) -> Any:
         raise _broken(home, f"python -c 'import {home}'", reason) from reason
 
 
-def offered(module: Any, name: str) -> str:
+def suggest(module: Any, name: str) -> str:
     """What to type instead of a name that the module does not have."""
     classes = [
         each for each, value in vars(module).items() if isinstance(value, type) and issubclass(value, gym.Env) and value is not gym.Env
@@ -47,7 +47,7 @@ def offered(module: Any, name: str) -> str:
 
 
 @cache
-def _loaded(path: Path, modified: int) -> Any:
+def _load(path: Path, modified: int) -> Any:
     """The module in a file, run once: a second run would make other classes of the same name, and register its ids again."""
     # What the file imports from beside it must be found, as if it had been started itself; and worker processes find it by its name.
     sys.path.insert(0, str(path.parent))

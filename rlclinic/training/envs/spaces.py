@@ -40,13 +40,13 @@ class Actions:
 def observations(space: Space[Any], env_id: str) -> Observations:
     """Boxes keep their shape, images with the channels last; all else becomes a vector: one-hot Discrete, and Dict or Tuple one
     part after another. A Dict with images becomes one image and a vector of the rest."""
-    image = images.of(space)
+    image = images.find(space)
     if image is not None:
         return Observations(image.shape, image.low, image.high, image.write, image.dtype, Picture(*image.shape))
     if isinstance(space, spaces.Dict):
-        found = {key: image for key, sub in space.spaces.items() if (image := images.of(sub)) is not None}
+        found = {key: image for key, sub in space.spaces.items() if (image := images.find(sub)) is not None}
         if found:
-            return _mixed(space, found, env_id)
+            return _split_images(space, found, env_id)
     if isinstance(space, spaces.Box) and space.shape:
         low, high = space.low.astype(np.float32), space.high.astype(np.float32)
         return Observations(space.shape, low, high, None)
@@ -61,10 +61,10 @@ def images_of(shape: tuple[int, ...]) -> Observations:
     return Observations(shape, low, high, None, "uint8", Picture(height, width, channels))
 
 
-def _mixed(space: spaces.Dict, found: dict[str, images.Image], env_id: str) -> Observations:
+def _split_images(space: spaces.Dict, found: dict[str, images.Image], env_id: str) -> Observations:
     """A Dict's images as one, and behind it in the same row the rest as float32; in the image's own type, so that one array holds both."""
-    picture, dtype, write_image = images.together(found, env_id)
-    rest = _joined([(key, _part(sub, env_id, f".{key}")) for key, sub in space.spaces.items() if key not in found])
+    picture, dtype, write_image = images.join(found, env_id)
+    rest = _join([(key, _part(sub, env_id, f".{key}")) for key, sub in space.spaces.items() if key not in found])
     picture = replace(picture, vector=rest.size)
     size, square = picture.size, (picture.height, picture.width, picture.channels)
     tail = rest.size * 4 // np.dtype(dtype).itemsize
@@ -146,9 +146,9 @@ def _part(space: Space[Any], env_id: str, field: str) -> _Part:
     if isinstance(space, spaces.MultiDiscrete):
         return _one_hot(space.nvec.ravel(), space.start.ravel(), field)
     if isinstance(space, spaces.Dict):
-        return _joined([(key, _part(sub, env_id, f"{field}.{key}")) for key, sub in space.spaces.items()])
+        return _join([(key, _part(sub, env_id, f"{field}.{key}")) for key, sub in space.spaces.items()])
     if isinstance(space, spaces.Tuple):
-        return _joined([(index, _part(sub, env_id, f"{field}.{index}")) for index, sub in enumerate(space.spaces)])
+        return _join([(index, _part(sub, env_id, f"{field}.{index}")) for index, sub in enumerate(space.spaces)])
     where = f"field {field[1:]} of its observation" if field else "observation"
     raise ConfigError(
         f"{env_id} has a {type(space).__name__} space as {where}: {space}.\n"
@@ -157,7 +157,7 @@ def _part(space: Space[Any], env_id: str, field: str) -> _Part:
     )
 
 
-def _joined(named: list[tuple[Any, _Part]]) -> _Part:
+def _join(named: list[tuple[Any, _Part]]) -> _Part:
     """Parts one after another: what gymnasium.spaces.flatten gives, in the space's own order of keys."""
     places, at = [], 0
     for key, part in named:

@@ -97,7 +97,7 @@ class Lanes:
         once: bool,
         first: int = 0,
     ) -> None:
-        peeled = [making.peeled(env) for env in envs]
+        peeled = [making.peel(env) for env in envs]
         self._envs = envs
         self._inner = [env for env, _ in peeled]
         self._limits = [limit for _, limit in peeled]

@@ -88,7 +88,7 @@ class _Crew:
         rows = Rows(**arrays)
         self._lanes: dict[Part, tuple[Lanes, Rows]] = {}
         for part in plan.parts:
-            envs = [making.single(plan.config, plan.factory) for _ in range(part.first, part.stop)]
+            envs = [making.make_single(plan.config, plan.factory) for _ in range(part.first, part.stop)]
             obs, act = spaces.observations(envs[0].observation_space, name), spaces.actions(envs[0].action_space, name)
             lanes = Lanes(envs, name, obs, act, plan.masked, plan.once, part.first)
             self._lanes[part] = lanes, rows.of(part.place)

@@ -72,7 +72,7 @@ def test_an_environment_that_cannot_draw_here_says_what_would_help(monkeypatch: 
         assert os.environ["MUJOCO_GL"] == "egl", "told before the simulator is loaded"
         raise ConfigError("HalfCheetah-v5 raised AttributeError: no EGL\n  The environment was not made.")
 
-    monkeypatch.setattr(making, "single", blind)
+    monkeypatch.setattr(making, "make_single", blind)
     policy = SimpleNamespace(config=SimpleNamespace(env=EnvConfig(id="HalfCheetah-v5")))
     with pytest.raises(UsageError, match=r"cannot draw pictures here: HalfCheetah-v5 raised(?s:.*)MUJOCO_GL=osmesa(?s:.*)--render none"):
         _environment(policy, "rgb_array")  # type: ignore[arg-type]

@@ -160,7 +160,7 @@ def _constants(probe: Probe) -> dict[str, Any]:
 
 def described(env: Any, notes: Notes) -> Facts:
     """The spaces and the time limit, in numbers and words."""
-    found: Facts = {"time_limit": making.time_limit(env), "spec_id": env.spec.id if getattr(env, "spec", None) else None}
+    found: Facts = {"time_limit": making.find_time_limit(env), "spec_id": env.spec.id if getattr(env, "spec", None) else None}
     for role in ("observation", "action"):
         space = getattr(env, f"{role}_space", None)
         if space is None or not isinstance(space, spaces.Space):

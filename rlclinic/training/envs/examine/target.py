@@ -21,7 +21,7 @@ def factory_of(target: str, kwargs: dict[str, Any]) -> Make:
             f"{target} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: --env {target}:MyEnv"
         )
     home, _, name = target.rpartition(":")
-    found = getattr(modules.imported(home, target), name, None) if home else None
+    found = getattr(modules.import_home(home, target), name, None) if home else None
     if found is not None:
         return _calling(found, kwargs)
     spec = making.spec_of({"Taxi-v3": "Taxi-v4"}.get(target, target))
