@@ -77,12 +77,12 @@ def audit_log(runs_dir: Path = Path("runs"), *, limit: int = 50) -> AuditLog:
     return AuditLog(lines=[AuditLine(**line) for line in reversed(found[-limit:])], total=len(found))
 
 
-def tried(store: Store, entry: LedgerLine) -> None:
+def record_start(store: Store, entry: LedgerLine) -> None:
     """Open an entry of the ledger."""
     jobs.append(store, jobs.LEDGER, entry.model_dump(mode="json", exclude_none=True))
 
 
-def came_out(store: Store, job: str, outcome: str, verdict: str | None, env_steps: int | None) -> None:
+def record_outcome(store: Store, job: str, outcome: str, verdict: str | None, env_steps: int | None) -> None:
     """Close an entry of the ledger."""
     jobs.append(store, jobs.LEDGER, {"job": job, "outcome": outcome, "verdict": verdict, "env_steps": env_steps, "ended": time.time()})
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rlclinic.errors import RunError, UsageError
 from rlclinic.ops.jobs import models
-from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, came_out, tried
+from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, record_outcome, record_start
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.status import status
 from rlclinic.report.models import EvaluationResult, Requested, Result
@@ -100,8 +100,8 @@ def adopt_trial(
             hypothesis="",
             change=adopted.changes,
         )
-        tried(store, line)
-        came_out(store, line.job, f"kept as {adopted.ref}", "adopted", 0)
+        record_start(store, line)
+        record_outcome(store, line.job, f"kept as {adopted.ref}", "adopted", 0)
     return adopted
 
 

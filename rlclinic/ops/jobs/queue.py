@@ -36,7 +36,7 @@ def waiting(store: Store) -> set[str]:
     return {each.refers for each in models.everything(store) if each.state == "queued" and each.refers is not None}
 
 
-def told(waits_for: list[Job]) -> str:
+def describe_wait(waits_for: list[Job]) -> str:
     """What a job waits for, in words."""
     named = [f"{each.kind} {each.refers or each.id}" for each in waits_for]
     rest = len(named) - MOST_NAMED

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import budget, models, queue
-from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, tried
+from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, record_start
 from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
 from rlclinic.ops.jobs.prepare import PREPARE, Prepared, Request
 from rlclinic.ops.train import machine
@@ -90,9 +90,9 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
     record = request.model_dump(mode="json", exclude={"runs_dir"}, exclude_defaults=True)
     digest = hashlib.sha256(json.dumps([kind, record], sort_keys=True).encode()).hexdigest()[:16]
     with jobs.alone(store):
-        known = _known(store, kind, key, digest, by)
+        known = _find_repeated(store, kind, key, digest, by)
         if known is not None:
-            return known if known.live or known.state == "finished" else _taken_up(store, known, request, wall)
+            return known if known.live or known.state == "finished" else _take_up(store, known, request, wall)
         prepared = PREPARE[kind](request)
         budget.check(store, by, prepared.planned)
         _check_wall(store, by, wall)
@@ -114,10 +114,10 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
         )
         # Before anything is made: a kill from here on leaves a start that is found again, not one that is made twice.
         models.save(store, job)
-        return _begun(store, job, prepared)
+        return _begin(store, job, prepared)
 
 
-def _known(store: Store, kind: JobKind, key: str | None, digest: str, by: Caller) -> Job | None:
+def _find_repeated(store: Store, kind: JobKind, key: str | None, digest: str, by: Caller) -> Job | None:
     """The start that this one repeats: the one with its key; without a key, the same request of the same caller that still runs."""
     for job in reversed(models.everything(store)):
         if key is not None and job.key == key and job.by.name == by.name:
@@ -132,31 +132,31 @@ def _known(store: Store, kind: JobKind, key: str | None, digest: str, by: Caller
     return None
 
 
-def _taken_up(store: Store, job: Job, request: Request, wall: float | None) -> Job:
+def _take_up(store: Store, job: Job, request: Request, wall: float | None) -> Job:
     """A start whose process stopped, failed or was killed goes on where it was; one that was killed before it made anything begins."""
     prepared = None if job.refers is not None else PREPARE[job.kind](request)
-    budget.check(store, job.by, _rest(store, job) if prepared is None else prepared.planned)
+    budget.check(store, job.by, _plan_rest(store, job) if prepared is None else prepared.planned)
     _check_wall(store, job.by, wall)
     anew: dict[str, Any] = {"state": "starting", "started": None, "heartbeat": None, "ended": None, "reason": None, "used_env_steps": None}
     anew |= {"resumes": job.resumes + 1, "past_wall_seconds": job.wall_seconds, "max_wall_seconds": wall}
     fresh = models.save(store, job.model_copy(update=anew))
     if prepared is not None:
-        fresh = _begun(store, fresh, prepared)
+        fresh = _begin(store, fresh, prepared)
     else:
         audit(store, job.by, "start", str(job.refers), job=job.id, kind=job.kind, resumed=True)
-        fresh = _spawned(store, fresh)
+        fresh = _spawn(store, fresh)
     return fresh.model_copy(update={"repeated": True})
 
 
-def _rest(store: Store, job: Job) -> Planned:
+def _plan_rest(store: Store, job: Job) -> Planned:
     """What a start may still use."""
     most = None if job.max_env_steps is None else max(0, job.max_env_steps - budget.used_env_steps(store, job))
     return Planned(target=job.target, change=job.change, max_env_steps=most, runs=max(1, len(job.runs)))
 
 
-def _begun(store: Store, job: Job, prepared: Prepared) -> Job:
+def _begin(store: Store, job: Job, prepared: Prepared) -> Job:
     begun = models.save(store, job.model_copy(update=prepared.begin()))
-    _told(store, begun)
+    _write_down(store, begun)
     for other in models.everything(store):
         if other.refers == begun.refers and other.state == "crashed" and other.id != begun.id:
             # From here on these runs go on at another's expense: what the killed one used is settled.
@@ -166,10 +166,10 @@ def _begun(store: Store, job: Job, prepared: Prepared) -> Job:
                 "reason": f"killed; {job.id} goes on with it",
             }
             models.save(store, other.model_copy(update=closed))
-    return _spawned(store, begun)
+    return _spawn(store, begun)
 
 
-def _spawned(store: Store, job: Job) -> Job:
+def _spawn(store: Store, job: Job) -> Job:
     """Hand the job to a process in a session of its own: no terminal, no parent to die with."""
     where = jobs.folder(store, job.id)
     with (where / jobs.LOG).open("ab") as log:
@@ -185,7 +185,7 @@ def _spawned(store: Store, job: Job) -> Job:
     process.returncode = 0
     known: dict[str, Any] = {"pid": process.pid, "process_started": lock.started(process.pid), "host": lock.HOST}
     waits_for = queue.ahead(store, job)
-    known |= {"state": "queued", "reason": queue.told(waits_for)} if waits_for else {}
+    known |= {"state": "queued", "reason": queue.describe_wait(waits_for)} if waits_for else {}
     return models.save(store, job.model_copy(update=known))
 
 
@@ -199,10 +199,10 @@ def _check_wall(store: Store, by: Caller, wall: float | None) -> None:
         )
 
 
-def _told(store: Store, job: Job) -> None:
+def _write_down(store: Store, job: Job) -> None:
     about = {"job": job.id, "kind": job.kind, "change": job.change, "max_env_steps": job.max_env_steps, "hypothesis": job.hypothesis}
     audit(store, job.by, "start", job.refers or job.id, **about)
-    tried(
+    record_start(
         store,
         LedgerLine(
             job=job.id,

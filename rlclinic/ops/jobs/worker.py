@@ -18,7 +18,7 @@ from typing import NamedTuple
 from rlclinic.errors import RlclinicError
 from rlclinic.launch.batch import Interrupted
 from rlclinic.ops.jobs import budget, models, prepare, queue
-from rlclinic.ops.jobs.audit import came_out
+from rlclinic.ops.jobs.audit import record_outcome
 from rlclinic.ops.jobs.models import Job, JobState
 from rlclinic.ops.train import run, signals
 from rlclinic.ops.treat import optimize, sensitivity, trial
@@ -66,7 +66,7 @@ def _at_its_turn(store: Store, jid: str, caught: Sequence[object]) -> Job | None
             waits_for = queue.ahead(store, job)
             if not waits_for and not caught:
                 return models.save(store, job.model_copy(update={"state": "running", "started": time.time(), "reason": None}))
-            job = models.save(store, job.model_copy(update={"state": "queued", "reason": queue.told(waits_for)}))
+            job = models.save(store, job.model_copy(update={"state": "queued", "reason": queue.describe_wait(waits_for)}))
         if caught or _time_is_over(store, job):
             return job
         time.sleep(TURN_SECONDS)
@@ -102,7 +102,7 @@ def _close(store: Store, job: Job, ending: Ending) -> None:
     ended = now.model_copy(update={"state": ending.state, "ended": time.time(), "reason": ending.reason})
     used = budget.used_env_steps(store, ended.model_copy(update={"used_env_steps": None}))
     models.save(store, ended.model_copy(update={"used_env_steps": used}))
-    came_out(store, job.id, ending.outcome, ending.verdict, used)
+    record_outcome(store, job.id, ending.outcome, ending.verdict, used)
 
 
 # ── staying within the limits ──

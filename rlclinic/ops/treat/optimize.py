@@ -89,7 +89,7 @@ def optimize(
     cores: int | None = None,
 ) -> SearchReport:
     """Search for a better config; Interrupted if `stop` says so or `until` is over."""
-    return _carried_out(Store(request.runs_dir), begin(request), until, watch, say, stop, cores)
+    return _carry_out(Store(request.runs_dir), begin(request), until, watch, say, stop, cores)
 
 
 def resume(
@@ -104,10 +104,10 @@ def resume(
 ) -> SearchReport:
     """Go on with a search that was interrupted or killed; show one that has ended."""
     store = Store(runs_dir)
-    return _carried_out(store, search.load(store, id), until, watch, say, stop, cores)
+    return _carry_out(store, search.load(store, id), until, watch, say, stop, cores)
 
 
-def _carried_out(
+def _carry_out(
     store: Store,
     ledger: Ledger,
     until: str | None,

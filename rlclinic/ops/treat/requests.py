@@ -30,7 +30,7 @@ def read_factors(text: str) -> list[float]:
         raise ValueError(f"{text!r} is no list of factors; type for example 2,4") from None
 
 
-def _listed(names: str | list[str]) -> list[str]:
+def _as_list(names: str | list[str]) -> list[str]:
     return [names] if isinstance(names, str) else names
 
 
@@ -53,7 +53,7 @@ class TrialRequest(Request):
             "Group to treat; or two and more configs, the first is the control.",
             type=str | list[str],
             default="@last",
-            read=_listed,
+            read=_as_list,
         ),
     ] = Field(default_factory=list)
     """A group to treat; or two or more configs, the first of which is the control."""

@@ -173,7 +173,7 @@ def _warnings(plan: TrialPlan, power: Power) -> list[str]:
 def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
     """Carry out a plan to its verdict. SIGINT and SIGTERM let the runs write checkpoints; `resume_trial` goes on."""
     store = Store(runs_dir)
-    return _carried_out(
+    return _carry_out(
         store, watch, lambda progress, stop: conduct.run(store, preview.plan, progress=progress, cores=_cores(jobs), stop=stop)
     )
 
@@ -181,14 +181,14 @@ def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: Watch | No
 def resume_trial(tid: str, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
     """Go on with a trial that was interrupted or killed; its verdict is the one that it would have had."""
     store = Store(runs_dir)
-    return _carried_out(store, watch, lambda progress, stop: conduct.resume(store, tid, progress=progress, cores=_cores(jobs), stop=stop))
+    return _carry_out(store, watch, lambda progress, stop: conduct.resume(store, tid, progress=progress, cores=_cores(jobs), stop=stop))
 
 
 def _cores(jobs: int | None) -> int:
     return jobs or usable_cores()
 
 
-def _carried_out(store: Store, watch: Watch | None, work: "Callable[[Watch, StopRequests], Trial]") -> TrialResult:
+def _carry_out(store: Store, watch: Watch | None, work: "Callable[[Watch, StopRequests], Trial]") -> TrialResult:
     seen: list[str] = []
 
     def progress(event: Event) -> None:

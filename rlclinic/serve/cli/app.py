@@ -25,8 +25,12 @@ class Commands(TyperGroup):
     """Turns rlclinic's errors into their text on stderr and their exit code; nobody sees a traceback unasked."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Every command, also those that other packages bring."""
-        return [*super().list_commands(ctx), *(_find_outside() if has_outside() else {})]
+        """Every command, also those that other packages bring, as far as they can be imported."""
+        ours = super().list_commands(ctx)
+        try:
+            return [*ours, *(_find_outside() if has_outside() else {})]
+        except RlclinicError:
+            return ours
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command by its name. Other packages are asked only for names that are not ours."""

@@ -97,12 +97,12 @@ def _checked(text: str) -> str:
 # ── answering ──
 
 
-def dumped(result: BaseModel) -> bytes:
+def encode(result: BaseModel) -> bytes:
     """A result as JSON, without blanks."""
     return result.model_dump_json().encode()
 
 
-async def cached(
+async def answer_from_cache(
     request: Request,
     here: Context,
     owner: Run | Group,
@@ -114,13 +114,13 @@ async def cached(
 ) -> Response:
     """The answer about a run or group, made anew only if a file of it has changed."""
     mark = fingerprint.of(owner)
-    found = await here.answers.get((*key, owner.id), mark, lambda: dumped(make()), keep=keep, heavy=heavy)
+    found = await here.answers.get((*key, owner.id), mark, lambda: encode(make()), keep=keep, heavy=heavy)
     return cache.respond(request, found)
 
 
-def tagged(request: Request, result: BaseModel) -> Response:
+def answer_with_etag(request: Request, result: BaseModel) -> Response:
     """A result that was just made, with its ETag."""
-    body = dumped(result)
+    body = encode(result)
     return cache.respond(request, cache.Answer(body, "", cache.etag(body)))
 
 

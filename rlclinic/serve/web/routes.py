@@ -10,7 +10,7 @@ from fastapi.staticfiles import StaticFiles
 
 from rlclinic.ops.runs.curves import Axis, get_curves
 from rlclinic.ops.runs.listing import EVAL_RETURN, TRAIN_RETURN
-from rlclinic.serve.http.context import Here, find, tagged
+from rlclinic.serve.http.context import Here, answer_with_etag, find
 
 FILES: Final = Path(__file__).parent / "static"
 PAGES: Final = (
@@ -45,7 +45,7 @@ def icon() -> FileResponse:
 @router.get("/first-curve")
 def first_curve(request: Request, here: Here, of: Annotated[str, Query(max_length=80)], axis: Axis = "steps") -> Response:
     """The return of a group or run as far as it can be had at once: the page draws it while the rest is read."""
-    return tagged(request, get_curves([find(here, of).id], here.root, names=[TRAIN_RETURN, EVAL_RETURN], axis=axis, rough=True))
+    return answer_with_etag(request, get_curves([find(here, of).id], here.root, names=[TRAIN_RETURN, EVAL_RETURN], axis=axis, rough=True))
 
 
 for address in PAGES:

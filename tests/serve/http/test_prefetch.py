@@ -27,7 +27,7 @@ def test_groups_that_have_ended_are_diagnosed_ahead(sick: Group, root: Path, ser
     (damaged.runs[0].path / "config.json").unlink()
     client = serve(prepare=True)
     wait_for(lambda: any(sick.id in key for key in kept(client)))
-    monkeypatch.setattr(diagnose, "_diagnosed", lambda *_: pytest.fail("it was not prepared"))
+    monkeypatch.setattr(diagnose, "_diagnose", lambda *_: pytest.fail("it was not prepared"))
     assert client.get(f"/api/v1/groups/{sick.id}/diagnosis").status_code == 200
     assert not any(training.id in key for key in kept(client))
 

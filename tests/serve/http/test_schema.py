@@ -31,7 +31,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         add_checkpoint(group.runs[0].path, 10_240, best=True)
     app = create_app(Store(root), Settings(mcp=False, allow_hosts=("testserver",)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(start, "_spawned", save)
+        patched.setattr(start, "_spawn", save)
         patched.chdir(root.parent)
         yield schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
 

@@ -119,7 +119,7 @@ def test_where_the_operator_allows_it_a_write_token_starts_and_a_read_token_does
     tokens = Tokens(Settings().tokens_path(Path("runs")))
     writer, reader = tokens.add("night-shift", "write").token, tokens.add("visitor", "read").token
     budget.set_budget(Path("runs"), env_steps=2_000_000)
-    monkeypatch.setattr(start, "_spawned", lambda store, job: job)
+    monkeypatch.setattr(start, "_spawn", lambda store, job: job)
     asked = {"config_id": "CartPole-v1:ppo_zoo", "max_env_steps": 2_000, "idempotency_key": "k"}
     with served(Path("runs"), mcp_write=True) as url:
         started = over_http(url, writer, lambda client: ask(client, "start_training", **asked))

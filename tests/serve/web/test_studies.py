@@ -107,7 +107,7 @@ def test_a_sensitivity_study_is_priced_started_and_waits_its_turn_on_the_page(pa
         here = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST}
         return save(store, job.model_copy(update={"state": "queued", "reason": "waits for training g7k2", **here}))
 
-    monkeypatch.setattr(start, "_spawned", queued)
+    monkeypatch.setattr(start, "_spawn", queued)
     page.goto(f"{url}/studies")
     page.click("button:has-text('Sensitivity…')")
     page.fill("dialog input >> nth=0", "CartPole-v1:ppo_zoo")

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.compare.compare import Comparison
-from rlclinic.serve.http.context import Here, find, tagged
+from rlclinic.serve.http.context import Here, answer_with_etag, find
 
 router = APIRouter(prefix="/api/v1")
 
@@ -23,4 +23,4 @@ async def compare(
 
     targets = [find(here, each).id for each in of]
     found: Any = await run_in_threadpool(lambda: compare(targets, here.root, pairwise=pairwise))
-    return tagged(request, found)
+    return answer_with_etag(request, found)

@@ -19,7 +19,7 @@ from rlclinic.runs import fingerprint
 from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.serve.http import cache
-from rlclinic.serve.http.context import Context, Here, Named, cached, dumped, find_group, find_run, tagged
+from rlclinic.serve.http.context import Context, Here, Named, answer_from_cache, answer_with_etag, encode, find_group, find_run
 from rlclinic.serve.http.security import requests
 from rlclinic.serve.http.security.requests import ConfigBody, ExamineBody
 
@@ -46,17 +46,17 @@ async def get_group_diagnosis(request: Request, here: Here, group: Named) -> Res
 async def get_run_diagnosis(request: Request, here: Here, run: Named) -> Response:
     """What is wrong with one run."""
     owner = find_run(here, run)
-    return await cached(request, here, owner, ("diagnosis",), lambda: _diagnosed(owner), keep=True, heavy=True)
+    return await answer_from_cache(request, here, owner, ("diagnosis",), lambda: _diagnose(owner), keep=True, heavy=True)
 
 
 async def diagnosis_of(here: Context, owner: Group) -> cache.Answer:
     """A group's diagnosis, made if nobody has, or if its files or the best of its peers have changed."""
     peers = await here.peers.of(owner.env_id, owner.algo)
     mark = f"{fingerprint.of(owner)} {peers.mark}"
-    return await here.answers.get(("diagnosis", owner.id), mark, lambda: dumped(_diagnosed(owner, peers.outcomes)), keep=True, heavy=True)
+    return await here.answers.get(("diagnosis", owner.id), mark, lambda: encode(_diagnose(owner, peers.outcomes)), keep=True, heavy=True)
 
 
-def _diagnosed(owner: Run | Group, others: Sequence[Outcome] = ()) -> DiagnosisReport:
+def _diagnose(owner: Run | Group, others: Sequence[Outcome] = ()) -> DiagnosisReport:
     runs = owner.runs if isinstance(owner, Group) else [owner]
     found = diagnose.examine(owner, [of_run(run) for run in runs], owner.id, others=others)
     # Kept for as long as nothing changes: it must not say how long ago that was.
@@ -67,10 +67,10 @@ def _diagnosed(owner: Run | Group, others: Sequence[Outcome] = ()) -> DiagnosisR
 async def get_prescriptions(request: Request, here: Here, group: Named) -> Response:
     """At most three config patches for what is wrong, with rationale, expected effect and risk."""
     owner = find_group(here, group)
-    return await cached(request, here, owner, ("prescriptions",), lambda: _prescribed(owner), keep=True, heavy=True)
+    return await answer_from_cache(request, here, owner, ("prescriptions",), lambda: _prescribe(owner), keep=True, heavy=True)
 
 
-def _prescribed(owner: Group) -> Prescriptions:
+def _prescribe(owner: Group) -> Prescriptions:
     return prescribe.prescribe_group(owner).model_copy(update={"target": owner.id})
 
 
@@ -78,7 +78,7 @@ def _prescribed(owner: Group) -> Prescriptions:
 async def get_history(request: Request, here: Here, env: Annotated[str, Query(min_length=1, max_length=100)]) -> Response:
     """What was tried on an environment in this store, and what came of it."""
     found: Any = await run_in_threadpool(history.history_of, env, here.root)
-    return tagged(request, found)
+    return answer_with_etag(request, found)
 
 
 # ── before anything is trained ──
@@ -107,22 +107,22 @@ async def examine_environment(here: Here, body: ExamineBody) -> EnvLintReport:
 @router.get("/rules", response_model=RuleList, tags=["catalogue"])
 def list_rules(request: Request, family: Annotated[str | None, Query(max_length=60)] = None) -> Response:
     """Every rule of the diagnosis, or those of a family."""
-    return tagged(request, rules.list_rules(family))
+    return answer_with_etag(request, rules.list_rules(family))
 
 
 @router.get("/rules/{id}", response_model=RulePage, tags=["catalogue"])
 def get_rule(request: Request, id: Annotated[str, Path(max_length=80)]) -> Response:
     """A rule: why it matters, what it needs, thresholds, an example, references."""
-    return tagged(request, rules.explain_rule(id))
+    return answer_with_etag(request, rules.explain_rule(id))
 
 
 @router.get("/guides", response_model=GuideList, tags=["catalogue"])
 def list_guides(request: Request) -> Response:
     """Questions that people bring, and what answers them here."""
-    return tagged(request, guides.list_guides())
+    return answer_with_etag(request, guides.list_guides())
 
 
 @router.get("/guides/{name}", response_model=GuidePage, tags=["catalogue"])
 def get_guide(request: Request, name: Annotated[str, Path(max_length=300)]) -> Response:
     """One question: what to type, call or open, the steps, what cannot be told, and where it is known from."""
-    return tagged(request, guides.get_guide(name))
+    return answer_with_etag(request, guides.get_guide(name))

@@ -11,7 +11,7 @@ from rlclinic.ops.jobs.audit import AuditLog, Ledger
 from rlclinic.ops.jobs.budget import Budget
 from rlclinic.ops.jobs.daily_report import MorningReport
 from rlclinic.ops.jobs.models import Job, JobList
-from rlclinic.serve.http.context import Here, tagged
+from rlclinic.serve.http.context import Here, answer_with_etag
 
 router = APIRouter(prefix="/api/v1")
 
@@ -21,7 +21,7 @@ Limit = Annotated[int, Query(ge=1, le=500)]
 @router.get("/jobs", response_model=JobList, tags=["jobs"])
 def list_jobs(request: Request, here: Here, limit: Limit = 50) -> Response:
     """What was started in the background, newest first."""
-    return tagged(request, start.list_jobs(here.root, limit=limit))
+    return answer_with_etag(request, start.list_jobs(here.root, limit=limit))
 
 
 @router.get("/jobs/{id}", response_model=Job, tags=["jobs"])
@@ -30,13 +30,13 @@ def get_job(request: Request, here: Here, id: Annotated[str, Path(pattern=r"^[A-
     found = models.of(here.store, id)
     if found is None:
         raise NotFound(f"no job {id!r} in {here.root}.\n  See what there is: GET /api/v1/jobs")
-    return tagged(request, found)
+    return answer_with_etag(request, found)
 
 
 @router.get("/ledger", response_model=Ledger, tags=["jobs"])
 def get_ledger(request: Request, here: Here, limit: Limit = 50) -> Response:
     """What was tried, with its hypothesis and its outcome, newest first."""
-    return tagged(request, audit.get_ledger(here.root, limit=limit))
+    return answer_with_etag(request, audit.get_ledger(here.root, limit=limit))
 
 
 @router.get("/morning", response_model=MorningReport, tags=["jobs"])
@@ -45,16 +45,16 @@ async def get_morning(
 ) -> Response:
     """What ran, what was found, what is adopted and what is left, over the last day or another time."""
     found: Any = await run_in_threadpool(lambda: daily_report.morning_report(here.root, since_seconds=seconds))
-    return tagged(request, found)
+    return answer_with_etag(request, found)
 
 
 @router.get("/budget", response_model=Budget, tags=["jobs"])
 def get_budget(request: Request, here: Here) -> Response:
     """What agents may use in this store, and what is left of it."""
-    return tagged(request, budget.get_budget(here.root))
+    return answer_with_etag(request, budget.get_budget(here.root))
 
 
 @router.get("/audit", response_model=AuditLog, tags=["jobs"])
 def get_audit(request: Request, here: Here, limit: Limit = 100) -> Response:
     """Who started, stopped, adjusted or adopted what, newest first."""
-    return tagged(request, audit.audit_log(here.root, limit=limit))
+    return answer_with_etag(request, audit.audit_log(here.root, limit=limit))

@@ -24,7 +24,7 @@ from rlclinic.report.models import CheckpointList, ConfigView, EnvironmentList, 
 from rlclinic.runs import fingerprint
 from rlclinic.runs.record import METRICS
 from rlclinic.serve.http import cache
-from rlclinic.serve.http.context import By, Context, Here, Named, cached, dumped, find, find_group, find_run, tagged
+from rlclinic.serve.http.context import By, Context, Here, Named, answer_from_cache, answer_with_etag, encode, find, find_group, find_run
 from rlclinic.serve.http.security.requests import EvaluateBody, FilmBody, NotesBody
 
 router = APIRouter(prefix="/api/v1")
@@ -57,33 +57,33 @@ _processes = threading.BoundedSemaphore(MOST_PROCESSES)
 @router.get("/runs", response_model=RunPage, tags=["runs"])
 async def list_runs(request: Request, here: Here, asked: Asked) -> Response:
     """Runs that match, a page at a time."""
-    return await _listed(request, here, "runs", asked)
+    return await _answer_list(request, here, "runs", asked)
 
 
 @router.get("/groups", response_model=GroupPage, tags=["groups"])
 async def list_groups(request: Request, here: Here, asked: Asked) -> Response:
     """Groups that match, a page at a time."""
-    return await _listed(request, here, "groups", asked)
+    return await _answer_list(request, here, "groups", asked)
 
 
 @router.get("/facets", response_model=Facets, tags=["groups"])
 async def get_facets(request: Request, here: Here) -> Response:
     """What lists can be narrowed to, with how many groups each."""
-    found = await here.answers.get("facets", here.watch.version, lambda: dumped(search.facets(here.index)))
+    found = await here.answers.get("facets", here.watch.version, lambda: encode(search.facets(here.index)))
     return cache.respond(request, found)
 
 
-async def _listed(request: Request, here: Here, kind: str, asked: search.Query) -> Response:
+async def _answer_list(request: Request, here: Here, kind: str, asked: search.Query) -> Response:
     look = search.search_runs if kind == "runs" else search.search_groups
     # The same question about an unchanged index has the same answer.
-    found = await here.answers.get((kind, asked), here.watch.version, lambda: dumped(look(here.index, asked)))
+    found = await here.answers.get((kind, asked), here.watch.version, lambda: encode(look(here.index, asked)))
     return cache.respond(request, found)
 
 
 @router.get("/environments", response_model=EnvironmentList, tags=["catalogue"])
 def list_environments(request: Request, pattern: Annotated[str, Query(max_length=100)] = "") -> Response:
     """Environments with tuned variants, their thresholds and what was measured."""
-    return tagged(request, environments.list_environments(pattern))
+    return answer_with_etag(request, environments.list_environments(pattern))
 
 
 # ── one run ──
@@ -93,7 +93,7 @@ def list_environments(request: Request, pattern: Annotated[str, Query(max_length
 async def get_run(request: Request, here: Here, run: Named) -> Response:
     """Everything about a run but its series."""
     owner = find_run(here, run)
-    return await cached(request, here, owner, ("run",), lambda: detail.run_detail(owner))
+    return await answer_from_cache(request, here, owner, ("run",), lambda: detail.run_detail(owner))
 
 
 @router.get("/runs/{run}/metrics", response_model=Series, tags=["runs"])
@@ -103,7 +103,7 @@ async def get_run_metrics(
     """Columns of numbers on one axis, bucketed with mean, min and max so that a spike survives; `since` an env step: what came after."""
     owner = find_run(here, run)
     key = ("metrics", tuple(names or ()), points, since)
-    return await cached(request, here, owner, key, lambda: series.run_series(owner, names or (), points=points, since=since))
+    return await answer_from_cache(request, here, owner, key, lambda: series.run_series(owner, names or (), points=points, since=since))
 
 
 @router.get("/runs/{run}/log", response_model=LogPage, tags=["runs"])
@@ -116,14 +116,14 @@ def get_run_log(
     bytes: Annotated[int, Query(ge=100, le=detail.MOST_LOG_BYTES)] = 65_536,
 ) -> Response:
     """The end of a run's log, what came after a byte of it, or what lies before one."""
-    return tagged(request, detail.read_log(find_run(here, run), after=after, before=before, most_bytes=bytes))
+    return answer_with_etag(request, detail.read_log(find_run(here, run), after=after, before=before, most_bytes=bytes))
 
 
 @router.get("/runs/{run}/checkpoints", response_model=CheckpointList, tags=["runs"])
 async def get_run_checkpoints(request: Request, here: Here, run: Named) -> Response:
     """A run's checkpoints, oldest first."""
     owner = find_run(here, run)
-    return await cached(request, here, owner, ("checkpoints",), lambda: list_checkpoints(owner.id, here.root))
+    return await answer_from_cache(request, here, owner, ("checkpoints",), lambda: list_checkpoints(owner.id, here.root))
 
 
 # ── one group ──
@@ -133,7 +133,7 @@ async def get_run_checkpoints(request: Request, here: Here, run: Named) -> Respo
 async def get_group(request: Request, here: Here, group: Named) -> Response:
     """A group's report: verdict, numbers, every seed's curve and the band over them, config with origins."""
     owner = find_group(here, group)
-    return await cached(request, here, owner, ("group",), lambda: detail.group_detail(owner), keep=True)
+    return await answer_from_cache(request, here, owner, ("group",), lambda: detail.group_detail(owner), keep=True)
 
 
 @router.get("/groups/{group}/metrics", response_model=Curves, tags=["groups"])
@@ -143,7 +143,7 @@ async def get_group_metrics(
     """Columns of all seeds on one axis, with the band over them and the healthy band."""
     owner = find_group(here, group)
     key = ("curves", tuple(names or ()), points, axis)
-    return await cached(
+    return await answer_from_cache(
         request, here, owner, key, lambda: curves.get_curves([owner.id], here.root, names=names or (), points=points, axis=axis)
     )
 
@@ -162,14 +162,14 @@ async def get_curves(
     ids, mark = [owner.id for owner in owners], " ".join(map(fingerprint.of, owners))
     key = ("curves", tuple(ids), tuple(names or ()), points, axis)
     make = partial(curves.get_curves, ids, here.root, names=names or (), points=points, axis=axis)
-    return cache.respond(request, await here.answers.get(key, mark, lambda: dumped(make())))
+    return cache.respond(request, await here.answers.get(key, mark, lambda: encode(make())))
 
 
 @router.get("/groups/{group}/config", response_model=ConfigView, tags=["groups"])
 async def get_group_config(request: Request, here: Here, group: Named) -> Response:
     """A group's whole config, where each value came from, and the numbers that follow from it."""
     owner = find_group(here, group)
-    return await cached(request, here, owner, ("config",), lambda: environments.show_config(owner.id, (), here.root))
+    return await answer_from_cache(request, here, owner, ("config",), lambda: environments.show_config(owner.id, (), here.root))
 
 
 # ── files ──
@@ -179,17 +179,17 @@ async def get_group_config(request: Request, here: Here, group: Named) -> Respon
 def get_metrics_csv(here: Here, run: Named) -> Response:
     """Every row that the run has written, as it lies on disk."""
     owner = find_run(here, run)
-    return _sent(owner.path / METRICS, f"{owner.id}.csv")
+    return _send_file(owner.path / METRICS, f"{owner.id}.csv")
 
 
 @router.get("/groups/{group}/files/{name}", response_class=FileResponse, tags=["groups"])
 def get_group_file(here: Here, group: Named, name: Name) -> Response:
     """A report, a picture or the solution of a group: report.md, report.html, curve.png, solution.yaml, diagnosis.json."""
     owner = find_group(here, group)
-    return _sent(owner.path / name, None)
+    return _send_file(owner.path / name, None)
 
 
-def _sent(path: File, attachment: str | None) -> Response:
+def _send_file(path: File, attachment: str | None) -> Response:
     kind = KINDS.get(path.suffix)
     if kind is None or path.is_symlink() or path.parent.is_symlink() or not path.is_file():
         raise NotFound(f"there is no file {path.name} here.\n  See what there is: GET /api/v1/groups/GROUP (files)")
@@ -222,14 +222,14 @@ def list_videos(here: Here, run: Named) -> FilmList:
 @router.get("/runs/{run}/videos/{name}", response_class=FileResponse, tags=["runs"])
 def get_video(here: Here, run: Named, name: Name) -> Response:
     """A recorded episode."""
-    return _sent(find_run(here, run).path / video.FOLDER / name, None)
+    return _send_file(find_run(here, run).path / video.FOLDER / name, None)
 
 
 @router.post("/runs/{run}/videos", response_model=Film, status_code=201, tags=["runs"])
 def record_video(here: Here, run: Named, body: FilmBody) -> Film:
     """Record an episode of a checkpoint where the environment renders; the second time it is found, not recorded."""
     owner = find_run(here, run)
-    with _room():
+    with _limit_processes():
         return video.film(owner.id, here.root, checkpoint=body.checkpoint, kind=body.kind)
 
 
@@ -237,12 +237,12 @@ def record_video(here: Here, run: Named, body: FilmBody) -> Film:
 def evaluate(here: Here, by: By, run: Named, body: EvaluateBody) -> EvaluationResult:
     """Score a checkpoint from fixed start states, in a process of its own."""
     target = f"{find_run(here, run).id}/{body.checkpoint}"
-    with _room():
+    with _limit_processes():
         return audited.evaluate_checkpoint(target, here.root, by=by, episodes=body.episodes, deterministic=not body.sampled)
 
 
 @contextmanager
-def _room() -> Iterator[None]:
+def _limit_processes() -> Iterator[None]:
     """For a process that a request starts: few at a time, or they would take the machine from those who train."""
     if not _processes.acquire(blocking=False):
         raise RunBusy(f"{MOST_PROCESSES} evaluations or recordings are going on.\n  More would slow every training.\n  Ask again later.")
@@ -258,16 +258,16 @@ def _room() -> Iterator[None]:
 @router.put("/runs/{run}/notes", response_model=NotesView, tags=["runs"])
 def put_run_notes(here: Here, run: Named, body: NotesBody) -> NotesView:
     """Replace the tags or the note of a run."""
-    return _noted(here, find_run(here, run).id, body)
+    return _write_notes(here, find_run(here, run).id, body)
 
 
 @router.put("/groups/{group}/notes", response_model=NotesView, tags=["groups"])
 def put_group_notes(here: Here, group: Named, body: NotesBody) -> NotesView:
     """Replace the tags or the note of a group."""
-    return _noted(here, find_group(here, group).id, body)
+    return _write_notes(here, find_group(here, group).id, body)
 
 
-def _noted(here: Context, id: str, body: NotesBody) -> NotesView:
+def _write_notes(here: Context, id: str, body: NotesBody) -> NotesView:
     done = detail.annotate(id, here.root, tags=body.tags, note=body.note)
     here.watch.look(now=True)
     return done
@@ -276,16 +276,16 @@ def _noted(here: Context, id: str, body: NotesBody) -> NotesView:
 @router.delete("/runs/{run}", response_model=Removed, tags=["runs"])
 def remove_run(here: Here, by: By, run: Named, dry_run: bool = False) -> Removed:
     """Delete a run that is not being written."""
-    return _removed(here, by, find_run(here, run).id, dry_run)
+    return _remove(here, by, find_run(here, run).id, dry_run)
 
 
 @router.delete("/groups/{group}", response_model=Removed, tags=["groups"])
 def remove_group(here: Here, by: By, group: Named, dry_run: bool = False) -> Removed:
     """Delete a group with all its runs, none of which is being written."""
-    return _removed(here, by, find_group(here, group).id, dry_run)
+    return _remove(here, by, find_group(here, group).id, dry_run)
 
 
-def _removed(here: Context, by: Caller, id: str, dry_run: bool) -> Removed:
+def _remove(here: Context, by: Caller, id: str, dry_run: bool) -> Removed:
     done = remove_runs([id], here.root, dry_run=dry_run)
     if not dry_run:
         audit(here.store, by, "remove", id, runs=done.runs, groups=done.groups)

@@ -42,20 +42,20 @@ async def follow_run(
     `offset` 0 begins with the first row; without it only what comes from now on. Last-Event-ID goes on where a stream broke off.
     """
     owner = find_run(here, run)
-    return _stream(_followed(request, here, [owner], names or [], {owner.id: _resumed(request, offset)}))
+    return _stream(_follow_runs(request, here, [owner], names or [], {owner.id: _find_offset(request, offset)}))
 
 
 @router.get("/groups/{group}/events", response_class=StreamingResponse, responses=_STREAM)
 async def follow_group(request: Request, here: Here, group: Named, names: Names = None) -> StreamingResponse:
     """Rows of all runs of a group as they are written (`rows`), and their states when they change (`state`)."""
     owner = find_group(here, group)
-    return _stream(_followed(request, here, owner.runs, names or [], {}))
+    return _stream(_follow_runs(request, here, owner.runs, names or [], {}))
 
 
 @router.get("/events", response_class=StreamingResponse, responses=_STREAM)
 async def follow_store(request: Request, here: Here) -> StreamingResponse:
     """Which runs and groups are new, have changed or are gone (`changed`): ids and states only; ask for what you show."""
-    return _stream(_changes(request, here))
+    return _stream(_follow_index(request, here))
 
 
 def _stream(events: AsyncIterator[str]) -> StreamingResponse:
@@ -69,12 +69,12 @@ def _event(kind: str, data: Any, id: str | None = None) -> str:
     return f"{head}event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
 
 
-def _resumed(request: Request, offset: int | None) -> int | None:
+def _find_offset(request: Request, offset: int | None) -> int | None:
     last = request.headers.get("last-event-id", "").rpartition(":")[2]
     return int(last) if last.isdigit() and len(last) < 16 else offset
 
 
-async def _followed(
+async def _follow_runs(
     request: Request, here: Context, runs: list[Run], names: list[str], offsets: dict[str, int | None]
 ) -> AsyncIterator[str]:
     """Rows and states of runs until the client goes."""
@@ -83,7 +83,7 @@ async def _followed(
     quiet = 0.0
     yield "retry: 1000\n\n"
     while not await request.is_disconnected():
-        events = await run_in_threadpool(_news, runs, followers, names, states)
+        events = await run_in_threadpool(_collect_events, runs, followers, names, states)
         for event in events:
             yield event
         quiet = 0.0 if events else quiet + here.settings.follow_seconds
@@ -93,12 +93,12 @@ async def _followed(
         await asyncio.sleep(here.settings.follow_seconds)
 
 
-def _news(runs: list[Run], followers: dict[str, Follower], names: list[str], states: dict[str, str]) -> list[str]:
+def _collect_events(runs: list[Run], followers: dict[str, Follower], names: list[str], states: dict[str, str]) -> list[str]:
     found = []
     for run in runs:
         follower = followers[run.id]
         rows = follower.rows()
-        wanted = [STEPS, *_wanted(follower.header, names, run.id)] if rows else []
+        wanted = [STEPS, *_choose_columns(follower.header, names, run.id)] if rows else []
         for start in range(0, len(rows), MOST_ROWS):
             part = latest_rows(wanted, follower.header, rows[start : start + MOST_ROWS])
             found.append(_event("rows", {"run": run.id, "names": wanted, "rows": part}, f"{run.id}:{follower.offset}"))
@@ -109,21 +109,21 @@ def _news(runs: list[Run], followers: dict[str, Follower], names: list[str], sta
     return found
 
 
-def _wanted(header: list[str], names: list[str], run: str) -> list[str]:
+def _choose_columns(header: list[str], names: list[str], run: str) -> list[str]:
     available = [name for name in header if name not in (STEPS, "time", "epoch")]
     return choose_metrics(names, available, run) if names else [name for name in MAIN_METRICS if name in available]
 
 
-async def _changes(request: Request, here: Context) -> AsyncIterator[str]:
+async def _follow_index(request: Request, here: Context) -> AsyncIterator[str]:
     """Changes of the index until the client goes."""
-    version, known = here.watch.version, await run_in_threadpool(_standing, here.index)
+    version, known = here.watch.version, await run_in_threadpool(_read_states, here.index)
     quiet = 0.0
     yield "retry: 1000\n\n"
     while not await request.is_disconnected():
         quiet += here.settings.follow_seconds
         if here.watch.version != version:
             version = here.watch.version
-            now = await run_in_threadpool(_standing, here.index)
+            now = await run_in_threadpool(_read_states, here.index)
             changed = {name: _differences(known[name], now[name]) for name in now}
             known = now
             if any(changed.values()):
@@ -135,7 +135,7 @@ async def _changes(request: Request, here: Context) -> AsyncIterator[str]:
         await asyncio.sleep(here.settings.follow_seconds)
 
 
-def _standing(index: Index) -> dict[str, dict[str, tuple[int, str, int]]]:
+def _read_states(index: Index) -> dict[str, dict[str, tuple[int, str, int]]]:
     """By id, what a list shows of it that changes: when its folder changed, its state, its env steps."""
     with index.connection() as connection:
         return {

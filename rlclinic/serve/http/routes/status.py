@@ -11,7 +11,7 @@ from rlclinic.ops.status.requests import AdjustRequest
 from rlclinic.ops.status.status import get_training_status
 from rlclinic.report.models import Requested, StatusReport
 from rlclinic.serve.http.bodies import takes_body
-from rlclinic.serve.http.context import SELECTOR, By, Here, Id, Named, find_group, find_run, tagged
+from rlclinic.serve.http.context import SELECTOR, By, Here, Id, Named, answer_with_etag, find_group, find_run
 
 router = APIRouter(prefix="/api/v1")
 
@@ -21,7 +21,7 @@ async def get_status(request: Request, here: Here, group: Annotated[str | None, 
     """How groups stand that are training (or one that is named), what to expect of them, and what to do."""
     named = None if group is None else find_group(here, group).id
     found: Any = await run_in_threadpool(get_training_status, named, here.root)
-    return tagged(request, found)
+    return answer_with_etag(request, found)
 
 
 @router.post("/runs/{run}/stop", response_model=Stopped, tags=["runs"])

@@ -12,7 +12,7 @@ from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.report.models import Diagnostics
 from rlclinic.serve.http.bodies import takes_body
-from rlclinic.serve.http.context import By, Here, Once, announce, tagged
+from rlclinic.serve.http.context import By, Here, Once, announce, answer_with_etag
 
 router = APIRouter(prefix="/api/v1")
 
@@ -28,4 +28,4 @@ def start_training(response: Response, here: Here, by: By, request: TrainRequest
 async def get_doctor(request: Request, here: Here) -> Response:
     """The state of this installation and machine."""
     found: Any = await run_in_threadpool(machine.doctor, here.root)
-    return tagged(request, found)
+    return answer_with_etag(request, found)

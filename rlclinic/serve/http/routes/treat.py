@@ -18,7 +18,7 @@ from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import coerce, studies
 from rlclinic.runs.store import Store
 from rlclinic.serve.http.bodies import takes_body
-from rlclinic.serve.http.context import By, Here, Id, Once, announce, tagged
+from rlclinic.serve.http.context import By, Here, Id, Once, announce, answer_with_etag
 from rlclinic.serve.http.security import requests
 
 router = APIRouter(prefix="/api/v1")
@@ -51,18 +51,18 @@ class StudyList(Result):
 async def list_trials(request: Request, here: Here) -> Response:
     """Trials, newest first."""
 
-    def listed() -> TrialList:
+    def list_with_queue() -> TrialList:
         waiting, found = queue.waiting(here.store), trial.list_trials(here.root)
         return TrialList(trials=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in found.trials])
 
-    return tagged(request, await run_in_threadpool(listed))
+    return answer_with_etag(request, await run_in_threadpool(list_with_queue))
 
 
 @router.get("/trials/{id}", response_model=TrialView, tags=["trials"])
 async def get_trial(request: Request, here: Here, id: Id) -> Response:
     """A trial: arms, looks, effects with their intervals, verdict."""
     found: Any = await run_in_threadpool(progress.get_trial, id, here.root)
-    return tagged(request, found)
+    return answer_with_etag(request, found)
 
 
 @router.post("/trials", response_model=Job, status_code=202, tags=["trials"])
@@ -97,7 +97,7 @@ def list_studies(request: Request, here: Here) -> Response:
     kinds: tuple[StudyKind, ...] = ("optimize", "sensitivity")
     waiting = queue.waiting(here.store)
     found = [_study_row(here.store, kind, id, id in waiting) for kind in kinds for id in studies.ids(here.store, kind)]
-    return tagged(request, StudyList(studies=sorted(found, key=lambda row: -row.created)))
+    return answer_with_etag(request, StudyList(studies=sorted(found, key=lambda row: -row.created)))
 
 
 def _study_row(store: Store, kind: StudyKind, id: str, waits: bool) -> StudyRow:
@@ -119,14 +119,14 @@ def _study_row(store: Store, kind: StudyKind, id: str, waits: bool) -> StudyRow:
 async def get_optimize(request: Request, here: Here, id: Id) -> Response:
     """A search: rounds, entries, what is best so far, what it cost."""
     found: Any = await run_in_threadpool(progress.get_optimize, id, here.root)
-    return tagged(request, found)
+    return answer_with_etag(request, found)
 
 
 @router.get("/studies/sensitivity/{id}", response_model=SensitivityView, tags=["studies"])
 async def get_sensitivity(request: Request, here: Here, id: Id) -> Response:
     """A sensitivity study: what each number of a config does, or how far it is."""
     found: Any = await run_in_threadpool(progress.get_sensitivity, id, here.root)
-    return tagged(request, found)
+    return answer_with_etag(request, found)
 
 
 @router.post("/studies/optimize", response_model=Job, status_code=202, tags=["studies"])

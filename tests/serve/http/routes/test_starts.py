@@ -29,7 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
         found.append(job)
         return save(store, job.model_copy(update={"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST}))
 
-    monkeypatch.setattr(start, "_spawned", spawned)
+    monkeypatch.setattr(start, "_spawn", spawned)
     return found
 
 
