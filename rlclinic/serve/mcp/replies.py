@@ -39,6 +39,7 @@ def find_call(action: Action) -> tuple[str, dict[str, Any]] | None:
         return None
     given = {name: value for name, value in action.options.items() if name not in _TERMINAL}
     names, arguments = list(action.names), {}
+    order = list(given)
     for field in fields_of(model):
         typed, taken = field.mark(Cli), field.mark(Mcp)
         if typed is not None and typed.argument:
@@ -53,8 +54,12 @@ def find_call(action: Action) -> tuple[str, dict[str, Any]] | None:
             return None
         if typed is not None and typed.steps:
             value = read_steps(value)
-        arguments[taken.name or field.name] = _in_shape(value, field, taken)
-    return None if given or names else (operation.mcp, arguments)
+        place = order.index(field.option) if field.option in order else -1
+        arguments[place, taken.name or field.name] = _in_shape(value, field, taken)
+    if given or names:
+        return None
+    # What it is about comes first, then the options as they were given.
+    return operation.mcp, {name: arguments[place, name] for place, name in sorted(arguments)}
 
 
 def _in_shape(value: Any, field: RequestField, taken: Mcp) -> Any:
