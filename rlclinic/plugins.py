@@ -3,13 +3,15 @@
 docs/extending.md says what each group of entry points takes. Ours always come first, and a package that cannot be loaded says so.
 """
 
-from importlib.metadata import EntryPoint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlclinic.errors import ConfigError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
-def load(entry: EntryPoint, what: str) -> Any:
+
+def load(entry: "EntryPoint", what: str) -> Any:
     """What an entry point names; `what` says in a word what that is. ConfigError if it cannot be loaded, whatever the package raises."""
     try:
         return entry.load()

@@ -145,7 +145,7 @@ def test_an_operation_that_takes_a_name_of_ours_is_refused(tmp_path: Path, monke
 def test_a_package_that_cannot_be_imported_is_named_and_spoils_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, POINTS.replace("counting:COUNT", "countless:COUNT"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=r"count of another package .countless:COUNT. cannot be imported"):
+    with pytest.raises(ConfigError, match=r"'count' of another package .countless:COUNT. cannot be loaded"):
         operations.find_outside()
     assert CliRunner().invoke(app, ["--help"]).exit_code == 0
     assert CliRunner().invoke(app, ["count"]).exit_code == 2
