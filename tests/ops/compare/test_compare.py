@@ -308,7 +308,7 @@ class Trainer:
     def __init__(self, level: float, signal: str | None = None) -> None:
         self.level, self.signal, self.seeds, self.stops = level, signal, [], []
 
-    def __call__(self, plan: TrainPlan, watch: object = None, say: object = None) -> TrainResult:
+    def __call__(self, plan: TrainPlan, watch: object = None, say: object = None, restarts: int = 0) -> TrainResult:
         group = Store(plan.request.runs_dir).create_group(plan.configs, name=plan.request.name)
         self.stops += [config.run.stop_at_threshold for config in plan.configs]
         for run in group.runs:
