@@ -134,7 +134,7 @@ OPERATIONS: Final = (
         request="runs.requests.RunRequest",
     ),
     Operation(
-        "runs.metric_rows.get_metric_rows",
+        "runs.series.get_metric_rows",
         "read",
         "runs metrics",
         "get_run_metrics",

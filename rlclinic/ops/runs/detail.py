@@ -11,7 +11,8 @@ from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.ops.runs.listing import list_checkpoints
 from rlclinic.report.group import describe_group
 from rlclinic.report.models import CheckpointRow, GroupReport, Result, State, state_of
-from rlclinic.runs import coerce, history, notes, trials
+from rlclinic.runs import coerce, history, notes
+from rlclinic.runs.listed import describe_run
 from rlclinic.runs.record import Checkpoint, Group, Run, settings
 from rlclinic.runs.store import Store
 
@@ -98,20 +99,11 @@ class LogPage(Result):
 
 def run_detail(run: Run) -> RunDetail:
     """Everything about a run but its series."""
-    now, kept = run.status, notes.read(run.path)
+    listed, kept = describe_run(run), notes.read(run.path)
     return RunDetail(
-        id=run.id,
-        group=run.group_id,
-        name=run.name,
-        env=run.env_id,
-        algo=run.algo,
-        seed=run.seed,
-        state=state_of(now.state),
-        created=run.created,
-        parent=run.parent,
-        threshold=run.threshold,
+        **listed.pick(RunDetail.model_fields.keys() - {"state"}),
+        state=state_of(listed.state),
         prescription=coerce.text(run.record.get("prescription")),
-        trial=trials.trial_of(run),
         tags=list(kept.tags),
         note=kept.note,
         config=settings(run.record),
@@ -121,18 +113,6 @@ def run_detail(run: Run) -> RunDetail:
         engine=run.record.get("engine"),
         interventions=run.interventions,
         checkpoints=list_checkpoints(run.id, run.path.parent).checkpoints,
-        reason=now.reason,
-        started=now.started,
-        heartbeat=now.heartbeat,
-        resumes=now.resumes,
-        env_steps=now.env_steps,
-        max_env_steps=now.max_env_steps,
-        return_mean=now.return_mean,
-        eval_mean=now.eval_mean,
-        best_eval=now.best_eval,
-        threshold_reached_at=now.threshold_reached_at,
-        steps_per_second=now.fps,
-        episodes=now.episodes,
     )
 
 

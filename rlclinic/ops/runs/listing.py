@@ -1,22 +1,18 @@
-"""Looking at what runs left behind: lists, facts, series, logs, checkpoints; and removing them."""
+"""Looking at what runs left behind: lists, facts, logs, checkpoints; and removing them."""
 
-import math
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlclinic.actions import Action
-from rlclinic.errors import NotFound, UsageError, nearest
+from rlclinic.errors import UsageError
 from rlclinic.report.group import possible_returns
 from rlclinic.report.models import (
     CheckpointList,
     CheckpointRow,
     Curve,
     LogText,
-    MetricSeries,
-    MetricTable,
     Removed,
     RunInfo,
     RunList,
@@ -26,27 +22,12 @@ from rlclinic.report.models import (
     state_of,
 )
 from rlclinic.runs import trials
+from rlclinic.runs.listed import describe_run
 from rlclinic.runs.record import Checkpoint, Group, Run, settings
 from rlclinic.runs.store import Store
 
 if TYPE_CHECKING:
-    from rlclinic.runs.metrics_file.table import Column, Table
-
-STEPS, CLOCK = "total_timesteps", "time"
-TRAIN_RETURN, EVAL_RETURN = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean"
-MAIN_METRICS = (
-    TRAIN_RETURN,
-    EVAL_RETURN,
-    "train/roll/ep_len_mean",
-    "train/metrics/kl_divergence",
-    "train/metrics/clip_fraction",
-    "train/metrics/entropy",
-    "train/metrics/explained_variance",
-    "train/loss/policy",
-    "train/loss/value",
-    "train/metrics/grad_norm/all",
-    "time/fps",
-)
+    from rlclinic.runs.metrics_file.table import Table
 
 
 def list_runs(
@@ -77,27 +58,18 @@ def list_runs(
 
 def run_row(run: Run) -> RunRow:
     """What a list shows of a run."""
-    status = run.status
-    return RunRow.model_construct(  # the values are ours, and a thousand rows must not cost a thousand validations
-        id=run.id,
-        group=run.group_id,
-        name=run.name,
-        seed=run.seed,
-        state=state_of(status.state),
-        env_steps=status.env_steps,
-        max_env_steps=status.max_env_steps,
-        return_mean=status.return_mean,
-        eval_mean=status.eval_mean,
-        best_eval=status.best_eval,
-        threshold=run.threshold,
-        threshold_reached_at=status.threshold_reached_at,
-        age_seconds=max(0.0, time.time() - status.heartbeat) if status.heartbeat else None,
-        parent=run.parent,
+    listed = describe_run(run)
+    # The values are ours, and a thousand rows must not cost a thousand validations.
+    return RunRow.model_construct(
+        **listed.pick(RunRow.model_fields.keys() - {"state"}),
+        state=state_of(listed.state),
+        age_seconds=max(0.0, time.time() - listed.heartbeat) if listed.heartbeat else None,
     )
 
 
 def get_run_info(selector: str = "@last", runs_dir: Path = Path("runs")) -> RunInfo:
     """One run: config, state, checkpoints, newest metrics and its curve."""
+    from rlclinic.ops.runs.series import MAIN_METRICS
     from rlclinic.runs import summary
 
     run = Store(runs_dir).run(selector)
@@ -115,24 +87,6 @@ def get_run_info(selector: str = "@last", runs_dir: Path = Path("runs")) -> RunI
         steps_per_second=status.fps,
         path=str(run.path),
     )
-
-
-def get_run_metrics(
-    selector: str = "@last",
-    names: Sequence[str] = (),
-    runs_dir: Path = Path("runs"),
-    *,
-    points: int = 64,
-    from_step: float = 0.0,
-    to_step: float = math.inf,
-) -> MetricTable:
-    """Series of a run by column name (or a part of one), at most `points` values each; none named: the main ones."""
-    run = Store(runs_dir).run(selector)
-    table = run.metrics
-    available = [name for name in table.names if name not in (STEPS, CLOCK, "epoch")]
-    wanted = choose_metrics(names, available, run.id) if names else [name for name in MAIN_METRICS if name in table]
-    series = [_series(table, name, points, from_step, to_step) for name in wanted]
-    return MetricTable(run=run.id, series=series, available=available)
 
 
 def get_run_logs(selector: str = "@last", runs_dir: Path = Path("runs"), *, lines: int | None = 50) -> LogText:
@@ -180,12 +134,15 @@ def complete_selector(incomplete: str, runs_dir: Path = Path("runs")) -> list[st
 
 def run_curve(run: Run, table: "Table") -> Curve:
     """A run's evaluations, or its training return where it has none."""
-    name, label = (EVAL_RETURN, "evaluation return") if len(table.series(EVAL_RETURN)[0]) else (TRAIN_RETURN, "training return")
-    kept = _thin(*table.series(name), 256)
+    from rlclinic.ops.runs.series import thin
+    from rlclinic.runs.outcome import RETURNS, choose_source
+
+    source = choose_source([table])
+    kept = thin(*table.series(RETURNS[source]), 256)
     steps, values = [float(step) for step in kept[0]], finite(kept[1])
     seed = SeedCurve(seed=run.seed, steps=steps, values=values)
     return Curve(
-        label=label,
+        label=f"{source} return",
         steps=steps,
         center=values,
         low=values,
@@ -213,67 +170,3 @@ def _checkpoint_row(checkpoint: Checkpoint) -> CheckpointRow:
 
 def _bytes(folder: Path) -> int:
     return sum(file.lstat().st_size for file in folder.rglob("*"))
-
-
-def choose_metrics(names: Sequence[str], available: Sequence[str], run: str) -> list[str]:
-    """Exact names first, then every column that contains the text: `kl` finds train/metrics/kl_divergence."""
-    found: list[str] = []
-    for name in names:
-        hits = [name] if name in available else [column for column in available if name.lower() in column.lower()]
-        if not hits:
-            offered = nearest(name, available)
-            raise NotFound(
-                f"run {run} has no metric {name!r}"
-                + (f"; nearest: {', '.join(offered)}" if offered else "")
-                + f".\n  See all {len(available)}: ",
-                Action("runs metrics", run, list=True),
-            )
-        found += [hit for hit in hits if hit not in found]
-    return found
-
-
-def _series(table: "Table", name: str, points: int, from_step: float, to_step: float) -> MetricSeries:
-    steps, values = table.series(name)
-    inside = (steps >= from_step) & (steps <= to_step)
-    steps, values = steps[inside], values[inside]
-    numbers = [float(value) for value in values if math.isfinite(value)]
-    kept_steps, kept = _thin(steps, values, points)
-    meaning, unit = _definition(name)
-    return MetricSeries(
-        name=name,
-        meaning=meaning,
-        unit=unit,
-        steps=[float(step) for step in kept_steps],
-        values=finite(kept),
-        first=numbers[0] if numbers else None,
-        last=numbers[-1] if numbers else None,
-        low=min(numbers, default=None),
-        high=max(numbers, default=None),
-        rows=len(values),
-    )
-
-
-def _thin(steps: "Column", values: "Column", points: int) -> "tuple[Column, Column]":
-    """At most `points` rows: each bucket keeps its lowest and its highest, so that a spike of one row stays visible."""
-    import numpy as np
-
-    if len(values) <= points:
-        return steps, values
-    edges = np.linspace(0, len(values), max(points // 2, 1) + 1).astype(int)
-    keep: set[int] = set()
-    for start, end in pairwise(edges):
-        bucket = values[start:end]
-        if np.isnan(bucket).all():
-            keep.add(int(start))
-        else:
-            keep |= {int(start + np.nanargmin(bucket)), int(start + np.nanargmax(bucket))}
-    rows = sorted(keep)
-    return steps[rows], values[rows]
-
-
-def _definition(name: str) -> tuple[str | None, str | None]:
-    """What a metric means and its unit, from the dictionary of metrics."""
-    from rlclinic import metrics
-
-    entry = metrics.find(name)
-    return (entry.meaning, entry.unit) if entry else (None, None)

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from rlclinic import metrics
 from rlclinic.errors import UsageError
-from rlclinic.ops.runs.listing import EVAL_RETURN, TRAIN_RETURN, choose_metrics
+from rlclinic.metrics import EVAL_RETURN, TRAIN_RETURN
+from rlclinic.ops.runs.series import choose_metrics
 from rlclinic.report.format import number, short
 from rlclinic.report.models import Result
 from rlclinic.runs.record import Checkpoint, Group, Run

@@ -15,6 +15,7 @@ from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.status import forecast
 from rlclinic.report.models import Estimate, LiveGroup, LiveMember, Requested, State, StatusReport, state_of
 from rlclinic.runs.history import History
+from rlclinic.runs.listed import describe_run
 from rlclinic.runs.metrics_file import tail
 from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
@@ -91,24 +92,15 @@ def observe(group: Group) -> LiveGroup:
 
 def observe_run(run: Run) -> LiveMember:
     """A run's newest readings."""
-    status = run.status
+    listed = describe_run(run)
     latest = tail.latest(run.path / METRICS)
     return LiveMember(
-        run=run.id,
-        seed=run.seed,
-        state=state_of(status.state),
-        reason=status.reason,
-        env_steps=status.env_steps,
-        max_env_steps=status.max_env_steps,
-        episodes=status.episodes,
-        return_mean=status.return_mean,
-        eval_mean=status.eval_mean,
-        best_eval=status.best_eval,
+        **listed.pick(LiveMember.model_fields.keys() - {"state"}),
+        run=listed.id,
+        state=state_of(listed.state),
         kl=latest.get(KL),
         entropy=latest.get(ENTROPY),
         explained_variance=latest.get(EV),
-        steps_per_second=status.fps,
-        threshold_reached_at=status.threshold_reached_at,
     )
 
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.runs import coerce, disk, notes, selector, status_file
+from rlclinic.runs import coerce, disk, notes, selector
+from rlclinic.runs.database.schema import RUN
+from rlclinic.runs.listed import describe_run
 from rlclinic.runs.record import CONFIG, GROUP, GROUPS, Group, Run
 from rlclinic.runs.store import Store
 
@@ -37,30 +39,14 @@ def run_row(store: Store, id: str, stamp: int) -> Row | None:
         return None
     # What a damaged config.json does not say is unknown, not a reason to leave the run out.
     vars(run)["record"] = record or {}
-    now, kept = status_file.read(run.path), notes.read(run.path)
-    label, trial = _text(run.record.get("label")), _text(run.record.get("trial"))
-    row = {
-        "id": id,
-        "group_id": _text(run.group_id),
-        "name": _clean(run.name),
-        "env": _clean(run.env_id),
-        "algo": _clean(run.algo),
-        "seed": _count(run.seed) or 0,
-        "state": now.state if now.state in _ORDER else "failed",
-        "reason": _text(now.reason),
-        "created": run.created,
-        "heartbeat": now.heartbeat or 0.0,
-        "env_steps": _count(now.env_steps) or 0,
-        "max_env_steps": _count(now.max_env_steps),
-        "return_mean": now.return_mean,
-        "eval_mean": now.eval_mean,
-        "best_eval": now.best_eval,
-        "threshold": run.threshold,
-        "threshold_reached_at": _count(now.threshold_reached_at),
-        "steps_per_second": now.fps,
-        "parent": _text(run.parent),
-        "trial": trial,
-        "label": label,
+    listed, kept = describe_run(run), notes.read(run.path)
+    row = {name: _storable(value) for name, value in listed.pick(RUN.c.keys()).items()} | {
+        "group_id": _text(listed.group),
+        "reason": _text(listed.reason),
+        "seed": _count(listed.seed) or 0,
+        "state": listed.state if listed.state in _ORDER else "failed",
+        "heartbeat": listed.heartbeat or 0.0,
+        "env_steps": _count(listed.env_steps) or 0,
         "tags": _tags(kept.tags),
         "note": _clean(kept.note),
         "stamp": stamp,
@@ -103,6 +89,11 @@ def group_row(store: Store, id: str, stamp: int, members: Sequence[Mapping[str, 
         "stamp": stamp,
     }
     return {**row, "text": _searched(row)}
+
+
+def _storable(value: Any) -> Any:
+    """A value as a database column holds it: texts without what none stores, counts that fit."""
+    return _clean(value) if isinstance(value, str) else _count(value) if isinstance(value, int) else value
 
 
 def _searched(row: Mapping[str, Any]) -> str:

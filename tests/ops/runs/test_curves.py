@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from rlclinic.errors import UsageError
-from rlclinic.ops.runs import curves
-from rlclinic.ops.runs.curves import get_curves
+from rlclinic.ops.runs import series
+from rlclinic.ops.runs.series import get_curves
 from rlclinic.runs.writer import RunWriter
 from tests.ops.recorded import COLUMNS, flat, record_group
 
@@ -88,7 +88,7 @@ def test_too_much_at_once_and_nothing_at_all_are_refused(tmp_path: Path) -> None
 
 def test_a_first_look_at_a_long_file_is_said_to_be_rough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group = record_group(tmp_path, seeds=(0, 1))
-    monkeypatch.setattr(curves, "ROUGH_BYTES", 100)
+    monkeypatch.setattr(series, "ROUGH_BYTES", 100)
     rough = get_curves([group.id], tmp_path, names=[TRAIN, EVAL], rough=True)
     assert rough.rough
     whole = get_curves([group.id], tmp_path, names=[TRAIN, EVAL])

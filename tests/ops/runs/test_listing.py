@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rlclinic.errors import NotFound, UsageError
-from rlclinic.ops.runs import listing
+from rlclinic.ops.runs import listing, series
 from rlclinic.runs import status_file
 from rlclinic.runs.record import Run
 from tests.ops.recorded import add_checkpoint, flat, record_group
@@ -62,12 +62,12 @@ def test_a_runs_facts_hold_its_config_curve_and_newest_metrics(root: Path) -> No
 
 def test_metrics_are_found_by_a_part_of_their_name_and_explained(root: Path) -> None:
     record_group(root, seeds=(0,))
-    table = listing.get_run_metrics("@last", ["kl"], root)
+    table = series.get_run_metrics("@last", ["kl"], root)
     assert [series.name for series in table.series] == ["train/metrics/kl_divergence"]
     assert table.series[0].unit == "nats"
     assert table.series[0].meaning
     with pytest.raises(NotFound, match="nearest: train/metrics/entropy"):
-        listing.get_run_metrics("@last", ["train/metrics/entropyy"], root)
+        series.get_run_metrics("@last", ["train/metrics/entropyy"], root)
 
 
 def test_thinning_keeps_a_spike_of_one_row(root: Path) -> None:
@@ -75,7 +75,7 @@ def test_thinning_keeps_a_spike_of_one_row(root: Path) -> None:
 
     values = np.zeros(1_000)
     values[617] = 9.0
-    steps, kept = listing._thin(np.arange(1_000.0), values, 20)
+    steps, kept = series.thin(np.arange(1_000.0), values, 20)
     assert len(kept) <= 20
     assert kept.max() == 9.0
     assert 617 in steps
@@ -83,8 +83,8 @@ def test_thinning_keeps_a_spike_of_one_row(root: Path) -> None:
 
 def test_metrics_can_be_limited_to_a_range_of_steps(root: Path) -> None:
     record_group(root, seeds=(0,))
-    series = listing.get_run_metrics("@last", ["val/roll/ep_rew_mean"], root, from_step=5_000, to_step=8_000).series[0]
-    assert (min(series.steps), max(series.steps)) == (5120.0, 7168.0)
+    found = series.get_run_metrics("@last", ["val/roll/ep_rew_mean"], root, from_step=5_000, to_step=8_000).series[0]
+    assert (min(found.steps), max(found.steps)) == (5120.0, 7168.0)
 
 
 def test_a_run_without_rows_has_facts_but_no_curve(root: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_run_without_rows_has_facts_but_no_curve(root: Path) -> None:
     info = listing.get_run_info("@last", root)
     assert info.run.state == "queued"
     assert info.curve.steps == []
-    assert listing.get_run_metrics("@last", [], root).series == []
+    assert series.get_run_metrics("@last", [], root).series == []
 
 
 def test_the_log_is_cut_to_its_last_lines(root: Path) -> None:

@@ -86,7 +86,7 @@ def metrics(
     as_json: options.Json = False,
 ) -> None:
     """Show a run's metrics: first, last, range, and what each one means."""
-    from rlclinic.ops.runs.listing import get_run_metrics
+    from rlclinic.ops.runs.series import get_run_metrics
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 

@@ -13,12 +13,11 @@ from fastapi.responses import FileResponse
 from rlclinic.errors import NotFound, RunBusy
 from rlclinic.ops.jobs import audited
 from rlclinic.ops.jobs.audit import Caller, audit
-from rlclinic.ops.runs import curves, detail, environments, plot, search, series, video
-from rlclinic.ops.runs.curves import Axis, Curves
+from rlclinic.ops.runs import detail, environments, plot, search, series, video
 from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail
 from rlclinic.ops.runs.listing import list_checkpoints, remove_runs
 from rlclinic.ops.runs.search import Facets, GroupPage, RunPage
-from rlclinic.ops.runs.series import Series
+from rlclinic.ops.runs.series import Axis, Curves, Series
 from rlclinic.ops.runs.video import Film, FilmList
 from rlclinic.report.models import CheckpointList, ConfigView, EnvironmentList, EvaluationResult, Removed
 from rlclinic.runs import fingerprint
@@ -144,7 +143,7 @@ async def get_group_metrics(
     owner = find_group(here, group)
     key = ("curves", tuple(names or ()), points, axis)
     return await answer_from_cache(
-        request, here, owner, key, lambda: curves.get_curves([owner.id], here.root, names=names or (), points=points, axis=axis)
+        request, here, owner, key, lambda: series.get_curves([owner.id], here.root, names=names or (), points=points, axis=axis)
     )
 
 
@@ -161,7 +160,7 @@ async def get_curves(
     owners = [find(here, each) for each in of]
     ids, mark = [owner.id for owner in owners], " ".join(map(fingerprint.of, owners))
     key = ("curves", tuple(ids), tuple(names or ()), points, axis)
-    make = partial(curves.get_curves, ids, here.root, names=names or (), points=points, axis=axis)
+    make = partial(series.get_curves, ids, here.root, names=names or (), points=points, axis=axis)
     return cache.respond(request, await here.answers.get(key, mark, lambda: encode(make())))
 
 

@@ -13,8 +13,7 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.runs.listing import MAIN_METRICS, choose_metrics
-from rlclinic.ops.runs.series import latest_rows
+from rlclinic.ops.runs.series import MAIN_METRICS, choose_metrics, latest_rows
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.database.schema import GROUP, RUN
 from rlclinic.runs.metrics_file.follow import Follower

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlclinic.errors import RlclinicError
-from rlclinic.ops.runs.metric_rows import one_run
+from rlclinic.ops.runs.series import one_run
 from rlclinic.report.comparison import brief_answer
 from rlclinic.report.document import render_compact
 from rlclinic.report.format import ago, count, duration, number, short
@@ -14,7 +14,7 @@ from rlclinic.serve.mcp.replies import clip, say
 
 if TYPE_CHECKING:
     from rlclinic.ops.compare.compare import Comparison
-    from rlclinic.ops.runs.metric_rows import Cell, MetricRows
+    from rlclinic.ops.runs.series import Cell, MetricRows
     from rlclinic.report.models import RunInfo, RunRow, StatusReport
     from rlclinic.runs.store import Store
 

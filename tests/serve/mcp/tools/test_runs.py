@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlclinic.actions import Action, ForPeople
-from rlclinic.ops.runs.metric_rows import get_metric_rows
+from rlclinic.ops.runs.series import get_metric_rows
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
 from rlclinic.serve.mcp.replies import finite, say

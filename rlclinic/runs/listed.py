@@ -1,0 +1,78 @@
+"""A run as lists, pages, the index and live views show it: one description, of which each of them shows a part."""
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+from rlclinic.runs import coerce
+from rlclinic.runs.record import Run
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """What config.json and status.json say of a run. Two small files: a thousand runs are listed in a moment."""
+
+    id: str
+    group: str | None
+    name: str
+    """The config's name, CartPole-v1:ppo."""
+    env: str
+    algo: str
+    seed: int
+    state: str
+    reason: str | None
+    created: float
+    started: float | None
+    heartbeat: float
+    """Unix seconds of its last sign of life."""
+    resumes: int
+    env_steps: int
+    max_env_steps: int | None
+    episodes: int | None
+    return_mean: float | None
+    """Mean return of the last training episodes."""
+    eval_mean: float | None
+    """The last evaluation."""
+    best_eval: float | None
+    threshold: float | None
+    threshold_reached_at: int | None
+    """Env step of the first evaluation at or above the threshold; see `rlclinic.runs.outcome`."""
+    steps_per_second: float | None
+    parent: str | None
+    trial: str | None
+    label: str | None
+
+    def pick(self, names: Container[str]) -> dict[str, Any]:
+        """The fields that a view shows."""
+        return {name: getattr(self, name) for name in self.__slots__ if name in names}
+
+
+def describe_run(run: Run) -> ListedRun:
+    """A run as it stands now."""
+    status = run.status
+    return ListedRun(
+        id=run.id,
+        group=run.group_id,
+        name=run.name,
+        env=run.env_id,
+        algo=run.algo,
+        seed=run.seed,
+        state=status.state,
+        reason=status.reason,
+        created=run.created,
+        started=status.started,
+        heartbeat=status.heartbeat,
+        resumes=status.resumes,
+        env_steps=status.env_steps,
+        max_env_steps=status.max_env_steps,
+        episodes=status.episodes,
+        return_mean=status.return_mean,
+        eval_mean=status.eval_mean,
+        best_eval=status.best_eval,
+        threshold=run.threshold,
+        threshold_reached_at=status.threshold_reached_at,
+        steps_per_second=status.fps,
+        parent=run.parent,
+        trial=coerce.text(run.record.get("trial")),
+        label=coerce.text(run.record.get("label")),
+    )
