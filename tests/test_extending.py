@@ -50,11 +50,11 @@ def test_a_command_of_the_page_works(command: str, folder: Path) -> None:
 def test_the_rule_of_the_page_keeps_its_promise_and_its_dose_is_prescribed(folder: Path) -> None:
     code = """
 from rlclinic.diagnosis import engine, explanation, registry
-from rlclinic.treatment.prescription.prescribe import prescribe
+from rlclinic.treatment.prescription.prescribe import make_prescriptions
 rule = registry.find("SQU101")
 found = engine.diagnose([rule.bad()])
 print(found.causes[0].id, [len(explanation.examine_shown(rule, good)) for good in rule.good])
-print([dict(rx.changes) for rx in prescribe(found, [rule.bad()], None)][:1])
+print([dict(rx.changes) for rx in make_prescriptions(found, [rule.bad()], None)][:1])
 """
     first, second = python(folder, "-c", code).splitlines()
     assert first == "squash-too-small [0]"

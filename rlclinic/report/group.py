@@ -30,10 +30,9 @@ from rlclinic.report.document import (
 )
 from rlclinic.report.format import BLANK, count, describe_outcome, duration, frames, interval, listed, number, percent, plural, short
 from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TrainResult, finite, state_of
-from rlclinic.runs import coerce
 from rlclinic.runs.history import History
 from rlclinic.runs.outcome import Outcome, measure_group
-from rlclinic.runs.record import Group, Run, settings
+from rlclinic.runs.record import Group, Run, possible_returns, settings
 from rlclinic.runs.summary import GroupSummary
 from rlclinic.stats import Estimate as Interval
 
@@ -225,11 +224,6 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
             config[key] = value
     plain: dict[str, Any] = json.loads(json.dumps(config, default=str))
     return plain
-
-
-def possible_returns(record: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The lowest and the highest possible return, from a config.json or group.json."""
-    return coerce.pair(coerce.within(record, "spec", "return_range"))
 
 
 def headline(report: GroupReport) -> str:

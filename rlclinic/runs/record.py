@@ -324,6 +324,11 @@ class Group:
         return _write_report(self.path, name, content)
 
 
+def possible_returns(record: dict[str, Any]) -> tuple[float, float] | None:
+    """The lowest and the highest possible return, from a config.json or group.json."""
+    return coerce.pair(coerce.within(record, "spec", "return_range"))
+
+
 def settings(record: dict[str, Any]) -> dict[str, Any]:
     """The settings in a config.json or group.json, nested as in YAML."""
     return {key: value for key, value in record.items() if key not in META}

@@ -76,7 +76,7 @@ import json
 from rlclinic.config import files
 from rlclinic.diagnosis import engine, explanation, registry
 from rlclinic.ops.diagnose import bug_locations, rules
-from rlclinic.treatment.prescription.prescribe import prescribe
+from rlclinic.treatment.prescription.prescribe import make_prescriptions
 
 config = files.load("CartPole-v1:ppo").config
 each = registry.find("the-thing-drifts")
@@ -89,7 +89,7 @@ print(json.dumps({
     "good": [len(explanation.examine_shown(each, shown)) for shown in each.good],
     "cause": [first.id, first.kind, first.rules[0], first.probability > 0.5],
     "page": rules.explain_rule("ZZZ101").text,
-    "changes": [list(rx.changes) for rx in prescribe(diagnosis, [run], config)],
+    "changes": [list(rx.changes) for rx in make_prescriptions(diagnosis, [run], config)],
     "suspects": [suspect.places[0].look for suspect in bug_locations.find_suspects(diagnosis, None)],
     "watch": [watch.text for watch in diagnosis.watch],
 }))

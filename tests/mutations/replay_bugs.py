@@ -38,7 +38,7 @@ PLANTED: Final = (
         Bug(
             "replay-reset-stored", "The next observation of an end is the reset's.", Seam("data.replay", "add"), broken_replay.reset_stored
         ),
-        "dqn",
+        "dqn-cut",  # only a time limit looks at a final observation
         ("final-observation-overwritten",),
     ),
     Planted(

@@ -131,6 +131,7 @@ HUGE = npy(np.zeros(2)).replace(b"(2,)", b"(2" + b"0" * 12 + b",)").replace(b" "
         npz(timesteps=npy([1]), results=npy([[1j]])),
         npz(timesteps=npy(np.empty(0)), results=npy(np.empty((0, 5)))),
     ],
+    ids=["empty", "a head alone", "no arrays", "nonsense", "huge", "lengths differ", "text", "complex", "no rows"],  # bytes hold the time
 )
 def test_damaged_or_hostile_evaluations_are_left_out_with_a_note(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "evaluations.npz"

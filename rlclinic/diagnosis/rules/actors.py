@@ -110,7 +110,7 @@ cause(
     bug=BugLocation(
         fix="alpha's loss is -log_alpha x (log_prob + target_entropy), with log_prob detached",
         check="assert alpha falls while -log_prob.mean() > target_entropy",
-        rlclinic=("rlclinic/training/algos/sac.py", "improve_temperature", "the sign of what is missing of the entropy"),
+        rlclinic=("rlclinic/training/algos/sac.py", "temperature_loss", "the sign of what is missing of the entropy"),
         sb3=("stable_baselines3/sac/sac.py", "SAC.train", "ent_coef_loss = -(log_ent_coef * (log_prob + target_entropy).detach()).mean()"),
         cleanrl=(
             "sac_continuous_action.py",

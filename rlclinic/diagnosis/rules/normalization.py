@@ -21,7 +21,7 @@ cause(
     bug=BugLocation(
         fix="freeze the normalizer from the first step of a rollout to the last gradient step on it",
         check="assert (ratio - 1).abs().max() < 1e-4 in the first minibatch, with the normalizer on",
-        rlclinic=("rlclinic/training/loops/on_policy.py", "renormalize", "it is called after the update, and nowhere else"),
+        rlclinic=("rlclinic/training/loops/on_policy.py", "update_normalizers", "it is called after the update, and nowhere else"),
         sb3=(
             "stable_baselines3/common/vec_env/vec_normalize.py",
             "VecNormalize.step_wait",

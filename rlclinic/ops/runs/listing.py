@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from rlclinic.actions import Action
 from rlclinic.errors import UsageError
-from rlclinic.report.group import possible_returns
 from rlclinic.report.models import (
     CheckpointList,
     CheckpointRow,
@@ -23,7 +22,7 @@ from rlclinic.report.models import (
 )
 from rlclinic.runs import trials
 from rlclinic.runs.listed import describe_run
-from rlclinic.runs.record import Checkpoint, Group, Run, settings
+from rlclinic.runs.record import Checkpoint, Group, Run, possible_returns, settings
 from rlclinic.runs.store import Store
 
 if TYPE_CHECKING:

@@ -278,8 +278,8 @@ def test_checks_are_documented_and_none_imports_torch(tmp_path: Path) -> None:
         assert "## When it is fine" in each.doc
     run = make_run(tmp_path)
     code = (
-        "import sys; from rlclinic.runs.record import Run; from rlclinic.diagnosis import forensics; "
-        f"forensics.examine(Run({str(run.path)!r})); "
+        "import sys; from rlclinic.runs.record import Run; from rlclinic.diagnosis.checkpoints import inspect_run; "
+        f"inspect_run.examine(Run({str(run.path)!r})); "
         "sys.exit(any(name in sys.modules for name in ('torch', 'scipy', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

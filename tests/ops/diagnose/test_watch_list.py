@@ -41,7 +41,7 @@ def test_a_child_is_checked_against_its_parents_watches(how: str) -> None:
     assert (found.watched.source, found.watched.cause) == (parent.id, "policy step too large")
     assert [check.held for check in found.watched.checks] == [True, True]
     assert found.watched.checks[0].said.startswith("KL <= 0.03: held, 0.0")
-    assert f"Watched since {parent.id}" in (child.path / "report.md").read_text()
+    assert f"watched since {parent.id}" in (child.path / "report.md").read_text()
 
 
 def test_a_child_that_repeats_the_fault_is_told_that_it_did_not_hold() -> None:

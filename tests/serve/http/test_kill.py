@@ -57,7 +57,8 @@ import os, signal
 from pathlib import Path
 
 import pytest
-from rlclinic.runs import index, index_rows, store
+from rlclinic.runs import store
+from rlclinic.runs.database import index, index_rows
 index_rows.group_row = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # in the middle of the transaction
 index.Index(store.Store(Path({str(root)!r}))).refresh()
 """

@@ -7,6 +7,7 @@ import pytest
 from rlclinic.config import Config, files, set_values
 from rlclinic.errors import UsageError
 from rlclinic.ops.treat import optimize as operation
+from rlclinic.ops.treat.requests import OptimizeRequest
 from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import blind_search, candidates, confirm, search
@@ -15,6 +16,10 @@ from rlclinic.treatment.optimize.search import Request
 from tests.treatment.pretended_training import pretend
 
 SICK = ["algo.learning_rate=0.1", "run.max_env_steps=20000"]
+
+
+def optimize(target, runs_dir, **request):
+    return operation.optimize(OptimizeRequest(target=target, runs_dir=runs_dir, **request))
 
 
 def config(*changes: str) -> Config:
@@ -42,7 +47,7 @@ def cured(tmp_path_factory):
     """A search that found the cure of a learning rate that is far too high."""
     with pytest.MonkeyPatch.context() as patch:
         pretend(patch, learns_below(0.01))
-        return operation.optimize("CartPole-v1:ppo_zoo", tmp_path_factory.mktemp("runs"), budget=1_500_000, changes=SICK)
+        return optimize("CartPole-v1:ppo_zoo", tmp_path_factory.mktemp("runs"), budget=1_500_000, changes=SICK)
 
 
 def test_a_sick_config_is_diagnosed_cured_settled_and_proven(cured):
@@ -68,7 +73,7 @@ def test_the_tuned_variant_loads_as_the_config_that_won(cured):
 
 def test_what_nothing_cures_ends_with_nothing_better_found(tmp_path, monkeypatch):
     pretend(monkeypatch, never)
-    result = operation.optimize("CartPole-v1:ppo_zoo", tmp_path, budget=600_000, changes=SICK)
+    result = optimize("CartPole-v1:ppo_zoo", tmp_path, budget=600_000, changes=SICK)
     assert result.ledger.verdict in ("nothing better found", "not proven")
     assert result.ledger.state == "finished"
     assert result.ledger.spent <= 600_000
@@ -78,7 +83,7 @@ def test_what_nothing_cures_ends_with_nothing_better_found(tmp_path, monkeypatch
 
 def test_no_config_is_tried_twice(tmp_path, monkeypatch):
     pretend(monkeypatch, never)
-    ledger = operation.optimize("CartPole-v1:ppo_zoo", tmp_path, budget=900_000, changes=SICK).ledger
+    ledger = optimize("CartPole-v1:ppo_zoo", tmp_path, budget=900_000, changes=SICK).ledger
     screened = [json.dumps(entry.config, sort_keys=True) for each in ledger.rounds if each.kind == "screen" for entry in each.entries]
     assert len(screened) == len(set(screened))
 
@@ -91,7 +96,7 @@ def test_confirmations_share_one_error_budget(cured):
 def test_a_config_that_works_is_improved_and_not_cured(tmp_path, monkeypatch):
     pretend(monkeypatch, lambda made: max(0.05, min(0.5 * 1e-3 / rate_of(made), 1.0)))
     changes = ["run.max_env_steps=20000", "algo.learning_rate=1e-3"]
-    ledger = operation.optimize("CartPole-v1:ppo_zoo", tmp_path, budget=1_500_000, changes=changes).ledger
+    ledger = optimize("CartPole-v1:ppo_zoo", tmp_path, budget=1_500_000, changes=changes).ledger
     assert ledger.rounds[1].kind == "improve"
     assert ledger.best is not None
     assert ledger.best.score < 10_000
@@ -100,7 +105,7 @@ def test_a_config_that_works_is_improved_and_not_cured(tmp_path, monkeypatch):
 def test_a_killed_search_goes_on_and_trains_nothing_twice(tmp_path, monkeypatch):
     first = pretend(monkeypatch, learns_below(0.01), kill_after=7)
     with pytest.raises(KeyboardInterrupt):
-        operation.optimize("CartPole-v1:ppo_zoo", tmp_path, budget=1_500_000, changes=SICK)
+        optimize("CartPole-v1:ppo_zoo", tmp_path, budget=1_500_000, changes=SICK)
     again = pretend(monkeypatch, learns_below(0.01))
     result = operation.resume("@last", tmp_path)
     assert result.ledger.verdict == "adopted"
@@ -116,7 +121,7 @@ def test_a_group_that_was_trained_already_is_the_baseline_for_free(tmp_path, mon
     from rlclinic.launch import local
 
     local.start([[run.path for run in group.runs]]).wait()
-    ledger = operation.optimize(group.id, tmp_path, budget=600_000).ledger
+    ledger = optimize(group.id, tmp_path, budget=600_000).ledger
     assert ledger.own_group == group.id
     assert ledger.rounds[0].used_env_steps == 0
     assert ledger.verdict == "adopted"
@@ -124,9 +129,7 @@ def test_a_group_that_was_trained_already_is_the_baseline_for_free(tmp_path, mon
 
 def test_returns_can_be_the_goal_where_there_is_no_threshold(tmp_path, monkeypatch):
     pretend(monkeypatch, learns_below(0.01))
-    ledger = operation.optimize(
-        "CartPole-v1:ppo_zoo", tmp_path, budget=1_500_000, outcome="return", changes=[*SICK, "spec.threshold=none"]
-    ).ledger
+    ledger = optimize("CartPole-v1:ppo_zoo", tmp_path, budget=1_500_000, outcome="return", changes=[*SICK, "spec.threshold=none"]).ledger
     assert ledger.best is not None
     assert ledger.best.entry.source != "start"
     assert -ledger.best.score > 400
@@ -135,7 +138,7 @@ def test_returns_can_be_the_goal_where_there_is_no_threshold(tmp_path, monkeypat
 @pytest.mark.parametrize("goal", ["wall", "stability"])
 def test_less_time_and_less_spread_can_be_the_goal(tmp_path, monkeypatch, goal):
     pretend(monkeypatch, learns_below(0.01))
-    ledger = operation.optimize("CartPole-v1:ppo_zoo", tmp_path, budget=400_000, outcome=goal, changes=SICK).ledger
+    ledger = optimize("CartPole-v1:ppo_zoo", tmp_path, budget=400_000, outcome=goal, changes=SICK).ledger
     assert ledger.state == "finished"
     assert ledger.spent <= 400_000
     assert ledger.best is not None

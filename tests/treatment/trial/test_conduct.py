@@ -346,12 +346,12 @@ SCRIPT = """
 import sys
 from rlclinic.config import load
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import arms, trial
+from rlclinic.treatment.trial import arms, conduct
 short = ["run.max_env_steps=2048", "run.eval_every_env_steps=512", "run.eval_episodes=4", "spec.threshold=60"]
 config = load("CartPole-v1:ppo", short).config
-plan = trial.plan(arms.control(config), [arms.changed(config, ["learning_rate=1e-4"], "slow")], per_look=4, looks=2, seed0=40)
+plan = conduct.plan(arms.control(config), [arms.changed(config, ["learning_rate=1e-4"], "slow")], per_look=4, looks=2, seed0=40)
 store = Store(sys.argv[1])
-trial.resume(store, "@last", cores=2) if len(sys.argv) > 2 else trial.run(store, plan, cores=2)
+conduct.resume(store, "@last", cores=2) if len(sys.argv) > 2 else conduct.run(store, plan, cores=2)
 """
 
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -149,7 +150,7 @@ def _lay_out(block: Block, width: int) -> Iterator[Line]:
 
 def _draw(drawn: object, width: int) -> list[str]:
     """A picture in characters, where there is a way to draw it."""
-    chart = min(width, console.CHART_WIDTH)
+    chart = min(width, console.CHART_WIDTH, shutil.get_terminal_size((console.CHART_WIDTH, 24)).columns)
     match drawn:
         case CurveDrawing(curve, height, marked):
             bounds = None if marked is None else (marked.start, marked.end)
