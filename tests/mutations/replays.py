@@ -34,8 +34,8 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 def config(name: str, steps: int = 3000, **algo: Any) -> Config:
     """A learner by name; `algo` changes its settings."""
     env, settings = LEARNERS[name]
-    limit = 12 if name == "dqn-cut" else {"CartPole-v1": 60, "Pendulum-v1": 50}[env]
-    threshold = {"CartPole-v1": 59.0, "Pendulum-v1": -10.0}[env]
+    limit = 25 if name == "dqn-cut" else {"CartPole-v1": 60, "Pendulum-v1": 50}[env]
+    threshold = {"CartPole-v1": limit - 1.0, "Pendulum-v1": -10.0}[env]
     return Config.model_validate(
         {
             "spec": {"threshold": threshold},

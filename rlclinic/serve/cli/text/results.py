@@ -4,14 +4,10 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from rlclinic.report import diagnosis, group
-from rlclinic.report.charts import CurveDrawing
-from rlclinic.report.diagnosis import SEVERITY_TONES, say_setting
 from rlclinic.report.document import Block, Code, Commands, Figure, Gap, Heading, Points, Rows, Table, Text, Verdict
 from rlclinic.report.format import BLANK, ago, clip, count, duration, listed, number, percent, plural, short, size
-from rlclinic.report.group import write_yaml
 from rlclinic.serve.cli import console
-from rlclinic.serve.cli.text import plot, terminal
+from rlclinic.serve.cli.text import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,16 +43,22 @@ MOST_SEPARATIONS, FEW_SEPARATIONS = 12, 5
 
 def print_train(result: "TrainResult") -> None:
     """The end of `train`."""
+    from rlclinic.report import group
+
     terminal.show(group.training_end(result))
 
 
 def print_group(report: "GroupReport") -> None:
     """`runs show GROUP`."""
+    from rlclinic.report import group
+
     terminal.show(group.overview(report))
 
 
 def print_curve(report: "GroupReport") -> None:
     """The curve, where `print_train` has left it out."""
+    from rlclinic.report import group
+
     if report.verdict == "SOLVED":
         terminal.show([group.curve_figure(report)])
 
@@ -85,6 +87,8 @@ def print_runs(result: "RunList") -> None:
 
 def print_run(info: "RunInfo") -> None:
     """`runs show RUN`."""
+    from rlclinic.report.charts import CurveDrawing
+
     row = info.run
     header = f"{row.id} · {row.name} · seed {row.seed} · {row.state} · {count(row.env_steps)}/{count(row.max_env_steps)} env steps"
     kept = ", ".join(f"{c.step}{' @best' if c.best else ''}{' @last' if c.last else ''}" for c in info.checkpoints)
@@ -101,6 +105,8 @@ def print_run(info: "RunInfo") -> None:
 
 def print_metrics(result: "MetricTable") -> None:
     """`runs metrics`: first, last and range of each series, with a sparkline."""
+    from rlclinic.serve.cli.text import plot
+
     rows = []
     for series in result.series:
         figures = [number(value) for value in (series.first, series.last, series.low, series.high)]
@@ -127,6 +133,8 @@ def print_checkpoints(result: "CheckpointList") -> None:
 
 def print_inspection(found: "Inspection") -> None:
     """`runs checkpoints --inspect`: facts, a row per tensor, what is wrong, and what could not be looked at."""
+    from rlclinic.report.diagnosis import SEVERITY_TONES
+
     since = f", changes since {count(found.before)}" if found.before is not None else ""
     steps = f" · {count(found.optimizer_steps)} optimizer steps" if found.optimizer_steps is not None else ""
     blocks: list[Block] = [Text(f"{found.run} · env step {count(found.step)}{since}{steps}")]
@@ -207,6 +215,7 @@ def print_environments(result: "EnvironmentList") -> None:
 def print_config(result: "ConfigView", origins: bool) -> None:
     """`config show`: YAML; with origins, each value with where it came from."""
     from rlclinic.config.schema import flatten
+    from rlclinic.report.group import write_yaml
 
     if origins:
         rows = [[key, json.dumps(value), result.origins.get(key, "default")] for key, value in flatten(result.config, "").items()]
@@ -293,6 +302,8 @@ def print_history(result: "EnvironmentHistory") -> None:
 
 
 def _group_cells(tried: "Tried", result: "EnvironmentHistory") -> list[str]:
+    from rlclinic.report.diagnosis import say_setting
+
     mark = " (best)" if tried.id == result.best else " (worst)" if tried.id == result.worst else ""
     when = ago(max(0.0, time.time() - tried.created)) if tried.created else tried.source
     reached = BLANK if tried.reached is None else f"{tried.reached}/{tried.seeds}"
@@ -322,6 +333,8 @@ def _describe_separations(result: "EnvironmentHistory") -> list[Block]:
 
 def print_diagnosis(result: "DiagnosisReport", seconds: float) -> None:
     """`diagnose`: what is wrong with each config, then what to type."""
+    from rlclinic.report import diagnosis
+
     blocks: list[Block] = []
     for report in (result, *result.more):
         blocks += [*([Gap()] if blocks else []), *diagnosis.answer(report)]

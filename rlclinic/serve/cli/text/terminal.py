@@ -9,8 +9,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
-from rlclinic.comparison.models import Course
-from rlclinic.report.charts import BandsDrawing, CurveDrawing, TornadoDrawing
 from rlclinic.report.document import (
     BOLD,
     Block,
@@ -32,7 +30,6 @@ from rlclinic.report.document import (
 )
 from rlclinic.report.format import listed
 from rlclinic.serve.cli import console
-from rlclinic.serve.cli.text import compare_plot, plot
 
 if TYPE_CHECKING:
     from rich.text import Text as Styled
@@ -150,6 +147,11 @@ def _lay_out(block: Block, width: int) -> Iterator[Line]:
 
 def _draw(drawn: object, width: int) -> list[str]:
     """A picture in characters, where there is a way to draw it."""
+    # Imported here: most documents have no picture, and these need numpy.
+    from rlclinic.comparison.models import Course
+    from rlclinic.report.charts import BandsDrawing, CurveDrawing, TornadoDrawing
+    from rlclinic.serve.cli.text import compare_plot, plot
+
     chart = min(width, console.CHART_WIDTH, shutil.get_terminal_size((console.CHART_WIDTH, 24)).columns)
     match drawn:
         case CurveDrawing(curve, height, marked):
