@@ -33,8 +33,11 @@ def test_taxi_v3_is_made_by_its_successor_unless_they_differ() -> None:
         making.make_single(EnvConfig(id="Taxi-v3", kwargs={"is_rainy": True}))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ale_py") is not None, reason="ale-py is installed")
-def test_a_missing_atari_says_what_to_install() -> None:
+def test_a_missing_atari_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None if name == "ale_py" else find_spec(name, package))
+    for env_id in [env_id for env_id in gym.registry if env_id.startswith("ALE/")]:
+        monkeypatch.delitem(gym.registry, env_id)
     with pytest.raises(NotFound, match=r"(?s)ALE/Pong-v5.*Try: pip install ale-py"):
         making.make_single(EnvConfig(id="ALE/Pong-v5"))
 
