@@ -1,0 +1,157 @@
+"""Whether a change of the code made training slower: the same commands by two trees of the source, side by side.
+
+    git clone . build/before && git -C build/before checkout COMMIT
+    python -m benchmarks.before_after build/before . --pairs 15
+
+Both sides of a pair train at the same time, each pinned to its own core (two cores for several seeds), and change cores with the next
+pair: a slow minute of the machine, or a slow core, hits both. With `--at-once 4`, four pairs run beside each other. The figure is env
+steps per second of the training loop, after over before, from the rows that training logged: the median over pairs with a 95 % bootstrap
+interval. Evaluation, plots and reports are off, as in `benchmarks.speed` and `benchmarks.off_policy_speed`.
+"""
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import provenance
+from rlclinic import stats
+
+BAR = 0.95
+"""What the interval's lower end must reach."""
+THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One kind of training that both trees do."""
+
+    target: str
+    seeds: int
+    steps: int
+    settings: tuple[str, ...] = ()
+    learning_starts: int = 0
+    """Rows up to this step are left out: random steps cost next to nothing."""
+
+    @property
+    def cores(self) -> int:
+        return min(2, self.seeds)
+
+
+OFF_POLICY = ("algo.learning_starts=300",)
+CONTESTS = {
+    "ppo": Contest("CartPole-v1:ppo_zoo", 1, 100_000),
+    "a2c": Contest("CartPole-v1:a2c", 1, 100_000),
+    "dqn": Contest("CartPole-v1:dqn_zoo", 1, 16_384, OFF_POLICY, 300),
+    "sac": Contest("Pendulum-v1:sac_zoo", 1, 1_500, OFF_POLICY, 300),
+    "td3": Contest("Pendulum-v1:td3_zoo", 1, 1_500, OFF_POLICY, 300),
+    "ppo8": Contest("CartPole-v1:ppo_zoo", 8, 50_000),
+    "dqn8": Contest("CartPole-v1:dqn_zoo", 8, 8_192, OFF_POLICY, 300),
+    "sac8": Contest("Pendulum-v1:sac_zoo", 8, 800, OFF_POLICY, 300),
+    "td38": Contest("Pendulum-v1:td3_zoo", 8, 800, OFF_POLICY, 300),
+}
+
+
+def measure_pair(contest: Contest, trees: Sequence[Path], cores: Sequence[Sequence[int]]) -> list[float]:
+    """Env steps per second of each tree, both trained at the same time on cores of their own."""
+    settings = [f"run.max_env_steps={contest.steps}", "run.eval_every_env_steps=none", "run.eval_episodes=0", *contest.settings]
+    flags = [text for setting in settings for text in ("--set", setting)] + (["--no-save-replay"] if contest.learning_starts else [])
+    command = [sys.executable, "-m", "rlclinic", "train", contest.target, "--seeds", str(contest.seeds), "--no-report", *flags]
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        folders = [Path(first), Path(second)]
+        children = [
+            subprocess.Popen(
+                ["taskset", "-c", ",".join(map(str, own)), *command], cwd=folder, env=os.environ | THREADS | {"PYTHONPATH": str(tree)},
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )
+            for tree, folder, own in zip(trees, folders, cores, strict=True)
+        ]  # fmt: skip
+        for tree, child in zip(trees, children, strict=True):
+            _, errors = child.communicate()
+            if child.returncode:
+                raise SystemExit(f"{tree}: {' '.join(command)} failed\n{errors[-2000:]}")
+        return [read_speed(folder, contest.learning_starts) for folder in folders]
+
+
+def read_speed(folder: Path, learning_starts: int) -> float:
+    """Env steps per second of the training loop, summed over the runs of a folder; read without the code that is compared."""
+    files = sorted(folder.glob("runs/*/metrics.csv")) or sorted(folder.glob("runs/**/metrics.csv"))
+    if not files:
+        raise SystemExit(f"no metrics.csv was written below {folder / 'runs'}")
+    speed = 0.0
+    for file in files:
+        with file.open(newline="") as lines:
+            rows = [(float(row["time"]), float(row["total_timesteps"])) for row in csv.DictReader(lines)]
+        rows = [row for row in rows if row[1] > learning_starts]
+        speed += (rows[-1][1] - rows[0][1]) / (rows[-1][0] - rows[0][0])
+    return speed
+
+
+def run_pairs(contest: Contest, trees: Sequence[Path], pairs: int, at_once: int) -> list[list[float]]:
+    """(before, after) of every pair; every second pair has its cores the other way round."""
+    usable = sorted(os.sched_getaffinity(0))
+    lanes = [usable[start : start + 2 * contest.cores] for start in range(0, len(usable), 2 * contest.cores)]
+    lanes = [lane for lane in lanes if len(lane) == 2 * contest.cores][:at_once] or [usable * contest.cores]
+
+    def fill(lane: int) -> list[list[float]]:
+        measured = []
+        for pair in range(lane, pairs, len(lanes)):
+            halves = [lanes[lane][: contest.cores], lanes[lane][contest.cores :]]
+            measured.append(measure_pair(contest, trees, halves if pair // len(lanes) % 2 == 0 else halves[::-1]))
+            print(f"{contest.target} x {contest.seeds}, pair {pair + 1} of {pairs}: {measured[-1]}", file=sys.stderr, flush=True)
+        return measured
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        return [pair for measured in pool.map(fill, range(len(lanes))) for pair in measured]
+
+
+def to_row(name: str, contest: Contest, measured: list[list[float]]) -> dict[str, Any]:
+    """The ratio after over before: median over pairs with its interval, and every single measurement."""
+    before, after = np.array(measured).T
+    ratios = after / before
+    interval = stats.bootstrap_interval(ratios, np.median) if len(ratios) > 1 else (ratios[0], ratios[0])
+    return {
+        "what": f"{name}: {contest.target}, {contest.seeds} seed{'s' * (contest.seeds > 1)}, {contest.steps} env steps",
+        "unit": "x before", "value": float(np.median(ratios)), "interval": list(interval), "better": "higher", "bar": BAR,
+        "pairs": len(measured), "before": before.tolist(), "after": after.tolist(),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run the contests that the command line asks for, and save their rows as benchmarks/results/before_after.json."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("before", type=Path, help="the tree that it was")
+    parser.add_argument("after", type=Path, help="the tree that it is")
+    parser.add_argument("--only", nargs="*", choices=list(CONTESTS), default=list(CONTESTS))
+    parser.add_argument("--pairs", type=int, help="pairs per contest (15; with --quick 1)")
+    parser.add_argument("--at-once", type=int, default=1, help="pairs that run beside each other, as far as cores reach")
+    args = parser.parse_args()
+    trees = [args.before.resolve(), args.after.resolve()]
+    pairs = args.pairs or (1 if args.quick else 15)
+    rows = []
+    for name in args.only:
+        contest = CONTESTS[name]
+        rows.append(to_row(name, contest, run_pairs(contest, trees, pairs, args.at_once)))
+        low, high = rows[-1]["interval"]
+        print(f"{rows[-1]['what']}: {rows[-1]['value']:.3f} [{low:.3f}, {high:.3f}]", flush=True)
+    asked = "" if args.only == list(CONTESTS) else " --only " + " ".join(args.only)
+    print(
+        provenance.write(
+            "before_after",
+            rows,
+            provenance.provenance(f"python -m benchmarks.before_after BEFORE AFTER --pairs {pairs}{asked}"),
+            args.quick,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
