@@ -315,14 +315,17 @@ def verdict(report: GroupReport, timed: bool = False) -> Verdict:
 
 def overview(report: GroupReport) -> list[Block]:
     """`runs show GROUP`: verdict, curve, seeds, where the time went, what to type."""
+    from rlclinic.report.run import main_settings
+
     times = " · ".join(f"{name} {percent(share)}" for name, share in report.throughput.items())
+    rows = [("settings", main_settings(report.config)), ("time", times)]
     return [
         Text(f"{report.id} · {subtitle(report)}"),
         verdict(report, timed=True),
         Rows([("note", report.note)] if report.note else []),
         curve_figure(report),
         Table(["run", ">seed", ">last", ">best", ">threshold at", ">env steps", "state"], [seed_cells(seed) for seed in report.seeds]),
-        Rows([("time", times)] if times else []),
+        Rows([row for row in rows if row[1]]),
         _next(report),
     ]
 

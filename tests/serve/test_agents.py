@@ -143,7 +143,7 @@ def test_the_budget_the_report_and_the_audit_log_are_commands(tmp_path: Path) ->
 
     assert "none was set" in typed("agents", "budget")
     assert "5,000,000 of 5,000,000 env steps and 2 h of 2 h left" in typed("agents", "budget", "--env-steps", "5M", "--wall", "2h")
-    assert "# Morning report" in typed("agents", "report")
+    assert typed("agents", "report").startswith("MORNING REPORT\nSince ")
     assert "  budget " in typed("agents", "audit")
     assert json.loads(typed("agents", "report", "--json"))["budget"]["env_steps"] == 5_000_000
 

@@ -11,16 +11,34 @@ import pytest
 
 from rlclinic.ops.compare.compare import compare
 from rlclinic.ops.compare.regress import regress
+from rlclinic.ops.diagnose import guides
 from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.ops.diagnose.lint import lint
 from rlclinic.ops.diagnose.prescribe import prescribe
+from rlclinic.ops.jobs.daily_report import morning_report
 from rlclinic.ops.jobs.progress import get_optimize, get_sensitivity, get_trial
+from rlclinic.ops.runs.environments import list_environments
+from rlclinic.ops.runs.listing import get_run_info
 from rlclinic.ops.status.status import get_training_status
-from rlclinic.report import comparison, diagnosis, gate, group, optimize, prescription, sensitivity, status, trial
+from rlclinic.report import (
+    comparison,
+    daily_report,
+    diagnosis,
+    environments,
+    gate,
+    group,
+    guide,
+    optimize,
+    prescription,
+    sensitivity,
+    status,
+    trial,
+)
 from rlclinic.report import document as blocks_of
 from rlclinic.report.document import Block, Code, Commands, Figure, Figures, Points
 from rlclinic.report.group import describe_group
 from rlclinic.report.lint import describe_settings
+from rlclinic.report.run import describe_info
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.text import terminal
 
@@ -50,6 +68,15 @@ def diagnose_wholly() -> list[Block]:
     return [*diagnosis.answer(report, "whole"), *diagnosis.key_metrics(report), *diagnosis.bottlenecks(report)]
 
 
+def describe_morning() -> list[Block]:
+    report = morning_report()
+    ran = daily_report.Ran(
+        job="j1", kind="trial", refers="t2", state="crashed", target=SICK, env_steps=31_400, wall_seconds=65.0, reason="killed at 7 k"
+    )
+    budget = daily_report.Budget(allowed=True, env_steps=1_000_000, wall_seconds=7200, left_env_steps=968_600, left_wall_seconds=7135)
+    return daily_report.describe(report.model_copy(update={"ran": [ran], "budget": budget}))
+
+
 KINDS: dict[str, Callable[[], list[Block]]] = {
     "diagnosis": lambda: diagnosis.answer(diagnose(SICK, write=False)),
     "diagnosis, brief": diagnose_briefly,
@@ -57,6 +84,11 @@ KINDS: dict[str, Callable[[], list[Block]]] = {
     "diagnosis of a foreign log": lambda: diagnosis.answer(diagnose(FOREIGN, threshold=475.0, write=False)),
     "prescriptions": lambda: prescription.describe(prescribe(SICK)),
     "group": lambda: group.overview(describe_group(Store("runs").group(HEALTHY))),
+    "run": lambda: describe_info(get_run_info(f"{HEALTHY}-s0")),
+    "environments": lambda: environments.describe(list_environments("Pole")),
+    "guides": lambda: guide.describe_list(guides.list_guides()),
+    "guide": lambda: guide.describe(guides.get_guide("dagger-diverges")),
+    "morning report": describe_morning,
     "report of a group": lambda: group.document(describe_group(Store("runs").group(HEALTHY))),
     "status": lambda: [
         block for each in get_training_status(SICK).groups for block in (*status.describe_live_group(each), status.list_members(each))

@@ -7,11 +7,10 @@ from importlib.resources import files
 from typing import Final
 
 import yaml
-from pydantic import Field
 
 from rlclinic.errors import NotFound
 from rlclinic.references import cite
-from rlclinic.report.models import Result, ResultPart
+from rlclinic.report.guide import Guide, GuideList, GuidePage
 
 FILE: Final = "guides.yaml"
 _WORD: Final = re.compile(r"[a-z0-9]{3,}")
@@ -19,45 +18,6 @@ _WORD: Final = re.compile(r"[a-z0-9]{3,}")
 _EMPTY: Final = frozenset(
     _WORD.findall("the and for how what with should have use can just our are was not but after does get you too few")
 )
-
-
-class Place(ResultPart):
-    """Where on the dashboard."""
-
-    href: str
-    text: str
-
-
-class Guide(ResultPart):
-    """One question and its answer."""
-
-    name: str
-    question: str
-    answer: str
-    steps: list[str] = Field(default_factory=list)
-    """What to do, in order, where a command alone does not answer it."""
-    type: list[str]
-    """Commands."""
-    call: list[str]
-    """The same for an agent."""
-    page: Place
-    cannot: list[str] = Field(default_factory=list)
-    """What cannot be assessed here, and why."""
-    cites: list[str] = Field(default_factory=list)
-    """Keys of the bibliography."""
-
-
-class GuideList(Result):
-    """Every question."""
-
-    guides: list[Guide]
-
-
-class GuidePage(Result):
-    """One question, with its sources written out."""
-
-    guide: Guide
-    references: list[str]
 
 
 def list_guides() -> GuideList:

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
+from rlclinic.report.daily_report import LedgerLine
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import jobs
 from rlclinic.runs.store import Store
@@ -39,23 +40,6 @@ class AuditLog(Result):
 
     lines: list[AuditLine]
     total: int
-
-
-class LedgerLine(ResultPart):
-    """Something that was tried: its hypothesis and change when it began, its outcome once it is known."""
-
-    job: str
-    kind: str
-    started: float
-    by: str
-    target: str
-    hypothesis: str
-    change: list[str]
-    outcome: str | None = None
-    """None while it runs."""
-    verdict: str | None = None
-    env_steps: int | None = None
-    ended: float | None = None
 
 
 class Ledger(Result):

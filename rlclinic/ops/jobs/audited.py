@@ -11,9 +11,10 @@ from pydantic import Field
 
 from rlclinic.errors import RunError, UsageError
 from rlclinic.ops.jobs import models
-from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, record_outcome, record_start
+from rlclinic.ops.jobs.audit import Caller, audit, record_outcome, record_start
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.status import status
+from rlclinic.report.daily_report import LedgerLine
 from rlclinic.report.models import EvaluationResult, Requested, Result
 from rlclinic.runs import jobs, lock
 from rlclinic.runs.store import Store

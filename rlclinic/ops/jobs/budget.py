@@ -9,28 +9,12 @@ from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.jobs import models
 from rlclinic.ops.jobs.audit import Caller, audit
 from rlclinic.ops.jobs.models import Job, Planned
+from rlclinic.report.daily_report import Budget
 from rlclinic.report.format import count, duration
-from rlclinic.report.models import Result
 from rlclinic.runs import jobs, status_file, studies, trials
 from rlclinic.runs.store import Store
 
 ALLOW: Final = ("A person allows more: ", Action("agents budget", env_steps="N", wall="2h"))
-
-
-class Budget(Result):
-    """What was allowed, what is used, what running jobs hold, and what is left. None: no limit of that kind."""
-
-    allowed: bool
-    """Whether a person has set one at all: without it agents start nothing."""
-    env_steps: int | None = None
-    wall_seconds: float | None = None
-    used_env_steps: int = 0
-    held_env_steps: int = 0
-    """What running jobs may still use."""
-    used_wall_seconds: float = 0.0
-    left_env_steps: int | None = None
-    left_wall_seconds: float | None = None
-    set_at: float | None = None
 
 
 def set_budget(

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import budget, models, queue
-from rlclinic.ops.jobs.audit import Caller, LedgerLine, audit, record_start
+from rlclinic.ops.jobs.audit import Caller, audit, record_start
 from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
 from rlclinic.ops.jobs.prepare import PREPARE, Prepared, Request
 from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
+from rlclinic.report.daily_report import LedgerLine
 from rlclinic.runs import jobs, lock
 from rlclinic.runs.store import Store
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ContentBlock, TextContent
@@ -19,9 +19,6 @@ from rlclinic.ops.request import Cli, Mcp, RequestField, fields_of, read_steps
 from rlclinic.report.document import clean
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import check_named
-
-if TYPE_CHECKING:
-    from rlclinic.ops.jobs.daily_report import MorningReport
 
 LONGEST: Final = 12_000
 """Characters of any answer: far below what clients cut at, and what is left out is said."""
@@ -87,14 +84,6 @@ def say(*parts: str) -> str:
         if said is None:
             text, said = re.sub(r"Type: $", "A person types: ", text), str(part)
         text += said
-    return text
-
-
-def morning(report: "MorningReport") -> str:
-    """The morning report with calls in place of commands."""
-    text = report.text
-    for action in report.adoptable.values():
-        text = text.replace(action, say(action))
     return text
 
 

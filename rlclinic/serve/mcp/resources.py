@@ -11,11 +11,13 @@ from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.ops.diagnose.rules import list_rules
 from rlclinic.ops.jobs import audit, daily_report
 from rlclinic.ops.runs.environments import list_environments
+from rlclinic.report.daily_report import describe
+from rlclinic.report.document import render_markdown
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.agents import roles
 from rlclinic.serve.confined import check_named
-from rlclinic.serve.mcp.replies import morning, say
+from rlclinic.serve.mcp.replies import say
 
 JSON, MARKDOWN = "application/json", "text/markdown"
 
@@ -32,7 +34,7 @@ def register(server: MCPServer, store: Store, *, local: bool = True) -> None:
         ("rl://catalog/algorithms", documents.algorithms, JSON),
         ("rl://catalog/environments", documents.environments, JSON),
         ("rl://ledger", documents.ledger, JSON),
-        ("rl://morning-report", documents.morning, MARKDOWN),
+        ("rl://morning-report", documents.morning_report, MARKDOWN),
     ):
         server.resource(uri, name=uri.removeprefix("rl://"), description=read.__doc__, mime_type=mime)(read)
     for role in roles.ROLES:
@@ -98,9 +100,9 @@ class _Documents:
         """What was tried in this store: hypothesis, change, outcome; newest first."""
         return audit.get_ledger(self._store.root).model_dump_json()
 
-    def morning(self) -> str:
+    def morning_report(self) -> str:
         """What ran in the last day, what was found, what is adopted, what is left."""
-        return morning(daily_report.morning_report(self._store.root))
+        return render_markdown(describe(daily_report.morning_report(self._store.root), say))
 
     def _owner(self, name: str) -> Run | Group:
         try:

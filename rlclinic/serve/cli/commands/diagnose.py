@@ -95,15 +95,16 @@ def guide(
 ) -> None:
     """Say what answers a question here: what to type, which steps, and what cannot be told."""
     from rlclinic.ops.diagnose import guides
+    from rlclinic.report.guide import describe, describe_list
     from rlclinic.serve.cli import console
-    from rlclinic.serve.cli.text import results
+    from rlclinic.serve.cli.text import terminal
 
     if everything or not request.question:
         listed = guides.list_guides()
-        console.print_json(listed) if as_json else results.print_guides(listed)
+        console.print_json(listed) if as_json else terminal.show(describe_list(listed))
     else:
         page = guides.get_guide(request.question)
-        console.print_json(page) if as_json else results.print_guide(page)
+        console.print_json(page) if as_json else terminal.show(describe(page))
 
 
 def lint(request: "LintRequest", fail_on: FailOn = None, as_json: options.Json = False) -> None:

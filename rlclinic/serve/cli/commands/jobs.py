@@ -34,13 +34,16 @@ def agents_budget(
     env_steps: Budgeted = None, wall: Wall = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False
 ) -> None:
     """Say how much agents may train in this store, or show how much of it is left."""
-    from rlclinic.ops.jobs import budget, daily_report
+    from rlclinic.ops.jobs import budget
+    from rlclinic.report.daily_report import describe_budget
+    from rlclinic.report.document import Rows
     from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import terminal
 
     if env_steps is not None or wall is not None:
         set_budget(runs_dir, env_steps, wall)
     found = budget.get_budget(runs_dir)
-    console.print_json(found) if as_json else typer.echo(f"budget    {daily_report.budget_text(found)}")
+    console.print_json(found) if as_json else terminal.show([Rows([("budget", describe_budget(found))])])
 
 
 @agents_app.command("report")
@@ -51,10 +54,12 @@ def agents_report(
 ) -> None:
     """The morning report: what ran, what was found, what is adopted, what is left."""
     from rlclinic.ops.jobs import daily_report
+    from rlclinic.report.daily_report import describe
     from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import terminal
 
-    found = daily_report.morning_report(runs_dir, since_seconds=hours * 3600)
-    console.print_json(found) if as_json else typer.echo(found.text.rstrip())
+    report = daily_report.morning_report(runs_dir, since_seconds=hours * 3600)
+    console.print_json(report) if as_json else terminal.show(describe(report))
 
 
 @agents_app.command("audit")

@@ -4,8 +4,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from rlclinic.report.document import Block, Code, Commands, Figure, Gap, Heading, Points, Rows, Table, Text, Verdict
-from rlclinic.report.format import BLANK, ago, clip, count, duration, listed, number, percent, plural, short, size
+from rlclinic.report.document import Block, Code, Commands, Gap, Heading, Points, Rows, Table, Text, Verdict
+from rlclinic.report.format import BLANK, ago, clip, count, listed, number, percent, plural, short, size
 from rlclinic.serve.cli import console
 from rlclinic.serve.cli.text import terminal
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from rlclinic.diagnosis.checkpoints.inspect_run import Inspection, LayerView
     from rlclinic.ops.compare.compare import Comparison
-    from rlclinic.ops.diagnose.guides import GuideList, GuidePage
     from rlclinic.ops.diagnose.history import EnvironmentHistory, Tried
     from rlclinic.ops.diagnose.rules import RuleList, RulePage
     from rlclinic.ops.jobs.audited import Stopped
@@ -87,20 +86,9 @@ def print_runs(result: "RunList") -> None:
 
 def print_run(info: "RunInfo") -> None:
     """`runs show RUN`."""
-    from rlclinic.report.charts import CurveDrawing
+    from rlclinic.report.run import describe_info
 
-    row = info.run
-    header = f"{row.id} · {row.name} · seed {row.seed} · {row.state} · {count(row.env_steps)}/{count(row.max_env_steps)} env steps"
-    kept = ", ".join(f"{c.step}{' @best' if c.best else ''}{' @last' if c.last else ''}" for c in info.checkpoints)
-    about = [("reason", info.reason or ""), ("from", row.parent or "")]
-    end = [
-        ("kept", kept or "no checkpoint yet"),
-        ("time", f"{duration(info.wall_seconds)} · {count(info.steps_per_second)} steps/s"),
-        ("folder", info.path),
-    ]
-    latest = Rows([(name, number(value)) for name, value in info.latest.items()], 38, 2)
-    curve = Figure(str, "", None, CurveDrawing(info.curve))
-    terminal.show([Text(header), Rows([pair for pair in about if pair[1]]), curve, latest, Rows(end)])
+    terminal.show(describe_info(info))
 
 
 def print_metrics(result: "MetricTable") -> None:
@@ -204,11 +192,9 @@ def print_evaluation(result: "EvaluationResult") -> None:
 
 def print_environments(result: "EnvironmentList") -> None:
     """`envs`."""
-    rows = []
-    for row in result.environments:
-        measured = row.problem or "; ".join(f"{variant}: {text}" for variant, text in row.measured.items()) or row.description
-        rows.append([row.id, ", ".join(row.variants), number(row.threshold, 4), measured])
-    terminal.show([Table(["environment", "variants", ">threshold", "measured"], rows)])
+    from rlclinic.report import environments
+
+    terminal.show(environments.describe(result))
     console.progress().print("Any other Gymnasium id trains too, with general settings: rlclinic train Some-v0:ppo")
 
 
@@ -249,21 +235,6 @@ def print_rules(result: "RuleList") -> None:
 def print_rule(page: "RulePage") -> None:
     """`rules RULE`: the text of its page."""
     terminal.show([Code(page.text.rstrip())])
-
-
-def print_guides(found: "GuideList") -> None:
-    """`guide`: every question with its name."""
-    rows = [(f"{place:>2}  {guide.name}", guide.question) for place, guide in enumerate(found.guides, 1)]
-    terminal.show([Rows(rows, 23), Gap(), Text(f"the answer to one: rlclinic guide {found.guides[0].name}")])
-
-
-def print_guide(page: "GuidePage") -> None:
-    """`guide QUESTION`: the answer, the steps, what to type, what cannot be told, where it is known from."""
-    guide = page.guide
-    steps = Rows([(f"{place}.", step) for place, step in enumerate(guide.steps, 1)], 3, 2)
-    end = [("page", guide.page.text), *(("NOT ASSESSABLE", text) for text in guide.cannot), *(("source", text) for text in page.references)]
-    commands = Commands([("type", command) for command in guide.type])
-    terminal.show([Text(guide.question), Gap(), Text(guide.answer), steps, Gap(), commands, Rows(end)])
 
 
 # ── imports and histories ──

@@ -7,12 +7,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.diagnose import diagnose, guides, history, lint, prescribe, rules
-from rlclinic.ops.diagnose.guides import GuideList, GuidePage
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.report.guide import GuideList, GuidePage
 from rlclinic.report.models import ConfigView, DiagnosisReport, Result
 from rlclinic.report.prescription import Prescriptions
 from rlclinic.runs import fingerprint

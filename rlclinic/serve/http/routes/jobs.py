@@ -8,9 +8,8 @@ from starlette.concurrency import run_in_threadpool
 from rlclinic.errors import NotFound
 from rlclinic.ops.jobs import audit, budget, daily_report, models, start
 from rlclinic.ops.jobs.audit import AuditLog, Ledger
-from rlclinic.ops.jobs.budget import Budget
-from rlclinic.ops.jobs.daily_report import MorningReport
 from rlclinic.ops.jobs.models import Job, JobList
+from rlclinic.report.daily_report import Budget, MorningReport
 from rlclinic.serve.http.context import Here, answer_with_etag
 
 router = APIRouter(prefix="/api/v1")

@@ -7,24 +7,18 @@ from rlclinic.errors import RlclinicError
 from rlclinic.ops.runs.series import one_run
 from rlclinic.report.comparison import brief_answer
 from rlclinic.report.document import render_compact
-from rlclinic.report.format import ago, count, duration, number, short
+from rlclinic.report.format import ago, number, short
 from rlclinic.report.status import describe_live_group, list_members
-from rlclinic.runs import history
 from rlclinic.serve.mcp.replies import clip, say
 
 if TYPE_CHECKING:
     from rlclinic.ops.compare.compare import Comparison
     from rlclinic.ops.runs.series import Cell, MetricRows
-    from rlclinic.report.models import RunInfo, RunRow, StatusReport
+    from rlclinic.report.models import RunRow, StatusReport
     from rlclinic.runs.store import Store
 
 Values = Mapping[str, Mapping[str, float | None]]
 """Last values of metrics, by what was compared."""
-SETTINGS = (
-    "algo.learning_rate", "algo.n_steps", "algo.batch_size", "algo.n_epochs", "algo.gamma", "algo.gae_lambda", "algo.clip_range",
-    "algo.ent_coef", "algo.vf_coef", "algo.max_grad_norm", "algo.target_kl", "algo.buffer_size", "algo.learning_starts", "env.n_envs",
-    "net.hidden", "run.max_env_steps",
-)  # fmt: skip
 
 
 def run_data(row: "RunRow") -> dict[str, Any]:
@@ -51,34 +45,6 @@ def _group_line(group: str, rows: "Sequence[RunRow]") -> str:
     steps = f"{short(max(row.env_steps for row in rows))}/{short(rows[0].max_env_steps)}"
     when = "" if rows[0].age_seconds is None else f"  {ago(rows[0].age_seconds)}"
     return f"{group}  {clip(rows[0].name, 40)}  {len(rows)}  {'/'.join(states)}  {steps}  {shown}  {bar}{when}"
-
-
-def info(found: "RunInfo", members: "Sequence[RunRow]", others: Sequence[str]) -> str:
-    """Header, config, last values; the seeds of a group."""
-    row = found.run
-    name = row.group if others else row.id
-    head = [str(name), clip(row.name, 50), row.state, f"{count(row.env_steps)}/{count(row.max_env_steps)} env steps"]
-    head += [f"{duration(found.wall_seconds)}"] if found.wall_seconds else []
-    head += [f"{count(found.steps_per_second)} steps/s"] if found.steps_per_second else []
-    lines = [" · ".join(head)]
-    if found.reason:
-        lines.append(f"reason: {clip(found.reason, 200)}")
-    for each in members:
-        reached = f"reached at {short(each.threshold_reached_at)}" if each.threshold_reached_at is not None else "not reached"
-        bar = f" · threshold {number(each.threshold, 4)} {reached}" if each.threshold is not None else ""
-        lines.append(f"{each.id} seed {each.seed} {each.state}: eval {number(each.eval_mean)} best {number(each.best_eval)}{bar}")
-    flat = history.dotted(found.config)
-    lines.append("config: " + " ".join(f"{key}={_short(flat[key])}" for key in SETTINGS if flat.get(key) is not None))
-    last = [f"{key} {number(value)}" for key, value in found.latest.items() if value is not None]
-    lines.append(f"last row{f' of {row.id}' if others else ''}: " + ", ".join(last))
-    lines.append(f'next: diagnose_run(run_id="{name}")')
-    return "\n".join(lines)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "→".join(str(value[key]) for key in ("start", "end") if key in value) + f"({value.get('schedule', '')})"
-    return str(value).replace(" ", "")
 
 
 def metric_rows(found: "MetricRows") -> str:

@@ -1,25 +1,19 @@
-"""What tools say of prescriptions, trials, searches, rules and environments."""
+"""What tools say of prescriptions, trials, searches and sensitivity studies."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlclinic.report import optimize, prescription
 from rlclinic.report.document import render_compact
 from rlclinic.report.format import count, duration, number, plural, short
-from rlclinic.report.lint import describe_env
 from rlclinic.report.sensitivity import effects_table
 from rlclinic.report.trial import cost_text, describe_plan, describe_result
 from rlclinic.serve.mcp.replies import clip
 
 if TYPE_CHECKING:
-    from rlclinic.diagnosis.lint.env import EnvLint
-    from rlclinic.ops.diagnose.guides import Guide, GuidePage
-    from rlclinic.ops.diagnose.rules import RulePage
     from rlclinic.ops.jobs.models import Job
     from rlclinic.ops.jobs.progress import Progress, SearchView, SensitivityView, TrialView
     from rlclinic.ops.treat.sensitivity import SensitivityPlan
     from rlclinic.ops.treat.trial import Preview
-    from rlclinic.report.models import EnvironmentRow
     from rlclinic.report.prescription import Prescriptions
 
 # ── prescriptions ──
@@ -222,50 +216,3 @@ def sensitivity_data(found: "SensitivityView") -> dict[str, Any]:
         ],
         "used_env_steps": study.used_env_steps or found.progress.env_steps,
     }
-
-
-# ── rules and environments ──
-
-
-def rule(page: "RulePage") -> str:
-    """A rule's page without its example."""
-    row = page.rule
-    lines = [f"{row.id} {row.name} · {row.family.replace('_', ' ')} · severity up to {row.severity}"]
-    lines.append(f"for {', '.join(row.algos) or 'any algorithm'}")
-    lines += [page.doc, "needs: " + ("; ".join(row.needs) or "nothing but the run")]
-    lines += ["thresholds: " + "; ".join(page.thresholds)] if page.thresholds else []
-    if page.example is not None and page.example.remedies:
-        lines.append("remedies: " + "; ".join(clip(text, 160) for text in page.example.remedies[:3]))
-    lines += ["sources: " + "; ".join(clip(text, 120) for text in page.references)] if page.references else []
-    return "\n".join(lines)
-
-
-def guides(found: "Sequence[Guide]") -> str:
-    """Every question with its name."""
-    return "\n".join(f"{place} {each.name}: {each.question}" for place, each in enumerate(found, 1))
-
-
-def guide(page: "GuidePage") -> str:
-    """One question: the answer, the steps, what to call, what cannot be told."""
-    found = page.guide
-    lines = [found.question, found.answer, *(f"{place}. {text}" for place, text in enumerate(found.steps, 1))]
-    lines += [f"not assessable: {text}" for text in found.cannot]
-    lines += ["sources: " + "; ".join(clip(text, 120) for text in page.references)] if page.references else []
-    return "\n".join([*lines, "next: " + " | ".join(found.call)])
-
-
-def environments(rows: "Sequence[EnvironmentRow]") -> str:
-    """One line for each environment; where there is one, what its variants were measured to do."""
-    lines = []
-    for row in rows:
-        bar = f"threshold {number(row.threshold, 4)}" if row.threshold is not None else "no threshold"
-        lines.append(f"{row.id} · {bar} · variants {', '.join(row.variants)}{f' · PROBLEM {row.problem}' if row.problem else ''}")
-        if len(rows) <= 3:
-            lines += [clip(row.description, 300)] if row.description else []
-            lines += [f"  {name}: {clip(said, 160)}" for name, said in row.measured.items()]
-    return "\n".join(lines)
-
-
-def environment(seen: "EnvLint") -> str:
-    """What some seconds of stepping showed."""
-    return render_compact(describe_env(seen, whole=False), 200)

@@ -6,6 +6,8 @@ from rlclinic.errors import ConfigError
 from rlclinic.ops.diagnose import guides
 from rlclinic.ops.diagnose.requests import DiagnoseRequest, GuideRequest, PrescribeRequest, RuleRequest
 from rlclinic.ops.runs.requests import ConfigRequest
+from rlclinic.report.document import render_compact
+from rlclinic.report.guide import describe, describe_list
 from rlclinic.serve.mcp.replies import answer, clip, say
 from rlclinic.serve.mcp.text import diagnosis, study
 from rlclinic.serve.mcp.tools.base import Detail, Tools, takes_arguments
@@ -63,13 +65,14 @@ class DiagnoseTools(Tools):
         from rlclinic.ops.diagnose.rules import explain_rule
 
         page = explain_rule(str(request.rule))
-        return answer(study.rule(page), page.model_dump(mode="json", exclude={"text", "schema_version"}))
+        return answer(page.text, page.model_dump(mode="json", exclude={"text", "schema_version"}))
 
     @takes_arguments
     def get_guide(self, request: GuideRequest) -> CallToolResult:
         """Which tools answer a question, also one that no run can (offline RL, DAgger, rewards, is RL needed); what cannot be told."""
         if not request.question.strip():
-            listed = guides.list_guides().guides
-            return answer(study.guides(listed), {"guides": [{"name": each.name, "question": each.question} for each in listed]})
+            listed = guides.list_guides()
+            names = [{"name": guide.name, "question": guide.question} for guide in listed.guides]
+            return answer(render_compact(describe_list(listed), 400, say), {"guides": names})
         page = guides.get_guide(request.question)
-        return answer(study.guide(page), page.model_dump(mode="json", exclude={"schema_version"}))
+        return answer(render_compact(describe(page, for_agent=True), 1_200, say), page.model_dump(mode="json", exclude={"schema_version"}))

@@ -8,7 +8,9 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from rlclinic.ops.jobs import daily_report, progress
-from rlclinic.serve.mcp.replies import answer, morning
+from rlclinic.report.daily_report import describe
+from rlclinic.report.document import render_compact
+from rlclinic.serve.mcp.replies import answer, say
 from rlclinic.serve.mcp.text import study
 from rlclinic.serve.mcp.tools.base import Tools
 
@@ -45,6 +47,7 @@ class JobTools(Tools):
 
     def morning_report(self, hours: Annotated[float, Field(gt=0, le=24 * 30)] = 24.0) -> CallToolResult:
         """What ran, what was found, what is adopted, what is left to do, and what is left of the budget."""
-        found = daily_report.morning_report(self.root, since_seconds=hours * 3600)
-        data = found.model_dump(mode="json", exclude={"text", "schema_version"})
-        return answer(morning(found), {key: each[:MOST_LINES] if isinstance(each, list) else each for key, each in data.items()})
+        report = daily_report.morning_report(self.root, since_seconds=hours * 3600)
+        data = report.model_dump(mode="json", exclude={"text", "schema_version"})
+        shown = {key: value[:MOST_LINES] if isinstance(value, list) else value for key, value in data.items()}
+        return answer(render_compact(describe(report, say), 400), shown)

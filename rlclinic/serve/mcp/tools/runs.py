@@ -9,6 +9,7 @@ from typing import Annotated
 from mcp_types import CallToolResult, ImageContent
 from pydantic import Field
 
+from rlclinic.actions import Action
 from rlclinic.errors import NotFound
 from rlclinic.ops.jobs import audited
 from rlclinic.ops.runs import plot
@@ -21,10 +22,14 @@ from rlclinic.ops.runs.requests import (
     MetricsRequest,
     RunRequest,
 )
+from rlclinic.report import environments, group
+from rlclinic.report.document import Commands, render_compact
 from rlclinic.report.format import number, plural
+from rlclinic.report.lint import describe_env
+from rlclinic.report.run import describe_info
 from rlclinic.runs.record import Group
 from rlclinic.serve.mcp.replies import answer, clip, say
-from rlclinic.serve.mcp.text import runs, study
+from rlclinic.serve.mcp.text import runs
 from rlclinic.serve.mcp.tools.base import Ctx, Tools, takes_arguments
 
 MOST_LOG = 10_000
@@ -67,7 +72,7 @@ class RunTools(Tools):
         from rlclinic.ops.runs.series import one_run
 
         named = self.store.resolve(request.selector)
-        run, others = one_run(self.store, request.selector)
+        run, _ = one_run(self.store, request.selector)
         info = get_run_info(run.id, self.root)
         members = [run_row(member) for member in named.runs] if isinstance(named, Group) else [info.run]
         data = {
@@ -80,7 +85,12 @@ class RunTools(Tools):
             "stopping_message": info.reason,
             "runs": [runs.run_data(row) for row in members],
         }
-        return answer(runs.info(info, members, others), data)
+        # Of a group the terminal shows the group; of a run, the run.
+        if isinstance(named, Group):
+            blocks = [*group.overview(group.describe_group(named)), Commands([("next", Action("diagnose", named.id))])]
+        else:
+            blocks = describe_info(info)
+        return answer(render_compact(blocks, 400, say), data)
 
     @takes_arguments
     def get_run_metrics(
@@ -164,14 +174,15 @@ class RunTools(Tools):
         env_id = request.pattern
         if examine and env_id:
             seen = lint_env(self.settings.environment(env_id), seconds=6.0).lint
-            return answer(study.environment(seen), seen.model_dump(mode="json", exclude={"dimensions"}))
+            return answer(render_compact(describe_env(seen, whole=False), 200), seen.model_dump(mode="json", exclude={"dimensions"}))
         try:
-            rows = list_environments(env_id).environments
+            listed = list_environments(env_id)
         except NotFound:
             view = show_config(self.settings.config(env_id, (), self.store), (), self.root)
             text = f"{env_id}: no tuned variant here; it trains with general settings ({view.name}). Look closer: examine=true"
             return answer(text, {"environments": [], "config": view.config})
-        return answer(study.environments(rows), {"environments": [row.model_dump(mode="json") for row in rows]})
+        rows = [row.model_dump(mode="json") for row in listed.environments]
+        return answer(render_compact(environments.describe(listed), 300), {"environments": rows})
 
     @takes_arguments
     def import_run(self, request: ImportRequest, ctx: Ctx = None) -> CallToolResult:

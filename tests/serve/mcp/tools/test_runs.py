@@ -1,6 +1,7 @@
 """Tools that look: gymnasium-solver's names and keys, few characters, spikes that survive, errors that say what to call next."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -271,7 +272,7 @@ def test_a_picture_is_a_png_and_small() -> None:
 def test_environments_are_listed_and_one_is_described() -> None:
     everything = call("describe_environment")
     one = call("describe_environment", env_id="CartPole-v1")
-    assert "CartPole-v1 · threshold 475" in one.text
+    assert re.search(r"CartPole-v1 \| .*ppo.* \| 475 \| ", one.text)
     assert len(one.data["environments"]) < len(everything.data["environments"])
 
 
@@ -279,7 +280,7 @@ def test_a_rule_is_explained_with_its_thresholds_and_sources() -> None:
     answer = call("explain_rule", rule="POL101")
     assert "## Why it hurts" in answer.text
     assert answer.data["thresholds"]
-    assert "sources:" in answer.text
+    assert "## References" in answer.text
     assert len(answer.text) < 3_500
 
 

@@ -190,5 +190,5 @@ def test_a_question_that_no_run_answers_has_a_guide() -> None:
     assert len(listed.data["guides"]) == 13
     found = call("get_guide", question="My DAgger implementation keeps diverging after a few iterations")
     assert found.data["guide"]["name"] == "dagger-diverges"
-    assert "not assessable: labels" in found.text
+    assert "NOT ASSESSABLE: labels" in found.text
     assert call("get_guide", question="zzz").error
