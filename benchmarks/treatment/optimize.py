@@ -39,7 +39,7 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import blind_search, candidates
 from rlclinic.treatment.optimize import search as optimize
 from rlclinic.treatment.optimize.ledger import Entry, Ledger
-from rlclinic.treatment.optimize.search import Request, prepared
+from rlclinic.treatment.optimize.search import Request, prepare
 from rlclinic.treatment.prescription.recorded_effects import Effects
 
 STARTS = Path(__file__).with_name("bad_starts.json")
@@ -128,7 +128,7 @@ def reached(folder: Path, config: Config, seeds: Sequence[int]) -> int:
     store = Store(folder)
     work = Study(store, "sensitivity", "check", cores=1)
     (folder / "@sensitivity" / "check").mkdir(parents=True)
-    ready = prepared(config, config.run.max_env_steps, "steps")
+    ready = prepare(config, config.run.max_env_steps, "steps")
     group = batch.train(work, {"check": ready}, seeds)["check"]
     count = sum(run.status.threshold_reached_at is not None for run in group.runs)
     shutil.rmtree(folder, ignore_errors=True)
@@ -202,7 +202,7 @@ def search(start: dict[str, Any], method: str, repetition: int, folder: Path, mo
             ledger = optimize.load(store, ledger.id)
     best = ledger.best
     found = best is not None and best.reliable
-    passed = reached(folder / "check", best.entry.made(), range(90_000, 90_000 + CHECKED)) if found and best is not None else 0
+    passed = reached(folder / "check", best.entry.load_config(), range(90_000, 90_000 + CHECKED)) if found and best is not None else 0
     row = {
         "env": start["env"],
         "method": method,

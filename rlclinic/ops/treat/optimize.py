@@ -14,6 +14,7 @@ from rlclinic.ops.treat import sensitivity
 from rlclinic.ops.treat.requests import OptimizeRequest
 from rlclinic.report.format import count, short
 from rlclinic.report.models import Result
+from rlclinic.report.optimize import describe_confirmation
 from rlclinic.runs import selector, studies
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
@@ -175,7 +176,7 @@ def report(store: Store, ledger: Ledger) -> SearchReport:
     evidence = _evidence(ledger)
     files = [str(studies.folder(store, "optimize", ledger.id) / studies.FILES["optimize"])]
     if best is not None and changes and ledger.state == "finished":
-        text = variant_file.written(_spec(best.entry.made()), _whole(best.entry.made()), VARIANT, evidence, ledger.env_id)
+        text = variant_file.written(_spec(best.entry.load_config()), _whole(best.entry.load_config()), VARIANT, evidence, ledger.env_id)
         files.append(str(studies.write_report(store, "optimize", ledger.id, f"{VARIANT}.yaml", text)))
     return SearchReport(ledger=ledger, spent=ledger.spent, changes=changes, evidence=evidence, files=files, next=_next(ledger, files))
 
@@ -194,16 +195,21 @@ def _whole(config: Config) -> Config:
 
 
 def _evidence(ledger: Ledger) -> list[str]:
+    """What the search came to: what fresh seeds measured first, then what picked the config, and what the budget did not pay for."""
     best = ledger.best
     if best is None:
         return []
-    said = f"rlclinic optimize {ledger.target} --budget {ledger.budget} (search {ledger.id}): {best.reached} of {best.n} runs reached it"
+    searched = f"rlclinic optimize {ledger.target} --budget {ledger.budget} (search {ledger.id})"
+    seen = f"{best.reached} of {best.n} runs reached it" if ledger.threshold is not None else f"{best.n} runs"
     if ledger.threshold is not None and ledger.outcome == "steps":
-        said += f" ({ledger.threshold:g}), in {count(best.score)} env steps on average"
-    confirmed = [
-        f"trial {each.trial}: {each.verdict} against the start, on fresh seeds, alpha {each.alpha:.3g}" for each in ledger.confirmations
+        seen += f" ({ledger.threshold:g}), in {count(best.score)} env steps on average"
+    return [
+        searched,
+        *(describe_confirmation(ledger, each) for each in ledger.confirmations if each.done),
+        f"the runs that picked it, which flatter it: {seen}",
+        f"{len(ledger.tried)} configs tried in {short(ledger.spent)} of {short(ledger.budget)} env steps",
+        *(f"not affordable: {text}" for text in ledger.not_afforded),
     ]
-    return [said, *confirmed, f"{len(ledger.tried)} configs tried in {short(ledger.spent)} env steps"]
 
 
 def _next(ledger: Ledger, files: Sequence[str]) -> list[Action]:

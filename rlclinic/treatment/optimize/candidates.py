@@ -128,7 +128,7 @@ def _entry(
     """An entry for a config with changes; nothing where the schema refuses them or nothing would change."""
     made = changed_or_none(config, changes)
     if made is not None and made != config:
-        against = differences(_start(ledger), made)
+        against = differences(ledger.load_start(), made)
         yield Entry(name=name, source=source, why=why, changes=against, config=to_record(made), cause=cause)
 
 
@@ -140,10 +140,6 @@ def changed_or_none(config: Config, changes: Mapping[str, Any]) -> Config | None
         except ConfigError:
             continue
     return None
-
-
-def _start(ledger: Ledger) -> Config:
-    return Config(**ledger.start)
 
 
 def _key(config: Mapping[str, Any]) -> str:

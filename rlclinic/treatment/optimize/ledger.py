@@ -41,8 +41,10 @@ class Entry(BaseModel):
     env_steps: int = 0
     pruned: int = 0
     """Runs that were stopped because they could not win any more."""
+    lost: int = 0
+    """Runs whose process was killed every time that it was started: they say nothing about the config, and are not scored."""
 
-    def made(self) -> Config:
+    def load_config(self) -> Config:
         """The config."""
         return from_record(self.config)
 
@@ -50,6 +52,26 @@ class Entry(BaseModel):
     def whole(self) -> bool:
         """Every run reached the threshold."""
         return self.n > 0 and self.reached == self.n
+
+
+class Confirmed(BaseModel):
+    """What fresh seeds say about the best config: the figures of a search, where the seeds that picked a winner flatter it."""
+
+    model_config = _MODEL
+
+    seeds: int
+    """Of each arm."""
+    reached: int | None
+    """Runs of the best config that reached the threshold; None where there is none."""
+    start_reached: int | None
+    """The same of the start."""
+    effect: Literal["ratio", "gain"]
+    """ratio: steps, seconds or spread of the best over those of the start; gain: its return minus the start's."""
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    """Of the interval: one minus what this confirmation may err by."""
 
 
 class Round(BaseModel):
@@ -70,6 +92,7 @@ class Round(BaseModel):
     verdict: str = ""
     alpha: float = 0.0
     """What a confirmation may err by."""
+    confirmed: Confirmed | None = None
     used_env_steps: int = 0
     seconds: float = 0.0
 
@@ -124,6 +147,12 @@ class Ledger(BaseModel):
     verdict: str = ""
     """adopted, not proven, nothing better found."""
     notes: tuple[str, ...] = ()
+    not_afforded: tuple[str, ...] = ()
+    """What the budget did not pay for, and what it would have cost."""
+
+    def load_start(self) -> Config:
+        """The config to begin with."""
+        return from_record(self.start)
 
     @property
     def spent(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from rlclinic.launch import batch
 from rlclinic.runs.record import Group
 from rlclinic.treatment.optimize.ledger import Best, Entry, Ledger
 from rlclinic.treatment.trial import outcomes
@@ -12,19 +13,22 @@ CLEARLY = 0.85
 """A config must beat one that works by this factor in two runs to be worth more seeds."""
 
 
-def measured(ledger: Ledger, entry: Entry, group: Group, pruned: frozenset[str]) -> Entry:
-    """The entry with what its runs came to."""
-    seen = [outcomes.observe(run, ledger.threshold) for run in group.runs]
-    finals = [each.final for each in seen if each.final is not None]
+def measure_entry(ledger: Ledger, entry: Entry, group: Group, pruned: frozenset[str]) -> Entry:
+    """The entry with what its runs came to; those that the machine killed are left out, and counted as lost."""
+    lost = {run.id for run in group.runs if run.id not in pruned and batch.is_open(run)}
+    observations = [outcomes.observe(run, ledger.threshold) for run in group.runs]
+    kept = [observation for observation in observations if observation.run not in lost]
+    finals = [observation.final for observation in kept if observation.final is not None]
     return entry.model_copy(
         update={
             "group": group.id,
-            "n": len(seen),
-            "reached": sum(each.reached_at is not None for each in seen),
-            "score": score(ledger, seen),
+            "n": len(kept),
+            "reached": sum(observation.reached_at is not None for observation in kept),
+            "score": score(ledger, kept) if kept else None,
             "final": fmean(finals) if finals else None,
-            "env_steps": sum(each.env_steps for each in seen),
-            "pruned": sum(each.run in pruned for each in seen),
+            "env_steps": sum(observation.env_steps for observation in observations),
+            "pruned": sum(observation.run in pruned for observation in kept),
+            "lost": len(lost),
         }
     )
 
@@ -69,7 +73,7 @@ def better(entry: Entry, best: Best, *, improving: bool) -> bool:
     return (entry.final or float("-inf")) > (best.entry.final or float("-inf"))
 
 
-def pooled(winner: Entry, runs: Sequence[Entry]) -> Best:
+def pool(winner: Entry, runs: Sequence[Entry]) -> Best:
     """A config over all the runs that were made of it."""
     n = sum(each.n for each in runs)
     total = sum((each.score or 0.0) * each.n for each in runs)

@@ -11,18 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.config import Config, from_record, to_record
-from rlclinic.errors import UsageError
+from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
-from rlclinic.launch.batch import Interrupted, Study
+from rlclinic.launch.batch import Study
 from rlclinic.runs import studies, trials
 from rlclinic.runs.history import History, of_run
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
-from rlclinic.treatment.optimize import blind_search, candidates, confirm
+from rlclinic.treatment.optimize import blind_search, budget, candidates, confirm
 from rlclinic.treatment.optimize.ledger import Best, Entry, Kind, Ledger, Outcome, Round
 from rlclinic.treatment.optimize.pruning import Pruner
-from rlclinic.treatment.optimize.scores import better, measured, pooled, rank
+from rlclinic.treatment.optimize.scores import better, measure_entry, pool, rank
 from rlclinic.treatment.prescription import recorded_effects
 
 RUNS: Final = 30
@@ -70,16 +71,17 @@ def begin(store: Store, request: Request) -> Ledger:
             "  There would be nothing to reach.\n  Type: --set spec.threshold=VALUE, or --for return"
         )
     length = request.run_env_steps or min(request.config.run.max_env_steps, max(request.budget // RUNS, FEWEST_ENV_STEPS))
-    if request.budget < 4 * SCREEN_SEEDS * length:
+    start = prepare(request.config, length, request.outcome)
+    if request.budget < 4 * SCREEN_SEEDS * budget.run_cost(start):
         raise UsageError(
             f"--budget {request.budget} pays for {request.budget / length:.1f} runs of {length} env steps.\n"
             f"  Nothing could be compared.\n  Type: --budget {RUNS * length}, or a smaller --run-env-steps"
         )
     optuna = blind_search.has_optuna() if request.use_optuna is None else request.use_optuna
-    start = prepared(request.config, length, request.outcome)
     own = request.own_group
-    # Runs that exist are of use only if they are what the search trains.
-    known = own.id if own is not None and own.config.run.max_env_steps == length and not own.live and own.runs else None
+    # Runs that exist are of use only if they are what the search trains, and have come to their end.
+    usable = own is not None and own.config.run.max_env_steps == length and own.runs and not any(map(batch.is_open, own.runs))
+    known = own.id if own is not None and usable else None
     ledger = Ledger(
         id=studies.reserve(store, "optimize"),
         created=time.time(),
@@ -101,7 +103,7 @@ def begin(store: Store, request: Request) -> Ledger:
     return ledger
 
 
-def prepared(config: Config, length: int, outcome: Outcome) -> Config:
+def prepare(config: Config, length: int, outcome: Outcome) -> Config:
     """The config as the search trains it: that long, evaluated often enough, and ended at the threshold where steps count."""
     record = to_record(config)
     every = min(config.run.eval_every_env_steps or length, max(1, length // EVALUATIONS))
@@ -163,7 +165,8 @@ def carry_out(
     try:
         while search.ledger.state == "running" and not (enough is not None and enough(search.ledger)):
             _step(search)
-    except Interrupted:
+    except RunError:
+        # Somebody stopped it, or the machine killed what it began with: it goes on later, with the same runs.
         search.put(state="interrupted")
         raise
     return search.ledger
@@ -174,15 +177,15 @@ def _step(search: Search) -> None:
     ledger = search.ledger
     if ledger.rounds and not ledger.rounds[-1].done:
         current = ledger.rounds[-1]
-        done = confirm.confirm(search.store, search.work, ledger, current) if current.kind == "confirm" else _trained(search, current)
-        search.put(rounds=(*ledger.rounds[:-1], done), best=_absorbed(ledger, done))
-        search.tell(_told(search.ledger, done))
+        done = confirm.confirm(search.store, search.work, ledger, current) if current.kind == "confirm" else _train(search, current)
+        search.put(rounds=(*ledger.rounds[:-1], done), best=_choose_best(ledger, done))
+        search.tell(_describe_round(search.ledger, done))
         return
     following = _next(search)
     if following is None:
-        search.put(state="finished", verdict=_verdict(ledger))
+        search.put(state="finished", verdict=_verdict(search.ledger))
     else:
-        search.put(rounds=(*ledger.rounds, following))
+        search.put(rounds=(*search.ledger.rounds, following))
 
 
 # ── what comes next ──
@@ -198,7 +201,9 @@ def _next(search: Search) -> Round | None:
     last = ledger.rounds[-1]
     promising = _promising(ledger, last)
     if promising:
-        return _round(search, "settle", promising, SETTLE_SEEDS)
+        settling = _settle(search, promising)
+        if settling is not None:
+            return settling
     if not _works(ledger, best):
         return _screen(search, best) or _confirm(search, best)
     tries = sum(each.kind == "improve" for each in ledger.rounds)
@@ -237,7 +242,7 @@ def _baseline(search: Search) -> Round:
     if ledger.own_group is None:
         return _round(search, "baseline", [start], SCREEN_SEEDS)
     group = search.store.group(ledger.own_group)
-    known = measured(ledger, start, group, frozenset())
+    known = measure_entry(ledger, start, group, frozenset())
     return Round(number=1, kind="baseline", seeds=tuple(group.seeds), entries=(known.model_copy(update={"env_steps": 0}),))
 
 
@@ -245,32 +250,69 @@ def _screen(search: Search, best: Best) -> Round | None:
     """What the diagnosis of the best config suggests; None if nothing is left, or affordable."""
     ledger = search.ledger
     screens = sum(each.kind == "screen" for each in ledger.rounds)
-    afford = int((ledger.left - confirm.reserve(ledger)) // (SCREEN_SEEDS * ledger.run_env_steps))
-    count = min(SCREENED if screens == 0 else MOST_SCREENED, afford)
+    count = min(SCREENED if screens == 0 else MOST_SCREENED, _affordable_configs(ledger))
     if count < 1:
+        _say_not_afforded(search, "another screening", 2 * budget.run_cost(best.entry.load_config()))
         return None
-    histories = _histories(search, best)
-    found, wrong = candidates.candidates(ledger, histories, best.entry.made(), search.effects(), count)
-    return _round(search, "screen", found, SCREEN_SEEDS, wrong) if found else None
+    entries, wrong = candidates.candidates(ledger, _histories(search, best), best.entry.load_config(), search.effects(), count)
+    entries = _fit(ledger, entries, SCREEN_SEEDS)
+    return _round(search, "screen", entries, SCREEN_SEEDS, wrong) if entries else None
 
 
 def _improve(search: Search, best: Best) -> Round | None:
     ledger = search.ledger
-    afford = int((ledger.left - confirm.reserve(ledger)) // (SCREEN_SEEDS * ledger.run_env_steps))
-    if afford < 2:
+    count = min(MOST_SCREENED, _affordable_configs(ledger))
+    if count < 2:
         return None
-    found = candidates.neighbours(ledger, _histories(search, best), best.entry.made(), search.effects(), min(MOST_SCREENED, afford))
-    return _round(search, "improve", found, SCREEN_SEEDS) if found else None
+    entries = candidates.neighbours(ledger, _histories(search, best), best.entry.load_config(), search.effects(), count)
+    entries = _fit(ledger, entries, SCREEN_SEEDS)
+    return _round(search, "improve", entries, SCREEN_SEEDS) if entries else None
+
+
+def _settle(search: Search, promising: Sequence[Entry]) -> Round | None:
+    """More seeds for what did well: fewer configs, and then fewer seeds, where the budget pays for no more."""
+    ledger = search.ledger
+    for entries, seeds in ((promising, SETTLE_SEEDS), *((promising[:1], seeds) for seeds in range(SETTLE_SEEDS, SCREEN_SEEDS - 1, -1))):
+        if budget.round_cost(entries, seeds) <= ledger.left - budget.reserve(ledger):
+            return _round(search, "settle", entries, seeds)
+    _say_not_afforded(search, f"more seeds for {promising[0].name}", budget.round_cost(promising[:1], SCREEN_SEEDS))
+    return None
 
 
 def _confirm(search: Search, best: Best) -> Round | None:
-    return confirm.planned(search.ledger, best)
+    ledger = search.ledger
+    planned = confirm.plan_round(ledger, best)
+    if planned is None and confirm.is_open(ledger, best):
+        smallest = budget.smallest_confirmation(ledger)
+        what = f"a confirmation of {best.entry.name} (one look of {smallest.per_look} seeds an arm)"
+        _say_not_afforded(search, what, budget.confirmation_cost(ledger, best.entry, smallest))
+    return planned
+
+
+def _affordable_configs(ledger: Ledger) -> int:
+    """Configs that can be screened with what the confirmation leaves."""
+    return int((ledger.left - budget.reserve(ledger)) // (SCREEN_SEEDS * ledger.run_env_steps))
+
+
+def _fit(ledger: Ledger, entries: list[Entry], seeds: int) -> list[Entry]:
+    """As many of the first configs as are affordable: one with long rollouts may take more than the length of a run."""
+    while entries and budget.round_cost(entries, seeds) > ledger.left - budget.reserve(ledger):
+        entries = entries[:-1]
+    return entries
+
+
+def _say_not_afforded(search: Search, what: str, cost: int) -> None:
+    """Write down what the budget does not pay for."""
+    said = f"{what} may take {cost:,} env steps; {max(search.ledger.left, 0):,} of {search.ledger.budget:,} are left"
+    if all(not text.startswith(f"{what} may") for text in search.ledger.not_afforded):
+        search.put(not_afforded=(*search.ledger.not_afforded, said))
 
 
 def _round(search: Search, kind: Kind, entries: Sequence[Entry], seeds: int, diagnosis: str = "") -> Round:
     first = trials.fresh_seeds(search.store, seeds)
     number = len(search.ledger.rounds) + 1
-    fresh = tuple(entry.model_copy(update={"n": 0, "reached": 0, "score": None, "group": None, "env_steps": 0}) for entry in entries)
+    unmeasured = {"n": 0, "reached": 0, "score": None, "group": None, "env_steps": 0, "lost": 0}
+    fresh = tuple(entry.model_copy(update=unmeasured) for entry in entries)
     return Round(number=number, kind=kind, seeds=tuple(range(first, first + seeds)), entries=fresh, diagnosis=diagnosis)
 
 
@@ -285,17 +327,23 @@ def _histories(search: Search, best: Best) -> list[History]:
 # ── a round ──
 
 
-def _trained(search: Search, current: Round) -> Round:
+def _train(search: Search, current: Round) -> Round:
     """Train the configs of a round and measure them."""
     began = time.monotonic()
     ledger = search.ledger
     if current.kind == "baseline" and ledger.own_group is not None:
         return current.model_copy(update={"done": True, "winner": "start"})
-    cells = {f"{current.number} {entry.name}": entry.made() for entry in current.entries}
+    cells = {f"{current.number} {entry.name}": entry.load_config() for entry in current.entries}
     pruner = _choose_pruner(ledger, current) if current.kind != "baseline" else None
     groups = batch.train(search.work, cells, current.seeds, pruner)
     pruned = frozenset(search.work.pruned)
-    entries = tuple(measured(ledger, entry, groups[f"{current.number} {entry.name}"], pruned) for entry in current.entries)
+    entries = tuple(measure_entry(ledger, entry, groups[f"{current.number} {entry.name}"], pruned) for entry in current.entries)
+    if current.kind == "baseline" and not entries[0].n:
+        raise RunError(
+            f"every run of {ledger.target} was killed each time that it was started: there is nothing to compare with.\n"
+            f"  {groups[f'{current.number} start'].runs[0].status.reason or 'no reason was recorded'}\n  Go on later: ",
+            Action("optimize", resume=ledger.id),
+        )
     finished = current.model_copy(
         update={
             "entries": entries,
@@ -325,7 +373,7 @@ def _winner(ledger: Ledger, finished: Round) -> str:
     return first.name if better(first, ledger.best, improving=finished.kind == "improve") else ""
 
 
-def _absorbed(ledger: Ledger, done: Round) -> Best | None:
+def _choose_best(ledger: Ledger, done: Round) -> Best | None:
     """The best config after a round."""
     best = ledger.best
     winner = next((entry for entry in done.entries if entry.name == done.winner), None)
@@ -335,7 +383,7 @@ def _absorbed(ledger: Ledger, done: Round) -> Best | None:
     if done.kind != "settle":
         return Best(entry=winner, n=winner.n, reached=winner.reached, score=winner.score, since_env_steps=spent)
     made = [*ledger.tried, *done.entries]
-    whole = [pooled(entry, [each for each in made if each.name == entry.name and each.n]) for entry in done.entries]
+    whole = [pool(entry, [each for each in made if each.name == entry.name and each.n]) for entry in done.entries if entry.n]
     first = min(whole, key=lambda each: (not each.reliable, -each.reached / each.n, each.score))
     if best is None or any(each.entry.name == best.entry.name for each in whole) or (first.reliable and first.score < 0.95 * best.score):
         since = best.since_env_steps if best is not None and best.entry.name == first.entry.name else spent
@@ -351,11 +399,13 @@ def _verdict(ledger: Ledger) -> str:
     return "not proven"
 
 
-def _told(ledger: Ledger, done: Round) -> str:
+def _describe_round(ledger: Ledger, done: Round) -> str:
     """A round in a line, for whoever watches."""
     if done.kind == "confirm":
         return f"round {done.number}  confirm: trial {done.trial} says {done.verdict} · {ledger.spent:,} env steps"
     first = min(done.entries, key=rank)
     wrong = f"{done.diagnosis} · " if done.diagnosis else ""
+    lost = sum(entry.lost for entry in done.entries)
+    killed = f" · {lost} runs were killed by the machine and are not scored" if lost else ""
     won = f"{first.name} {first.reached}/{first.n} reach it" if ledger.outcome in ("steps", "wall") else f"{first.name} {first.final}"
-    return f"round {done.number}  {done.kind}: {wrong}{len(done.entries)} configs, best {won} · {ledger.spent:,} env steps"
+    return f"round {done.number}  {done.kind}: {wrong}{len(done.entries)} configs, best {won} · {ledger.spent:,} env steps{killed}"

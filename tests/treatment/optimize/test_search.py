@@ -58,14 +58,14 @@ def test_a_sick_config_is_diagnosed_cured_settled_and_proven(cured):
     assert "policy step too large" in ledger.rounds[1].diagnosis
     assert ledger.best is not None
     assert ledger.best.reliable
-    assert rate_of(ledger.best.entry.made()) <= 0.01
+    assert rate_of(ledger.best.entry.load_config()) <= 0.01
     assert ledger.spent <= ledger.budget
 
 
 def test_the_tuned_variant_loads_as_the_config_that_won(cured):
     assert cured.ledger.best is not None
     tuned = files.load(f"{cured.files[-1]}:tuned").config
-    assert tuned.algo == cured.ledger.best.entry.made().algo
+    assert tuned.algo == cured.ledger.best.entry.load_config().algo
     assert tuned.spec.threshold == 475
     assert tuned.run.stop_at_threshold is False
     assert cured.next == [f"rlclinic adopt {cured.ledger.confirmations[-1].trial} --as CartPole-v1:mine"]
