@@ -1,11 +1,14 @@
 """A run as lists, pages, the index and live views show it: one description, of which each of them shows a part."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlclinic.runs import coerce
 from rlclinic.runs.record import Run
+
+if TYPE_CHECKING:
+    from rlclinic.runs.outcome import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +79,28 @@ def describe_run(run: Run) -> ListedRun:
         trial=coerce.text(run.record.get("trial")),
         label=coerce.text(run.record.get("label")),
     )
+
+
+def decide_verdict(members: Sequence[Mapping[str, Any]], threshold: float | None, *, imported: bool) -> "Verdict":
+    """The verdict on a group from its runs as lists have them: by fields of `ListedRun`. `imported`: another framework trained them."""
+    # Imported here: it needs numpy, and `runs list` shows no verdict.
+    import numpy as np
+
+    from rlclinic.runs import outcome
+
+    evaluated = any(member["eval_mean"] is not None for member in members)
+    outcomes = [
+        outcome.Outcome(
+            source="evaluation" if evaluated else "training",
+            counts=evaluated or imported,
+            steps=np.empty(0),
+            returns=np.array([value for value in (member["return_mean"],) if value is not None]),
+            last=member["eval_mean"] if evaluated else member["return_mean"],
+            best=member["best_eval"],
+            best_at=None,
+            reached_at=member["threshold_reached_at"],
+            held=False,
+        )
+        for member in members
+    ]
+    return outcome.decide_verdict(outcomes, [member["state"] for member in members], threshold)

@@ -51,7 +51,9 @@ def record(root: Path, seeds: Sequence[Rows], *, column: str = EVALUATION, state
             for step, value in rows:
                 cells = {"total_timesteps": step, "time": float(step), TRAINING: 20.0 + step / 1_000, "total_episodes": step}
                 writer.row({**cells, column: value})
-            figures = {"eval_mean": rows[-1][1], "threshold_reached_at": passed[0] if passed else None} if column == EVALUATION else {}
+            figures: dict[str, Any] = {"return_mean": rows[-1][1] if column == TRAINING else 20.0 + rows[-1][0] / 1_000} if rows else {}
+            if column == EVALUATION:
+                figures |= {"eval_mean": rows[-1][1], "threshold_reached_at": passed[0] if passed else None}
             writer.status(state, rows[-1][0] if rows else 0, max_env_steps=BUDGET, **figures)
     return group
 
@@ -64,6 +66,7 @@ def ask_for_verdicts(root: Path, group: Group) -> dict[str, str]:
     written = json.loads((group.path / "diagnosis.json").read_text())
     with TestClient(create_app(Store(root), Settings(mcp=False, prepare=False)), base_url="http://localhost") as client:
         over_http = client.get(f"/api/v1/groups/{group.id}").json()["report"]
+        listed = client.get("/api/v1/groups").json()["items"][0]
         diagnosed = client.get(f"/api/v1/groups/{group.id}/diagnosis").json()["diagnosis"]
 
     async def over_mcp() -> dict[str, Any]:
@@ -77,6 +80,7 @@ def ask_for_verdicts(root: Path, group: Group) -> dict[str, str]:
         "diagnosis": found.diagnosis.verdict,
         "diagnosis.json": written["verdict"],
         "command line": json.loads(shown.stdout)["verdict"],
+        "HTTP list": listed["verdict"],
         "HTTP group": over_http["verdict"],
         "HTTP diagnosis": diagnosed["verdict"],
         "MCP": anyio.run(over_mcp)["verdict"],

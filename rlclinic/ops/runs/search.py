@@ -14,6 +14,8 @@ from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.report.models import Result, ResultPart, State
 from rlclinic.runs.database.index import Index, Refreshed
 from rlclinic.runs.database.schema import GROUP, RUN
+from rlclinic.runs.listed import decide_verdict
+from rlclinic.runs.outcome import Verdict
 from rlclinic.runs.record import GROUPS, Group
 from rlclinic.runs.store import Store
 
@@ -91,6 +93,8 @@ class GroupItem(ResultPart):
     """The framework that it was imported from; None for our own."""
     state: State
     """running while anything may change, else the worst that happened to a run."""
+    verdict: Verdict
+    """What a report says of it; see `rlclinic.runs.outcome`."""
     runs: int
     reached: int
     """Runs that reached the threshold."""
@@ -153,7 +157,12 @@ def search_runs(index: Index, query: Query) -> RunPage:
 def search_groups(index: Index, query: Query) -> GroupPage:
     """Groups that match, newest first unless another order is asked for."""
     items, total, cursor = _page(index, GROUP, query, _conditions(GROUP, query))
-    return GroupPage(items=[_group(row) for row in items], total=total, next_cursor=cursor)
+    members: dict[str, list[Any]] = {row.id: [] for row in items}
+    named = [RUN.c[name] for name in ("group_id", "state", "return_mean", "eval_mean", "best_eval", "threshold_reached_at")]
+    with index.connection() as connection:
+        for member in connection.execute(select(*named).where(RUN.c.group_id.in_(members))).mappings():
+            members[member["group_id"]].append(member)
+    return GroupPage(items=[_group(row, members[row.id]) for row in items], total=total, next_cursor=cursor)
 
 
 def facets(index: Index) -> Facets:
@@ -277,7 +286,8 @@ def _run(row: Row[Any]) -> RunItem:
     return RunItem.model_construct(group=values["group_id"], tags=values["tags"].split(), **kept)
 
 
-def _group(row: Row[Any]) -> GroupItem:
+def _group(row: Row[Any], members: list[Any]) -> GroupItem:
     values = dict(row._mapping)
+    values["verdict"] = decide_verdict(members, row.threshold, imported=row.source is not None)
     kept = {name: values[name] for name in GroupItem.model_fields if name in values and name != "tags"}
     return GroupItem.model_construct(tags=values["tags"].split(), **kept)

@@ -99,7 +99,7 @@ export async function draw(main) {
       limit: after ? 200 : 100,
       cursor: after,
     });
-    rows = [...(after ? rows : []), ...(st.list === "runs" ? found.items : found.items.map(judged))];
+    rows = [...(after ? rows : []), ...found.items];
     ({ total, next_cursor: cursor } = found);
     render();
   };
@@ -164,16 +164,6 @@ export async function draw(main) {
 
 const go = (href) => document.dispatchEvent(new CustomEvent("navigate-to", { detail: href }));
 
-/** The verdict that a report would give, from a row of the list. */
-function judged(row) {
-  // Another framework's log may have nothing but training returns: then it is judged by those.
-  const evaluated = row.eval_mean !== null || row.source !== null;
-  const missed = !evaluated ? "NOT EVALUATED" : 2 * row.reached >= row.runs ? "PARTLY SOLVED" : "NOT SOLVED";
-  const verdict =
-    row.threshold === null || row.state === "running" || row.state === "queued" ? row.state : row.reached === row.runs ? "SOLVED" : missed;
-  return { ...row, verdict };
-}
-
 const ENDED_EARLY = new Set(["failed", "crashed", "stopped"]);
 
 function tableOf(rows, picked, pick) {
@@ -229,7 +219,7 @@ function line(row, picked, pick) {
       h("span", { class: "faint" }, `${row.label ? `${row.name} · ` : ""}${row.id}${row.trial ? ` · of ${row.trial}` : ""} `),
       (row.tags ?? []).map((tag) => [h("span", { class: "tag" }, tag), " "]),
     ),
-    h("td", null, status(row.verdict), ENDED_EARLY.has(row.state) && row.state !== row.verdict && [" ", status(row.state)]),
+    h("td", null, status(live ? row.state : row.verdict), ENDED_EARLY.has(row.state) && row.verdict !== "FAILED" && [" ", status(row.state)]),
     h("td", null, seeds(row)),
     h(
       "td",
