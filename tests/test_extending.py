@@ -64,5 +64,12 @@ print([dict(rx.changes) for rx in make_prescriptions(found, [rule.bad()], None)]
 def test_every_kind_of_entry_point_that_there_is_stands_on_the_page() -> None:
     declared = re.compile(r'(?:ENTRY_POINTS|GROUP): Final = "(rlclinic\.[a-z]+)"')
     groups = {group for path in (ROOT / "rlclinic").rglob("*.py") for group in declared.findall(path.read_text())}
-    assert {"rlclinic.algorithms", "rlclinic.rules", "rlclinic.doses", "rlclinic.readers", "rlclinic.operations"} <= groups
+    assert {
+        "rlclinic.algorithms",
+        "rlclinic.networks",
+        "rlclinic.rules",
+        "rlclinic.doses",
+        "rlclinic.readers",
+        "rlclinic.operations",
+    } <= groups
     assert [group for group in sorted(groups) if f"`{group}`" not in PAGE] == []

@@ -51,11 +51,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(tmp_path_factory.mktemp("plugin"))
 
 
-def test_its_algorithm_trains_as_a_cohort_by_the_reference_engine(installed: Installed) -> None:
-    result = installed.train(steps=1_024)
+def test_its_algorithm_and_its_network_train_as_a_cohort_by_the_reference_engine(installed: Installed) -> None:
+    result = installed.train("net.encoder=residual", "net.encoder_args.width=8", steps=1_024)
     assert not result["failed"]
     records = [json.loads((installed.folder / "runs" / run / "config.json").read_text()) for run in result["runs"]]
     assert [record["algo"]["name"] for record in records] == ["ppo_penalty"] * 2
+    assert [record["net"]["encoder_args"] for record in records] == [{"width": 8, "blocks": 2}] * 2
     assert {record["engine"]["kind"] for record in records} == {"reference"}
     head = (installed.folder / "runs" / result["runs"][0] / "metrics.csv").read_text().splitlines()[0].split(",")
     assert "train/metrics/kl_divergence" in head

@@ -15,7 +15,7 @@ from rlclinic.config.algorithms import (
 from rlclinic.config.environment import EnvConfig, Spec, Wrapper
 from rlclinic.config.experiment import Config, describe
 from rlclinic.config.files import Available, Loaded, available, load
-from rlclinic.config.network import NetConfig
+from rlclinic.config.network import EncoderSettings, NetConfig
 from rlclinic.config.off_policy import DDPGConfig, DQNConfig, OffPolicySettings, SACConfig, TD3Config
 from rlclinic.config.overrides import set_values
 from rlclinic.config.records import from_record, to_record
@@ -32,6 +32,7 @@ __all__ = [
     "Config",
     "DDPGConfig",
     "DQNConfig",
+    "EncoderSettings",
     "EnvConfig",
     "Loaded",
     "NetConfig",

@@ -231,6 +231,13 @@ def _combination_problems(config: Config) -> Iterator[str]:
             "  Try: --set algo.value_lr=none, or --set net.shared=false"
         )
 
+    if config.algo.name == "q_learning" and config.net.encoder != "auto":
+        yield (
+            f"net.encoder={config.net.encoder}, but q_learning keeps a table.\n"
+            "  There are no layers that anything could go through first.\n"
+            "  Try: --set net.encoder=auto, or --set algo.name=dqn"
+        )
+
 
 def describe(config: Config) -> dict[str, int | float]:
     """Numbers that follow from the config and that people compute by hand before they trust it."""

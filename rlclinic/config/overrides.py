@@ -35,7 +35,8 @@ def apply(record: dict[str, Any], values: Iterable[str]) -> list[str]:
     """Put `key=value` texts into a record as `to_record` gives it; returns the dotted keys that were set."""
     pairs = [_split(text) for text in values]
     changed = [name for key, value in pairs if key in ("algo.name", "algo_id") for name in _set_algorithm(record, value)]
-    for key, text in pairs:
+    # The network before its own settings, which come and go with it.
+    for key, text in sorted(pairs, key=lambda pair: pair[0] not in ("net.encoder", "encoder")):
         if key in ("algo.name", "algo_id"):
             continue
         algo = algorithm_of(record)
@@ -82,6 +83,9 @@ def _set_algorithm(record: dict[str, Any], name: str) -> list[str]:
 
 def _put(record: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     *parents, last = path
+    net = record.get("net")
+    if path == ("net", "encoder") and isinstance(net, dict) and net.get("encoder", "auto") != value:
+        net["encoder_args"] = {}
     in_schedule = path[0] == "algo" and len(path) == 3
     place: Any = record
     for parent in parents:

@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.experiment import Config
+from rlclinic.config.network import encoder_names, find_encoder
 from rlclinic.config.schedule import Schedule
 from rlclinic.config.setting_names import explain_unknown, list_fields
 from rlclinic.errors import ConfigError, nearest
@@ -41,17 +42,22 @@ def explain(error: ValidationError, model: type[BaseModel], origins: Mapping[str
 def _explain_detail(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str]) -> str:
     path, algo = _find_path(detail, model)
     key = ".".join(path)
+    network = _find_network(detail)
     place = _describe_origin(key, origins)
     kind = detail["type"]
     if kind == "value_error" and "\n" in str(detail["ctx"]["error"]):
         return _explain_refusal(key, str(detail["ctx"]["error"]), place)
+    if kind == "extra_forbidden" and network is not None:
+        others = find_encoder(network).model_fields
+        offered = " or ".join(f"net.encoder_args.{name}" for name in nearest(path[-1], others) or others) or "leave it out"
+        return f"{key} is no setting of the network {network}{place}.\n  It would be ignored.\n  Try: {offered}"
     if kind == "extra_forbidden":
         return str(explain_unknown(key, algo, origins.get(key)))
     if kind == "missing":
         return f"{key} is missing{place}.\n  There is no default for it.\n  Try: {_give_example(path)}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _explain_algorithm(detail, place)
-    field = _find_field(path, algo)
+    field = _find_field(path, algo) if network is None else find_encoder(network).model_fields.get(path[2])
     # Inside a list there is no key to set: the whole list is.
     target = ".".join(path[:2]) if path[-1].isdigit() else key
     about = f"  {field.description}\n" if field is not None and field.description else ""
@@ -70,9 +76,12 @@ def _find_path(detail: ErrorDetails, model: type[BaseModel]) -> tuple[list[str],
     location = [str(step) for step in detail["loc"]]
     algo = next((name for name, config in ALGORITHMS.items() if config is model), "ppo")
     path = [section] if (section := _find_section(model)) else []
+    network = _find_network(detail)
     for step in location:
         if path == ["algo"] and step in ALGORITHMS:
             algo = step
+        elif path == ["net", "encoder_args"] and step == network:
+            network = None
         # A union's tag follows the field that it belongs to; a schedule's own key `schedule` comes after its tag.
         elif not (len(path) == 2 and step in _TAGS):
             path.append(step)
@@ -80,6 +89,13 @@ def _find_path(detail: ErrorDetails, model: type[BaseModel]) -> tuple[list[str],
             path += location[location.index(step) + 1 :]
             break
     return path, algo
+
+
+def _find_network(detail: ErrorDetails) -> str | None:
+    """The network of another package whose settings it is about: its name stands behind that of the setting."""
+    location = [str(step) for step in detail["loc"]]
+    behind = location[location.index("encoder_args") + 1 :] if "encoder_args" in location else []
+    return behind[0] if behind and behind[0] in encoder_names() else None
 
 
 def _find_section(model: type[BaseModel]) -> str:

@@ -1,10 +1,10 @@
-"""The settings of ppo_penalty. No torch here: configs are read where nothing is trained."""
+"""The settings of ppo_penalty and of the residual network. No torch here: configs are read where nothing is trained."""
 
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from rlclinic.config import Number, OnPolicySettings, Shape
+from rlclinic.config import EncoderSettings, Number, OnPolicySettings, Shape
 
 
 class PPOPenaltyConfig(OnPolicySettings):
@@ -19,3 +19,13 @@ class PPOPenaltyConfig(OnPolicySettings):
     """Passes over each rollout. Usual: 3-20."""
     batch_size: Shape = Field(64, gt=0)
     """Rows of a minibatch. Usual: 32-512."""
+
+
+class ResidualSettings(EncoderSettings):
+    """Layer-normalized residual blocks before the fully connected layers (arXiv:1603.05027, with layer norm in place of batch norm)."""
+
+    implementation: ClassVar[str] = "rlclinic_ppo_penalty.residual"
+    width: Shape = Field(64, ge=2)
+    """Units of each block. Usual: 64-256."""
+    blocks: Shape = Field(2, ge=1)
+    """How many blocks follow each other. Usual: 1-4."""

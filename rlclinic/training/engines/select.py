@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from rlclinic.config import Config
+from rlclinic.config.network import OWN_ENCODERS
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training.engines import captured, captured_replay, compiled, eager
@@ -44,8 +45,11 @@ def choose(config: Config, plan: Any, env: Any, members: int, device: torch.devi
     wanted = config.run.engine
     if recorded and recorded.get("kind") in ("eager", "reference", "autograd", "compiled", "captured"):
         return _possible(Choice(recorded["kind"], str(recorded.get("why", "as it was started"))), config, plan, env, device)
-    if twins.find(config.algo.name) is None and wanted in ("auto", "eager"):
-        return Choice("reference", f"{config.algo.name} has no gradients written out: its losses are differentiated")
+    if wanted in ("auto", "eager"):
+        if twins.find(config.algo.name) is None:
+            return Choice("reference", f"{config.algo.name} has no gradients written out: its losses are differentiated")
+        if _has_own_network(config):
+            return Choice("reference", f"net.encoder={config.net.encoder} is a network of another package: losses are differentiated")
     if wanted != "auto":
         return _possible(Choice(wanted, f"run.engine={wanted}"), config, plan, env, device)
     if isinstance(plan, off_policy.Plan) and device.type == "cuda" and isinstance(env, native.NativeEnv) and captured_replay.possible(plan):
@@ -62,6 +66,10 @@ def choose(config: Config, plan: Any, env: Any, members: int, device: torch.devi
             return Choice("captured", "a native environment on a GPU: one graph per iteration")
         return Choice("eager", f"{config.env.id} is stepped by the host, which waits for each action")
     return _on_cpu(config, plan, members)
+
+
+def _has_own_network(config: Config) -> bool:
+    return config.net.encoder not in OWN_ENCODERS
 
 
 def _on_cpu(config: Config, plan: Plan, members: int) -> Choice:
@@ -103,9 +111,11 @@ def _possible(choice: Choice, config: Config, plan: Any, env: Any, device: torch
     """The choice, if it can be had; asking for what is not there is an error, not a slow run."""
     if choice.kind in ("eager", "reference", "autograd"):
         return choice
-    if twins.find(config.algo.name) is None:
+    foreign = None if twins.find(config.algo.name) is not None else f"{config.algo.name} is an algorithm"
+    foreign = f"net.encoder={config.net.encoder} is a network" if _has_own_network(config) else foreign
+    if foreign is not None:
         raise ConfigError(
-            f"run.engine={choice.kind}, but {config.algo.name} is an algorithm of another package, which the reference engine trains.\n"
+            f"run.engine={choice.kind}, but {foreign} of another package, which the reference engine trains.\n"
             "  Compiled programs are kept between runs, and would not notice a change in its code.\n  Try: --set run.engine=reference"
         )
     replayed = isinstance(plan, off_policy.Plan) and choice.kind == "captured" and captured_replay.possible(plan)

@@ -173,9 +173,9 @@ def collect(
 
 
 def act(plan: Plan, learner: Learner, params: Params, position: Position, noise: Tensor) -> tuple[Tensor, ...]:
-    """What the networks see, the distribution they answer with, and an action drawn from it; of images the value, too."""
+    """What the networks see, the distribution they answer with, and an action drawn from it; behind a shared encoder the value, too."""
     net_obs = normalize_obs(plan, learner, position.obs)
-    if plan.policy.encoder is not None and not net_obs.is_cuda:
+    if plan.policy.encoder is not None and plan.policy.net.shared and not net_obs.is_cuda:
         # The work is in the trunk that both share: the value comes with it, and need not be computed again.
         dist, value = mlp.actor_critic(plan.policy, params, net_obs, position.action_mask)
         return net_obs, dist, plan.policy.distribution.sample(dist, noise), value

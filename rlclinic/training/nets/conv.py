@@ -34,7 +34,7 @@ class Encoder:
 
     kind: Literal["nature", "impala"]
     picture: Picture
-    features: int
+    width: int
     """Width of the layer that the filtered image goes into."""
     dtype: torch.dtype = torch.float32
     """What the convolutions and that layer compute in. Bytes are exact in bfloat16 too; sums are float32 in either."""
@@ -68,14 +68,29 @@ class Encoder:
     @property
     def out(self) -> int:
         """Width of what the layers above see: features, and the numbers beside the image."""
-        return self.features + self.picture.vector
+        return self.width + self.picture.vector
 
-    def shapes(self, trunk: str) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes, filters as [out, in, kernel, kernel]; rows of the last matrix are in the order row, column, channel."""
         found: dict[str, tuple[int, ...]] = {}
         for index, (inside, outside, kernel) in enumerate(self.convolutions):
-            found |= {f"{trunk}.conv{index}.weight": (outside, inside, kernel, kernel), f"{trunk}.conv{index}.bias": (outside,)}
-        return found | {f"{trunk}.features.weight": (self.left, self.features), f"{trunk}.features.bias": (1, self.features)}
+            found |= {f"conv{index}.weight": (outside, inside, kernel, kernel), f"conv{index}.bias": (outside,)}
+        return found | {"features.weight": (self.left, self.width), "features.bias": (1, self.width)}
+
+    def layers(self, params: Params, obs: Tensor) -> list[Tensor]:
+        """Activations of every convolution, [M, B * places, filters], and of the last layer with the numbers, [M, B, width + numbers].
+
+        A filter is a unit, which is seen at all places of all images.
+        """
+        image, numbers = split(self.picture, obs)
+        maps = _maps(self, params, image)
+        seen = [torch.stack([own[layer].permute(0, 2, 3, 1).flatten(0, 2).float() for own in maps]) for layer in range(len(maps[0]))]
+        return [*seen, _dense(params, [own[-1] for own in maps], numbers)]
+
+    def features(self, params: Params, obs: Tensor) -> Tensor:
+        """What the layers above see of observations [M, B, ...]: [M, B, width + numbers]."""
+        image, numbers = split(self.picture, obs)
+        return _dense(params, [own[-1] for own in _maps(self, params, image)], numbers)
 
 
 def choose(net: NetConfig, picture: Picture) -> Encoder:
@@ -101,34 +116,17 @@ def split(picture: Picture, obs: Tensor) -> tuple[Tensor, Tensor | None]:
     return image, obs[..., picture.size :].clone(memory_format=torch.contiguous_format).view(torch.float32)
 
 
-def channels(encoder: Encoder, obs: Tensor) -> list[Tensor]:
+def channels(picture: Picture, obs: Tensor) -> list[Tensor]:
     """What the network is shown, in its own units: each channel at all places of all images, and the numbers; [M, rows, columns]."""
-    image, numbers = split(encoder.picture, obs)
+    image, numbers = split(picture, obs)
     shown = image.flatten(1, 3).float()
     return [shown / 255 if image.dtype == torch.uint8 else shown] + ([] if numbers is None else [numbers])
 
 
-def layers(encoder: Encoder, params: Params, trunk: str, obs: Tensor) -> list[Tensor]:
-    """Activations of every convolution, [M, B * places, filters], and of the last layer with the numbers, [M, B, features + numbers].
-
-    A filter is a unit, which is seen at all places of all images.
-    """
-    image, numbers = split(encoder.picture, obs)
-    maps = _maps(encoder, params, trunk, image)
-    seen = [torch.stack([each[layer].permute(0, 2, 3, 1).flatten(0, 2).float() for each in maps]) for layer in range(len(maps[0]))]
-    return [*seen, _dense(params, trunk, [each[-1] for each in maps], numbers)]
-
-
-def features(encoder: Encoder, params: Params, trunk: str, obs: Tensor) -> Tensor:
-    """What the layers above see of observations [M, B, ...]: [M, B, features + numbers]."""
-    image, numbers = split(encoder.picture, obs)
-    return _dense(params, trunk, [each[-1] for each in _maps(encoder, params, trunk, image)], numbers)
-
-
-def _maps(encoder: Encoder, params: Params, trunk: str, image: Tensor) -> list[list[Tensor]]:
+def _maps(encoder: Encoder, params: Params, image: Tensor) -> list[list[Tensor]]:
     """By member, then by layer: activations [B, C, H, W]."""
     count = range(len(encoder.convolutions))
-    weights, biases = ([params[f"{trunk}.conv{index}.{part}"] for index in count] for part in ("weight", "bias"))
+    weights, biases = ([params[f"conv{index}.{part}"] for index in count] for part in ("weight", "bias"))
     if image.dtype == torch.uint8:
         weights[0] = weights[0] * (1 / 255)
     weights, biases = ([each.to(encoder.dtype) for each in part] for part in (weights, biases))
@@ -177,9 +175,9 @@ def _filtered(encoder: Encoder, weights: list[Tensor], biases: list[Tensor], x: 
     return [*seen, functional.relu(x)]
 
 
-def _dense(params: Params, trunk: str, maps: list[Tensor], numbers: Tensor | None) -> Tensor:
+def _dense(params: Params, maps: list[Tensor], numbers: Tensor | None) -> Tensor:
     """The last layer [M, B, features] on each member's filtered images, and the numbers beside them."""
-    weight, bias = (params[f"{trunk}.features.{part}"].to(maps[0].dtype) for part in ("weight", "bias"))
+    weight, bias = (params[f"features.{part}"].to(maps[0].dtype) for part in ("weight", "bias"))
     flat = [each.permute(0, 2, 3, 1).flatten(1) for each in maps]  # free on a CPU, where the channels lie last
     found = [torch.addmm(b, x, w) for b, x, w in zip(bias.unbind(0), flat, weight.unbind(0), strict=True)]
     last = functional.relu(torch.stack(found)).float()

@@ -6,7 +6,7 @@ from typing import Any
 from rlclinic.config import Config, EnvConfig
 from rlclinic.errors import ConfigError
 from rlclinic.training.maths import distributions
-from rlclinic.training.nets import mlp
+from rlclinic.training.nets import conv, mlp
 
 
 def policy_for(config: Config, env: Any) -> mlp.ActorCritic:
@@ -40,15 +40,15 @@ def _check_images(config: Config, env: Any) -> None:
 
 
 def described(policy: mlp.ActorCritic) -> str | None:
-    """What was chosen for images, in a line; None for vectors, where the config says it all."""
+    """What was chosen for images, in a line; None where the config says it all."""
     encoder = policy.encoder
-    if encoder is None:
+    if not isinstance(encoder, conv.Encoder):
         return None
     picture = encoder.picture
     beside = f" and {picture.vector} numbers" if picture.vector else ""
     size = f"{picture.height}x{picture.width}, {picture.channels} channel{'s' if picture.channels > 1 else ''}"
     widths = f"then layers {list(policy.net.hidden)}" if policy.net.hidden else "no layers after them"
     return (
-        f"observations are images ({size}{beside}): net.images={encoder.kind}, {encoder.features} features, {widths}; "
+        f"observations are images ({size}{beside}): net.images={encoder.kind}, {encoder.width} features, {widths}; "
         f"one trunk for policy and value, {policy.layout.width:,} weights"
     )

@@ -14,7 +14,7 @@ from rlclinic.config import NetConfig
 from rlclinic.training.envs.base import Picture
 from rlclinic.training.fast import actor_critic_backward
 from rlclinic.training.maths import distributions
-from rlclinic.training.nets import conv, layout
+from rlclinic.training.nets import encoders, layout
 from rlclinic.training.nets.layout import Layout
 
 LANES: Final = 32
@@ -55,8 +55,10 @@ class ActorCritic:
     distribution: distributions.Distribution
     net: NetConfig
     obs_size: int
-    encoder: conv.Encoder | None = None
-    """What images go through first; None for vectors."""
+    encoder: encoders.Encoder | None = None
+    """What observations go through first; None: straight into the layers."""
+    picture: Picture | None = None
+    """The image in the observations; None where they are vectors."""
 
     @property
     def actor_trunk(self) -> str:
@@ -115,16 +117,17 @@ def build(net: NetConfig, obs_size: int, distribution: distributions.Distributio
     picture: the image in the observations; policy and value then share one trunk, as most of the work is in its convolutions.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    encoder = None
+    encoder = encoders.choose(net, obs_size, picture)
     if picture is not None:
-        encoder = conv.choose(net, picture)
         net = net.model_copy(update={"shared": True})
-        shapes |= encoder.shapes("trunk")
     critic_hidden = net.hidden if net.critic_hidden is None else net.critic_hidden
     trunks = {"trunk": net.hidden} if net.shared else {"actor": net.hidden, "critic": critic_hidden}
     ends = {}
     for trunk, sizes in trunks.items():
-        width = obs_size if encoder is None else encoder.out
+        width = obs_size
+        if encoder is not None:
+            shapes |= encoders.shapes(encoder, trunk)
+            width = encoder.out
         for index, size in enumerate(sizes):
             shapes |= {f"{trunk}.{index}.weight": (width, size), f"{trunk}.{index}.bias": (1, size)}
             if net.layer_norm:
@@ -137,21 +140,25 @@ def build(net: NetConfig, obs_size: int, distribution: distributions.Distributio
     if distribution.learns_std and not net.state_dependent_std:
         shapes["log_std"] = (1, distribution.size)
     shapes |= {"value.weight": (1, critic_end), "value.bias": (1,)}
-    return ActorCritic(Layout(shapes), distribution, net, obs_size, encoder)
+    return ActorCritic(Layout(shapes), distribution, net, obs_size, encoder, picture)
 
 
 def initialize(policy: ActorCritic, seed: int) -> Tensor:
     """One member's first weights, [1, P]: a function of its seed alone."""
     net, generator = policy.net, torch.Generator().manual_seed(seed)
     params: dict[str, Tensor] = {}
+    for trunk in dict.fromkeys(policy.trunks.values()):
+        params |= encoders.initialize(policy.encoder, trunk, generator)
     for name, shape in policy.layout.shapes.items():
         part = name.rpartition(".")[2]
+        if name in params:
+            continue
         if name == "log_std":
             params[name] = torch.full(shape, net.log_std_init)
         elif part == "weight":
             gain = {"policy": net.policy_gain, "value": net.value_gain}.get(name.split(".")[0], net.hidden_gain)
             # Heads lie as [n_out, n_in], filters as [n_out, n_in, kernel, kernel].
-            turned = name in ("policy.weight", "value.weight") or len(shape) == 4
+            turned = name in ("policy.weight", "value.weight") or len(shape) > 2
             matrix = layout.orthogonal((math.prod(shape[1:]), shape[0]) if turned else shape, gain, generator)
             params[name] = (matrix if matrix.shape == shape else matrix.T).reshape(shape)
         else:
@@ -165,9 +172,9 @@ def initialize(policy: ActorCritic, seed: int) -> Tensor:
 def hidden(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs: Tensor) -> list[Tensor]:
     """Activations after every hidden layer of a trunk, [M, B, width] each; just [obs] where it has none.
 
-    With images, first those of the encoder (see conv.layers).
+    First those of the encoder, where it has one.
     """
-    below = [] if policy.encoder is None else conv.layers(policy.encoder, params, trunk, obs)
+    below = [] if policy.encoder is None else encoders.layers(policy.encoder, params, trunk, obs)
     return below + dense(policy, params, trunk, below[-1] if below else obs) or [obs]
 
 
@@ -189,7 +196,7 @@ def features(policy: ActorCritic, params: Mapping[str, Tensor], trunk: str, obs:
     if not torch.is_grad_enabled() and policy.net.activation == "tanh" and policy.written_out(obs):
         return actor_critic_backward.tanh_layers(params, trunk, len(policy.widths(trunk)), obs)[-1]
     if policy.encoder is not None:
-        obs = conv.features(policy.encoder, params, trunk, obs)
+        obs = encoders.features(policy.encoder, params, trunk, obs)
     return (dense(policy, params, trunk, obs) or [obs])[-1]
 
 

@@ -1,7 +1,7 @@
 """Networks of algorithms with a replay: Q-values of choices, critics of actions, actors.
 
-A net is a trunk of fully connected layers (after convolutions, for images) and one linear head. Twin critics are `copies` of one
-net: they lie side by side in a member's row of weights, and all copies of all members are one batched product.
+A net is a trunk of fully connected layers (after an encoder: convolutions, for images) and one linear head. Twin critics are `copies`
+of one net: they lie side by side in a member's row of weights, and all copies of all members are one batched product.
 """
 
 import math
@@ -18,7 +18,7 @@ from rlclinic.training.envs.base import Picture
 from rlclinic.training.fast import q_net_backward, wide
 from rlclinic.training.fast.replay_passes import Rounds, Space
 from rlclinic.training.fast.wide import WideRounds
-from rlclinic.training.nets import conv, layout, mlp
+from rlclinic.training.nets import encoders, layout, mlp
 from rlclinic.training.nets.layout import Layout, Params
 
 WRITTEN: Final = ("relu", "tanh")
@@ -36,7 +36,9 @@ class Net:
     hidden: tuple[int, ...]
     outputs: int
     copies: int = 1
-    encoder: conv.Encoder | None = None
+    encoder: encoders.Encoder | None = None
+    beside: int = 0
+    """How many numbers at the end of the inputs pass the encoder by: a critic's actions."""
     by_autograd: bool = False
     spaces: dict[tuple[int, ...], Space] = field(default_factory=dict, compare=False, repr=False)
     """Where passes on a CPU work, made when they are first needed."""
@@ -91,21 +93,22 @@ def build(
     *,
     copies: int = 1,
     picture: Picture | None = None,
+    beside: int = 0,
 ) -> Net:
     """Names and shapes; matrices are [n_in, n_out], the head's [n_out, n_in], biases [1, n_out]."""
     shapes: dict[str, tuple[int, ...]] = {}
-    encoder = None if picture is None else conv.choose(net, picture)
+    encoder = encoders.choose(net, n_in - beside, picture)
     width = n_in
     if encoder is not None:
-        shapes |= encoder.shapes(TRUNK)
-        width = encoder.out
+        shapes |= encoders.shapes(encoder, TRUNK)
+        width = encoder.out + beside
     for index, size in enumerate(hidden):
         shapes |= {f"{TRUNK}.{index}.weight": (width, size), f"{TRUNK}.{index}.bias": (1, size)}
         if net.layer_norm:
             shapes |= {f"{TRUNK}.{index}.scale": (1, size), f"{TRUNK}.{index}.shift": (1, size)}
         width = size
     shapes |= {f"{HEAD}.weight": (outputs, width), f"{HEAD}.bias": (1, outputs)}
-    return Net(Layout(shapes), net, n_in, hidden, outputs, copies, encoder)
+    return Net(Layout(shapes), net, n_in, hidden, outputs, copies, encoder, beside)
 
 
 def build_actor(config: Config, obs_size: int, outputs: int) -> Net:
@@ -116,7 +119,7 @@ def build_actor(config: Config, obs_size: int, outputs: int) -> Net:
 def build_critics(config: Config, obs_size: int, action_size: int) -> Net:
     """Observation and action in, one value out; n_critics copies (2 where the settings have no such number)."""
     hidden = config.net.hidden if config.net.critic_hidden is None else config.net.critic_hidden
-    return build(config.net, obs_size + action_size, hidden, 1, copies=getattr(config.algo, "n_critics", 2))
+    return build(config.net, obs_size + action_size, hidden, 1, copies=getattr(config.algo, "n_critics", 2), beside=action_size)
 
 
 def initialize(net: Net, seed: int, stream: int) -> Tensor:
@@ -124,15 +127,18 @@ def initialize(net: Net, seed: int, stream: int) -> Tensor:
     generator = torch.Generator().manual_seed((seed * 31 + stream) % (1 << 63))
     parts = []
     for _ in range(net.copies):
-        bound = 1.0
+        bound, own = 1.0, encoders.initialize(net.encoder, TRUNK, generator)
         for name, shape in net.layout.shapes.items():
             kind = name.rpartition(".")[2]
+            if name in own:
+                parts.append(own[name].flatten())
+                continue
             if kind in ("scale", "shift"):
                 parts.append(torch.full((math.prod(shape),), float(kind == "scale")))
                 continue
             if kind == "weight":
                 # The head lies as [n_out, n_in], filters as [n_out, n_in, kernel, kernel].
-                fan_in = math.prod(shape[1:]) if name.startswith(HEAD) or len(shape) == 4 else shape[0]
+                fan_in = math.prod(shape[1:]) if name.startswith(HEAD) or len(shape) > 2 else shape[0]
                 bound = 1.0 / math.sqrt(fan_in)
             parts.append((torch.rand(math.prod(shape), generator=generator) * 2 - 1) * bound)
     return torch.cat(parts).unsqueeze(0)
@@ -142,8 +148,8 @@ def layers(net: Net, params: Mapping[str, Tensor], x: Tensor) -> list[Tensor]:
     """Activations after every hidden layer, [M * copies, B, width] each; just [x] where there is none."""
     activation, found = mlp.ACTIVATIONS[net.net.activation], []
     if net.encoder is not None:
-        found = conv.layers(net.encoder, params, TRUNK, x)
-        x = found[-1]
+        found = encoders.layers(net.encoder, params, TRUNK, x[..., : net.n_in - net.beside] if net.beside else x)
+        x = torch.cat([found[-1], x[..., net.n_in - net.beside :]], -1) if net.beside else found[-1]
     for index in range(len(net.hidden)):
         x = layout.linear(params, f"{TRUNK}.{index}", x)
         if net.net.layer_norm:

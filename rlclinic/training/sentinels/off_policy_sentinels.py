@@ -16,7 +16,7 @@ from rlclinic.training.data.replay import Replay
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.maths import normalize, squashed
-from rlclinic.training.nets import q_nets
+from rlclinic.training.nets import conv, q_nets
 from rlclinic.training.sentinels import fingerprints, invariants, on_policy_sentinels, random_policy
 from rlclinic.training.sentinels.on_policy_sentinels import PREFIX
 
@@ -227,11 +227,12 @@ def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: Hyperparameters) ->
     probe = off_policy.prepare_batch(plan, seen.after, raw)
     found = invariants.targets(plan, seen.after, memory, hp) | _bias(plan, seen.after, memory, hp)
     for name, key in (("actor", "actor"), ("critic", "critic"), ("q", "critic")):
-        if name in plan.nets and plan.nets[name].hidden:
-            net = plan.nets[name]
+        net = plan.nets.get(name)
+        # Convolutions alone, without layers after them, stay blank.
+        if net is not None and (net.hidden or not isinstance(net.encoder, conv.Encoder | None)):
             x = torch.cat([probe.obs, probe.action], -1) if name == "critic" else probe.obs
             layers = q_nets.layers(net, net.params(seen.after.nets[name]), net.shown(x))
-            numbers = on_policy_sentinels.features(net, layers)
+            numbers = on_policy_sentinels.features(net, layers, len(net.hidden))
             found |= {f"{kind}_{key}": number.unflatten(0, (-1, net.copies)).amax(1) for kind, number in numbers.items()}
     return {PREFIX + name: number for name, number in found.items()}
 

@@ -225,7 +225,7 @@ def _update(plan: Plan, before: Learner, after: Learner, readings: dict[str, Ten
 
 def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: Any) -> dict[str, Tensor]:
     """Scale, spread and sanity of what the networks are shown; of images channel by channel, as a single pixel may well stand still."""
-    parts = [whole.obs] if plan.policy.encoder is None else conv.channels(plan.policy.encoder, whole.obs[:, _places(whole.obs)])
+    parts = [whole.obs] if plan.policy.picture is None else conv.channels(plan.policy.picture, whole.obs[:, _places(whole.obs)])
     low, high = (torch.cat(ends, 1) for ends in zip(*(torch.aminmax(part, dim=1) for part in parts), strict=True))  # [M, D]
     peak, peak_at = torch.maximum(low.abs(), high.abs()).max(1)
     spread, flat_at = torch.cat([normalize.deviation(part) for part in parts], 1).min(1)
@@ -238,7 +238,7 @@ def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: Any) -> dict[
         # An observation that the action did not change: the next one was not carried over, or the env is frozen.
         "obs_repeat": (rollout.next_obs == rollout.obs).flatten(3).all(-1).float().mean((1, 2)),
     }
-    if env.obs_low is not None and env.obs_high is not None and plan.policy.encoder is None:
+    if env.obs_low is not None and env.obs_high is not None and plan.policy.picture is None:
         if rollout.net_obs is not rollout.obs:
             low, high = torch.aminmax(rows(rollout.obs), dim=1)
         least, most = (constants.on(low.device, bound) for bound in (env.obs_low, env.obs_high))
@@ -292,7 +292,8 @@ def now_and_then(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tenso
         params = plan.policy.layout.views(seen.after.flat)
         trunks = {name: mlp.hidden(plan.policy, params, trunk, probe.obs) for name, trunk in plan.policy.trunks.items()}
         for name, layers in trunks.items():
-            found |= {f"{key}_{name}": number for key, number in features(plan.policy, layers).items()}
+            dense = len(plan.policy.widths(plan.policy.trunks[name]))
+            found |= {f"{key}_{name}": number for key, number in features(plan.policy, layers, dense).items()}
         dist, value = mlp.actor_critic(plan.policy, params, probe.obs, probe.action_mask)
         change = plan.policy.distribution.log_prob(dist, probe.action) - probe.log_prob
         found["kl_exact"] = plan.policy.distribution.kl(rows(seen.rollout.dist)[:, index], dist).mean(1)
@@ -336,8 +337,8 @@ def target_errors(seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
     return {PREFIX + name: (error * where).sum((1, 2)) / where.sum((1, 2)) / scale for name, (error, where) in errors.items()}
 
 
-def features(policy: mlp.ActorCritic | q_nets.Net, layers: list[Tensor]) -> dict[str, Tensor]:
-    """Are the hidden units alive and different from each other?"""
+def features(policy: mlp.ActorCritic | q_nets.Net, layers: list[Tensor], dense: int) -> dict[str, Tensor]:
+    """Are the hidden units alive and different from each other? The last `dense` of the layers are the fully connected ones."""
     last = layers[-1]
     scores = [layer.abs().mean(1) for layer in layers]  # [M, width] each
     idle = torch.cat([score <= DORMANT * score.mean(1, keepdim=True) for score in scores], 1)
@@ -347,8 +348,8 @@ def features(policy: mlp.ActorCritic | q_nets.Net, layers: list[Tensor]) -> dict
     trace = gram.diagonal(dim1=1, dim2=2).sum(1)
     rank = trace.square() / gram.square().sum((1, 2)).clamp(min=1e-30)
     found = {"dormant": idle.float().mean(1), "rank": rank, "activation_norm": last.norm(dim=2).mean(1)}
-    # Convolutions end in rectifiers, which have no upper bound.
-    bounded = layers if policy.encoder is None else layers[len(layers) - len(policy.net.hidden) :]
+    # Convolutions end in rectifiers, which have no upper bound, and nobody knows what a network of another package ends in.
+    bounded = layers if policy.encoder is None else layers[len(layers) - dense :]
     if policy.net.activation in SATURATES and bounded:
         outer = torch.cat([(layer.abs() > SATURATES[policy.net.activation]).float().mean(1) for layer in bounded], 1)
         found["saturated"] = outer.mean(1)

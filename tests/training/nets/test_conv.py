@@ -10,7 +10,7 @@ from rlclinic.config import NetConfig
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs.base import ActionSpec, Picture
 from rlclinic.training.maths import distributions
-from rlclinic.training.nets import conv, mlp
+from rlclinic.training.nets import conv, encoders, mlp
 
 SIZES = {"nature": (40, 36), "impala": (13, 16)}
 BYTES = torch.Generator().manual_seed(3)
@@ -57,7 +57,7 @@ def test_an_encoder_is_the_published_network(kind: str) -> None:
     params = policy.layout.views(weights(policy, 0))
     peer = reference(kind, 2)
     convolutions = [module for module in peer.modules() if isinstance(module, nn.Conv2d)]
-    assert policy.encoder is not None
+    assert isinstance(policy.encoder, conv.Encoder)
     assert len(convolutions) == len(policy.encoder.convolutions)
     for index, module in enumerate(convolutions):
         module.weight.data = params[f"trunk.conv{index}.weight"][0]
@@ -66,7 +66,7 @@ def test_an_encoder_is_the_published_network(kind: str) -> None:
     maps = peer(obs[0].permute(0, 3, 1, 2).float() / 255).permute(0, 2, 3, 1).flatten(1)
     assert maps.shape[1] == policy.encoder.left
     expected = torch.relu(maps @ params["trunk.features.weight"][0])
-    torch.testing.assert_close(conv.features(policy.encoder, params, "trunk", obs)[0], expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(encoders.features(policy.encoder, params, "trunk", obs)[0], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", SIZES)
@@ -88,7 +88,7 @@ def test_a_member_sees_and_learns_the_same_bits_in_any_cohort(kind: str) -> None
 def test_grouped_convolutions_are_the_members_own(kind: str) -> None:
     policy, obs = built(kind), images(kind, 3)
     encoder, params = policy.encoder, policy.layout.views(weights(policy, 0, 1, 2))
-    assert encoder is not None
+    assert isinstance(encoder, conv.Encoder)
     filters = [params[f"trunk.conv{index}.weight"] for index in range(len(encoder.convolutions))]
     biases = [params[f"trunk.conv{index}.bias"] for index in range(len(encoder.convolutions))]
     together, apart = (each(encoder, filters, biases, obs) for each in (conv.grouped, conv.in_turn))
@@ -105,14 +105,14 @@ def test_bytes_are_shares_of_255_and_floats_are_taken_as_they_are() -> None:
 
 def test_the_numbers_beside_an_image_come_through_unchanged() -> None:
     policy, obs = built(vector=3), images("nature", 2)
-    assert policy.encoder is not None
+    assert isinstance(policy.encoder, conv.Encoder)
     numbers = torch.randn(2, 5, 3, generator=BYTES)
     packed = torch.cat([obs.flatten(2), numbers.view(torch.uint8)], -1)
     image, beside = conv.split(policy.encoder.picture, packed)
     assert torch.equal(image, obs)
     assert beside is not None
     assert torch.equal(beside, numbers)
-    seen = conv.features(policy.encoder, policy.layout.views(weights(policy, 0, 1)), "trunk", packed)
+    seen = encoders.features(policy.encoder, policy.layout.views(weights(policy, 0, 1)), "trunk", packed)
     assert seen.shape == (2, 5, 16 + 3)
     assert torch.equal(seen[..., 16:], numbers)
 
@@ -189,7 +189,7 @@ def test_a_gpu_is_off_by_no_more_than_the_digits_of_its_numbers(
         dist, value = mlp.actor_critic(policy, policy.layout.views(leaf), obs.to(device))
         (grad,) = torch.autograd.grad((dist.square().sum(-1) + value.square()).sum(), leaf)
         found.append([each.detach().cpu() for each in (dist, value, grad)])
-    assert policy.encoder is not None
+    assert isinstance(policy.encoder, conv.Encoder)
     layers = len(policy.encoder.convolutions) + 1
     for host, card in zip(*found, strict=True):
         assert float((card - host).norm()) <= off * layers * float(host.norm())
