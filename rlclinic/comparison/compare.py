@@ -81,7 +81,7 @@ def _pairs(read: Mapping[str, list[Reading]], horizon: float | None, pairwise: b
     labels = list(read)
     wanted = list(combinations(labels, 2)) if pairwise else [(labels[0], other) for other in labels[1:]] if labels else []
     lowest = outcomes.lowest_return(list(read.values()))
-    return pairs.judged([pairs.pair((one, read[one]), (other, read[other]), lowest, horizon) for one, other in wanted])
+    return pairs.decide([pairs.compare_pair((one, read[one]), (other, read[other]), lowest, horizon) for one, other in wanted])
 
 
 def _notes(

@@ -157,8 +157,9 @@ class Contrast(Part):
 
     outcome: str
     difference: Interval
-    """The later side minus the earlier one."""
+    """The later side's mean minus the earlier one's. Of returns, this is what is tested."""
     ratio: Interval | None = None
+    """Later over earlier. Of steps and seconds, this is what is tested: geometric means, never counting as the horizon."""
     p: float | None
     """Two-sided; None where it cannot be judged."""
     p_holm: float | None
@@ -167,6 +168,8 @@ class Contrast(Part):
     method: str
     why: str
     """Why this test."""
+    better: bool | None = None
+    """Whether the tested statistic speaks for the later side; None where it speaks for neither, or nothing was tested."""
 
 
 class Pair(Part):
@@ -190,6 +193,10 @@ class Pair(Part):
     """The smallest p that so few seeds can give, whatever their returns; None where they are many."""
     spread: Contrast | None
     """Whether the seeds scatter more on one side."""
+    sizes: tuple[int, int] = (0, 0)
+    """Runs of the first and of the second side."""
+    collapsed: tuple[int, int] | None = None
+    """Runs of the first and of the second side that lie far below the others; None where a side is lower as a whole."""
 
 
 class PhaseRow(Part):

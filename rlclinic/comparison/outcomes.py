@@ -176,7 +176,7 @@ def wall_times(found: Sequence[Reading]) -> stats.Times | None:
     return stats.Times.of([each.reached_seconds for each in found], followed)
 
 
-def filled(values: Sequence[float | None], lowest: float) -> list[float]:
+def fill(values: Sequence[float | None], lowest: float) -> list[float]:
     """Returns with the runs that have none counted as the lowest."""
     return [lowest if value is None else value for value in values]
 
@@ -190,7 +190,7 @@ def outcome(
     side: Side, found: Sequence[Reading], lowest: float, threshold: float | None, horizon: float, wall_horizon: float | None
 ) -> SideOutcome:
     """A side's row in the table of outcomes."""
-    common = filled([each.common for each in found], lowest)
+    common = fill([each.common for each in found], lowest)
     judged = threshold is not None
     wall = wall_times(found) if judged else None
     lasts = [each.last for each in found if each.last is not None]
@@ -201,9 +201,9 @@ def outcome(
         label=side.label,
         runs=len(found),
         common=_estimate(common),
-        last=_estimate(filled([each.last for each in found], lowest)),
+        last=_estimate(fill([each.last for each in found], lowest)),
         best=max((each.best for each in found if each.best is not None), default=None),
-        area=_estimate(filled([each.area for each in found], lowest)),
+        area=_estimate(fill([each.area for each in found], lowest)),
         reached=reached if judged else None,
         reached_share=Interval.of(stats.share_interval(reached, len(found))) if judged else None,
         kept=sum(last >= threshold for last in lasts) if threshold is not None else None,

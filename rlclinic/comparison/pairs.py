@@ -8,29 +8,31 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.comparison.models import Contrast, Interval, Pair, Verdict
-from rlclinic.comparison.outcomes import Reading, arrived, filled, times, wall_times
+from rlclinic.comparison.outcomes import Reading, arrived, fill, times, wall_times
 
 ALPHA: Final = 0.05
 POWER_AND_ALPHA: Final = stats.normal_quantile(0.8) + stats.normal_quantile(0.975)
 LEAST_FOR_SPREAD: Final = 4
+LEAST_COLLAPSE: Final = 0.1
+"""A run that lies less than this share of the median below it has not collapsed, however closely the others agree."""
 MOST_SEEDS: Final = 1_000
 """More are not worth a suggestion."""
 RETURN, STEPS, WALL, SPREAD = "return", "env steps to the threshold", "seconds to the threshold", "spread over seeds"
-_ONE = "one seed has no spread to judge luck by"
+_ONE = "n = 1, not assessable: one seed has no spread to judge luck by"
 
 
-def pair(first: tuple[str, Sequence[Reading]], second: tuple[str, Sequence[Reading]], lowest: float, horizon: float | None) -> Pair:
+def compare_pair(first: tuple[str, Sequence[Reading]], second: tuple[str, Sequence[Reading]], lowest: float, horizon: float | None) -> Pair:
     """The second side against the first; horizon: the env step up to which arrivals at the threshold are counted (None: no threshold).
 
-    p-values are not corrected yet: `judged` does that for the whole comparison.
+    p-values are not corrected yet: `decide` does that for the whole comparison.
     """
     (one, ours), (other, theirs) = first, second
-    before, after = (filled([each.common for each in found], lowest) for found in (ours, theirs))
-    contrasts = [_returns(before, after)]
+    before, after = (fill([run.common for run in runs], lowest) for runs in (ours, theirs))
+    contrasts = [_contrast_returns(before, after)]
     reached = None
     if horizon is not None:
-        contrasts += _steps(ours, theirs, horizon)
-        hits = [(sum(arrived(each, horizon) for each in found), len(found)) for found in (theirs, ours)]
+        contrasts += _contrast_times(ours, theirs, horizon)
+        hits = [(sum(arrived(run, horizon) for run in runs), len(runs)) for runs in (theirs, ours)]
         reached = Interval.of(stats.share_difference(*hits)) if min(len(ours), len(theirs)) > 1 else None
     few = min(len(before), len(after)) < 2
     return Pair(
@@ -44,38 +46,41 @@ def pair(first: tuple[str, Sequence[Reading]], second: tuple[str, Sequence[Readi
         detectable=None if few else _detectable(before, after),
         seeds_needed=None if few else _seeds_needed(before, after),
         smallest_p=None if few else _smallest_p(len(before), len(after)),
-        spread=None if few else _spread(before, after),
+        spread=None if few else _contrast_spread(before, after),
+        collapsed=None if few else count_collapsed(before, after),
+        sizes=(len(before), len(after)),
     )
 
 
-def judged(pairs: Sequence[Pair]) -> list[Pair]:
+def decide(pairs: Sequence[Pair]) -> list[Pair]:
     """The pairs with p-values corrected over all their verdicts (Holm), and the verdicts."""
-    deciding = [contrast for each in pairs for contrast in each.contrasts if contrast.outcome in (RETURN, STEPS) and contrast.p is not None]
+    deciding = [contrast for pair in pairs for contrast in pair.contrasts if contrast.outcome in (RETURN, STEPS) and contrast.p is not None]
     corrected = dict(zip(map(id, deciding), stats.holm([contrast.p or 0.0 for contrast in deciding]), strict=True))
-    found = []
-    for each in pairs:
-        contrasts = [contrast.model_copy(update={"p_holm": corrected.get(id(contrast))}) for contrast in each.contrasts]
-        verdict, reason = _verdict(contrasts, each, len(deciding))
-        found.append(each.model_copy(update={"contrasts": contrasts, "verdict": verdict, "reason": reason}))
-    return found
+    decided = []
+    for pair in pairs:
+        contrasts = [contrast.model_copy(update={"p_holm": corrected.get(id(contrast))}) for contrast in pair.contrasts]
+        verdict, reason = _decide_verdict(contrasts, pair, len(deciding))
+        reason = "; ".join([reason, *_describe_seeds(pair)])
+        decided.append(pair.model_copy(update={"contrasts": contrasts, "verdict": verdict, "reason": reason}))
+    return decided
 
 
-def _returns(before: Sequence[float], after: Sequence[float]) -> Contrast:
-    difference = Interval.of(stats.bootstrap_difference(after, before))
+def count_collapsed(before: Sequence[float], after: Sequence[float]) -> tuple[int, int] | None:
+    """Runs of each side far below those of the side with the higher median; None where the other side is lower as a whole."""
+    higher = max(before, after, key=lambda side: float(np.median(side)))
+    bound = float(stats.find_collapse_bound(higher, LEAST_COLLAPSE * abs(float(np.median(higher)))))
+    if min(float(np.median(before)), float(np.median(after))) < bound:
+        return None
+    return sum(value < bound for value in before), sum(value < bound for value in after)
+
+
+def _contrast_returns(before: Sequence[float], after: Sequence[float]) -> Contrast:
+    difference = Interval.of(stats.bootstrap_difference(after, before, np.mean))
     test = stats.compare_means(after, before)
-    return _contrast(RETURN, difference, None, test, _why(test, len(before), len(after)))
+    return _contrast(RETURN, difference, None, test, "means; spreads may differ" if test else _ONE, (difference.value or 0.0))
 
 
-def _why(test: stats.TestResult | None, m: int, n: int) -> str:
-    few = min(m, n)
-    if test is None:
-        return f"n = {few}, not assessable: {_ONE}"
-    if few >= stats.MANY_SEEDS:
-        return f"{stats.MANY_SEEDS} seeds or more on both sides"
-    return f"{few} seeds on a side, too few for a t-test"
-
-
-def _steps(ours: Sequence[Reading], theirs: Sequence[Reading], end: float) -> list[Contrast]:
+def _contrast_times(ours: Sequence[Reading], theirs: Sequence[Reading], end: float) -> list[Contrast]:
     contrasts = []
     sides: list[tuple[str, stats.Times | None, stats.Times | None]] = [
         (STEPS, times(ours, end), times(theirs, end)),
@@ -88,14 +93,17 @@ def _steps(ours: Sequence[Reading], theirs: Sequence[Reading], end: float) -> li
         if horizon <= 0:
             continue
         difference, ratio = stats.restricted_contrast(after, before, horizon)
-        few = min(len(before), len(after))
-        test = stats.log_rank(after, before) if few > 1 else None
-        why = _why(test, len(before), len(after)) if few < 2 else f"{int((~before.reached).sum() + (~after.reached).sum())} runs censored"
-        contrasts.append(_contrast(name, Interval.of(difference), Interval.of(ratio), test, why))
+        ratio = stats.geometric_ratio(after, before, horizon) or ratio
+        test = stats.compare_times(after, before, horizon)
+        why = _ONE if test is None else f"{int((~before.reached).sum() + (~after.reached).sum())} runs censored"
+        # By the statistic: where a run was followed for less than the others, the ratio is not what was tested.
+        contrasts.append(_contrast(name, Interval.of(difference), Interval.of(ratio), test, why, 0.0 if test is None else test.statistic))
     return contrasts
 
 
-def _contrast(name: str, difference: Interval, ratio: Interval | None, test: stats.TestResult | None, why: str) -> Contrast:
+def _contrast(
+    name: str, difference: Interval, ratio: Interval | None, test: stats.TestResult | None, why: str, direction: float
+) -> Contrast:
     return Contrast(
         outcome=name,
         difference=difference,
@@ -105,6 +113,7 @@ def _contrast(name: str, difference: Interval, ratio: Interval | None, test: sta
         statistic=None if test is None or not math.isfinite(test.statistic) else test.statistic,
         method="not assessable" if test is None else test.method,
         why=why,
+        better=None if test is None or direction == 0 else direction > 0,
     )
 
 
@@ -122,32 +131,32 @@ def _seeds_needed(before: Sequence[float], after: Sequence[float]) -> int | None
     return max(2, math.ceil(POWER_AND_ALPHA**2 * spread / difference**2))
 
 
-def _smallest_p(m: int, n: int) -> float | None:
-    """Of a permutation test: one of all ways to deal the seeds out, or two where the sides may be swapped."""
-    return None if min(m, n) >= stats.MANY_SEEDS else (2 if m == n else 1) / math.comb(m + n, m)
+def _smallest_p(m: int, n: int) -> float:
+    """Of a permutation test: one of all ways to deal the seeds out, in either direction."""
+    return 2 / math.comb(m + n, m)
 
 
 def _enough_seeds(questions: int) -> int:
     """Seeds a side from which on a permutation test can show anything at all, corrected for so many questions."""
-    return next(n for n in range(2, 100) if 2 * questions / math.comb(2 * n, n) < ALPHA)
+    return next(n for n in range(2, 100) if questions * _smallest_p(n, n) < ALPHA)
 
 
-def _spread(before: Sequence[float], after: Sequence[float]) -> Contrast | None:
-    """Brown and Forsythe's idea, by permutation: do the distances from the side's own median differ?"""
+def _contrast_spread(before: Sequence[float], after: Sequence[float]) -> Contrast | None:
+    """Brown and Forsythe's idea: do the distances from the side's own median differ?"""
     if min(len(before), len(after)) < LEAST_FOR_SPREAD:
         return None
     theirs, ours = (np.abs(np.asarray(side) - np.median(side)) for side in (after, before))
-    test = stats.permutation(theirs, ours)
+    test = stats.compare_means(theirs, ours)
     difference = Interval.of(stats.bootstrap_difference(theirs, ours, np.mean))
-    return _contrast(SPREAD, difference, None, test, "distances from the side's own median")
+    return _contrast(SPREAD, difference, None, test, "distances from the side's own median", -(difference.value or 0.0))
 
 
-def _verdict(contrasts: Sequence[Contrast], pair: Pair, questions: int) -> tuple[Verdict, str]:
-    deciding = [each for each in contrasts if each.p_holm is not None]
+def _decide_verdict(contrasts: Sequence[Contrast], pair: Pair, questions: int) -> tuple[Verdict, str]:
+    deciding = [contrast for contrast in contrasts if contrast.p_holm is not None]
     if not deciding:
         return "not assessable", contrasts[0].why
     # Higher returns and fewer steps are better.
-    shown = {each.outcome: _better(each) for each in deciding if each.p_holm is not None and each.p_holm < ALPHA}
+    shown = {contrast.outcome: contrast.better for contrast in deciding if contrast.p_holm is not None and contrast.p_holm < ALPHA}
     if not shown:
         return "no difference shown", _undetected(pair, questions)
     better = [name for name, up in shown.items() if up]
@@ -156,11 +165,16 @@ def _verdict(contrasts: Sequence[Contrast], pair: Pair, questions: int) -> tuple
     return "mixed", "; ".join(f"{'better' if up else 'worse'} in {name}" for name, up in shown.items())
 
 
-def _better(contrast: Contrast) -> bool:
-    if contrast.outcome == RETURN:
-        return (contrast.difference.value or 0.0) > 0
-    # By the statistic: with all else censored the means may agree where the curves do not.
-    return (contrast.statistic or 0.0) > 0
+def _describe_seeds(pair: Pair) -> list[str]:
+    """What a difference of means does not say: seeds that collapsed, and spreads that differ."""
+    remarks = []
+    if pair.collapsed is not None and pair.collapsed[0] != pair.collapsed[1]:
+        sides = zip(pair.collapsed, pair.sizes, (pair.first, pair.second), strict=True)
+        remarks.append("collapsed: " + ", ".join(f"{count} of {size} seeds of {label}" for count, size, label in sides))
+    elif pair.spread is not None and pair.spread.p is not None and pair.spread.p < ALPHA:
+        wider = pair.first if pair.spread.better else pair.second
+        remarks.append(f"the seeds of {wider} scatter more")
+    return remarks
 
 
 def _undetected(pair: Pair, questions: int) -> str:

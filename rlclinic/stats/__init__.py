@@ -8,6 +8,8 @@ at growing data share one error rate.
 from rlclinic.stats.censored import (
     Survival,
     Times,
+    compare_times,
+    geometric_ratio,
     kaplan_meier,
     log_rank,
     median_time,
@@ -18,6 +20,7 @@ from rlclinic.stats.censored import (
     restricted_times,
     shared_horizon,
 )
+from rlclinic.stats.collapse import find_collapse_bound
 from rlclinic.stats.distributions import normal_quantile, normal_tail
 from rlclinic.stats.estimates import (
     LEVEL,
@@ -34,7 +37,7 @@ from rlclinic.stats.estimates import (
     share_interval,
 )
 from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound
-from rlclinic.stats.significance import MANY_SEEDS, TestResult, compare_means, holm, permutation, rank_z, welch
+from rlclinic.stats.significance import MANY_SEEDS, TestResult, compare_means, compare_means_by_row, holm, permutation, rank_z, welch
 
 __all__ = [
     "LEVEL",
@@ -48,8 +51,12 @@ __all__ = [
     "bootstrap_difference",
     "bootstrap_interval",
     "compare_means",
+    "compare_means_by_row",
+    "compare_times",
     "crossing_probability",
     "estimate",
+    "find_collapse_bound",
+    "geometric_ratio",
     "holm",
     "improvement",
     "iqm",

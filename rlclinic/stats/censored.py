@@ -4,6 +4,7 @@ A time of None is a run that did not get there within the horizon. Where runs we
 `Times` says how far each was followed, and Kaplan and Meier's curve uses each for as long as it was seen.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from rlclinic.errors import UsageError
 from rlclinic.stats.distributions import Numbers, normal_tail
-from rlclinic.stats.estimates import LEVEL, RESAMPLES, Estimate, draws, percentiles
-from rlclinic.stats.significance import MANY_SEEDS, TestResult, permuted_p, splits
+from rlclinic.stats.estimates import LEVEL, RESAMPLES, Estimate, bootstrap_difference, draws, percentiles
+from rlclinic.stats.significance import MANY_SEEDS, TestResult, compare_means, permuted_p, splits
 
 
 class Times(NamedTuple):
@@ -94,6 +95,40 @@ def restricted_contrast(
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(drawn[1] > 0, drawn[0] / drawn[1], np.where(drawn[0] > 0, np.inf, 1.0))
     return difference, Estimate(_ratio(ours, theirs), *percentiles(ratios, level))
+
+
+def compare_times(a: Times, b: Times, horizon: float) -> TestResult | None:
+    """Whether two groups need as many steps within a horizon, two-sided; the statistic is positive where A needs fewer.
+
+    Where each run was followed to the threshold or to the horizon, the means of log steps are compared (`compare_means`): a run that never
+    got there counts the horizon, and the ratio of geometric means is what was tested. That test keeps its error where medians are equal
+    and spreads are not (5 % to 7 %; log-rank 10 % to 19 %), and costs no power beside it. Where a run was followed for less, the log-rank
+    test is taken, which needs no end. None where a side has one seed.
+    """
+    if min(len(a), len(b)) < 2:
+        return None
+    if not (_followed(a, horizon) and _followed(b, horizon)):
+        return log_rank(a, b)
+    test = compare_means(_log_steps(b, horizon), _log_steps(a, horizon))
+    return None if test is None else test._replace(method=f"{test.method}, of log steps")
+
+
+def geometric_ratio(a: Times, b: Times, horizon: float) -> Estimate | None:
+    """A's geometric mean of steps over B's, never counting as the horizon; None where a run was followed for less."""
+    if not (_followed(a, horizon) and _followed(b, horizon)):
+        return None
+    difference = bootstrap_difference(_log_steps(a, horizon), _log_steps(b, horizon), np.mean)
+    return Estimate(*(None if end is None else math.exp(end) for end in difference))  # type: ignore[arg-type]
+
+
+def _followed(times: Times, horizon: float) -> bool:
+    """Whether each run was followed to the threshold or to the horizon."""
+    return bool(np.all(times.reached | (times.steps >= horizon)))
+
+
+def _log_steps(times: Times, horizon: float) -> Numbers:
+    # A run that starts above the threshold needs 0 steps, which have no logarithm: it counts a ten-thousandth of the horizon.
+    return np.log(np.clip(times.steps, 1e-4 * horizon, horizon))
 
 
 def log_rank(a: Times, b: Times) -> TestResult:

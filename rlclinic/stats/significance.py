@@ -1,4 +1,4 @@
-"""Whether two groups differ by more than luck: permutation, Welch's t, ranks, and Holm's correction for several questions."""
+"""Whether two groups differ by more than luck: means, ranks, and Holm's correction for several questions."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,16 @@ from rlclinic.stats.distributions import Numbers, student_tail
 from rlclinic.stats.estimates import finite, ranked
 
 MANY_SEEDS: Final = 20
-"""From this many seeds on each side, the mean is normal enough for Welch's test whatever a run's return looks like."""
+"""From this many seeds on each side, the log-rank statistic is normal enough."""
 EVERY_WAY: Final = 20_000
 """Up to this many ways to deal the seeds out, all of them are counted; beyond, as many are drawn."""
+_CELLS: Final = 2_000_000
+"""Permuted statistics that are held in memory at once."""
+_NO_SPREAD: Final = 1e-7
+"""A standard error below this share of the largest distance from the mean is rounding."""
+
+
+MEANS_METHOD: Final = "permutation of Welch's t, and Welch's test"
 
 
 class TestResult(NamedTuple):
@@ -28,15 +35,70 @@ class TestResult(NamedTuple):
 
 
 def compare_means(a: ArrayLike, b: ArrayLike) -> TestResult | None:
-    """Whether the means of two groups differ, two-sided: Welch's test with many seeds on both sides, a permutation test else.
+    """Whether the means of two groups differ, two-sided: `compare_means_by_row` of one case.
 
-    None where a side has one seed: there is nothing to judge luck by.
+    The statistic is Welch's t, positive where A is larger. None where a side has one seed: there is nothing to judge luck by.
     """
     ours, theirs = finite(a), finite(b)
-    few = min(len(ours), len(theirs))
-    if few < 2:
+    if min(len(ours), len(theirs)) < 2:
         return None
-    return welch(ours, theirs) if few >= MANY_SEEDS else permutation(ours, theirs)
+    p = float(compare_means_by_row(ours, theirs)[1][0])
+    return TestResult(welch(ours, theirs).statistic, p, MEANS_METHOD)
+
+
+def compare_means_by_row(a: ArrayLike, b: ArrayLike) -> tuple[Numbers, Numbers]:
+    """Welch's t of the means of A and B, and a two-sided p; rows are separate cases of two seeds or more a side.
+
+    p is the larger of two. The first counts the ways to deal the seeds out whose t is at least as extreme (a permutation of the
+    studentized difference: Janssen 1997; Chung and Romano 2013), each direction on its own, so that a wrong direction is as rare as
+    half of the level. It holds for any returns where the groups are alike, also where part of the seeds collapse and most are tied. With
+    unequal spreads it holds for many seeds only: four seeds of five times the spread against sixteen would be called different in
+    20 % of all cases. Welch's own p holds there, and is wrong with few seeds of skewed returns, where the first holds.
+    """
+    ours, theirs = np.atleast_2d(finite(a)), np.atleast_2d(finite(b))
+    m, n = ours.shape[1], theirs.shape[1]
+    pooled = np.concatenate([ours, theirs], axis=1)
+    # Centred and scaled: sums of returns of a million would lose the digits that ties depend on.
+    pooled = pooled - pooled.mean(axis=1, keepdims=True)
+    largest = np.abs(pooled).max(axis=1, keepdims=True)
+    pooled = np.divide(pooled, largest, out=np.zeros_like(pooled), where=largest > 1e-12 * np.maximum(np.abs(ours).max(), 1e-300))
+    dealt, exact = splits(m, n)
+    ways = np.ascontiguousarray(dealt.T)
+    t, p = np.empty(len(pooled)), np.empty(len(pooled))
+    chunk = max(1, _CELLS // ways.shape[1])
+    for start in range(0, len(pooled), chunk):
+        part = slice(start, start + chunk)
+        values = pooled[part]
+        sums = values[:, :m].sum(axis=1, keepdims=True)
+        squares = values**2
+        total = squares.sum(axis=1, keepdims=True)
+        found = _welch_t(sums, squares[:, :m].sum(axis=1, keepdims=True), total, m, n)[:, 0]
+        t[part] = found
+        if m == n:
+            # Sides of one size have a t that rises with the difference: the same order, in a third of the time.
+            found, permuted = sums[:, 0], values @ ways
+        else:
+            permuted = _welch_t(values @ ways, squares @ ways, total, m, n)
+        # Rounding must not turn a tie with the found statistic into a miss.
+        slack = 1e-7 * np.maximum(1.0, np.abs(found))
+        above = (permuted >= (found - slack)[:, None]).sum(axis=1)
+        below = (permuted <= (found + slack)[:, None]).sum(axis=1)
+        fewer = np.minimum(above, below)
+        p[part] = np.minimum(1.0, 2 * (fewer / len(dealt) if exact else (fewer + 1) / (len(dealt) + 1)))
+    return t, np.maximum(p, [welch(*sides).p for sides in zip(ours, theirs, strict=True)])
+
+
+def _welch_t(sums: Numbers, squares: Numbers, total: Numbers, m: int, n: int) -> Numbers:
+    """Welch's t from the first group's sum and sum of squares, where all seeds together have mean 0 and this sum of squares.
+
+    A group's variance is that of its own seeds. Without any spread in both, t is as large as a number gets here, or 0.
+    """
+    ours = np.maximum(squares - sums**2 / m, 0.0) / ((m - 1) * m)
+    theirs = np.maximum(total - squares - sums**2 / n, 0.0) / ((n - 1) * n)
+    error, difference = np.sqrt(ours + theirs), sums * (1 / m + 1 / n)
+    without = np.where(np.abs(difference) > _NO_SPREAD, np.sign(difference) / _NO_SPREAD**2, 0.0)
+    t: Numbers = np.divide(difference, error, out=without, where=error > _NO_SPREAD)
+    return t
 
 
 def permutation(a: ArrayLike, b: ArrayLike) -> TestResult:

@@ -37,8 +37,8 @@ def test_a_clearly_better_group_is_called_better_with_its_numbers() -> None:
     assert returns.difference.value == pytest.approx(400, abs=10)
     assert returns.p == pytest.approx(2 / math.comb(16, 8))
     assert returns.p_holm == pytest.approx(4 / math.comb(16, 8))
-    assert returns.method == "permutation test, exact"
-    assert "8 seeds" in returns.why
+    assert returns.method == "permutation of Welch's t, and Welch's test"
+    assert returns.better
     assert steps.ratio is not None
     assert steps.ratio.value is not None
     assert steps.ratio.value == pytest.approx(0.7, abs=0.02)
@@ -119,10 +119,29 @@ def test_negative_returns_are_returns() -> None:
     assert pair.contrasts[0].difference.value == pytest.approx(750)
 
 
-def test_many_seeds_are_judged_by_welch() -> None:
-    pair = only(compare_sides([side(*rows(20, 300, seed=1), threshold=None), side(*rows(20, 310, seed=2), threshold=None)]))
-    assert pair.contrasts[0].method == "Welch's t-test"
-    assert "20 seeds or more" in pair.contrasts[0].why
+def test_the_direction_is_that_of_the_means_that_are_tested() -> None:
+    # The IQM of the side that collapses in a quarter of its seeds is the higher one; its mean is lower by 115.
+    before, after = [[10.0]] * 5 + [[500.0]] * 15, [[490.0 + 0.1 * seed] for seed in range(20)]
+    pair = only(compare_sides([side(*before, threshold=None), side(*after, threshold=None)]))
+    assert stats.iqm([run[0] for run in before]) > stats.iqm([run[0] for run in after])
+    assert pair.verdict == "better"
+    assert pair.contrasts[0].difference.value == pytest.approx(490.95 - 377.5)
+    assert pair.contrasts[0].better
+    assert only(compare_sides([side(*after, threshold=None), side(*before, threshold=None)])).verdict == "worse"
+
+
+def test_seeds_that_collapse_on_one_side_are_counted() -> None:
+    before, after = [[10.0]] * 2 + [[480.0 + seed] for seed in range(14)], [[480.0 + seed] for seed in range(16)]
+    pair = only(compare_sides([side(*before, threshold=None), side(*after, threshold=None)]))
+    assert pair.collapsed == (2, 0)
+    assert "collapsed: 2 of 16 seeds of A, 0 of 16 seeds of B" in pair.reason
+    # A side that is lower as a whole has not collapsed.
+    assert only(compare_sides([side(*[[10.0]] * 16, threshold=None), side(*after, threshold=None)])).collapsed is None
+
+
+def test_a_verdict_says_where_spreads_differ() -> None:
+    even, wide = [[480.0 + 0.1 * seed] for seed in range(16)], [[482.0 + 4 * (seed - 8)] for seed in range(16)]
+    assert "the seeds of B scatter more" in only(compare_sides([side(*even, threshold=None), side(*wide, threshold=None)])).reason
 
 
 # ── what is compared ──
@@ -222,7 +241,7 @@ def test_equal_groups_are_rarely_called_different_even_when_there_are_four() -> 
         for _ in range(4):
             ends = rng.normal(470, 20, 6)
             found.append([outcome(float(end), float(rng.integers(1, 12))) for end in ends])
-        judged = pairs.judged([pairs.pair(("A", found[0]), ("B", each), 0.0, 10_000.0) for each in found[1:]])
+        judged = pairs.decide([pairs.compare_pair(("A", found[0]), ("B", each), 0.0, 10_000.0) for each in found[1:]])
         wrong += any(pair.verdict in ("better", "worse", "mixed") for pair in judged)
     # At most 5 of 100, and three standard errors.
     assert wrong / 60 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 60)

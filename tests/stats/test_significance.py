@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rlclinic import stats
@@ -78,13 +78,52 @@ def test_without_any_spread_welch_says_equal_or_not(a: list[float], b: list[floa
 # ── which test ──
 
 
-def test_few_seeds_are_permuted_and_many_are_not() -> None:
-    rng = np.random.default_rng(1)
-    few_seeds, many = stats.compare_means(rng.normal(size=8), rng.normal(size=30)), stats.compare_means(*rng.normal(size=(2, 20)))
-    assert few_seeds is not None
-    assert few_seeds.method.startswith("permutation")
-    assert many is not None
-    assert many.method == "Welch's t-test"
+def slow_means(a: list[float], b: list[float]) -> float:
+    """Slow reference: the ways to deal the seeds out whose Welch's t is at least as extreme in the same direction, twice; or Welch's p."""
+    pooled, t = [*a, *b], stats.welch(a, b).statistic
+    found = []
+    for chosen in itertools.combinations(range(len(pooled)), len(a)):
+        rest = [value for place, value in enumerate(pooled) if place not in chosen]
+        found.append(stats.welch([pooled[place] for place in chosen], rest).statistic)
+    above, below = sum(each >= t - 1e-6 for each in found), sum(each <= t + 1e-6 for each in found)
+    return max(min(1.0, 2 * min(above, below) / len(found)), stats.welch(a, b).p)
+
+
+@given(a=few, b=few)
+@settings(max_examples=30, deadline=None)
+def test_means_are_compared_by_permuting_welchs_t_and_by_welch_and_the_larger_p_counts(a: list[float], b: list[float]) -> None:
+    test = stats.compare_means(a, b)
+    assert test is not None
+    assert test.p == pytest.approx(slow_means(a, b))
+    assert test.statistic == stats.welch(a, b).statistic
+
+
+def test_rows_of_means_are_separate_cases() -> None:
+    rng = np.random.default_rng(0)
+    for m, n in ((5, 5), (3, 6)):
+        a, b = rng.integers(0, 3, (20, m)).astype(float), rng.normal(size=(20, n))
+        t, p = stats.compare_means_by_row(a, b)
+        for row in range(20):
+            alone = stats.compare_means(a[row], b[row])
+            assert alone is not None
+            assert p[row] == pytest.approx(alone.p)
+            assert t[row] == pytest.approx(alone.statistic)
+
+
+def test_a_side_without_spread_is_compared_with_one_that_collapses() -> None:
+    all_solved, some = [500.0] * 20, [10.0] * 5 + [500.0] * 15
+    test = stats.compare_means(all_solved, some)
+    assert test is not None
+    assert test.statistic > 0
+    # Fisher's exact p of 0 against 5 collapsed of 20.
+    assert test.p == pytest.approx(scipy.stats.fisher_exact([[20, 0], [15, 5]]).pvalue, rel=0.1)
+
+
+def test_means_without_any_spread_are_as_improbable_as_dealing_them_out() -> None:
+    apart, equal = stats.compare_means([500.0] * 4, [10.0] * 4), stats.compare_means([500.0] * 4, [500.0] * 4)
+    assert apart is not None
+    assert equal is not None
+    assert (apart.p, equal.p) == (pytest.approx(2 / math.comb(8, 4)), 1.0)
 
 
 def test_one_seed_cannot_be_judged() -> None:
@@ -106,13 +145,9 @@ def test_equal_groups_are_called_different_in_at_most_five_of_a_hundred_cases(n:
         "few values": lambda size: rng.integers(0, 3, size).astype(float),
         "unequal numbers": lambda size: rng.normal(size=size),
     }[shape]
-    found = []
-    for _ in range(600):
-        test = stats.compare_means(draw(n), draw(n + 4 if shape == "unequal numbers" else n))
-        assert test is not None
-        found.append(test.p < 0.05)
+    p = stats.compare_means_by_row(draw((600, n)), draw((600, n + 4 if shape == "unequal numbers" else n)))[1]
     # Three standard errors above the promise.
-    assert np.mean(found) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 600)
+    assert np.mean(p < 0.05) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 600)
 
 
 # ── ranks ──
