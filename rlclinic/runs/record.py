@@ -18,7 +18,7 @@ from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError
 from rlclinic.metrics import EVAL_RETURN
 from rlclinic.runs import coerce, control, disk, status_file
-from rlclinic.runs.metrics_file import tail
+from rlclinic.runs.metrics_file import rows
 from rlclinic.runs.status_file import Status
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Run:
     @property
     def latest(self) -> dict[str, float]:
         """The last number in each column of metrics.csv, read from the file's end: for a live view."""
-        return tail.latest(self.path / METRICS)
+        return rows.latest(self.path / METRICS)
 
     @property
     def evaluations(self) -> "tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]":

@@ -6,7 +6,7 @@
     get_curves        a picture of several runs: each seed, their middle with its interval, and what is healthy
 
 A bucket keeps its lowest and its highest beside the mean. What is asked for again and again while a run goes on is read through
-`metrics_file.columns`, which reads only the columns that are wanted and only what was added; the others read the whole table.
+`metrics_file.table.Columns`, which reads only the columns that are wanted and only what was added; the others read the whole table.
 """
 
 import math
@@ -24,8 +24,7 @@ from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.metrics import EVAL_RETURN, STEPS, TRAIN_RETURN
 from rlclinic.report.models import MetricSeries, MetricTable, Result, ResultPart, State, finite, state_of
 from rlclinic.runs import coerce, summary
-from rlclinic.runs.metrics_file import columns
-from rlclinic.runs.metrics_file.table import Mask, Table
+from rlclinic.runs.metrics_file.table import Mask, Table, glance, open_columns
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
@@ -335,7 +334,7 @@ class Series(Result):
 
 def run_series(run: Run, names: Sequence[str] = (), *, points: int = 500, since: float = -1.0) -> Series:
     """Columns of a run after an env step, at most `points` buckets; no names: the main ones."""
-    file = columns.of(run.path / METRICS)
+    file = open_columns(run.path / METRICS)
     file.read([STEPS])
     available = list_metrics(file.names)
     chosen = choose_metrics(names, available, run.id) if names else [name for name in MAIN_METRICS if name in available]
@@ -538,9 +537,9 @@ def _find_runs(store: Store, selectors: Sequence[str]) -> list[Run]:
 
 def _read_tables(runs: Sequence[Run], wanted: Sequence[str], rough: bool) -> tuple[list[dict[str, Values]], bool]:
     files = [run.path / METRICS for run in runs]
-    if rough and sum(columns.of(file).unread(wanted) for file in files) > ROUGH_BYTES:
-        return [columns.glance(file, wanted, max(ROUGH_ROWS // len(files), 50)) for file in files], True
-    return [columns.of(file).read(wanted) for file in files], False
+    if rough and sum(open_columns(file).unread(wanted) for file in files) > ROUGH_BYTES:
+        return [glance(file, wanted, max(ROUGH_ROWS // len(files), 50)) for file in files], True
+    return [open_columns(file).read(wanted) for file in files], False
 
 
 def _measure_axis(run: Run, table: Mapping[str, Values], axis: Axis) -> Values:
@@ -653,7 +652,7 @@ def _describe_run(run: Run, axis: Values) -> CurveRun:
 def _list_available(runs: Sequence[Run]) -> list[str]:
     found: dict[str, None] = {}
     for run in runs:
-        found |= dict.fromkeys(columns.of(run.path / METRICS).header())
+        found |= dict.fromkeys(open_columns(run.path / METRICS).header())
     return [name for name in list_metrics(list(found)) if "fingerprint" not in name]
 
 

@@ -16,7 +16,7 @@ from rlclinic.ops.status import forecast
 from rlclinic.report.models import Estimate, LiveGroup, LiveMember, Requested, State, StatusReport, state_of
 from rlclinic.runs.history import History
 from rlclinic.runs.listed import describe_run
-from rlclinic.runs.metrics_file import tail
+from rlclinic.runs.metrics_file import rows
 from rlclinic.runs.outcome import Outcome, measure_group
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
 from rlclinic.runs.store import Store
@@ -93,7 +93,7 @@ def observe(group: Group) -> LiveGroup:
 def observe_run(run: Run) -> LiveMember:
     """A run's newest readings."""
     listed = describe_run(run)
-    latest = tail.latest(run.path / METRICS)
+    latest = rows.latest(run.path / METRICS)
     return LiveMember(
         **listed.pick(LiveMember.model_fields.keys() - {"state"}),
         run=listed.id,

@@ -1,1 +1,1 @@
-"""metrics.csv: read whole, by column, from the end, or while it grows."""
+"""metrics.csv: its rows as text (whole, from an offset on, the last ones), and its columns as numbers."""

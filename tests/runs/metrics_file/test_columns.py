@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlclinic.runs.metrics_file import columns, table
-from rlclinic.runs.metrics_file.columns import Columns
+from rlclinic.runs.metrics_file import table
+from rlclinic.runs.metrics_file.table import Columns
 
 HEAD = "time,total_timesteps,loss,val\n"
 
@@ -29,8 +29,8 @@ def test_growth_is_read_without_reading_the_rest_again(tmp_path: Path, monkeypat
     with path.open("a") as file:
         file.write("2,3,4,5\n3,4,")
     seen: list[bytes] = []
-    real = columns.parse
-    monkeypatch.setattr(columns, "parse", lambda rows, width, places: seen.append(rows) or real(rows, width, places))
+    real = table.parse
+    monkeypatch.setattr(table, "parse", lambda rows, width, places: seen.append(rows) or real(rows, width, places))
     assert list(found.read(["loss"])["loss"]) == [2.0, 3.0, 4.0]
     assert seen == [b"2,3,4,5\n"], "half a line is left for later"
     with path.open("a") as file:
@@ -73,7 +73,7 @@ def test_damaged_lines_are_left_out_and_damaged_cells_are_no_number(tmp_path: Pa
 
 def test_a_file_is_read_in_pieces_as_if_it_were_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "metrics.csv", *[f"{row},{row},{row},{row}" for row in range(500)])
-    monkeypatch.setattr(columns, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(table, "CHUNK_BYTES", 64)
     assert list(Columns(path).read(["loss"])["loss"]) == list(range(500))
 
 
@@ -88,17 +88,17 @@ def test_what_is_not_there_yet_has_no_columns(tmp_path: Path) -> None:
 
 
 def test_everybody_who_asks_shares_one_reader_and_old_ones_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_FILES", 2)
-    first = columns.of(tmp_path / "a")
-    assert columns.of(tmp_path / "a") is first
-    columns.of(tmp_path / "b")
-    columns.of(tmp_path / "c")
-    assert columns.of(tmp_path / "a") is not first
+    monkeypatch.setattr(table, "MOST_FILES", 2)
+    first = table.open_columns(tmp_path / "a")
+    assert table.open_columns(tmp_path / "a") is first
+    table.open_columns(tmp_path / "b")
+    table.open_columns(tmp_path / "c")
+    assert table.open_columns(tmp_path / "a") is not first
 
 
 def test_a_glance_takes_rows_from_all_over_a_file(tmp_path: Path) -> None:
     path = write(tmp_path / "metrics.csv", *[f"{row},{row},{10 * row},{'x' * (row % 7)}" for row in range(5_000)])
-    found = columns.glance(path, ["loss", "total_timesteps", "none"], 100)
+    found = table.glance(path, ["loss", "total_timesteps", "none"], 100)
     assert list(found) == ["loss", "total_timesteps"]
     steps = found["total_timesteps"]
     assert 90 <= len(steps) <= 100
@@ -106,12 +106,12 @@ def test_a_glance_takes_rows_from_all_over_a_file(tmp_path: Path) -> None:
     assert steps[-1] > 4_900
     assert np.diff(steps).max() < 100
     assert np.array_equal(found["loss"], 10 * steps)
-    assert columns.glance(tmp_path / "none.csv", ["loss"], 10) == {}
+    assert table.glance(tmp_path / "none.csv", ["loss"], 10) == {}
 
 
 def test_a_glance_at_a_short_file_is_all_of_it(tmp_path: Path) -> None:
     path = write(tmp_path / "metrics.csv", "0,1,2,3", "1,2,3,4", "2,3,4")
-    assert list(columns.glance(path, ["loss"], 50)["loss"]) == [2.0, 3.0]
+    assert list(table.glance(path, ["loss"], 50)["loss"]) == [2.0, 3.0]
 
 
 def test_what_is_unread_is_known_before_it_is_read(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from starlette.concurrency import run_in_threadpool
 from rlclinic.ops.runs.series import MAIN_METRICS, choose_metrics, latest_rows
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.database.schema import GROUP, RUN
-from rlclinic.runs.metrics_file.follow import Follower
+from rlclinic.runs.metrics_file.rows import Follower
 from rlclinic.runs.metrics_file.table import STEPS
-from rlclinic.runs.record import Run
+from rlclinic.runs.record import METRICS, Run
 from rlclinic.serve.http.context import Context, Here, Named, find_group, find_run
 from rlclinic.serve.http.routes.runs import Names
 
@@ -77,7 +77,7 @@ async def _follow_runs(
     request: Request, here: Context, runs: list[Run], names: list[str], offsets: dict[str, int | None]
 ) -> AsyncIterator[str]:
     """Rows and states of runs until the client goes."""
-    followers = {run.id: Follower(run.path, offset=offsets.get(run.id)) for run in runs}
+    followers = {run.id: Follower(run.path / METRICS, offset=offsets.get(run.id)) for run in runs}
     states: dict[str, str] = {}
     quiet = 0.0
     yield "retry: 1000\n\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlclinic.runs.metrics_file.follow import Follower
+from rlclinic.runs.metrics_file.rows import Follower
 from rlclinic.runs.record import Group
 from tests.ops.recorded import COLUMNS, flat, record_group
 from tests.serve.http.processes import Server
@@ -91,7 +91,7 @@ def test_new_groups_are_announced(server: Server, store: Path) -> None:
 def test_a_file_that_was_cut_back_by_a_resume_is_followed_on(tmp_path: Path) -> None:
     group = record_group(tmp_path / "runs", seeds=(0,))
     path = group.runs[0].path / "metrics.csv"
-    follower = Follower(group.runs[0].path)
+    follower = Follower(group.runs[0].path / "metrics.csv")
     assert follower.rows() == []
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:5]))
