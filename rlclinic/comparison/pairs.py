@@ -13,8 +13,6 @@ from rlclinic.comparison.outcomes import Reading, arrived, fill, times, wall_tim
 ALPHA: Final = 0.05
 POWER_AND_ALPHA: Final = stats.normal_quantile(0.8) + stats.normal_quantile(0.975)
 LEAST_FOR_SPREAD: Final = 4
-LEAST_COLLAPSE: Final = 0.1
-"""A run that lies less than this share of the median below it has not collapsed, however closely the others agree."""
 MOST_SEEDS: Final = 1_000
 """More are not worth a suggestion."""
 RETURN, STEPS, WALL, SPREAD = "return", "env steps to the threshold", "seconds to the threshold", "spread over seeds"
@@ -68,7 +66,7 @@ def decide(pairs: Sequence[Pair]) -> list[Pair]:
 def count_collapsed(before: Sequence[float], after: Sequence[float]) -> tuple[int, int] | None:
     """Runs of each side far below those of the side with the higher median; None where the other side is lower as a whole."""
     higher = max(before, after, key=lambda side: float(np.median(side)))
-    bound = float(stats.find_collapse_bound(higher, LEAST_COLLAPSE * abs(float(np.median(higher)))))
+    bound = float(stats.find_collapse_bound(higher))
     if min(float(np.median(before)), float(np.median(after))) < bound:
         return None
     return sum(value < bound for value in before), sum(value < bound for value in after)

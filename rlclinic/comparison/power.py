@@ -5,15 +5,29 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlclinic import stats
 from rlclinic.comparison.models import Interval
-from rlclinic.comparison.regression import LOSSES, Baseline, Gate, Look, Power, binary, decided_by, scale, scores, values, worsened
+from rlclinic.comparison.regression import (
+    LOSSES,
+    Baseline,
+    Flags,
+    Gate,
+    Look,
+    Power,
+    binary,
+    count_failures,
+    decide,
+    decided_by,
+    scale,
+    scores,
+    values,
+    worsened,
+)
 from rlclinic.runs.history import Column
 
 CASES: Final = 2_000
-Flags = NDArray[np.bool_]
+SETTLED: Final = 0.85
 MOST: Final = 1_000
 """More seeds than this are not worth a suggestion."""
 
@@ -36,21 +50,28 @@ def _simulated(data: Column, worse: Column, rule: Gate, loss: float, kept: Basel
         after = -(rng.random((cases, rule.looks * rule.per_look)) < share).astype(np.float64)
     else:
         after = worse[rng.integers(len(worse), size=(cases, rule.looks * rule.per_look))]
+    alarmed, passed, seeds = run_gate(before, after, rule, kept.env_steps)
+    return Power(loss=loss, alarm=float(alarmed.mean()), passed=float(passed.mean()), seeds=float(seeds.mean()))
+
+
+def run_gate(before: Column, after: Column, rule: Gate, horizon: float) -> tuple[Flags, Flags, Column]:
+    """Which cases end in an alarm, which pass, and after how many seeds of the candidate; rows of `values` are separate cases."""
+    cases = len(before)
     alarmed, passed, seeds = np.zeros(cases, dtype=bool), np.zeros(cases, dtype=bool), np.zeros(cases)
     for look in range(1, rule.looks + 1):
         open_cases = ~(alarmed | passed)
         so_far = look * rule.per_look
         seeds[open_cases] = so_far
-        alarms, passes = _decisions(before, after[:, :so_far], rule, rule.bounds[look - 1], kept.env_steps)
+        alarms, passes = _decide_look(before, after[:, :so_far], rule, rule.bounds[look - 1], horizon)
         passed |= open_cases & passes
         alarmed |= open_cases & alarms & ~passes
-    return Power(loss=loss, alarm=float(alarmed.mean()), passed=float(passed.mean()), seeds=float(seeds.mean()))
+    return alarmed, passed, seeds
 
 
-def _decisions(before: Column, after: Column, rule: Gate, bound: float, horizon: float) -> tuple[Flags, Flags]:
+def _decide_look(before: Column, after: Column, rule: Gate, bound: float, horizon: float) -> tuple[Flags, Flags]:
     if not binary(rule.outcome, before):
-        alarm, passing = scores(before, after, rule, horizon)
-        return alarm > bound, passing > bound
+        failed = count_failures(before, after, rule.outcome)
+        return decide(*scores(before, after, rule, horizon), failed, (before.shape[1], after.shape[1]), bound, rule.fewest)
     level = 1 - 2 * stats.normal_tail(bound)
     known: dict[tuple[int, int], str] = {}
     made = []
@@ -63,13 +84,27 @@ def _decisions(before: Column, after: Column, rule: Gate, bound: float, horizon:
 
 
 def seeds_needed(kept: Baseline, rule: Gate, last: Look) -> tuple[int, int] | None:
-    """Seeds of the candidate and of the baseline that would settle it, if what was seen holds; None if that is out of reach."""
-    nearer = max((z for z in (last.alarm, last.passing) if z is not None), default=0.0)
-    if nearer <= 0.05:
+    """Seeds of the candidate and of the baseline that would settle it in `SETTLED` of all cases; None if that is out of reach.
+
+    The loss is known up to an error: in units of information I = 1 / (1/n + 1/m), z of the alarm is normal about θ√I, and z of the pass is
+    (δ - θ)√I with the margin δ. After more seeds, given these, z of the alarm is normal about its present estimate of θ times √I, with
+    variance I / I_now - 1: what the estimate does not know, and what the new seeds add. It is settled once either exceeds its bound.
+    """
+    if last.alarm is None or last.passing is None or last.passing > last.bound:
         return None
-    n, m = len(kept.seeds), last.seeds
-    wanted = (rule.bounds[-1] / nearer) ** 2 / (1 / n + 1 / m)
+    n, m, bound = len(kept.seeds), last.seeds, rule.bounds[-1]
+    now = 1 / (1 / n + 1 / m)
+    margin = (last.alarm + last.passing) / math.sqrt(now)
+    if margin <= 0:
+        return None
+    for wanted in np.geomspace(1.05 * now, (2 * bound / margin) ** 2 + 1.1 * now, 200).tolist():
+        root, spread = math.sqrt(wanted), math.sqrt(wanted / now - 1)
+        centre = last.alarm * math.sqrt(wanted / now)
+        ends = [stats.normal_tail((end - centre) / spread) for end in (margin * root - bound, bound)]
+        if ends[0] - ends[1] <= 1 - SETTLED:
+            break
     if wanted < 0.8 * n:
-        return min(math.ceil(1 / (1 / wanted - 1 / n)), MOST), n
+        more = math.ceil(1 / (1 / wanted - 1 / n))
+        return (max(more, m + 1), n) if more <= MOST else None
     both = math.ceil(2 * wanted)
     return (both, both) if both <= MOST else None

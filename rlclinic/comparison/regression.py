@@ -6,8 +6,16 @@ Two one-sided questions are asked of the same seeds, each by a rank test that co
     pass    the candidate is not worse by more than a margin  a wrong pass in at most alpha of all cases
 
 A candidate that is trained for the occasion is looked at several times, after each batch of seeds; O'Brien and Fleming's bounds
-keep both rates over all looks together. A pass goes before an alarm: worse, but shown to be within the margin, is a pass.
-Neither shown is "undecided", which says how many seeds it would take.
+keep both rates over all looks together.
+
+A rank test sees seeds that collapse late: where three quarters of the seeds are as good as ever, the middle of them is, too. So failures
+are counted as well (`count_failures`: runs that never arrived, or that collapsed), and
+
+    a pass        needs that no larger share of the candidate's runs failed, up to FAILURES_ALLOWED, and that nothing alarms
+    a regression  is also called where more of its runs failed by Fisher's exact test at FAILURES_ALPHA
+
+A candidate that is shown to be worse, and also shown to be worse by less than the margin, is neither: "undecided" says so. What so few
+seeds cannot exclude stands beside a pass: the share of failures that would still give what was seen in 5 % of cases.
 """
 
 import hashlib
@@ -17,6 +25,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlclinic import stats
 from rlclinic.actions import Action
@@ -30,6 +39,12 @@ KIND: Final = "rlclinic baseline"
 SCHEMA_VERSION: Final = 1
 Outcome = Literal["steps", "return", "success", "wall"]
 Decision = Literal["passed", "regression", "undecided"]
+Flags = NDArray[np.bool_]
+FAILURES_ALLOWED: Final = 0.05
+"""How much larger the candidate's share of failed runs may be in a pass. One of 16 is more than that: of candidates of which a quarter
+collapses, 6 % would show one or none of 16."""
+FAILURES_ALPHA: Final = 0.0025
+"""A false alarm about failures, at a look."""
 LOSSES: Final = (0.5, 0.3, 0.1, 0.0)
 """Of which the power is printed; 0 is the false-alarm rate."""
 _MACHINE: Final = (
@@ -87,6 +102,10 @@ class Look(Part):
     effect: Interval
     """Candidate over baseline (steps, wall) or minus it; the interval holds over all looks."""
     decision: Decision
+    failed: tuple[int, int] | None = None
+    """Runs of the baseline and of the candidate that never arrived, or collapsed; None where successes are what is judged."""
+    could_fail: float | None = None
+    """The share of failures that these runs of the candidate cannot exclude (Clopper and Pearson, one-sided 95 %)."""
 
 
 class Power(Part):
@@ -108,6 +127,12 @@ class Gate(NamedTuple):
     looks: int
     per_look: int
     bounds: list[float]
+
+    @property
+    def fewest(self) -> int:
+        """Seeds of the candidate from which on it may pass: 16, if so many are planned. Of candidates of which a quarter collapses, a tenth
+        shows none of it in 8 seeds, and a hundredth in 16."""
+        return min(16, self.looks * self.per_look)
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:
@@ -218,19 +243,59 @@ def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
     level = 1 - 2 * stats.normal_tail(bound)
     effect = _effect(before, after, rule.outcome, horizon, level)
     if binary(rule.outcome, before, after):
-        alarm, passing = None, None
         decision = decided_by(effect, rule.margin)
-    else:
-        alarm, passing = (float(each[0]) for each in scores(before, after, rule, horizon))
-        decision = "passed" if passing > bound else "regression" if alarm > bound else "undecided"
-    return Look(look=look, seeds=len(after), bound=bound, alarm=alarm, passing=passing, effect=effect, decision=decision)
+        return Look(look=look, seeds=len(after), bound=bound, alarm=None, passing=None, effect=effect, decision=decision)
+    alarm, passing = scores(before, after, rule, horizon)
+    failed = count_failures(before, after, rule.outcome)
+    if rule.outcome in ("steps", "wall"):
+        # A run that arrived may have collapsed afterwards.
+        fallen = [np.where(np.isinf(data), math.inf, values(side, "return", horizon)) for side, data in ((kept, before), (found, after))]
+        failed = count_failures(fallen[0], fallen[1], "return") if not np.all(np.isinf(fallen[0])) else failed
+    alarms, passes = decide(alarm, passing, failed, (len(before), len(after)), bound, rule.fewest)
+    counts = int(failed[0][0]), int(failed[1][0])
+    return Look(
+        look=look,
+        seeds=len(after),
+        bound=bound,
+        alarm=float(alarm[0]),
+        passing=float(passing[0]),
+        effect=effect,
+        decision="passed" if passes[0] else "regression" if alarms[0] else "undecided",
+        failed=counts,
+        could_fail=stats.share_upper_bound(counts[1], len(after)),
+    )
+
+
+def decide(
+    alarm: Column, passing: Column, failed: tuple[Column, Column], sizes: tuple[int, int], bound: float, fewest: int
+) -> tuple[Flags, Flags]:
+    """Which cases are regressions, and which pass: z of both questions, and failures of the baseline and of the candidate, case by case."""
+    before, after = failed
+    more = after / sizes[1] > before / sizes[0] + FAILURES_ALLOWED
+    ways = [stats.more_hits(int(ours), sizes[1], int(theirs), sizes[0]) for ours, theirs in zip(after, before, strict=True)]
+    shown = np.asarray(ways) < FAILURES_ALPHA
+    worse, within = alarm > bound, passing > bound
+    return shown | (worse & (~within | more)), within & ~worse & ~more & ~shown & (sizes[1] >= fewest)
+
+
+def count_failures(before: Column, after: Column, outcome: Outcome) -> tuple[Column, Column]:
+    """Runs of the baseline and of the candidate that failed, case by case: `values`, or rows of them, larger is worse.
+
+    Of steps and seconds, those that never arrived. Of returns and success rates, those that collapsed, by the baseline's own quartiles
+    (`stats.find_collapse_bound`), and those without any.
+    """
+    ours, theirs = np.atleast_2d(before), np.atleast_2d(after)
+    if outcome in ("steps", "wall"):
+        return np.isinf(ours).sum(axis=1), np.isinf(theirs).sum(axis=1)
+    bound = -stats.find_collapse_bound(-ours, 1.0 if outcome == "success" else None)[:, None]
+    return (ours > bound).sum(axis=1), (theirs > bound).sum(axis=1)
 
 
 def scores(before: Column, after: Column, rule: Gate, horizon: float) -> tuple[Column, Column]:
     """z of an alarm and of a pass; rows are separate cases."""
     size = scale(np.ravel(before), rule.outcome)
     allowed = worsened(before, rule.outcome, rule.margin, size, horizon)
-    return stats.rank_z(after, before), -stats.rank_z(after, allowed)
+    return stats.rank_z(after, before, wide_steps=True), -stats.rank_z(after, allowed)
 
 
 def binary(outcome: Outcome, *data: Column) -> bool:

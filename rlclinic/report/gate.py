@@ -111,7 +111,8 @@ def look_lines(result: Regression) -> list[str]:
     said = []
     for look in result.looks:
         scores = [f"{name} z {number(z, 3)}" for name, z in (("worse", look.alarm), ("within the margin", look.passing)) if z is not None]
-        parts = [plural(look.seeds, "seed"), effect(result, look.effect), *scores, f"bound {number(look.bound, 3)}", look.decision]
+        failed = [f"{look.failed[1]} failed"] if look.failed is not None and any(look.failed) else []
+        parts = [plural(look.seeds, "seed"), effect(result, look.effect), *failed, *scores, f"bound {number(look.bound, 3)}", look.decision]
         said.append(" · ".join(parts))
     return said
 
@@ -132,14 +133,40 @@ def decision_line(result: Regression) -> str:
     shown = effect(result, result.looks[-1].effect)
     if min(result.baseline_seeds, result.candidate_seeds) < 2:
         return f"n = 1, not assessable: {shown}; train more seeds: --seeds 8"
+    look, margin = result.looks[-1], percent(result.rule.margin)
+    failures = describe_failures(result, look)
     if result.decision == "passed":
-        return f"not worse by {percent(result.rule.margin)} or more: {shown}"
+        return "; ".join([f"not worse by {margin} or more: {shown}", *failures])
     if result.decision == "regression":
-        return f"worse than the baseline: {shown}"
+        return "; ".join([f"worse than the baseline: {shown}", *failures])
+    worse, within = ((z or 0.0) > look.bound for z in (look.alarm, look.passing))
+    if worse and within:
+        return f"worse than the baseline, by less than {margin}: {shown}"
+    if within and look.failed is not None and failed_share(result, look) > 0:
+        return "; ".join([f"within {margin} where the runs did not fail, but more of them failed: {shown}", *failures])
+    if within:
+        return f"within {margin} so far, after too few seeds to pass: {shown}"
     if result.needed is None:
-        more = "the seeds lean to neither side; no number of seeds worth training is in sight"
+        more = "no number of seeds worth training is in sight"
     else:
         more = f"about {plural(result.needed.candidate, 'seed')} of the candidate"
         more += f" and {result.needed.baseline} of the baseline" if result.needed.baseline > result.baseline_seeds else ""
-        more += " would settle it, if this holds"
-    return f"neither worse nor within {percent(result.rule.margin)} is shown: {shown}; {more}"
+        more += " would settle it in 8 of 10 cases"
+    return "; ".join([f"neither worse nor within {margin} is shown: {shown}", *failures, more])
+
+
+def failed_share(result: Regression, look: Look) -> float:
+    """How much larger the share of failed runs of the candidate is."""
+    before, after = look.failed or (0, 0)
+    return after / look.seeds - before / max(result.baseline_seeds, 1)
+
+
+def describe_failures(result: Regression, look: Look) -> list[str]:
+    """How many runs failed, and the share that so few seeds cannot exclude."""
+    if look.failed is None or look.could_fail is None:
+        return []
+    failed = "never arrived or collapsed" if result.rule.outcome in ("steps", "wall") else "collapsed"
+    before, after = look.failed
+    seen = f"{after or 'none'} of {look.seeds} {failed}"
+    seen += f" (baseline: {before} of {result.baseline_seeds})" if before or after else ""
+    return [f"{seen}, and up to {percent(look.could_fail)} could"]

@@ -35,9 +35,20 @@ from rlclinic.stats.estimates import (
     probability_of_improvement,
     share_difference,
     share_interval,
+    share_upper_bound,
 )
 from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound
-from rlclinic.stats.significance import MANY_SEEDS, TestResult, compare_means, compare_means_by_row, holm, permutation, rank_z, welch
+from rlclinic.stats.significance import (
+    MANY_SEEDS,
+    TestResult,
+    compare_means,
+    compare_means_by_row,
+    holm,
+    more_hits,
+    permutation,
+    rank_z,
+    welch,
+)
 
 __all__ = [
     "LEVEL",
@@ -63,6 +74,7 @@ __all__ = [
     "kaplan_meier",
     "log_rank",
     "median_time",
+    "more_hits",
     "normal_quantile",
     "normal_tail",
     "obrien_fleming_bounds",
@@ -77,6 +89,7 @@ __all__ = [
     "restricted_times",
     "share_difference",
     "share_interval",
+    "share_upper_bound",
     "shared_horizon",
     "welch",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlclinic.errors import UsageError
-from rlclinic.stats.distributions import Numbers, normal_quantile
+from rlclinic.stats.distributions import Numbers, incomplete_beta, normal_quantile
 
 RESAMPLES: Final = 10_000
 LEVEL: Final = 0.95
@@ -127,6 +127,19 @@ def share_interval(hits: int, of: int, *, level: float = LEVEL) -> Estimate:
     centre = (share + wide**2 / (2 * of)) / (1 + wide**2 / of)
     half = wide * math.sqrt(share * (1 - share) / of + wide**2 / (4 * of**2)) / (1 + wide**2 / of)
     return Estimate(share, 0.0 if hits == 0 else centre - half, 1.0 if hits == of else centre + half)
+
+
+def share_upper_bound(hits: int, of: int, *, level: float = LEVEL) -> float:
+    """The largest share that so few hits do not exclude: Clopper and Pearson's one-sided bound, exact for any number of seeds."""
+    if not 0 <= hits <= of or of == 0:
+        raise UsageError(f"{hits} of {of} is no share: it takes one seed or more")
+    low, high = hits / of, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        # P(at most `hits` of `of`) at this share.
+        likely = 1.0 - incomplete_beta(hits + 1, of - hits, middle) if hits < of else 1.0
+        low, high = (middle, high) if likely > 1 - level else (low, middle)
+    return high
 
 
 def share_difference(a: tuple[int, int], b: tuple[int, int], *, level: float = LEVEL) -> Estimate:

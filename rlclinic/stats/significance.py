@@ -134,11 +134,12 @@ def _welch_parts(a: Numbers, b: Numbers) -> tuple[float, float]:
     return error, sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
 
 
-def rank_z(a: ArrayLike, b: ArrayLike) -> Numbers:
+def rank_z(a: ArrayLike, b: ArrayLike, *, wide_steps: bool = False) -> Numbers:
     """Mann and Whitney's rank statistic as a normal number, positive where A is larger; rows are separate cases.
 
-    Ties share their rank and shrink the variance; the step of the statistic is taken off (continuity correction), without
-    which four seeds a side would alarm too often. All equal: 0.
+    Ties share their rank and shrink the variance; half a step of the statistic is taken off (continuity correction), without
+    which four seeds a side would alarm too often. All equal: 0. A step is 1, and with `wide_steps` as wide as ties make it: where runs
+    only fail or do not, it is half of all runs, and the correction is Yates'.
     """
     ours, theirs = np.atleast_2d(ranked(a)), np.atleast_2d(ranked(b))
     m, n = ours.shape[1], theirs.shape[1]
@@ -147,7 +148,8 @@ def rank_z(a: ArrayLike, b: ArrayLike) -> Numbers:
     # Each value in a tie of t contributes t^2 - 1 to the sum of t^3 - t.
     total = m + n
     variance = m * n / 12 * ((total + 1) - (ties**2 - 1).sum(axis=1) / (total * max(total - 1, 1)))
-    shrunk = np.sign(u) * np.maximum(np.abs(u) - 0.5, 0.0)
+    half_step = (1 + ties.mean(axis=1)) / 4 if wide_steps else 0.5
+    shrunk = np.sign(u) * np.maximum(np.abs(u) - half_step, 0.0)
     z: Numbers = np.divide(shrunk, np.sqrt(variance), out=np.zeros_like(shrunk), where=variance > 1e-12)
     return z
 
@@ -166,6 +168,14 @@ def _mid_ranks(values: Numbers) -> tuple[Numbers, Numbers]:
     np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
     np.put_along_axis(ties, order, (last - first + 1).astype(np.float64), axis=1)
     return ranks, ties
+
+
+@lru_cache(maxsize=10_000)
+def more_hits(ours: int, of_ours: int, theirs: int, of_theirs: int) -> float:
+    """P(at least so many of all hits are ours, if both groups have the same chance): Fisher's exact test, one-sided."""
+    hits = ours + theirs
+    ways = math.comb(of_ours + of_theirs, hits)
+    return sum(math.comb(of_ours, k) * math.comb(of_theirs, hits - k) for k in range(ours, min(hits, of_ours) + 1)) / ways
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

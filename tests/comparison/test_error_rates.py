@@ -1,11 +1,11 @@
-"""How often compare is wrong, simulated with the functions that it decides by; `python -m benchmarks.proof --only compare` repeats this
-with more cases and all scenarios."""
+"""How often compare and regress are wrong, simulated with the functions that they decide by; `python -m benchmarks.proof` repeats this with
+more cases and all scenarios."""
 
 import math
 
 import pytest
 
-from benchmarks.proof import compare
+from benchmarks.proof import compare, regress
 
 CASES = 2_000
 
@@ -39,3 +39,30 @@ def test_the_side_with_the_higher_mean_is_hardly_ever_called_worse(scenario: str
 
 def test_a_side_that_collapses_in_two_of_five_seeds_is_seen() -> None:
     assert compare.different(compare.COLLAPSING["40 % collapse, 24 a side, noise 5"], CASES, seed=1)[0] > 0.95
+
+
+# ── regress ──
+
+
+@pytest.mark.parametrize("noise", [0.0, 5.0])
+def test_a_candidate_of_which_a_quarter_collapses_hardly_ever_passes(noise: float) -> None:
+    once, twice, in_batches = (regress.end(regress.collapsing(0.25, noise, *plan), CASES, seed=1) for plan in ((1, 8), (1, 16), (4, 8)))
+    assert once.passed <= at_most(0.12)
+    assert twice.passed <= at_most(0.03)
+    assert in_batches.passed <= at_most(0.03)
+
+
+@pytest.mark.parametrize("noise", [0.0, 5.0])
+def test_a_candidate_like_the_baseline_passes_within_32_seeds(noise: float) -> None:
+    ends = regress.end(regress.collapsing(0.0, noise, 4, 8), CASES, seed=1)
+    assert ends.passed >= 0.8
+    assert ends.alarmed <= at_most(0.05)
+
+
+@pytest.mark.parametrize("scenario", ["steps, a fifth never arrives in both, 4 x 8", "returns, a tenth collapses in both, 1 x 8"])
+def test_a_candidate_that_fails_as_often_as_the_baseline_is_rarely_alarmed_about(scenario: str) -> None:
+    assert regress.end(regress.EQUAL[scenario], CASES, seed=1).alarmed <= at_most(0.05)
+
+
+def test_the_seeds_that_would_settle_it_settle_it() -> None:
+    assert regress.settled(120, seed=1) >= 0.8 - 3 * math.sqrt(0.8 * 0.2 / 60)

@@ -84,11 +84,63 @@ def test_a_faster_candidate_passes() -> None:
     assert decide(kept(spread_out(30_000, 8)), kept(spread_out(15_000, 8, 1))).decision == "passed"
 
 
-def test_worse_but_shown_to_be_within_the_margin_is_a_pass() -> None:
+def test_worse_and_within_the_margin_is_no_pass() -> None:
     look = decide(kept(spread_out(30_000, 200, width=0.05)), kept(spread_out(31_500, 200, 1, width=0.05)), margin=0.3)
     assert look.alarm is not None
-    assert look.alarm > look.bound
+    assert look.passing is not None
+    assert min(look.alarm, look.passing) > look.bound
+    assert look.decision == "undecided"
+
+
+def test_a_candidate_whose_seeds_collapse_does_not_pass() -> None:
+    before, good = kept(returns=[500.0] * 16), [500.0] * 14
+    for collapsed in (1, 2):
+        look = decide(before, kept(returns=[10.0] * collapsed + [500.0] * (8 - collapsed)), "return")
+        # The middle of the seeds is as good as ever: ranks alone would pass it.
+        assert look.passing is not None
+        assert look.passing > look.bound
+        assert look.failed == (0, collapsed)
+        assert look.decision != "passed"
+    assert decide(before, kept(returns=[10.0, 10.0, *good]), "return").decision != "passed"
+    assert decide(before, kept(returns=[10.0] * 8 + [500.0] * 8), "return").decision == "regression"
+
+
+def test_what_so_few_seeds_cannot_exclude_stands_beside_a_pass() -> None:
+    look = decide(kept(returns=[500.0] * 16), kept(returns=[500.0] * 8), "return")
     assert look.decision == "passed"
+    assert look.failed == (0, 0)
+    assert look.could_fail == pytest.approx(1 - 0.05 ** (1 / 8))
+
+
+def test_a_candidate_that_comes_in_batches_does_not_pass_before_sixteen_seeds() -> None:
+    before = kept(returns=[500.0] * 16)
+    rule = regression.gate(before, "return", 0.1, 0.05, 4, 8)
+    assert regression.judge(before, kept(returns=[500.0] * 8), rule, 1).decision == "undecided"
+    assert regression.judge(before, kept(returns=[500.0] * 16), rule, 2).decision == "passed"
+
+
+def test_runs_that_arrive_and_collapse_afterwards_have_failed() -> None:
+    ends: list[float | None] = [480.0 + seed for seed in range(16)]
+    before = kept(spread_out(30_000, 16), returns=ends)
+    after = kept(spread_out(10_000, 8, 1), returns=[12.0, 30.0, *ends[:6]])
+    look = decide(before, after)
+    assert look.failed == (0, 2)
+    assert look.decision != "passed"
+    assert decide(before, kept(spread_out(10_000, 8, 1), returns=ends[:8])).decision == "passed"
+
+
+def test_more_failures_than_luck_explains_are_a_regression_whatever_the_rest_does() -> None:
+    # Three quarters of the seeds are much faster, so that ranks lean to neither side.
+    after: list[float | None] = [*spread_out(15_000, 24, 1), *[None] * 16]
+    look = decide(kept(spread_out(30_000, 32)), kept(after))
+    assert look.alarm is not None
+    assert look.alarm < look.bound
+    assert look.decision == "regression"
+
+
+def test_a_baseline_with_a_collapsed_run_of_its_own_still_tells_who_collapsed() -> None:
+    before = kept(returns=[10.0] + [480.0 + seed for seed in range(15)])
+    assert decide(before, kept(returns=[10.0] * 4 + [480.0 + seed for seed in range(12)]), "return").failed == (1, 4)
 
 
 def test_runs_that_never_arrive_count_as_slow() -> None:
