@@ -1,13 +1,14 @@
 """How much each number matters: every one times and divided by 2 and 4, in one study, against the config as it is.
 
-Numbers are per-member hyperparameters, so all arms train as one program; all arms share the study's seeds, which makes
-their differences smaller than their noise.
+Numbers are per-member hyperparameters, so all arms train as one program; all arms share the study's seeds, so that an
+effect is a mean of differences seed by seed (`effects`).
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,7 +27,8 @@ from rlclinic.treatment.sensitivity import effects
 
 BASE: Final = "base"
 FACTORS: Final = (2.0, 4.0)
-SEEDS: Final = 4
+SEEDS: Final = 8
+"""With fewer than six nothing could be shown of so many values at once; eight show a factor of 4 in nine of ten studies."""
 VTRACE: Final = ("rho_clip", "c_clip")
 """Numbers without a meaning under other advantages."""
 PRIORITIES: Final = ("priority_alpha", "priority_beta")
@@ -62,11 +64,14 @@ class Row(BaseModel):
     n: int
     reached: int | None
     effect: float | None
-    """steps: the ratio of steps to the threshold, below 1 is better; return: the difference, above 0 is better."""
+    """steps: the ratio of steps to the threshold (geometric mean over seeds), less is better; return: the difference, more is better."""
     low: float | None
     high: float | None
-    """Its 95 % interval."""
+    """Its interval: those of all values of a study hold together in 95 % of studies. None where so few seeds give none."""
     verdict: Literal["better", "worse", "no difference seen"]
+    """Of all values asked together: equal ones are called better or worse in at most 5 % of studies."""
+    lost: int = 0
+    """Runs whose process was killed every time that it was started: they are left out."""
 
 
 class Sensitivity(BaseModel):
@@ -92,6 +97,10 @@ class Sensitivity(BaseModel):
     """reached, n, steps, score of the config as it is."""
     rows: tuple[Row, ...] = ()
     used_env_steps: int = 0
+    simultaneous: bool = False
+    """Verdicts and intervals hold for all values together; those of studies before this was so hold one by one."""
+    fewest_seeds: int | None = None
+    """Seeds below which no difference could be shown, however large."""
 
     @property
     def max_env_steps(self) -> int:
@@ -131,7 +140,7 @@ def plan(store: Store, target: str, config: Config, scope: Scope | None = None) 
     """What the study would train; nothing is written. UsageError if there is nothing to vary."""
     scope = scope or Scope()
     _check(scope)
-    config = _judged(config)
+    config = _prepare(config)
     arms, skipped = _arms(config, scope)
     if not arms:
         named = ", ".join(_settings(config, True))
@@ -160,7 +169,7 @@ def _check(scope: Scope) -> None:
         raise UsageError(f"--seeds {scope.seeds}: with one seed nothing can be told from chance.\n  Type: --seeds {SEEDS}")
 
 
-def _judged(config: Config) -> Config:
+def _prepare(config: Config) -> Config:
     """The config as the study trains it: evaluated often enough, and ended at the threshold where there is one."""
     record = to_record(config)
     every = config.run.eval_every_env_steps or max(1, config.run.max_env_steps // 20)
@@ -264,7 +273,7 @@ def carry_out(
         return begun
     work = Study(store, "sensitivity", begun.id, **({"cores": cores} if cores else {}), watch=watch, stop=stop)
     batch.forget_half_made(store, begun.id)
-    finished = analysed(begun, batch.train(work, cells(begun), begun.seeds))
+    finished = analyse(begun, batch.train(work, cells(begun), begun.seeds))
     _write(store, finished)
     return finished
 
@@ -282,11 +291,18 @@ def _write(store: Store, found: Sensitivity) -> None:
 # ── what came of it ──
 
 
-def analysed(begun: Sensitivity, groups: Mapping[str, Group]) -> Sensitivity:
+def analyse(begun: Sensitivity, groups: Mapping[str, Group]) -> Sensitivity:
     """The study with every arm's effect against the base."""
     summaries = {name: group.summary for name, group in groups.items()}
     base = summaries[BASE]
-    rows = [_row(begun, arm, base, summaries[arm.name], groups[arm.name].id) for arm in begun.arms]
+    horizon = _horizon(begun, summaries.values())
+    lowest = min((seed.last for summary in summaries.values() for seed in summary.seeds if seed.last is not None), default=0.0)
+    scores = {name: _scores(begun, groups[name], summary, horizon, lowest) for name, summary in summaries.items()}
+    found = effects.compare(scores[BASE], [scores[arm.name] for arm in begun.arms], _resolution(begun, scores[BASE]))
+    rows = [
+        _row(begun, arm, effect, summaries[arm.name], groups[arm.name], len(scores[arm.name]))
+        for arm, effect in zip(begun.arms, found, strict=True)
+    ]
     score = base.score.value if base.score is not None else None
     steps = base.steps_to_threshold.value if base.steps_to_threshold is not None else None
     return begun.model_copy(
@@ -295,35 +311,55 @@ def analysed(begun: Sensitivity, groups: Mapping[str, Group]) -> Sensitivity:
             "base": {"n": float(base.n_seeds), "reached": float(base.n_reached), "steps": steps, "score": score},
             "rows": tuple(rows),
             "used_env_steps": sum(summary.env_steps for summary in summaries.values()),
+            "simultaneous": True,
+            "fewest_seeds": effects.fewest_seeds(),
         }
     )
 
 
-def _row(begun: Sensitivity, arm: Arm, base: GroupSummary, tried: GroupSummary, group: str) -> Row:
+def _row(begun: Sensitivity, arm: Arm, effect: effects.Effect | None, tried: GroupSummary, group: Group, scored: int) -> Row:
     steps = begun.measure == "steps"
-    ours, theirs = (_scores(side, steps) for side in (tried, base))
+    ends: list[float | None] = [None, None, None] if effect is None else [effect.value, effect.low, effect.high]
     if steps:
-        reached = [[None if math.isinf(score) else int(score) for score in side] for side in (ours, theirs)]
-        effect, low, high = effects.of_steps(reached[0], reached[1], _horizon(begun, base, tried))
-    else:
-        effect, low, high = effects.of_returns(ours, theirs)
-    neutral = 1.0 if steps else 0.0
+        ends = [None if end is None else math.exp(end) for end in ends]
     verdict: Literal["better", "worse", "no difference seen"] = "no difference seen"
-    if low is not None and high is not None and not low <= neutral <= high and effects.differs(ours, theirs):
-        verdict = "better" if (high < neutral) == steps else "worse"
-    solved = None if base.threshold is None else tried.n_reached
-    return Row(arm=arm, group=group, n=tried.n_seeds, reached=solved, effect=effect, low=low, high=high, verdict=verdict)
+    if effect is not None and effect.shown:
+        verdict = "better" if (effect.value < 0) == steps else "worse"
+    return Row(
+        arm=arm,
+        group=group.id,
+        n=tried.n_seeds,
+        reached=None if tried.threshold is None else tried.n_reached,
+        effect=ends[0],
+        low=ends[1],
+        high=ends[2],
+        verdict=verdict,
+        lost=tried.n_seeds - scored,
+    )
 
 
-def _scores(side: GroupSummary, steps: bool) -> list[float]:
-    """Steps to the threshold by seed, infinite where it was never reached; else final returns."""
-    return [math.inf if seed.reached_at is None else float(seed.reached_at) for seed in side.seeds] if steps else list(_finals(side))
+def _scores(begun: Sensitivity, group: Group, summary: GroupSummary, horizon: float, lowest: float) -> dict[int, float]:
+    """By seed: the log of steps to the threshold, or the final return; a run that failed before it had one counts as the lowest.
+
+    What the machine killed says nothing, and is left out.
+    """
+    killed = {run.id for run in group.runs if batch.is_open(run)}
+    kept = [seed for seed in summary.seeds if seed.run not in killed]
+    if begun.measure == "steps":
+        logs = effects.as_scores([seed.reached_at for seed in kept], horizon)
+        return {seed.seed: score for seed, score in zip(kept, logs, strict=True)}
+    return {seed.seed: lowest if seed.last is None else seed.last for seed in kept}
 
 
-def _horizon(begun: Sensitivity, base: GroupSummary, tried: GroupSummary) -> float:
-    ends = [float(step) for side in (tried, base) for seed in side.seeds for step in [*seed.steps[-1:]]]
+def _horizon(begun: Sensitivity, summaries: Iterable[GroupSummary]) -> float:
+    """The budget; the last rollout may end a little after it."""
+    ends = [float(step) for side in summaries for seed in side.seeds for step in [*seed.steps[-1:]]]
     return max([float(begun.config["run"]["max_env_steps"]), *ends])
 
 
-def _finals(side: GroupSummary) -> Iterator[float]:
-    return (seed.last for seed in side.seeds if seed.last is not None)
+def _resolution(begun: Sensitivity, base: Mapping[int, float]) -> float:
+    """Half of the spacing of evaluations beside the base's steps: two runs that arrive between the same evaluations look alike."""
+    every = begun.config["run"].get("eval_every_env_steps")
+    if begun.measure != "steps" or not every or not base:
+        return 0.0
+    return math.log1p(0.5 * every / math.exp(fmean(base.values())))

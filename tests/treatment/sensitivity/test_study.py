@@ -1,11 +1,9 @@
 """Sensitivity studies: which values are tried, what they come to, and that a killed study goes on."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rlclinic.config import Config, files
@@ -15,7 +13,7 @@ from rlclinic.ops.treat.requests import SensitivityRequest
 from rlclinic.ops.treat.sensitivity import plan, resume, run
 from rlclinic.report.sensitivity import label, page, position, summary
 from rlclinic.runs.store import Store
-from rlclinic.treatment.sensitivity import effects, study
+from rlclinic.treatment.sensitivity import study
 from rlclinic.treatment.sensitivity.study import Scope, scaled
 from tests.treatment.pretended_training import pretend
 
@@ -87,7 +85,7 @@ def test_a_scope_that_makes_no_sense_is_refused(tmp_path, scope, words):
 
 
 def planned_study(tmp_path, monkeypatch, **more):
-    planned = plan(asked(tmp_path, ["run.max_env_steps=20000"], seeds=4, only=["learning_rate", "vf_coef"]))
+    planned = plan(asked(tmp_path, ["run.max_env_steps=20000"], seeds=8, only=["learning_rate", "vf_coef"]))
     trained = pretend(monkeypatch, the_faster_the_higher, **more)
     return planned, trained
 
@@ -95,7 +93,7 @@ def planned_study(tmp_path, monkeypatch, **more):
 def test_the_number_that_matters_comes_first(tmp_path, monkeypatch):
     planned, trained = planned_study(tmp_path, monkeypatch)
     result = run(planned, tmp_path)
-    assert len(trained.trained) == 9 * 4
+    assert len(trained.trained) == 9 * 8
     effects = {row.arm.name: row.effect for row in result.study.rows}
     # Twice the rate takes half the steps, half the rate all of the budget.
     assert effects["algo.learning_rate x2"] == pytest.approx(0.5, rel=0.1)
@@ -108,34 +106,15 @@ def test_the_number_that_matters_comes_first(tmp_path, monkeypatch):
     assert verdicts["algo.vf_coef /2"] == "no difference seen"
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 4, 8])
-def test_equal_arms_are_shown_to_differ_in_at_most_five_percent(seeds):
-    rng, horizon, shown, held = np.random.default_rng(1), 50_000.0, [], []
-    for _ in range(250):
-        sides = [np.ceil(30 * np.exp(0.4 * rng.standard_normal(seeds))) * 1_000.0 for _ in range(2)]
-        ours, theirs = (np.where(side > horizon, np.inf, side).tolist() for side in sides)
-        steps = [[None if math.isinf(score) else int(score) for score in side] for side in (ours, theirs)]
-        _, low, high = effects.of_steps(steps[0], steps[1], horizon)
-        assert low is not None
-        assert high is not None
-        held.append(low <= 1 <= high)
-        shown.append(not held[-1] and effects.differs(ours, theirs))
-    assert np.mean(shown) <= 0.05
-    assert np.mean(held) >= 0.9
-
-
-def test_two_or_three_seeds_show_nothing_however_far_they_are_apart():
-    assert not effects.differs([1.0, 2.0, 3.0], [10.0, 20.0, math.inf])
-    assert effects.differs([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, math.inf])
-    assert effects.width(2, 2) == pytest.approx(4.303 / 1.96 * math.sqrt(2), rel=1e-3)
-
-
 def test_what_is_not_shown_is_not_called_important(tmp_path, monkeypatch):
     planned, _ = planned_study(tmp_path, monkeypatch)
     result = run(planned, tmp_path)
     assert summary(result.study) == "shown to matter: learning_rate"
     alike = tuple(row.model_copy(update={"verdict": "no difference seen"}) for row in result.study.rows)
     assert summary(result.study.model_copy(update={"rows": alike})).startswith("nothing is shown to matter")
+    few = result.study.model_copy(update={"rows": alike, "seeds": result.study.seeds[:4]})
+    assert "4 seeds cannot show" in summary(few)
+    assert "at least 6 seeds" in summary(few)
 
 
 def test_all_arms_share_fresh_seeds_and_one_cohort(tmp_path, monkeypatch):
@@ -154,7 +133,7 @@ def test_a_killed_study_goes_on_without_training_anything_twice(tmp_path, monkey
     result = resume("@last", tmp_path)
     assert len(first.trained) == 10
     assert not set(first.trained) & set(again.trained)
-    assert len(first.trained) + len(again.trained) == 36
+    assert len(first.trained) + len(again.trained) == 72
     assert result.study.state == "finished"
     assert resume("@last", tmp_path).study == result.study
 

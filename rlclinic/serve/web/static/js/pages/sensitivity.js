@@ -20,9 +20,9 @@ export async function draw(main, [id]) {
     const rows = study.rows.map((row) => [
       row.arm.name.replace(/^algo\./, ""),
       h("span", { class: "mono" }, setting(row.arm.value)),
-      row.effect === null ? "–" : `${num(row.effect, 2)} [${num(row.low, 2)}, ${num(row.high, 2)}]`,
+      row.effect === null ? "–" : `${num(row.effect, 2)}${row.low === null ? "" : ` [${num(row.low, 2)}, ${num(row.high, 2)}]`}`,
       row.reached === null ? "–" : `${row.reached} of ${row.n}`,
-      row.verdict === "no difference seen" ? row.verdict : status(row.verdict),
+      row.verdict === "no difference seen" ? "not shown" : status(row.verdict),
       row.group ? h("a", { href: `/groups/${row.group}` }, row.group) : "",
     ]);
     put(
@@ -54,7 +54,7 @@ export async function draw(main, [id]) {
           "header",
           null,
           h("h2", null, "Each number, times and divided"),
-          h("span", { class: "faint" }, `${what}; 95 % intervals; all configs share their seeds`),
+          h("span", { class: "faint" }, `${what}; 95 % intervals, ${study.simultaneous ? "which hold for all values together" : "each for itself"}; all configs share their seeds`),
         ),
         study.rows.length
           ? tornado(study, found.ranking)
