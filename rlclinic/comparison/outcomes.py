@@ -7,7 +7,7 @@ A run that failed never reaches the threshold; one that was stopped, or still ru
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -94,7 +94,7 @@ def readings(side: Side, measure: ReturnSource, common: float, threshold: float 
 
 
 def _reading(history: History, measure: ReturnSource, common: float, threshold: float | None, longest: float) -> Reading:
-    came = measure_log(history, threshold, measure)
+    came = measure_log(history, replace(history.goal, threshold=threshold), measure)
     steps, returns, reached = came.steps, came.returns, came.reached_at
     seen = steps <= common
     failed = history.state == "failed"

@@ -18,6 +18,10 @@ class Spec(Strict):
     """What the task is, in a sentence."""
     threshold: Real | None = None
     """The mean evaluation return at which the task counts as solved; none: there is no such number, and verdicts say so."""
+    # Left out where it is not set: settings from before it was one stay the same, letter by letter, and so do their fingerprints.
+    success: Annotated[Real, Field(ge=0, le=1)] | None = Field(None, exclude_if=lambda share: share is None)
+    """The share of evaluation episodes that must succeed, by `info["is_success"]` or `info["success"]`, for the task to count as solved;
+    with a threshold, both are required. None: 0.9 where the environment reports success. 0: success is not required."""
     return_range: tuple[Real, Real] | None = None
     """The lowest and the highest possible return of an episode, for plots and for telling how far a run got."""
     max_episode_steps: Annotated[Count, Field(ge=1)] | None = None

@@ -159,7 +159,7 @@ def _budget_problems(config: Config) -> Iterator[str]:
             f"  The run would take {rollout} steps, and make its only update at the very end.\n"
             f"  Try: --set run.max_env_steps={rollout * 10}, or a smaller algo.n_steps"
         )
-    if config.run.stop_at_threshold and config.spec.threshold is None:
+    if config.run.stop_at_threshold and config.spec.threshold is None and not config.spec.success:
         yield (
             "run.stop_at_threshold=true, but spec.threshold is not known.\n"
             "  There would be nothing to stop at.\n"

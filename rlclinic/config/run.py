@@ -22,7 +22,7 @@ class RunConfig(Strict):
     eval_deterministic: bool = True
     """Evaluate with the most likely action (the mean of a continuous one). False samples, as training does."""
     stop_at_threshold: bool = False
-    """End the run at the first evaluation at or above `spec.threshold`. Saves time; the curve after it is then unknown."""
+    """End the run at the first evaluation that reaches `spec.threshold` and `spec.success`. Saves time; what comes after is unknown."""
     checkpoint_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
     """Env steps between checkpoints; none: at each evaluation. More often loses less to a crash and writes more."""
     save_replay: bool = True

@@ -199,7 +199,7 @@ class Case:
         This says where a run had nothing left to learn. Whether it counts for the verdict: `rlclinic.runs.outcome`.
         """
         source: outcome.ReturnSource = "evaluation" if self.has(columns.EVAL_RETURN) else "training"
-        return outcome.measure_log(self.history, self.threshold, source).reached_at
+        return outcome.measure_log(self.history, self.history.goal, source).reached_at
 
     @cached_property
     def returns(self) -> Signal:

@@ -65,11 +65,11 @@ def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
     results = [examine(each, cases) for each in rules]
     findings = _findings(results, cases)
     causes = _causes(findings, results, cases)
-    outcomes = outcome.measure_group([case.history for case in cases], cases[0].threshold, cases[0].history.source)
+    outcomes = outcome.measure_group([case.history for case in cases], cases[0].history.goal, cases[0].history.source)
     likely = [cause for cause in causes if cause.probability >= LIKELY and cause.remedies and cause.consequence_of is None]
     return Diagnosis(
         facts=_facts(cases, outcomes),
-        verdict=outcome.decide_verdict(outcomes, [case.history.state for case in cases], cases[0].threshold),
+        verdict=outcome.decide_verdict(outcomes, [case.history.state for case in cases]),
         answer=causes[0].title,
         causes=tuple(causes),
         findings=tuple(findings),

@@ -222,7 +222,7 @@ class Diagnosis(Part):
     schema_version: int = SCHEMA_VERSION
     facts: Facts
     verdict: str
-    """SOLVED, PARTLY SOLVED, NOT SOLVED, NO THRESHOLD, RUNNING, FAILED or NO RETURN."""
+    """One of `rlclinic.runs.outcome.Verdict`."""
     answer: str
     """The first cause's title, or healthy, too early to tell, ..."""
     causes: tuple[Cause, ...]

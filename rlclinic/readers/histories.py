@@ -59,6 +59,7 @@ def make_history(
         algo=text(known.get("algo.name")),
         seed=whole(known.get("seed")),
         threshold=real(known.get("spec.threshold")),
+        success=real(known.get("spec.success")),
         max_env_steps=whole(budget),
         env_steps=steps,
         settings=known,

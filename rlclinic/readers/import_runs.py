@@ -41,7 +41,7 @@ def import_runs(histories: Sequence[History], store: Store, extra: dict[str, Any
         created = store.create_foreign(
             [_make_record(history) for history in group], [_describe_source(history) for history in group], extra, gid
         )
-        outcomes = measure_group(group, group[0].threshold, group[0].source)
+        outcomes = measure_group(group, group[0].goal, group[0].source)
         for history, run, came in zip(group, created.runs, outcomes, strict=True):
             _write_files(run, history, came)
             runs.append(run)
@@ -70,6 +70,7 @@ def _make_record(history: History) -> dict[str, Any]:
         if dot and section in _SECTIONS:
             record.setdefault(section, {})[name] = value
     known = {("env", "id"): history.env_id, ("algo", "name"): history.algo, ("spec", "threshold"): history.threshold}
+    known["spec", "success"] = history.success
     known["run", "max_env_steps"] = history.max_env_steps
     for (section, name), value in known.items():
         if value is not None:
@@ -134,6 +135,8 @@ def _summarize(history: History, came: Outcome) -> dict[str, Any]:
         "fps": fps.last if fps is not None else None,
         "episodes": int(episodes.last) if episodes is not None and episodes.last is not None else None,
         "threshold_reached_at": None if came.reached_at is None else int(came.reached_at),
+        "lost": came.lost,
+        "success_rate": None if came.last_success is None else came.last_success.rate,
     }
     if came.source == "evaluation":
         found |= {"eval_mean": came.last, "best_eval": came.best}

@@ -72,6 +72,7 @@ def _fill(history: History, known: Settings, note: str) -> History:
         env_id=history.env_id or text(known.get("env.id")),
         seed=history.seed if history.seed is not None else whole(known.get("seed")),
         threshold=history.threshold if history.threshold is not None else real(known.get("spec.threshold")),
+        success=history.success if history.success is not None else real(known.get("spec.success")),
         max_env_steps=history.max_env_steps or whole(known.get("run.max_env_steps")),
         notes=(*history.notes, note),
     )

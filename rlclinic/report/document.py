@@ -22,7 +22,13 @@ COLOURS: Final[dict[Tone, str]] = {
     "quiet": "#6b7280",
     "plain": "#6b7280",
 }
-VERDICT_TONES: Final[Mapping[str, Tone]] = {"SOLVED": "good", "PARTLY SOLVED": "warn", "NOT SOLVED": "bad", "FAILED": "bad"}
+VERDICT_TONES: Final[Mapping[str, Tone]] = {
+    "SOLVED": "good",
+    "PARTLY SOLVED": "warn",
+    "REACHED, THEN LOST": "warn",
+    "NOT SOLVED": "bad",
+    "FAILED": "bad",
+}
 CLIPPED: Final = 160
 """Characters of a text in a compact document."""
 MOST_ROWS: Final = 40

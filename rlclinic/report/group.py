@@ -159,7 +159,7 @@ def _curve(group: Group, summary: GroupSummary) -> Curve:
 def describe_histories(histories: Sequence[History], found: "Diagnosis") -> GroupReport:
     """The same report of runs that are no group of ours, from what their logs say."""
     facts = found.facts
-    outcomes = measure_group(histories, facts.threshold, facts.source)
+    outcomes = measure_group(histories, histories[0].goal, facts.source)
     missed = facts.threshold - facts.last if facts.threshold is not None and facts.last is not None else None
     return GroupReport(
         id=facts.id,

@@ -249,7 +249,7 @@ class GroupReport(Result):
     env: str
     algo: str
     verdict: str
-    """SOLVED, PARTLY SOLVED, NOT SOLVED, NO THRESHOLD, NOT EVALUATED, RUNNING or FAILED."""
+    """SOLVED, REACHED, THEN LOST, PARTLY SOLVED, NOT SOLVED, NO THRESHOLD, NOT EVALUATED, NO RETURN, RUNNING or FAILED."""
     note: str
     """What the numbers alone do not say."""
     n_runs: int

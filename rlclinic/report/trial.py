@@ -31,6 +31,7 @@ from rlclinic.report.document import (
 )
 from rlclinic.report.format import BLANK, count, duration, number, percent, plural, short
 from rlclinic.runs import outcome, trials
+from rlclinic.runs.goal import Goal
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, Power, Range, Trial, TrialPlan
@@ -482,7 +483,7 @@ def _band(store: Store, arm: ArmResult) -> Band | None:
     curves = []
     for name in arm.runs:
         table = Run(store.root / name).metrics
-        came = outcome.measure_log(table, None, outcome.choose_source([table]))
+        came = outcome.measure_log(table, Goal(), outcome.choose_source([table]))
         if len(came.returns):
             curves.append((came.steps, came.returns))
     if not curves:

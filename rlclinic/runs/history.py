@@ -17,6 +17,7 @@ from rlclinic import metrics
 from rlclinic.errors import RlclinicError
 from rlclinic.runs import record
 from rlclinic.runs.coerce import real, text, whole
+from rlclinic.runs.goal import Goal, make_goal
 from rlclinic.runs.metrics_file import table
 from rlclinic.runs.record import Run
 
@@ -70,6 +71,8 @@ class History:
     """ppo, a2c, reinforce, dqn, sac, td3, ..."""
     seed: int | None = None
     threshold: float | None = None
+    success: float | None = None
+    """The share of successful episodes that counts as solved; None: see `rlclinic.runs.goal`."""
     max_env_steps: int | None = None
     env_steps: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -86,6 +89,11 @@ class History:
     """The last lines that it printed."""
     notes: tuple[str, ...] = ()
     """What was joined, guessed, converted or skipped while reading."""
+
+    @property
+    def goal(self) -> Goal:
+        """What it is to reach."""
+        return make_goal(self.env_id, self.threshold, self.success, whole(self.settings.get("run.eval_episodes")))
 
     def __getitem__(self, name: str) -> Series:
         return self.series[name]
@@ -132,6 +140,7 @@ def of_run(run: Run) -> History:
         algo=text(_section(about, "algo").get("name")),
         seed=whole(about.get("seed")),
         threshold=real(spec.get("threshold")),
+        success=real(spec.get("success")),
         max_env_steps=whole(limits.get("max_env_steps")) or whole(status.max_env_steps),
         env_steps=_env_steps(status.env_steps, found),
         settings=dotted(record.settings(about)) | _spaces(about),

@@ -39,7 +39,13 @@ class ListedRun:
     best_eval: float | None
     threshold: float | None
     threshold_reached_at: int | None
-    """Env step of the first evaluation at or above the threshold; see `rlclinic.runs.outcome`."""
+    """Env step of the first evaluation that passes; see `rlclinic.runs.outcome`."""
+    lost: bool | None
+    """It reached the threshold, and ended clearly below it; None: not known."""
+    success_rate: float | None
+    """Of the last evaluation; None where the environment reports no success."""
+    required_success: float | None
+    """The share of successful episodes that it needs; None: none."""
     steps_per_second: float | None
     parent: str | None
     trial: str | None
@@ -74,6 +80,9 @@ def describe_run(run: Run) -> ListedRun:
         best_eval=status.best_eval,
         threshold=run.threshold,
         threshold_reached_at=status.threshold_reached_at,
+        lost=status.lost,
+        success_rate=status.success_rate,
+        required_success=run.goal.require_success(reported=status.success_rate is not None),
         steps_per_second=status.fps,
         parent=run.parent,
         trial=coerce.text(run.record.get("trial")),
@@ -93,14 +102,18 @@ def decide_verdict(members: Sequence[Mapping[str, Any]], threshold: float | None
         outcome.Outcome(
             source="evaluation" if evaluated else "training",
             counts=evaluated or imported,
+            threshold=threshold,
+            required_success=member["required_success"],
             steps=np.empty(0),
             returns=np.array([value for value in (member["return_mean"],) if value is not None]),
             last=member["eval_mean"] if evaluated else member["return_mean"],
             best=member["best_eval"],
             best_at=None,
             reached_at=member["threshold_reached_at"],
-            held=False,
+            lost=bool(member["lost"]),
+            last_success=None,
+            recent_success=None,
         )
         for member in members
     ]
-    return outcome.decide_verdict(outcomes, [member["state"] for member in members], threshold)
+    return outcome.decide_verdict(outcomes, [member["state"] for member in members])

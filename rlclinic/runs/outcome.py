@@ -1,11 +1,29 @@
-"""How runs came out: the returns they are judged by, when each reached the threshold, and the verdict on a group.
+"""How runs came out: the returns and success rates they are judged by, when each reached its goal, whether it kept it, and the verdict.
 
 This is the only place that compares returns with a threshold to say that a run reached it, and the only one that gives a verdict.
-Summaries, reports, lists, diagnosis, comparisons and trials ask here.
+Summaries, reports, lists, diagnosis, comparisons and trials ask here. What must be reached is a return, a success rate or both:
+`rlclinic.runs.goal`. "The threshold" below stands for all of it.
 
-**Steps to the threshold** are the env step of the first evaluation whose mean return is at or above the threshold. Returns are taken
-in the order of their env steps; two at one step in the order in which they were written. NaN and infinity pass nothing. A run that
-never got there is censored: `reached_at` is None, and nothing is made up for it.
+**Steps to the threshold** are the env step of the first evaluation that passes: its mean return is at or above the threshold and, where
+success is required, its success rate is too. Returns are taken in the order of their env steps; two at one step in the order in which
+they were written. NaN and infinity pass nothing. A run that never got there is censored: `reached_at` is None, and nothing is made up
+for it.
+
+**Lost.** A run that reached the threshold has lost it again if it ended clearly below. Its last evaluation does not pass, and the mean
+of its last three evaluations (of its last tenth, where training returns count; in both cases only those since it got there) falls short
+of the threshold by more than
+
+- twice the standard error of that mean, from the spread over the episodes of each evaluation, where that was written down: chance in
+  the episodes explains less than this in 39 of 40 cases; and
+- a tenth of the way that it had come, from its lowest return before it got there up to the threshold (from its lowest at all and at
+  least a tenth of the threshold, if its first evaluation passed): policies that have stopped improving wander by about so much from one
+  evaluation to the next, whatever the number of episodes. A run that ends a little below keeps its word and shows its gap.
+
+A success rate is lost by the same rule: twice the standard error of a share of that many episodes, and a tenth of the required share.
+Simulated (tests/runs/test_outcome.py, 20 evaluations of 20 episodes of a task with returns from 20 to 500 and a threshold of 475, whose
+episodes deviate by 80): a run whose true return stays at the threshold is called lost in 0 % of the cases; one that also wanders by 25
+between evaluations in 0.7 %, by 50 (a tenth of the range) in 6 %. One that falls to half is called so in 100 %, if the last two
+evaluations saw it, and in 94 %, if only the last one did.
 
 **What counts.** A group is judged by evaluations as soon as one of its runs has made any; a run without is then one that did not get
 there. Training returns are those of a policy that explores and changes. Our trainer can evaluate, so runs of ours without an
@@ -14,25 +32,29 @@ its training returns, and `source` says so. Comparisons and trials do the same f
 
 The verdict, the first line that fits:
 
-    RUNNING         a run is training or waits to
-    FAILED          every run failed or crashed, and none had reached the threshold before
-    NO RETURN       no run has written any return
-    NO THRESHOLD    the environment has none: there is nothing to pass
-    NOT EVALUATED   there is one, but no evaluation was made
-    SOLVED          every run reached it
-    PARTLY SOLVED   at least half of the runs did, but not all
-    NOT SOLVED      fewer than half did
+    RUNNING               a run is training or waits to
+    FAILED                every run failed or crashed, and none had reached the threshold before
+    NO RETURN             no run has written any return
+    NO THRESHOLD          neither a return nor a success rate is required: there is nothing to pass
+    NOT EVALUATED         there is one, but no evaluation was made
+    SOLVED                every run reached it and kept it
+    REACHED, THEN LOST    every run reached it, and some lost it; or at least half did, and fewer than half kept it
+    PARTLY SOLVED         at least half of the runs reached it and kept it, but not all reached it
+    NOT SOLVED            fewer than half reached it
 
 A run that failed, crashed or was stopped early counts as it stands.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from rlclinic import stats
 from rlclinic.metrics import EVAL_RETURN, TRAIN_RETURN
+from rlclinic.runs.goal import Goal
 from rlclinic.runs.metrics_file.table import Column, Table
 
 if TYPE_CHECKING:
@@ -42,10 +64,42 @@ OURS: Final = "rlclinic"
 """The source of runs that rlclinic trained."""
 
 ReturnSource = Literal["evaluation", "training"]
-Verdict = Literal["RUNNING", "FAILED", "NO RETURN", "NO THRESHOLD", "NOT EVALUATED", "SOLVED", "PARTLY SOLVED", "NOT SOLVED"]
+Verdict = Literal[
+    "RUNNING",
+    "FAILED",
+    "NO RETURN",
+    "NO THRESHOLD",
+    "NOT EVALUATED",
+    "SOLVED",
+    "REACHED, THEN LOST",
+    "PARTLY SOLVED",
+    "NOT SOLVED",
+]
 RETURNS: Final[dict[ReturnSource, str]] = {"evaluation": EVAL_RETURN, "training": TRAIN_RETURN}
+SPREADS: Final[dict[ReturnSource, str]] = {"evaluation": "val/roll/ep_rew_std", "training": "train/roll/ep_rew_std"}
+SUCCESS_RATES: Final[dict[ReturnSource, str]] = {"evaluation": "val/roll/success_rate", "training": "train/roll/success_rate"}
 LIVE: Final = frozenset({"queued", "running"})
 BROKEN: Final = frozenset({"failed", "crashed"})
+RECENT: Final = 3
+"""Evaluations at the end that say where a run ended. One alone is too noisy, and many would hide a late collapse."""
+RECENT_SHARE: Final = 0.1
+"""The same for training returns, of which there are as many as rows: neighbours are means over nearly the same episodes."""
+STANDARD_ERRORS: Final = 2.0
+WANDERING: Final = 0.1
+"""How far a policy wanders between evaluations, as a share of the way to the threshold."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessRate:
+    """How many episodes succeeded."""
+
+    rate: float
+    successes: int | None
+    episodes: int | None
+    """None where the log has only the rate."""
+    low: float | None
+    high: float | None
+    """Wilson's 95 % interval; None without a number of episodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +109,9 @@ class Outcome:
     source: ReturnSource
     counts: bool
     """Whether these returns can reach a threshold at all; see the top of this module."""
+    threshold: float | None
+    required_success: float | None
+    """The share of successful episodes that is required; None: none. See `rlclinic.runs.goal`."""
     steps: Column
     returns: Column
     """Finite, in the order of env steps."""
@@ -63,47 +120,99 @@ class Outcome:
     best_at: float | None
     """Env step of the best; of several equal ones, the first."""
     reached_at: float | None
-    """Env step of the first return at or above the threshold; None: it never got there, or there is no threshold."""
-    held: bool
-    """Its last return, too, is at or above the threshold."""
+    """Env step of the first evaluation that passes; None: it never got there, or nothing is required."""
+    lost: bool
+    """It reached the threshold, and ended clearly below it; see the top of this module."""
+    last_success: SuccessRate | None
+    """Of the last evaluation; None where the environment reports no success."""
+    recent_success: SuccessRate | None
+    """Of the last three evaluations together; of the last alone, where training returns count."""
+
+
+def arrived(outcome: Outcome) -> bool:
+    """Whether a run reached the threshold and kept it."""
+    return outcome.reached_at is not None and not outcome.lost
 
 
 def measure(
-    steps: Column, returns: Column, threshold: float | None, source: ReturnSource = "evaluation", *, counts: bool = True
+    steps: Column,
+    returns: Column,
+    goal: Goal,
+    source: ReturnSource = "evaluation",
+    *,
+    counts: bool = True,
+    spreads: Column | None = None,
+    rates: Column | None = None,
 ) -> Outcome:
-    """The outcome of one run from what was written of its returns, in whatever order and with whatever NaN among them."""
-    steps, returns = keep_finite(steps, returns)
+    """The outcome of one run from what was written of its returns, in whatever order and with whatever NaN among them.
+
+    spreads: the standard deviation over the episodes of each return; rates: its success rate. NaN where there is none; None: nowhere.
+    """
+    spreads, rates = (np.full(len(returns), np.nan) if each is None else each for each in (spreads, rates))
+    kept = np.flatnonzero(np.isfinite(steps) & np.isfinite(returns))
+    kept = kept[np.argsort(steps[kept], kind="stable")]
+    steps, returns, spreads, rates = steps[kept], returns[kept], spreads[kept], rates[kept]
     best = int(np.argmax(returns)) if len(returns) else None
-    bar = threshold if counts else None
+    required = goal.require_success(reported=bool(np.isfinite(rates).any()))
+    passing = np.full(len(returns), counts and (goal.threshold is not None or required is not None))
+    if goal.threshold is not None:
+        passing &= returns >= goal.threshold
+    if required is not None:
+        passing &= rates >= required  # NaN passes nothing
+    first = int(np.argmax(passing)) if passing.any() else None
+    episodes = goal.eval_episodes if source == "evaluation" else None
+    recent = _recent(len(returns), source)
+    lost = first is not None and not passing[-1]
+    if first is not None and lost:
+        end = slice(max(len(returns) - recent, first), None)
+        # The spread is the root of the mean square over episodes: divided by n - 1 it gives the error of their mean.
+        errors = np.nan_to_num(spreads[end]) / math.sqrt(max((episodes or 2) - 1, 1)) if episodes else np.zeros(len(returns[end]))
+        lost = goal.threshold is not None and _falls_short(returns, first, end, goal.threshold, errors)
+        if required is not None and not lost:
+            error = math.sqrt(required * (1 - required) / episodes) if episodes else 0.0
+            shares = np.nan_to_num(rates)
+            lost = required - shares[end].mean() > max(STANDARD_ERRORS * error / math.sqrt(len(shares[end])), WANDERING * required)
     return Outcome(
         source=source,
         counts=counts,
+        threshold=goal.threshold,
+        required_success=required,
         steps=steps,
         returns=returns,
         last=float(returns[-1]) if len(returns) else None,
         best=None if best is None else float(returns[best]),
         best_at=None if best is None else float(steps[best]),
-        reached_at=find_crossing(steps, returns, bar),
-        held=bool(bar is not None and len(returns) and returns[-1] >= bar),
+        reached_at=None if first is None else float(steps[first]),
+        lost=bool(lost),
+        last_success=_pool(rates[-1:], episodes),
+        recent_success=_pool(rates[-recent if source == "evaluation" else -1 :], episodes),
     )
 
 
-def keep_finite(steps: Column, returns: Column) -> tuple[Column, Column]:
-    """The pairs that are numbers, in the order of env steps."""
-    kept = np.isfinite(steps) & np.isfinite(returns)
-    steps, returns = steps[kept], returns[kept]
-    if np.any(np.diff(steps) < 0):
-        order = np.argsort(steps, kind="stable")
-        steps, returns = steps[order], returns[order]
-    return steps, returns
+def _recent(count: int, source: ReturnSource) -> int:
+    """How many returns say where a run ended."""
+    return RECENT if source == "evaluation" else max(RECENT, math.ceil(RECENT_SHARE * count))
 
 
-def find_crossing(steps: Column, returns: Column, threshold: float | None) -> float | None:
-    """The env step of the first return at or above the threshold. The pairs are finite and in the order of env steps."""
-    if threshold is None:
+def _falls_short(returns: Column, first: int, end: slice, threshold: float, errors: Column) -> bool:
+    """Whether the mean return at the end lies below the threshold by more than chance and wandering explain."""
+    recent = returns[end]
+    error = math.sqrt(float(np.square(errors).sum())) / len(recent)
+    came = threshold - float(returns[:first].min()) if first else max(threshold - float(returns.min()), abs(threshold))
+    return bool(threshold - recent.mean() > max(STANDARD_ERRORS * error, WANDERING * came))
+
+
+def _pool(rates: Column, episodes: int | None) -> SuccessRate | None:
+    """The success rate of evaluations of so many episodes, taken together."""
+    known = rates[np.isfinite(rates)]
+    if not len(known):
         return None
-    passed = np.flatnonzero(returns >= threshold)
-    return float(steps[passed[0]]) if len(passed) else None
+    if not episodes:
+        return SuccessRate(float(known.mean()), None, None, None, None)
+    # Each rate is a share of whole episodes; a log may have rounded it.
+    successes, total = int(np.clip(np.round(known * episodes), 0, episodes).sum()), episodes * len(known)
+    found = stats.share_interval(successes, total)
+    return SuccessRate(found.value, successes, total, found.low, found.high)
 
 
 def was_evaluated(log: "Table | History") -> bool:
@@ -119,42 +228,60 @@ def choose_source(logs: Iterable["Table | History"]) -> ReturnSource:
     return "evaluation" if any(was_evaluated(log) for log in logs) else "training"
 
 
-def measure_log(log: "Table | History", threshold: float | None, source: ReturnSource, *, counts: bool = True) -> Outcome:
-    """The outcome of a run by its metrics.csv or its history."""
+def measure_log(log: "Table | History", goal: Goal, source: ReturnSource, *, counts: bool = True, until: float = math.inf) -> Outcome:
+    """The outcome of a run by its metrics.csv or its history, up to an env step."""
+    steps, returns = _read(log, RETURNS[source])
+    steps, returns = steps[steps <= until], returns[steps <= until]
+    spreads, rates = (_align(steps, *_read(log, names[source])) for names in (SPREADS, SUCCESS_RATES))
+    return measure(steps, returns, goal, source, counts=counts, spreads=spreads, rates=rates)
+
+
+def _read(log: "Table | History", name: str) -> tuple[Column, Column]:
     if isinstance(log, Table):
-        steps, returns = log.series(RETURNS[source])
-    else:
-        series = log.series.get(RETURNS[source])
-        steps, returns = (np.empty(0), np.empty(0)) if series is None else (series.steps, series.values)
-    return measure(steps, returns, threshold, source, counts=counts)
+        return log.series(name)
+    series = log.series.get(name)
+    return (np.empty(0), np.empty(0)) if series is None else (series.steps, series.values)
 
 
-def measure_group(logs: Sequence["Table | History"], threshold: float | None, framework: str = OURS) -> list[Outcome]:
+def _align(steps: Column, at: Column, values: Column) -> Column:
+    """The values that were written with each return: the last one at its env step; NaN where there is none."""
+    if not len(at):
+        return np.full(len(steps), np.nan)
+    known = {step: value for step, value in zip(at.tolist(), values.tolist(), strict=True) if math.isfinite(value)}
+    return np.array([known.get(step, np.nan) for step in steps.tolist()], dtype=np.float64)
+
+
+def measure_group(logs: Sequence["Table | History"], goal: Goal, framework: str = OURS) -> list[Outcome]:
     """The outcomes of runs of one group, all by the same kind of return. `framework`: who trained them."""
     source = choose_source(logs)
     counts = source == "evaluation" or framework != OURS
-    return [measure_log(log, threshold, source, counts=counts) for log in logs]
+    return [measure_log(log, goal, source, counts=counts) for log in logs]
 
 
-def measure_history(history: "History", threshold: float | None = None) -> Outcome:
-    """The outcome of a run by itself, by its own threshold unless another is given."""
-    return measure_group([history], history.threshold if threshold is None else threshold, history.source)[0]
+def measure_history(history: "History") -> Outcome:
+    """The outcome of a run by itself, by its own goal."""
+    return measure_group([history], history.goal, history.source)[0]
 
 
-def decide_verdict(outcomes: Sequence[Outcome], states: Iterable[str], threshold: float | None) -> Verdict:
+def decide_verdict(outcomes: Sequence[Outcome], states: Iterable[str]) -> Verdict:
     """The verdict on a group. `states` are those of its runs, in the words of status.json or of a history."""
     states = list(states)
     reached = sum(outcome.reached_at is not None for outcome in outcomes)
+    kept = sum(arrived(outcome) for outcome in outcomes)
     if any(state in LIVE for state in states):
         return "RUNNING"
     if reached == 0 and all(state in BROKEN for state in states):
         return "FAILED"
     if not any(outcome.source == "evaluation" or len(outcome.returns) for outcome in outcomes):
         return "NO RETURN"
-    if threshold is None:
+    if all(outcome.threshold is None and outcome.required_success is None for outcome in outcomes):
         return "NO THRESHOLD"
     if not any(outcome.counts for outcome in outcomes):
         return "NOT EVALUATED"
-    if reached == len(outcomes):
+    if kept == len(outcomes):
         return "SOLVED"
-    return "PARTLY SOLVED" if 2 * reached >= len(outcomes) else "NOT SOLVED"
+    if reached == len(outcomes):
+        return "REACHED, THEN LOST"
+    if 2 * kept >= len(outcomes):
+        return "PARTLY SOLVED"
+    return "REACHED, THEN LOST" if 2 * reached >= len(outcomes) else "NOT SOLVED"

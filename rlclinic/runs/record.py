@@ -18,6 +18,7 @@ from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError
 from rlclinic.metrics import EVAL_RETURN
 from rlclinic.runs import coerce, control, disk, status_file
+from rlclinic.runs.goal import Goal, read_goal
 from rlclinic.runs.metrics_file import rows
 from rlclinic.runs.status_file import Status
 
@@ -129,7 +130,12 @@ class Run:
 
     @property
     def threshold(self) -> float | None:
-        return coerce.real(coerce.within(self.record, "spec", "threshold"))
+        return self.goal.threshold
+
+    @property
+    def goal(self) -> Goal:
+        """What it is to reach."""
+        return read_goal(self.record)
 
     @property
     def created(self) -> float:
@@ -291,7 +297,12 @@ class Group:
 
     @property
     def threshold(self) -> float | None:
-        return coerce.real(coerce.within(self.record, "spec", "threshold"))
+        return self.goal.threshold
+
+    @property
+    def goal(self) -> Goal:
+        """What it is to reach."""
+        return read_goal(self.record)
 
     @property
     def created(self) -> float:

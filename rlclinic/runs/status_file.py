@@ -43,8 +43,12 @@ class Status:
     episodes: int | None = None
     fps: float | None = None
     """Env steps per second, training only."""
+    success_rate: float | None = None
+    """Share of the last evaluation's episodes that succeeded; None where the environment reports no success."""
     threshold_reached_at: int | None = None
-    """Env step of the first evaluation at or above the threshold."""
+    """Env step of the first evaluation that reached the threshold (and the required success)."""
+    lost: bool | None = None
+    """Whether a run that has ended reached the threshold and lost it again; None: not known. See `rlclinic.runs.outcome`."""
 
     @property
     def live(self) -> bool:
@@ -81,6 +85,8 @@ def _fits(key: str, value: Any) -> bool:
     """Whether a value is of its field's kind: someone may have edited the file, and one run must not end a list of them."""
     if key in ("state", "host", "reason"):
         return value is None or isinstance(value, str)
+    if key == "lost":
+        return value is None or isinstance(value, bool)
     return value is None or (key in _COUNTS and coerce.whole(value) == value) or (key not in _COUNTS and coerce.real(value) is not None)
 
 

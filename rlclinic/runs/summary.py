@@ -12,7 +12,7 @@ import numpy as np
 from rlclinic import stats
 from rlclinic.runs import coerce, outcome
 from rlclinic.runs.metrics_file.table import Column, Table
-from rlclinic.runs.outcome import BROKEN, Outcome
+from rlclinic.runs.outcome import BROKEN, Outcome, SuccessRate
 
 if TYPE_CHECKING:
     from rlclinic.runs.record import Group, Run
@@ -39,9 +39,11 @@ class SeedSummary:
     best: float | None
     best_at: int | None
     reached_at: int | None
-    """Env steps of the first evaluation at or above the threshold; None: censored at `env_steps`."""
-    held: bool
-    """Its last evaluation, too, is at or above the threshold."""
+    """Env steps of the first evaluation that passes; None: censored at `env_steps`."""
+    lost: bool
+    """It reached the threshold, and ended clearly below it."""
+    success: SuccessRate | None
+    """Of its last evaluations; None where the environment reports no success."""
 
 
 @dataclass(frozen=True)
@@ -103,22 +105,23 @@ class GroupSummary:
         return len(self.reached)
 
     @property
-    def n_held(self) -> int:
-        return sum(seed.held for seed in self.seeds)
+    def n_lost(self) -> int:
+        """Of those that reached the threshold."""
+        return sum(seed.lost for seed in self.seeds)
 
 
 def summarize(group: "Group") -> GroupSummary:
     """Read every member's status and metrics once, and say how the group did."""
     runs, threshold = group.runs, group.threshold
     tables = [run.metrics for run in runs]
-    outcomes = outcome.measure_group(tables, threshold, framework(group))
+    outcomes = outcome.measure_group(tables, group.goal, framework(group))
     seeds = [_describe_seed(run, each) for run, each in zip(runs, outcomes, strict=True)]
     source = outcomes[0].source if outcomes else "training"
     judged = threshold if any(each.counts for each in outcomes) else None
     lasts = [seed.last for seed in seeds if seed.last is not None]
     score = stats.estimate(lasts) if lasts else None
     gap = judged - score.value if judged is not None and score is not None else None
-    verdict = outcome.decide_verdict(outcomes, [seed.state for seed in seeds], threshold)
+    verdict = outcome.decide_verdict(outcomes, [seed.state for seed in seeds])
     best = max(seeds, key=lambda seed: (-np.inf if seed.best is None else seed.best, -(seed.best_at or 0)), default=None)
     budget = coerce.whole(coerce.within(group.record, "run", "max_env_steps"))
     return GroupSummary(
@@ -163,7 +166,8 @@ def _describe_seed(run: "Run", came: Outcome) -> SeedSummary:
         best=came.best,
         best_at=None if came.best_at is None else int(came.best_at),
         reached_at=None if came.reached_at is None else int(came.reached_at),
-        held=came.held,
+        lost=came.lost,
+        success=came.recent_success,
     )
 
 
@@ -171,7 +175,7 @@ def _note(seeds: list[SeedSummary], threshold: float | None, source: str, verdic
     notes = []
     broken = [seed for seed in seeds if seed.state in BROKEN]
     stopped = [seed for seed in seeds if seed.state == "stopped"]
-    lost = [seed for seed in seeds if seed.reached_at is not None and not seed.held]
+    lost = [seed for seed in seeds if seed.lost]
     if len(seeds) == 1:
         notes.append("n = 1: no interval")
     if broken:

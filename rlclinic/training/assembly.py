@@ -319,6 +319,7 @@ def _member(run: Run, start: Start) -> Member:
     if found is None or how == "init":
         return member
     member.best_eval, member.eval_mean, member.reached_at = (found.state[name] for name in ("best_eval", "eval_mean", "reached_at"))
+    member.success_rate = found.state.get("success_rate")
     if how == "resume":
         files.mend(run.path, found)
         member.replay(found.env_steps - 1)

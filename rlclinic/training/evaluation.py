@@ -32,9 +32,16 @@ class Evaluation:
     normalizer: Tensor | None = None
     """Fingerprint of the normalizers that were used, [M]; None without any."""
 
+    def success_rate(self, member: int) -> float | None:
+        """The share of a member's episodes that the env called a success; None if it says nothing.
+
+        Some envs report only that an episode succeeded: where any of them was reported, one that ended without a word did not.
+        """
+        success = self.success[member]
+        return None if np.isnan(success).all() else float(np.nansum(success) / len(success))
+
     def row(self, member: int) -> dict[str, float | None]:
         """The val columns of a member."""
-        known = self.success[member][~np.isnan(self.success[member])]
         returns = self.returns[member].copy()
         return {
             "train/sentinel/fingerprint_normalizer_eval": None if self.normalizer is None else float(self.normalizer[member]),
@@ -42,7 +49,7 @@ class Evaluation:
             "val/roll/ep_rew_std": float(returns.std()),
             "val/roll/ep_rew_min": float(returns.min()),
             "val/roll/ep_len_mean": float(self.lengths[member].copy().mean()),
-            "val/roll/success_rate": float(known.mean()) if known.size else None,
+            "val/roll/success_rate": self.success_rate(member),
         }
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from rlclinic.actions import Action
 from rlclinic.config import Config, Schedule, kl_adapted, numbers, set_values, value_at
 from rlclinic.errors import ConfigError, RunError
+from rlclinic.runs import outcome
 from rlclinic.runs.events import EventFile
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
@@ -40,6 +41,7 @@ class Member:
     eval_mean: float | None = None
     improved: bool = False
     """Whether the last evaluation was the best so far and is not saved yet."""
+    success_rate: float | None = None
     reached_at: int | None = None
     baseline: dict[str, float] = field(default_factory=dict)
     """What a random policy gets in this run's environment; empty where it could not be measured."""
@@ -71,10 +73,17 @@ class Member:
         try:
             self.writer.log(text)
             # At once, not when the whole cohort is through: who looks now should see that it has ended.
-            self.writer.status(state, env_steps, reason=reason, best_eval=self.best_eval, threshold_reached_at=self.reached_at)
+            figures = {"best_eval": self.best_eval, "success_rate": self.success_rate, "threshold_reached_at": self.reached_at}
+            self.writer.status(state, env_steps, reason=reason, **figures)
         except RunError:
             # The disk that refused a row refuses its last words too; somebody may still read what the process prints.
             print(f"{self.run.id}: {text}", file=sys.stderr)
+
+    def is_lost(self) -> bool | None:
+        """Whether it reached the threshold and lost it again, by the rows that are on disk; None if it never got there."""
+        if self.reached_at is None:
+            return None
+        return outcome.measure_log(self.run.metrics, self.run.goal, "evaluation").lost
 
     @contextmanager
     def writing(self, env_steps: int) -> Iterator[None]:

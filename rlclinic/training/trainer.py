@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from rlclinic.runs.goal import make_goal
 from rlclinic.training import compaction, evaluation, failures, pending_row, rows
 from rlclinic.training.assembly import Cohort, provenance
 from rlclinic.training.checkpoints import files, snapshot
@@ -175,8 +176,9 @@ def evaluate(session: Session) -> Evaluation | None:
             member.improved = member.best_eval is None or member.eval_mean >= member.best_eval
             if member.improved:
                 member.best_eval = member.eval_mean
-            threshold = member.config.spec.threshold
-            if threshold is not None and member.reached_at is None and member.eval_mean >= threshold:
+            member.success_rate = result.success_rate(index)
+            goal = make_goal(member.config.env.id, member.config.spec.threshold, member.config.spec.success)
+            if member.reached_at is None and goal.is_passed(member.eval_mean, member.success_rate):
                 member.reached_at = cohort.env_steps
     failures.environments(cohort)
     clock = session.clock if session.pending is None else session.pending.clock
@@ -244,6 +246,7 @@ def report(session: Session, member: Member, env_steps: int, index: int, cells: 
         fps=cells["time/fps"][index],
         eval_mean=member.eval_mean,
         best_eval=member.best_eval,
+        success_rate=member.success_rate,
         threshold_reached_at=member.reached_at,
     )
     if member.events is None and session.callback is None:
@@ -357,7 +360,9 @@ def close(session: Session) -> None:
                 reason=member.reason,
                 eval_mean=member.eval_mean,
                 best_eval=member.best_eval,
+                success_rate=member.success_rate,
                 threshold_reached_at=member.reached_at,
+                lost=member.is_lost(),
             )
         with member.writing(cohort.env_steps):
             member.writer.close()

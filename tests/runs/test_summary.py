@@ -88,9 +88,9 @@ def test_one_seed_has_no_interval_and_says_so(make_group: MakeGroup) -> None:
     assert found.curve.low.tolist() == found.curve.iqm.tolist() == found.curve.high.tolist() == UP
 
 
-def test_a_seed_that_fell_below_the_threshold_again_is_reached_but_not_held(make_group: MakeGroup) -> None:
+def test_a_seed_that_fell_below_the_threshold_again_is_reached_and_lost(make_group: MakeGroup) -> None:
     found = summarize(make_group([[100.0, 490.0, 120.0], UP]))
-    assert (found.verdict, found.n_reached, found.n_held) == ("SOLVED", 2, 1)
+    assert (found.verdict, found.n_reached, found.n_lost) == ("REACHED, THEN LOST", 2, 1)
     assert "1 of 2 seeds reached the threshold and fell below it again: use @best" in found.note
     assert found.seeds[0].reached_at == 20_000
 

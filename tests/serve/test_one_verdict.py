@@ -129,10 +129,21 @@ NEVER: Rows = [(1_000 * step, 20.0) for step in range(1, 11)]
         ([SOLVED, NEVER], EVALUATION, None, "PARTLY SOLVED"),
         ([SOLVED, SOLVED], TRAINING, None, "NOT EVALUATED"),
         ([NEVER, NEVER], TRAINING, None, "NOT EVALUATED"),
-        ([LOST, SOLVED], EVALUATION, ["failed", "failed"], "SOLVED"),
+        ([SOLVED, SOLVED], EVALUATION, ["failed", "failed"], "SOLVED"),
+        ([LOST, SOLVED], EVALUATION, None, "REACHED, THEN LOST"),
+        ([LOST, LOST], EVALUATION, ["failed", "failed"], "REACHED, THEN LOST"),
         ([NEVER, NEVER], EVALUATION, ["failed", "failed"], "FAILED"),
     ],
-    ids=["solved", "partly", "solved in training only", "never evaluated", "failed after it was solved", "failed"],
+    ids=[
+        "solved",
+        "partly",
+        "solved in training only",
+        "never evaluated",
+        "failed after it was solved",
+        "lost",
+        "failed after it was lost",
+        "failed",
+    ],
 )
 def test_a_group_gets_one_verdict_everywhere(
     tmp_path: Path, seeds: list[Rows], column: str, states: list[str] | None, verdict: str

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -159,7 +159,7 @@ def _foreign(env: str, paths: Sequence[str], threshold: float | None) -> Iterabl
 def _side(id: str, histories: Sequence[History], group: Group | None, threshold: float | None) -> _Side:
     cases = [Case(each) for each in histories]
     limit = threshold if threshold is not None else histories[0].threshold
-    outcomes = measure_group(histories, limit, histories[0].source)
+    outcomes = measure_group(histories, replace(histories[0].goal, threshold=limit), histories[0].source)
     reached = [each.reached_at for each in outcomes if each.reached_at is not None]
     judged = limit is not None and any(each.counts for each in outcomes)
     finals = [case.progress.last for case in cases if case.progress is not None]

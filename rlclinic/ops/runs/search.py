@@ -68,6 +68,10 @@ class RunItem(ResultPart):
     best_eval: float | None
     threshold: float | None
     threshold_reached_at: int | None
+    lost: bool | None
+    """It reached the threshold, and ended clearly below it; None: not known."""
+    success_rate: float | None
+    """Of the last evaluation; None where the environment reports no success."""
     steps_per_second: float | None
     parent: str | None
     trial: str | None
@@ -98,6 +102,10 @@ class GroupItem(ResultPart):
     runs: int
     reached: int
     """Runs that reached the threshold."""
+    lost: int
+    """Of those, runs that ended clearly below it."""
+    success_rate: float | None
+    """The mean over runs of their last evaluations' success rates; None where the environment reports no success."""
     env_steps: int
     max_env_steps: int | None
     return_mean: float | None
@@ -158,7 +166,8 @@ def search_groups(index: Index, query: Query) -> GroupPage:
     """Groups that match, newest first unless another order is asked for."""
     items, total, cursor = _page(index, GROUP, query, _conditions(GROUP, query))
     members: dict[str, list[Any]] = {row.id: [] for row in items}
-    named = [RUN.c[name] for name in ("group_id", "state", "return_mean", "eval_mean", "best_eval", "threshold_reached_at")]
+    names = ("group_id", "state", "return_mean", "eval_mean", "best_eval", "threshold_reached_at", "lost", "required_success")
+    named = [RUN.c[name] for name in names]
     with index.connection() as connection:
         for member in connection.execute(select(*named).where(RUN.c.group_id.in_(members))).mappings():
             members[member["group_id"]].append(member)

@@ -254,7 +254,7 @@ def _newest(path: Path) -> float:
 
 def _group(target: str, histories: Sequence[History], charts: forecast.Charts) -> LiveGroup:
     first = histories[0]
-    outcomes = measure_group(histories, first.threshold, first.source)
+    outcomes = measure_group(histories, first.goal, first.source)
     members = [_member(place, each, came) for place, (each, came) in enumerate(zip(histories, outcomes, strict=True))]
     rates = [member.steps_per_second for member in members if member.steps_per_second and member.state == "running"]
     left = sum(max(0, (member.max_env_steps or 0) - member.env_steps) for member in members if member.state == "running")

@@ -246,11 +246,11 @@ def _add_history(resolved: Resolved, histories: Sequence[History]) -> None:
     seeds = [each.seed for each in histories if each.seed is not None]
     resolved.above_seed, resolved.used_seeds = max(seeds, default=-1), seeds
     if histories:
-        outcomes = [measure_log(each, each.threshold, choose_source([each])) for each in histories]
+        outcomes = [measure_log(each, each.goal, choose_source([each])) for each in histories]
         resolved.context["steps"] = [each.reached_at for each in outcomes]
         resolved.steps_per_second = _speed(histories)
         reached = [each for each in outcomes if each.reached_at is not None]
-        lost = [each for each in reached if each.source == "evaluation" and not each.held]
+        lost = [each for each in reached if each.source == "evaluation" and each.lost]
         resolved.loses = 2 * len(lost) > len(reached) and 2 * len(reached) > len(histories)
 
 

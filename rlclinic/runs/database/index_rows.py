@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rlclinic.runs import coerce, disk, notes, selector
 from rlclinic.runs.database.schema import RUN
-from rlclinic.runs.listed import describe_run
+from rlclinic.runs.listed import ListedRun, describe_run
 from rlclinic.runs.record import CONFIG, GROUP, GROUPS, Group, Run
 from rlclinic.runs.store import Store
 
@@ -47,11 +47,22 @@ def run_row(store: Store, id: str, stamp: int) -> Row | None:
         "state": listed.state if listed.state in _ORDER else "failed",
         "heartbeat": listed.heartbeat or 0.0,
         "env_steps": _count(listed.env_steps) or 0,
+        "lost": _is_lost(run, listed),
         "tags": _tags(kept.tags),
         "note": _clean(kept.note),
         "stamp": stamp,
     }
     return {**row, "text": _searched(row)}
+
+
+def _is_lost(run: Run, listed: ListedRun) -> bool | None:
+    """As the run's status says; where that is silent (an older run, a kill), as its metrics say."""
+    if listed.lost is not None or listed.threshold_reached_at is None or listed.state in LIVE:
+        return listed.lost
+    from rlclinic.runs import outcome
+
+    source = outcome.choose_source([run.metrics])
+    return outcome.measure_log(run.metrics, run.goal, source).lost
 
 
 def group_row(store: Store, id: str, stamp: int, members: Sequence[Mapping[str, Any]]) -> Row | None:
@@ -78,6 +89,8 @@ def group_row(store: Store, id: str, stamp: int, members: Sequence[Mapping[str, 
         "state": next((state for state in _ORDER if state in states), "queued"),
         "runs": len(members),
         "reached": sum(member["threshold_reached_at"] is not None for member in members),
+        "lost": sum(bool(member["lost"]) for member in members),
+        "success_rate": _mean(member["success_rate"] for member in members),
         "env_steps": min(_LARGEST, sum(member["env_steps"] for member in members)),
         "max_env_steps": next((member["max_env_steps"] for member in members if member["max_env_steps"]), None),
         "return_mean": _mean(member["return_mean"] for member in members),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table
 
 META: Final = MetaData()
 VERSION_TABLE: Final = "rlclinic_alembic_version"
@@ -28,6 +28,9 @@ RUN: Final = Table(
     Column("best_eval", Float),
     Column("threshold", Float),
     Column("threshold_reached_at", BigInteger),
+    Column("lost", Boolean),
+    Column("success_rate", Float),
+    Column("required_success", Float),
     Column("steps_per_second", Float),
     Column("parent", String),
     Column("trial", String(64)),
@@ -54,6 +57,8 @@ GROUP: Final = Table(
     Column("state", String(16), nullable=False),
     Column("runs", Integer, nullable=False),
     Column("reached", Integer, nullable=False),
+    Column("lost", Integer, nullable=False),
+    Column("success_rate", Float),
     Column("env_steps", BigInteger, nullable=False),
     Column("max_env_steps", BigInteger),
     Column("return_mean", Float),

@@ -53,6 +53,7 @@ def take(
         "adapted": member.adapted,
         "best_eval": member.best_eval,
         "eval_mean": member.eval_mean,
+        "success_rate": member.success_rate,
         "reached_at": member.reached_at,
     }
     return Checkpoint(policy, optimizer, loop, state, None if memory is None else replay_files.take(memory, index))

@@ -108,6 +108,8 @@ class Observation(Part):
     state: str
     env_steps: int
     reached_at: int | None
+    lost: bool = False
+    """It reached the threshold, and ended clearly below it: `rlclinic.runs.outcome`."""
     final: float | None
     """Its last evaluation within the horizon."""
     success: float | None

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from rlclinic import stats
 from rlclinic.runs.metrics_file.table import Column, Table
-from rlclinic.runs.outcome import RETURNS, measure
+from rlclinic.runs.outcome import ReturnSource, measure_log
 from rlclinic.runs.record import Run
 from rlclinic.runs.summary import FPS, PHASES
 from rlclinic.treatment.trial import sequential
@@ -37,8 +38,8 @@ Bad = Callable[[float, float], bool]
 def observe(run: Run, threshold: float | None, horizon: float = math.inf, *, by_evaluation: bool = True) -> Observation:
     """What a run that has ended came to, up to `horizon` env steps. Numbers that are not finite are left out."""
     table, status = run.metrics, run.status
-    steps, returns = table.series(RETURNS["evaluation" if by_evaluation else "training"])
-    came = measure(steps[steps <= horizon], returns[steps <= horizon], threshold)
+    source: ReturnSource = "evaluation" if by_evaluation else "training"
+    came = measure_log(table, replace(run.goal, threshold=threshold), source, until=horizon)
     reached = None if came.reached_at is None else int(came.reached_at)
     success = next((values for name in SUCCESS if len(values := _finite(*table.series(name))[1])), np.empty(0))
     fps = _finite(*table.series(FPS))[1]
@@ -48,6 +49,7 @@ def observe(run: Run, threshold: float | None, horizon: float = math.inf, *, by_
         state=status.state,
         env_steps=status.env_steps,
         reached_at=reached,
+        lost=came.lost,
         final=came.last,
         success=float(success[-1]) if len(success) else None,
         seconds=_seconds(table, reached),

@@ -108,6 +108,7 @@ const STATES = {
 const VERDICTS = {
   SOLVED: ["good", "✓"],
   "PARTLY SOLVED": ["warn", "◐"],
+  "REACHED, THEN LOST": ["warn", "↘"],
   "NOT SOLVED": ["bad", "✕"],
   RUNNING: ["live", "▶"],
   FAILED: ["bad", "✕"],
