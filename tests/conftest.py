@@ -1,9 +1,14 @@
-"""What every test can rely on: one thread per process, no display, no colours, repeatable property tests."""
+"""What every test can rely on: one thread per process, no display, no colours, repeatable property tests, training that starts at once."""
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from tests.launch.warm import Warm
 
 # Before torch and numpy are imported: pytest runs one process per core, and a thread pool in each would fight for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,3 +38,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(scope="session")
+def warm() -> "Iterator[Warm]":
+    """A process that has imported torch, and forks training processes; it starts when the first one is needed."""
+    from tests.launch.warm import Warm
+
+    with Warm() as parent:
+        yield parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _training_starts_warm(warm: "Warm") -> Iterator[None]:
+    """The launcher forks its training processes. Real ones, imports and all, start wherever a test starts a process that launches."""
+    from tests.launch.warm import used_by_the_launcher
+
+    with used_by_the_launcher(warm):
+        yield

@@ -1,18 +1,11 @@
-"""A warm parent for training processes, and what they leave behind when nobody disturbs them."""
+"""What training processes leave behind when nobody disturbs them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.crash import cohorts
-from tests.crash.warm import Warm
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Warm]:
-    with Warm() as parent:
-        yield parent
+from tests.launch.warm import Warm
 
 
 @pytest.fixture(scope="session")

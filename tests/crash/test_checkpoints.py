@@ -9,7 +9,7 @@ import pytest
 
 from rlclinic.runs.record import Run
 from tests.crash import cohorts
-from tests.crash.warm import Warm
+from tests.launch.warm import Warm
 
 Results = list[tuple[list[str], bytes]]
 

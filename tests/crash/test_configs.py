@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.warm import ROOT
+from tests.launch.warm import ROOT
 
 GOOD = "ppo:\n  env: {id: CartPole-v1, n_envs: 8}\n  algo: {name: ppo, n_steps: 32, batch_size: 256}\n  run: {max_env_steps: 1_000}\n"
 WRONG: dict[str, tuple[str | bytes, int, list[str]]] = {

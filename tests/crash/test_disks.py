@@ -13,7 +13,7 @@ from rlclinic.errors import DiskFailed
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from tests.crash import cohorts, faults
-from tests.crash.warm import Warm
+from tests.launch.warm import Warm
 
 Results = list[tuple[list[str], bytes]]
 

@@ -10,7 +10,7 @@ import pytest
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from tests.crash import cohorts
-from tests.crash.warm import Warm
+from tests.launch.warm import Warm
 
 KILLS = 20
 Results = list[tuple[list[str], bytes]]
@@ -32,7 +32,7 @@ def test_a_run_killed_at_20_random_moments_equals_one_that_was_not(warm: Warm, u
             time.sleep(moments.uniform(0.0, 0.4) if kills < KILLS else 0.0)
             code = child.poll() if kills < KILLS else child.wait()
             if code is None:
-                child.kill(signal.SIGKILL)
+                child.send_signal(signal.SIGKILL)
                 code = child.wait()
                 if code == -signal.SIGKILL:
                     kills, code = kills + 1, None

@@ -8,7 +8,7 @@ from rlclinic.errors import RunBusy
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 from tests.crash import cohorts
-from tests.crash.warm import Child, Warm
+from tests.launch.warm import Child, Warm
 
 Results = list[tuple[list[str], bytes]]
 

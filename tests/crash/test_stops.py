@@ -10,7 +10,7 @@ import pytest
 
 from rlclinic.runs.record import Run
 from tests.crash import cohorts
-from tests.crash.warm import ROOT, Warm
+from tests.launch.warm import ROOT, Warm
 
 Results = list[tuple[list[str], bytes]]
 
