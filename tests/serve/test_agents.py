@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 
 from rlclinic import metrics
 from rlclinic.errors import UsageError
-from rlclinic.ops.diagnose.rules import explain_rule
+from rlclinic.ops.diagnose import rules
 from rlclinic.ops.jobs import audit
 from rlclinic.ops.operations import OPERATIONS
 from rlclinic.serve.agents import install, roles
@@ -20,6 +22,16 @@ from tests.ops.recorded import record_group
 TOOLS = {operation.mcp for operation in OPERATIONS if operation.mcp}
 EFFECT = {operation.mcp: operation.effect for operation in OPERATIONS if operation.mcp}
 BY_NAME = {role.name: role for role in roles.ROLES}
+
+# A page is made from the rule's own source and a made-up run: the same each time, and slow to make.
+explain_rule = cache(rules.explain_rule)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _each_page_is_made_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(roles, "explain_rule", explain_rule)
+        yield
 
 
 def head(text: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,30 @@ def factory_of(task: str) -> Callable[..., Any] | None:
     return None if task == "states" else TASKS[task][1]
 
 
+Trained = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run of one seed that was trained alone and in one go: what the others are held against. Each is trained once, in a store where
+    tests may add runs of the same kind and task."""
+
+    @cache
+    def store_of(kind: str, task: str) -> Path:
+        return tmp_path_factory.mktemp("trained")
+
+    @cache
+    def trained_alone(kind: str, task: str, seed: int = 0) -> Run:
+        return train(store_of(kind, task), [config_of(kind, task, seed)], factory=factory_of(task))[0]
+
+    return trained_alone
+
+
+def store_of(run: Run) -> Path:
+    """The folder to train in beside a run."""
+    return run.path.parent.parent
+
+
 def test_the_suite_covers_every_algorithm() -> None:
     assert {settings["name"] for settings in (ALGOS | REPLAY | TABLES).values()} == set(MODULES)
 
@@ -96,22 +121,23 @@ CASES = pytest.mark.parametrize(("kind", "task"), [*((kind, task) for kind in AL
         *replay_cases(),
     ],
 )
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path: Path, kind: str, task: str) -> None:
-    runs = [train(tmp_path, [config_of(kind, task, seed)], factory=factory_of(task))[0] for seed in (3, 3, 4)]
-    assert [run.status.state for run in runs] == ["finished"] * 3
-    assert_same_run(runs[0], runs[1])
-    assert table(runs[0]) != table(runs[2])
-    assert cohorts.saved(runs[0]) != cohorts.saved(runs[2])
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(trained: Trained, tmp_path: Path, kind: str, task: str) -> None:
+    one, other = trained(kind, task, 0), trained(kind, task, 2)
+    again = train(tmp_path, [config_of(kind, task, 0)], factory=factory_of(task))[0]
+    assert [run.status.state for run in (one, again, other)] == ["finished"] * 3
+    assert_same_run(one, again)
+    assert table(again) != table(other)
+    assert cohorts.saved(again) != cohorts.saved(other)
 
 
 @CASES
-def test_resuming_from_a_checkpoint_is_the_same_as_never_having_stopped(tmp_path: Path, kind: str, task: str) -> None:
-    config = config_of(kind, task)
-    straight = train(tmp_path, [config])[0]
+def test_resuming_from_a_checkpoint_is_the_same_as_never_having_stopped(trained: Trained, kind: str, task: str) -> None:
+    straight = trained(kind, task)
     steps = [int(row["total_timesteps"]) for row in table(straight)]
     with pytest.raises(Interrupted):
-        train(tmp_path, [config], callback=interrupt_at(steps[-2]))
+        train(store_of(straight), [config_of(kind, task)], callback=interrupt_at(steps[-2]))
     broken = Run(straight.path.parent / "@last").path.resolve()
+    assert broken != straight.path
     halfway = Run(broken).checkpoint("@last").step
     assert 0 < halfway < steps[-2], "rows that came after the checkpoint must be taken back"
     assert len(table(Run(broken))) < len(steps)
@@ -121,11 +147,10 @@ def test_resuming_from_a_checkpoint_is_the_same_as_never_having_stopped(tmp_path
 
 @KIND
 @BOTH
-def test_a_fork_without_a_change_repeats_the_original(tmp_path: Path, kind: str, task: str) -> None:
-    config = config_of(kind, task)
-    original = train(tmp_path, [config])[0]
+def test_a_fork_without_a_change_repeats_the_original(trained: Trained, kind: str, task: str) -> None:
+    original = trained(kind, task)
     step = original.checkpoints[-2].step
-    fork = train(tmp_path, [config], parent=f"{original.id}@{step}", start="fork")[0]
+    fork = train(store_of(original), [config_of(kind, task)], parent=f"{original.id}@{step}", start="fork")[0]
     later = [row for row in table(original) if int(row["total_timesteps"]) > step]
     assert later
     assert table(fork) == later
@@ -133,15 +158,15 @@ def test_a_fork_without_a_change_repeats_the_original(tmp_path: Path, kind: str,
 
 
 @pytest.mark.parametrize(("kind", "task"), replay_cases())
-def test_a_fork_of_a_replay_algorithm_from_its_newest_checkpoint_repeats_the_original(tmp_path: Path, kind: str, task: str) -> None:
-    config = config_of(kind, task)
-    original = train(tmp_path, [config])[0]
+def test_a_fork_of_a_replay_algorithm_from_its_newest_checkpoint_repeats_the_original(trained: Trained, kind: str, task: str) -> None:
+    config, original = config_of(kind, task), trained(kind, task)
     steps = [int(row["total_timesteps"]) for row in table(original)]
     with pytest.raises(Interrupted):
-        train(tmp_path, [config], callback=interrupt_at(steps[-1]))
+        train(store_of(original), [config], callback=interrupt_at(steps[-1]))
     half = Run((original.path.parent / "@last").resolve())
+    assert half.path != original.path
     step = half.checkpoint("@last").step
-    fork = train(tmp_path, [config], parent=f"{half.id}@{step}", start="fork")[0]
+    fork = train(store_of(original), [config], parent=f"{half.id}@{step}", start="fork")[0]
     later = [row for row in table(original) if int(row["total_timesteps"]) > step]
     assert later
     assert table(fork) == later
@@ -149,8 +174,8 @@ def test_a_fork_of_a_replay_algorithm_from_its_newest_checkpoint_repeats_the_ori
 
 
 @pytest.mark.parametrize(("kind", "task"), [*((kind, task) for kind in ALGOS for task in TASKS), *replay_cases()])
-def test_a_member_of_a_cohort_learns_as_it_would_alone(tmp_path: Path, kind: str, task: str) -> None:
-    alone = train(tmp_path, [config_of(kind, task, 2)], factory=factory_of(task))[0]
+def test_a_member_of_a_cohort_learns_as_it_would_alone(trained: Trained, tmp_path: Path, kind: str, task: str) -> None:
+    alone = trained(kind, task, 2)
     for seeds in ((0, 1, 2), (2, 5, 6, 7)):
         together = train(tmp_path, [config_of(kind, task, seed) for seed in seeds], factory=factory_of(task))
         assert_same_run(together[seeds.index(2)], alone)
