@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.rlclinic-installed
 EXTRAS := train,envs,tensorboard,hpo,server,mcp,dev
+# pip compiles one file after the other; compileall does it on every core.
+PIP    := --quiet --no-compile --disable-pip-version-check
 # The peer that benchmarks/ compares with lives in an environment of its own.
 PEER   := build/sb3-venv
 
@@ -24,11 +26,14 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("rlclinic needs Python 3.11 or newer; $(PYTHON) is %d.%d. Try: make PYTHON=python3.11" % v[:2])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install $(PIP) -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install $(PIP) -c constraints.txt -e '.[$(EXTRAS)]'
+	-@$(BIN)/python -W ignore -m compileall -q -j 0 $(VENV)/lib > /dev/null
 	touch $@
 
-test: lint types layers pytest
+# What takes seconds comes first and ends it all; mypy has one core, so the tests start beside it.
+test: lint layers
+	$(MAKE) --no-print-directory -j 2 types pytest
 
 lint: install
 	$(BIN)/ruff check .
