@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.launch.warm import Warm
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 FILES = re.findall(r"```python\n# (\S+\.py)\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -41,10 +43,14 @@ def python(folder: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_page_works(command: str, folder: Path) -> None:
+def test_a_command_of_the_page_works(command: str, folder: Path, warm: Warm, tmp_path: Path) -> None:
     program, *words = shlex.split(command)
     assert program == "rlclinic"
-    assert python(folder, "-m", "rlclinic", *words)
+    printed = tmp_path / "printed"
+    surroundings = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    code = warm.start(*words, module="rlclinic", printed=printed, cwd=folder, environment=surroundings).wait()
+    assert code == 0, printed.read_text()
+    assert printed.read_text()
 
 
 def test_the_rule_of_the_page_keeps_its_promise_and_its_dose_is_prescribed(folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""Training processes that start in milliseconds: a process that has imported torch forks one for each order.
+"""Processes that start in milliseconds: one that has imported torch forks another for each order.
 
-They are processes like any other, `python -m rlclinic.training` less the import, which takes longer than most tests: they can be
-killed at any moment, and what a fault does to one (see tests.crash.faults) is gone with it.
+They are processes like any other, `python -m rlclinic.training` or `python -m rlclinic` less the import, which takes longer than most
+tests: they can be killed at any moment, and what a fault does to one (see tests.crash.faults) is gone with it.
 """
 
 import atexit
@@ -46,11 +46,18 @@ class Warm:
             self._process.stdout.close()
 
     def start(
-        self, *arguments: object, printed: Path, fault: Sequence[Any] = (), cwd: Path = ROOT, environment: Mapping[str, str] | None = None
+        self,
+        *arguments: object,
+        printed: Path,
+        fault: Sequence[Any] = (),
+        module: str = local.TRAINING,
+        cwd: Path = ROOT,
+        environment: Mapping[str, str] | None = None,
     ) -> "Child":
-        """A training process with these arguments; `printed` gets what it prints, `fault` is a function of faults and its arguments."""
+        """A process of a module with these arguments; `printed` gets what it prints, `fault` is a function of faults and its arguments."""
         words = [str(argument) for argument in arguments]
-        return Child(self, self.ask("start", words, str(printed), list(fault), str(cwd), environment and dict(environment)), printed)
+        pid = self.ask("start", module, words, str(printed), list(fault), str(cwd), environment and dict(environment))
+        return Child(pid, printed, lambda seconds: self.ask("wait", pid, seconds))
 
     def run(self, *arguments: object, printed: Path, fault: Sequence[Any] = ()) -> int:
         """The same, to its end: the exit code, or minus the signal that ended it."""
@@ -68,10 +75,10 @@ class Warm:
 
 
 class Child:
-    """One training process, with what the launcher needs of a `subprocess.Popen`."""
+    """One process, with what the launcher needs of a `subprocess.Popen`."""
 
-    def __init__(self, parent: Warm, pid: int, printed: Path) -> None:
-        self._parent, self.pid, self._printed = parent, pid, printed
+    def __init__(self, pid: int, printed: Path, wait: Callable[[float], int | None]) -> None:
+        self.pid, self._printed, self._wait = pid, printed, wait
         self.returncode: int | None = None
 
     def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
@@ -79,13 +86,13 @@ class Child:
         code = self.poll(seconds)
         if code is None:
             self.send_signal(signal.SIGKILL)
-            raise TimeoutError(f"the training process did not end in {seconds} s; it printed:\n{self._printed.read_text()}")
+            raise TimeoutError(f"the process did not end in {seconds} s; it printed:\n{self._printed.read_text()}")
         return code
 
     def poll(self, seconds: float = 0.0) -> int | None:
         """The exit code if it ends within `seconds`, else None."""
         if self.returncode is None:
-            self.returncode = self._parent.ask("wait", self.pid, seconds)
+            self.returncode = self._wait(seconds)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -120,7 +127,7 @@ def _start_parent() -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
 
 
-def _start(arguments: list[str], printed: str, fault: list[Any], cwd: str, environment: dict[str, str] | None) -> int:
+def _start(module: str, arguments: list[str], printed: str, fault: Sequence[Any], cwd: str, environment: Mapping[str, str] | None) -> int:
     pid = os.fork()
     if pid:
         # As the launcher has it: a group of its own. Here too, or a kill of the group could come before there is one.
@@ -141,12 +148,17 @@ def _start(arguments: list[str], printed: str, fault: list[Any], cwd: str, envir
         if environment is not None:
             os.environ.clear()
             os.environ.update(environment)
+            sys.path[1:1] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path not in sys.path]
         if fault:
             from tests.crash import faults
 
             getattr(faults, fault[0])(*fault[1:])
-        sys.argv = ["rlclinic.launch.child", str(os.getppid()), local.TRAINING, *arguments]
-        runpy.run_module("rlclinic.launch.child", run_name="__main__", alter_sys=True)
+        if module == local.TRAINING:
+            module, arguments = "rlclinic.launch.child", [str(os.getppid()), module, *arguments]
+        else:
+            local._spawn = _spawn_here  # type: ignore[assignment]
+        sys.argv = [module, *arguments]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         code = end.code or 0
     except BaseException:  # noqa: BLE001  # an unforeseen error must be seen by the test, whatever it is
@@ -156,6 +168,13 @@ def _start(arguments: list[str], printed: str, fault: list[Any], cwd: str, envir
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _spawn_here(command: list[str], log: IO[bytes], threads: int) -> Child:
+    """How a command that was forked launches: it has imported torch, and forks in its turn."""
+    module, *arguments = command[4:]
+    pid = _start(module, arguments, log.name, (), str(Path.cwd()), local._environment(threads))
+    return Child(pid, Path(log.name), lambda seconds: _wait(pid, seconds))
 
 
 def _wait(pid: int, seconds: float) -> int | None:

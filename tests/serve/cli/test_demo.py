@@ -12,7 +12,7 @@ from rlclinic.serve.cli.app import app
 @pytest.mark.slow
 def test_the_demo_goes_from_a_sick_group_to_an_adopted_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["demo"])
+    result = CliRunner().invoke(app, ["demo", "--max-env-steps", "16000"])  # half of its own: as sick, and cured as clearly
     assert result.exit_code == 0, result.output
     told = result.stdout
     assert "CAUSE 1" in told

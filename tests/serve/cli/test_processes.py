@@ -8,10 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from rlclinic.runs.store import Store
+from rlclinic.serve.cli.app import app
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
@@ -90,7 +93,9 @@ def test_a_reader_that_goes_away_is_no_error_to_shout_about(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_train_evaluate_fork_and_extend_from_the_command_line(tmp_path: Path) -> None:
+def test_train_evaluate_fork_and_extend_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training is a command in a process of its own; what is asked of its runs afterwards is typed in this one."""
+    monkeypatch.chdir(tmp_path)
     trained = rlclinic(
         "train", "CartPole-v1:ppo_zoo", "--seeds", "2", "--max-env-steps", "2048", "--set", "run.eval_every_env_steps=1024", folder=tmp_path
     )
@@ -98,14 +103,19 @@ def test_train_evaluate_fork_and_extend_from_the_command_line(tmp_path: Path) ->
     assert "2,048/2,048" in trained.stderr
     group = Store(tmp_path / "runs").group()
     assert (group.path / "curve.png").exists()
-    scored = json.loads(rlclinic("evaluate", f"{group.id}-s0", "-n", "5", "--json", "--video", "e.gif", folder=tmp_path).stdout)
+
+    def type_here(*words: str) -> Any:
+        result = CliRunner().invoke(app, [*words, "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    scored = type_here("evaluate", f"{group.id}-s0", "-n", "5", "--video", "e.gif")
     assert (scored["episodes"], len(scored["returns"]), scored["video"]) == (5, 5, "e.gif")
     assert (tmp_path / "e.gif").read_bytes().startswith(b"GIF8")
-    extended = rlclinic("train", "--resume", group.id, "--max-env-steps", "3072", "--json", "-q", folder=tmp_path)
-    report = json.loads(extended.stdout)["report"]
+    report = type_here("train", "--resume", group.id, "--max-env-steps", "3072", "-q")["report"]
     assert (report["parent"], [seed["env_steps"] for seed in report["seeds"]]) == (group.id, [3072, 3072])
-    forked = rlclinic("train", f"{group.id}-s1@1024", "--set", "algo.ent_coef=0.01", "-q", "--json", folder=tmp_path)
-    assert json.loads(forked.stdout)["report"]["parent"] == f"{group.id}-s1@1024"
+    forked = type_here("train", f"{group.id}-s1@1024", "--set", "algo.ent_coef=0.01", "-q")
+    assert forked["report"]["parent"] == f"{group.id}-s1@1024"
 
 
 @pytest.mark.slow
