@@ -32,6 +32,11 @@ CORRECTIONS: Final[dict[str, Correction]] = {
         touches=lambda config, skips: config.algo.optimizer == "rmsprop",
         goes_on=True,
     ),
+    "equal_advantages_are_zero": Correction(
+        before="advantages that were all equal were standardized to the rounding of their mean, as large as any others",
+        touches=lambda config, skips: getattr(config.algo, "normalize_advantage", "off") != "off",
+        goes_on=True,
+    ),
     "reset_rows_under_wrappers": Correction(
         before="steps in which a vector environment only reset were learned from under env.frame_stack or env.time_in_obs",
         touches=lambda config, skips: skips and config.algo.loop == "off_policy" and (config.env.frame_stack > 1 or config.env.time_in_obs),

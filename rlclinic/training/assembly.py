@@ -288,6 +288,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         rollout_size=config.rollout_size,
         engine=config.run.engine,
         precision=config.run.precision,
+        rounding_counts="equal_advantages_are_zero" not in corrections,
     )
     return with_engine(plan, config.run.engine)
 

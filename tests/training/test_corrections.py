@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from rlclinic.config import Config, corrections
 from rlclinic.runs import disk
@@ -14,6 +15,7 @@ from rlclinic.runs.store import Store
 from rlclinic.training import assembly
 from rlclinic.training.__main__ import train_runs
 from rlclinic.training.assembly import Factory
+from rlclinic.training.envs.native.probes import ProbeEnv
 from tests.training.cohorts import Interrupted, assert_same_run, interrupt_at, make_config, saved, train
 from tests.training.tasks import PayingVector, Slippery
 
@@ -48,6 +50,21 @@ def test_an_a2c_run_begun_with_the_old_rmsprop_resumes_and_forks_with_it(tmp_pat
     assert saved(whole) == saved(fork)
     anew = train(tmp_path / "new", [old.config])[0]
     assert saved(anew) != saved(whole)
+
+
+def test_a_run_begun_when_equal_advantages_were_standardized_to_their_rounding_goes_on_with_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One observation, one reward, one step: all advantages of a minibatch are equal, and their mean over 21 rows is rounded.
+    monkeypatch.setattr(ProbeEnv, "_reward", lambda self, obs, action: torch.ones_like(obs))
+    run = {"checkpoint_every_env_steps": 64, "max_env_steps": 420}
+    equal = make_config(env={"id": "probe:4"}, algo={"n_steps": 21, "batch_size": 21}, run=run)
+    with before_any_correction():
+        whole = train(tmp_path / "old", [equal])[0]
+        old = interrupted(tmp_path / "cut", equal)
+    train_runs([old], resume=True)
+    assert_same_run(whole, old)
+    assert saved(train(tmp_path / "new", [equal])[0]) != saved(whole)
 
 
 def test_an_old_run_without_a_checkpoint_starts_again_with_every_correction(tmp_path: Path) -> None:

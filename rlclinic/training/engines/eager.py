@@ -139,7 +139,7 @@ def fixed(plan: Plan) -> tuple[Any, ...]:
     varying = numbers(plan.config)
     policy = plan.policy
     algo = [(name, value) for name, value in plan.config if name not in varying]
-    return algo, plan.env, policy.net, list(policy.layout.shapes.items()), policy.distribution, plan.precision
+    return algo, plan.env, policy.net, list(policy.layout.shapes.items()), policy.distribution, plan.precision, plan.rounding_counts
 
 
 # ── the units, as functions of named tensors ──

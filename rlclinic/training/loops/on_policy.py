@@ -42,6 +42,8 @@ class Plan:
     precision: str = "float32"
     fast: Any = None
     """The module with the derivatives of the algorithm's loss by hand; None: the loss is differentiated."""
+    rounding_counts: bool = False
+    """Advantages are standardized as runs do it that were begun before equal ones became 0 (config.corrections)."""
 
     @property
     def compiles(self) -> bool:
@@ -57,6 +59,10 @@ class Plan:
     def scales_minibatches(self) -> bool:
         """Whether advantages are scaled in each minibatch; one that is the whole rollout is scaled once, before."""
         return self.config.normalize_advantage == "batch" and self.batch_rows < self.rollout_size
+
+    def standardize(self, advantage: Tensor, weight: Tensor | None) -> Tensor:
+        """Advantages [M, B] with mean 0 and deviation 1 per member."""
+        return (normalize.standardize_rounding_too if self.rounding_counts else normalize.standardize)(advantage, weight)
 
 
 @dataclass(frozen=True)
@@ -232,7 +238,7 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
     weight = None if counts is None else rows(counts).float()
     raw = rows(advantage)
     if plan.config.normalize_advantage != "off" and not plan.scales_minibatches:
-        advantage = normalize.standardize(raw, weight).view_as(advantage)
+        advantage = plan.standardize(raw, weight).view_as(advantage)
     mask = None if rollout.action_mask is None else rows(rollout.action_mask)
     whole = Batch(
         obs=rows(rollout.net_obs),
@@ -299,7 +305,7 @@ def learn(
     for _, batch in minibatches(plan, whole, hp, seed, iteration, renew):
         if plan.scales_minibatches:
             # Per member and minibatch: the step size must not depend on the reward scale, nor on the neighbours.
-            batch = batch._replace(advantage=normalize.standardize(batch.advantage, batch.weight))
+            batch = batch._replace(advantage=plan.standardize(batch.advantage, batch.weight))
         tried = going
         flat, state, going, found = (step or update_step)(plan, flat, state, batch, hp, going)
         last_minibatch = _close(last_minibatch, batch, found, tried)

@@ -96,11 +96,21 @@ def deviation(rows: Tensor) -> Tensor:
 
 def standardize(advantage: Tensor, weight: Tensor | None = None) -> Tensor:
     """Advantages [M, B] with mean 0 and deviation 1 per member; rows of weight 0 are left out of both. All equal: they are 0."""
-    if weight is None:
-        mean, std = advantage.mean(-1, keepdim=True), advantage.std(-1, keepdim=True)
-    else:
-        count = weight.sum(-1, keepdim=True).clamp(min=2.0)
-        mean = (advantage * weight).sum(-1, keepdim=True) / count
-        std = (((advantage - mean).square() * weight).sum(-1, keepdim=True) / (count - 1)).sqrt()
+    mean, std = _mean_and_deviation(advantage, weight)
     # Equal numbers minus their mean are not 0 but its rounding, which the division would make as large as any advantage.
     return (advantage - mean) / torch.where(std > ROUNDING * mean.abs(), std + EPSILON, torch.inf)
+
+
+def standardize_rounding_too(advantage: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The same without regard to rounding, as runs compute it that were begun before that was corrected (config.corrections)."""
+    mean, std = _mean_and_deviation(advantage, weight)
+    return (advantage - mean) / (std + EPSILON)
+
+
+def _mean_and_deviation(x: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """[M, 1] each, of rows [M, B]."""
+    if weight is None:
+        return x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+    count = weight.sum(-1, keepdim=True).clamp(min=2.0)
+    mean = (x * weight).sum(-1, keepdim=True) / count
+    return mean, (((x - mean).square() * weight).sum(-1, keepdim=True) / (count - 1)).sqrt()

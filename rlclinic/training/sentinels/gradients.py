@@ -6,7 +6,7 @@ from torch import Tensor
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch
 from rlclinic.training.loops.on_policy import Learner, Plan
-from rlclinic.training.maths import losses, normalize
+from rlclinic.training.maths import losses
 from rlclinic.training.nets import mlp
 
 
@@ -14,7 +14,7 @@ def by_term(plan: Plan, learner: Learner, probe: Batch, hp: Hyperparameters) -> 
     """Do policy and value pull the trunk the same way, and who pulls harder?"""
     leaf = learner.flat.detach().requires_grad_()
     dist, value = mlp.actor_critic(plan.policy, plan.policy.layout.views(leaf), probe.obs, probe.action_mask)
-    advantage = normalize.standardize(probe.advantage, probe.weight)
+    advantage = plan.standardize(probe.advantage, probe.weight)
     log_prob = plan.policy.distribution.log_prob(dist, probe.action)
     policy_loss = losses.policy_gradient(log_prob, advantage, probe.weight)
     value_loss = hp.vf_coef * losses.value_error(value, probe.returns, probe.weight)
