@@ -32,7 +32,7 @@ def sentinels_look_at_every_row(_: Any) -> Any:
 
 
 def resets_count_as_what_followed(_: Any) -> Any:
-    return lambda rollout, valid: rollout.following
+    return lambda following, end, valid: following
 
 
 # ── fingerprints ──

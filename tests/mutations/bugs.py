@@ -346,7 +346,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "reset-row-as-start",
         "The row of a reset is taken for the start that follows it.",
-        Seam("sentinels.on_policy_sentinels", "_after_resets"),
+        Seam("sentinels.on_policy_sentinels", "after_resets"),
         broken_sentinels.resets_count_as_what_followed,
     ),
     Bug(

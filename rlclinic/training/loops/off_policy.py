@@ -335,6 +335,8 @@ def learn(
             priority = prioritized.priority(found["error"], hp.priority_alpha)
             # A row that does not count has learned nothing from its error, and never will.
             memory.tree = prioritized.put(memory.tree, batch.places, priority if batch.weight is None else priority * (batch.weight > 0))
+        if plan.memory.marks_valid and batch.weight is not None:
+            found["counts"] = batch.weight > 0
         for name, reading in found.items():
             readings.setdefault(name, []).append(reading)
     return learner, readings

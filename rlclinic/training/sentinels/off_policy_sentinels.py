@@ -1,7 +1,7 @@
 """Sentinels of algorithms with a replay: Q-values against what they can be, targets, memory, exploration.
 
 As in `sentinels`: `every_row` is cheap, `now_and_then` costs passes through the networks; one number per member, [M]; a column that
-does not apply stays blank.
+does not apply stays blank. Rows that are no transition (see envs.base.Step.valid) are left out of everything.
 """
 
 from typing import Any, Final, NamedTuple
@@ -60,22 +60,36 @@ class Seen(NamedTuple):
     after: Learner
     transitions: Transitions
     readings: dict[str, Tensor]
-    """[U, M, ...]; empty before the first gradient step."""
+    """[U, M, ...]; empty before the first gradient step. `counts`, where there is one, says which rows of the batches are transitions."""
 
 
 @torch.no_grad()
 def largest(plan: Plan, learner: Learner, transitions: Transitions) -> Tensor:
     """The largest reward by size that was ever learned from, [M, 1]."""
-    reward = normalize.clipped(transitions.reward, plan.env.clip_raw_reward)
-    if learner.reward_stats is not None:
-        reward = normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
+    reward = _trained_rewards(plan, learner, transitions.reward)
+    if transitions.valid is not None:
+        reward = reward * transitions.valid
     return torch.maximum(learner.reward_bound, reward.abs().amax((1, 2)).unsqueeze(1))
+
+
+def _trained_rewards(plan: Plan, learner: Learner, reward: Tensor) -> Tensor:
+    """Rewards [M, T, N] in the units that are learned from."""
+    reward = normalize.clipped(reward, plan.env.clip_raw_reward)
+    return reward if learner.reward_stats is None else normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
 
 
 @torch.no_grad()
 def every_row(plan: Plan, seen: Seen, env: Any, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """The free ones."""
-    found = _rewards(plan, seen) | _observations(plan, seen, env) | _actions(plan, seen.transitions) | _ends(seen.transitions)
+    steps = seen.transitions
+    trained = _trained_rewards(plan, seen.before, steps.reward)
+    # Of images only whether they change: they are not looked at as numbers.
+    shown = None if plan.memory.images else off_policy.normalize_obs(plan, seen.before, steps.obs)
+    if steps.valid is None:
+        found = _steps(plan, steps, trained, shown, env)
+    else:
+        own = [_steps(plan, *_only(steps, trained, shown, m), env) if bool(counts.any()) else {} for m, counts in enumerate(steps.valid)]
+        found = on_policy_sentinels.join(own, steps.reward)
     members = seen.transitions.reward.shape[0]
     found["replay_age"] = torch.full((members,), (memory.size - 1) / 2)
     found["buffer_share"] = torch.full((members,), memory.size / memory.shape.rows)
@@ -85,33 +99,60 @@ def every_row(plan: Plan, seen: Seen, env: Any, memory: Replay, hp: Hyperparamet
     return {PREFIX + name: number.to(seen.transitions.reward.device) for name, number in found.items()}
 
 
+def _only(steps: Transitions, trained: Tensor, shown: Tensor | None, member: int) -> tuple[Transitions, Tensor, Tensor | None]:
+    """One member's steps without those that are no transition, [1, K, 1, ...]."""
+    assert steps.valid is not None
+    counts = steps.valid[member].flatten()
+
+    def keep(x: Tensor | None) -> Tensor | None:
+        return None if x is None else x[member : member + 1].flatten(1, 2)[:, counts].unsqueeze(2)
+
+    steps = steps._replace(following=on_policy_sentinels.after_resets(steps.following, steps.end, steps.valid), valid=None)
+    return Transitions(*(keep(each) for each in steps)), keep(trained), keep(shown)  # type: ignore[arg-type, return-value]
+
+
+def _steps(plan: Plan, steps: Transitions, trained: Tensor, shown: Tensor | None, env: Any) -> dict[str, Tensor]:
+    return _rewards(steps.reward.flatten(1), trained.flatten(1)) | _observations(steps, shown, env) | _actions(plan, steps) | _ends(steps)
+
+
 def _values(plan: Plan, seen: Seen, hp: Hyperparameters) -> dict[str, Tensor]:
     """Q-values, their targets and errors in the last batch; what no Q-value can pass."""
-    q, target, error = (seen.readings[name][-1] for name in ("q", "target", "error"))  # [M, B]
-    size = error.abs().sort(1).values
-    peak = seen.readings["q"].abs().amax((0, 2))
-    reward = seen.after.reward_bound
+    last = {name: reading[-1] for name, reading in seen.readings.items() if name in ("q", "target", "error", "weight")}  # [M, B]
+    peak = seen.readings["q"].abs()
+    if "counts" in seen.readings:
+        counts = seen.readings["counts"]  # [U, M, B]
+        own = [
+            _batch(**{name: rows[m : m + 1, keep] for name, rows in last.items()}) if bool(keep.any()) else {}
+            for m, keep in enumerate(counts[-1])
+        ]
+        found = on_policy_sentinels.join(own, peak)
+        peak = peak * counts
+    else:
+        found = _batch(**last)
+    peak, reward = peak.amax((0, 2)), seen.after.reward_bound
     if "log_prob" in seen.readings:
         # The entropy behind each step is worth something too.
         reward = reward + seen.readings["alpha"][-1] * squashed.entropy_bound(plan.memory.action_size)
     bound = (reward / (1.0 - hp.gamma).clamp(min=1e-6)).squeeze(1)
+    return found | {"q_abs_max": peak, "q_bound": bound, "q_bound_ratio": peak / bound.clamp(min=1e-12)}
+
+
+def _batch(q: Tensor, target: Tensor, error: Tensor, weight: Tensor | None = None) -> dict[str, Tensor]:
+    """Statistics of a batch's rows [M, B]."""
+    size = error.abs().sort(1).values
     found = {
         "return_mean": target.mean(1),
         "return_std": normalize.deviation(target),
         "return_abs_p95": _share(target.abs().sort(1).values, 0.95),
         "value_mean": q.mean(1),
         "value_std": normalize.deviation(q),
-        "q_abs_max": peak,
-        "q_bound": bound,
-        "q_bound_ratio": peak / bound.clamp(min=1e-12),
         "td_error": size.mean(1),
         "td_error_p50": _share(size, 0.5),
         "td_error_p95": _share(size, 0.95),
         "td_error_p99": _share(size, 0.99),
         "td_error_max": size[:, -1],
     }
-    if "weight" in seen.readings:
-        weight = seen.readings["weight"][-1]
+    if weight is not None:
         found |= {"is_weight_min": weight.amin(1), "is_weight_mean": weight.mean(1)}
         found["replay_ess"] = weight.sum(1).square() / (weight.square().sum(1) * weight.shape[1]).clamp(min=1e-20)
     return found
@@ -145,12 +186,8 @@ def _update(plan: Plan, seen: Seen) -> dict[str, Tensor]:
     }
 
 
-def _rewards(plan: Plan, seen: Seen) -> dict[str, Tensor]:
-    reward = seen.transitions.reward.flatten(1)
-    trained = normalize.clipped(seen.transitions.reward, plan.env.clip_raw_reward)
-    if seen.before.reward_stats is not None:
-        trained = normalize.rewards(seen.before.reward_stats, trained, plan.env.clip_reward)
-    trained = trained.flatten(1)
+def _rewards(reward: Tensor, trained: Tensor) -> dict[str, Tensor]:
+    """Rewards [M, K] as they came, and as they are learned from."""
     low, high = torch.aminmax(reward, dim=1)
     return {
         "reward_mean": reward.mean(1),
@@ -162,14 +199,13 @@ def _rewards(plan: Plan, seen: Seen) -> dict[str, Tensor]:
     }
 
 
-def _observations(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
-    """Scale, spread and sanity of what the networks are shown; of images only whether they change."""
-    transitions = seen.transitions
+def _observations(transitions: Transitions, shown: Tensor | None, env: Any) -> dict[str, Tensor]:
+    """Scale, spread and sanity of what the networks are shown, [M, T, N, D]; of images (None) only whether they change."""
     same = (transitions.next_obs == transitions.obs).flatten(3).all(-1)
     found = {"obs_repeat": same.float().mean((1, 2))}
-    if plan.memory.images:
+    if shown is None:
         return found
-    shown = off_policy.normalize_obs(plan, seen.before, transitions.obs).flatten(1, 2)
+    shown = shown.flatten(1, 2)
     low, high = torch.aminmax(shown, dim=1)
     peak, peak_at = torch.maximum(low.abs(), high.abs()).max(1)
     spread, flat_at = normalize.deviation(shown).min(1)
@@ -221,9 +257,7 @@ def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: Hyperparameters) ->
     """The costly ones, on at most 128 transitions spread over the replay."""
     if memory.size < 2:
         return {}
-    device, members = memory.table.device, len(memory.table)
-    places = torch.linspace(0, memory.size - 1, min(memory.size, on_policy_sentinels.PROBE_ROWS), device=device).long().expand(members, -1)
-    raw = replay.gather(memory, places, plan.config.n_step, hp.gamma)
+    raw = replay.gather(memory, _places(memory), plan.config.n_step, hp.gamma)
     probe = off_policy.prepare_batch(plan, seen.after, raw)
     found = invariants.targets(plan, seen.after, memory, hp) | _bias(plan, seen.after, memory, hp)
     for name, key in (("actor", "actor"), ("critic", "critic"), ("q", "critic")):
@@ -237,22 +271,35 @@ def now_and_then(plan: Plan, seen: Seen, memory: Replay, hp: Hyperparameters) ->
     return {PREFIX + name: number for name, number in found.items()}
 
 
+def _places(memory: Replay) -> Tensor:
+    """At most 128 of the transitions that every member remembers, evenly spread: [M, K]."""
+    members, count = len(memory.table), min(memory.size, on_policy_sentinels.PROBE_ROWS)
+    if not memory.shape.marks_valid:
+        return torch.linspace(0, memory.size - 1, count, device=memory.table.device).long().expand(members, -1)
+    places = torch.zeros(members, count, dtype=torch.int64, device=memory.table.device)
+    for member, valid in enumerate(memory.table[:, : memory.size, memory.cells["valid"].start] > 0):
+        own = valid.nonzero().flatten()
+        if len(own):
+            places[member] = own[torch.linspace(0, len(own) - 1, count, device=own.device).long()]
+    return places
+
+
 def _bias(plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """Q-values minus the discounted return that really came, over an episode of the first env (see `known_returns`)."""
     order = replay.newest(memory, 0, LONGEST_EPISODE).to(memory.table.device)
     cells = memory.cells
-    columns = (
-        memory.table[:, order][..., [cells[name].start for name in ("reward", "terminated", "truncated")]].cpu().numpy().astype(np.float64)
-    )
+    names = ("reward", "terminated", "truncated", *(("valid",) if memory.shape.marks_valid else ()))
+    columns = memory.table[:, order][..., [cells[name].start for name in names]].cpu().numpy().astype(np.float64)
     gammas = hp.gamma.squeeze(1).cpu().numpy().astype(np.float64)
     places = np.zeros((len(columns), on_policy_sentinels.PROBE_ROWS), dtype=np.int64)
     returns, known = np.full(places.shape, np.nan), np.zeros(len(columns), dtype=bool)
-    for member, (reward, terminated, truncated) in enumerate(columns.transpose(0, 2, 1)):
-        first, sums = known_returns(reward, terminated > 0, truncated > 0, gammas[member])
+    for member, (reward, terminated, truncated, *valid) in enumerate(columns.transpose(0, 2, 1)):
+        counted = np.flatnonzero(valid[0] if valid else np.ones_like(reward))
+        first, sums = known_returns(reward[counted], terminated[counted] > 0, truncated[counted] > 0, gammas[member])
         if not len(sums):
             continue
         chosen = np.linspace(0, len(sums) - 1, on_policy_sentinels.PROBE_ROWS).astype(np.int64)
-        places[member], returns[member], known[member] = order.cpu().numpy()[first + chosen], sums[chosen], True
+        places[member], returns[member], known[member] = order.cpu().numpy()[counted[first + chosen]], sums[chosen], True
     if not known.any() or learner.reward_stats is not None:
         return {}
     index = torch.from_numpy(places).to(memory.table.device)

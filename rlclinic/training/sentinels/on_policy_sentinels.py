@@ -69,7 +69,7 @@ class Seen(NamedTuple):
         def kept(batch: Any) -> list[Tensor | None]:
             return [None if each is None else each[one][:, counts] for each in batch]
 
-        whole = vars(self.rollout) | {"following": _after_resets(self.rollout, self.rollout.valid)}
+        whole = vars(self.rollout) | {"following": after_resets(self.rollout.following, self.rollout.end, self.rollout.valid)}
         grid = {name: None if each is None else rows(each)[one][:, counts].unsqueeze(2) for name, each in whole.items()}
         return Seen(
             _only(self.before, one),
@@ -83,13 +83,13 @@ class Seen(NamedTuple):
         )
 
 
-def _after_resets(rollout: Rollout, valid: Tensor) -> Tensor:
+def after_resets(following: Tensor, end: Tensor, valid: Tensor) -> Tensor:
     """`following`, with the observation after the reset where a row that is no transition comes between; NaN if it is yet to come."""
     # Bytes have no NaN; 1 is as good as none: a whole image of it is not what an episode begins with.
-    unknown = 1 if rollout.following.dtype == torch.uint8 else torch.nan
-    later = torch.cat([rollout.following[:, 1:], torch.full_like(rollout.following[:, :1], unknown)], 1)
-    resets = torch.cat([~valid[:, 1:], rollout.end[:, -1:]], 1)
-    return torch.where(resets.view(*resets.shape, *(1,) * (later.dim() - 3)), later, rollout.following)
+    unknown = 1 if following.dtype == torch.uint8 else torch.nan
+    later = torch.cat([following[:, 1:], torch.full_like(following[:, :1], unknown)], 1)
+    resets = torch.cat([~valid[:, 1:], end[:, -1:]], 1)
+    return torch.where(resets.view(*resets.shape, *(1,) * (later.dim() - 3)), later, following)
 
 
 def _only(learner: Learner, one: slice) -> Learner:
@@ -100,10 +100,14 @@ def _only(learner: Learner, one: slice) -> Learner:
 def _one_by_one(seen: Seen, look: Callable[[Seen, int], dict[str, Tensor]]) -> dict[str, Tensor]:
     """Members differ in how many of their rows count, so they cannot be looked at together. One without any stays blank."""
     assert seen.rollout.valid is not None
-    found = [look(seen.member(m), m) if bool(each.any()) else {} for m, each in enumerate(seen.rollout.valid)]
-    names = dict.fromkeys(name for each in found for name in each)
-    blank = seen.whole.value.new_full((1,), torch.nan)
-    return {name: torch.cat([each.get(name, blank) for each in found]) for name in names}
+    return join([look(seen.member(m), m) if bool(counts.any()) else {} for m, counts in enumerate(seen.rollout.valid)], seen.whole.value)
+
+
+def join(members: list[dict[str, Tensor]], like: Tensor) -> dict[str, Tensor]:
+    """Numbers [1] of every member by name as [M]; where a member has none, NaN."""
+    names = dict.fromkeys(name for numbers in members for name in numbers)
+    blank = like.new_full((1,), torch.nan)
+    return {name: torch.cat([numbers.get(name, blank) for numbers in members]) for name in names}
 
 
 def compute(plan: Plan, env: Any, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
