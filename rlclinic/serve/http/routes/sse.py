@@ -5,7 +5,7 @@ An event's id says where the stream stands; a browser that lost the connection s
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -108,7 +108,7 @@ def _collect_events(runs: list[Run], followers: dict[str, Follower], names: list
     return found
 
 
-def _choose_columns(header: list[str], names: list[str], run: str) -> list[str]:
+def _choose_columns(header: Sequence[str], names: list[str], run: str) -> list[str]:
     available = [name for name in header if name not in (STEPS, "time", "epoch")]
     return choose_metrics(names, available, run) if names else [name for name in MAIN_METRICS if name in available]
 
