@@ -205,3 +205,14 @@ def test_seeds_of_a_table_may_be_equal_only_where_it_chooses_without_chance(expl
         for each in bad("CFG103")
     ]
     assert bool(said("CFG103", group)) is wrong
+
+
+@pytest.mark.parametrize(("share", "never"), [(0.0, True), (0.001, False)])
+def test_a_table_lacks_a_reward_that_never_came_and_remembers_one_that_came_rarely(share: float, never: bool) -> None:
+    (run,) = bad("REW505")
+    table = setting(replace(series(run, {"train/sentinel/reward_nonzero": share}), algo="q_learning"), algo__initial_value=0.0)
+    found = said("REW505", [table])
+    assert bool(found) is never
+    if never:
+        assert found[0].remedies[0].setting == "algo.initial_value"
+        assert said("REW505", [setting(table, algo__initial_value=1e9)])[0].remedies[0].setting is None

@@ -195,13 +195,17 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
 @rule(
     "REW505",
     severity=Severity.MEDIUM,
-    algos=ANY,
+    algos=(*ANY, "q_learning"),
     needs=[sentinel("reward_nonzero")],
     cites=["schulman2016nuts"],
     causes=["reward-never-seen"],
     bad=lambda: cases.unsolved({"train/sentinel/reward_nonzero": 0.0}),
     # Costs are all that there is to this task.
-    good=[lambda: cases.unsolved({"train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -1.0}, threshold=-1.0)],
+    good=[
+        lambda: cases.unsolved({"train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -1.0}, threshold=-1.0),
+        # A table needs the reward only a few times.
+        lambda: cases.q_learner({"train/sentinel/reward_nonzero": 0.0005}, algo="q_learning"),
+    ],
 )
 def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
     """The reward that counts hardly ever comes: almost every step has a reward of 0, or nothing but costs.
@@ -215,6 +219,9 @@ def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
     share = case.signal(sentinel("reward_nonzero"))
     early = share.share(0.0, 0.3)
     strength = grade(-early.median, -0.005, -0.0005)
+    if case.algo == "q_learning":
+        # A table remembers every success: rare ones are enough for it, none are not.
+        strength = 1.0 if len(share) and share.top == 0 else 0.0
     text = f"{percent(early.median)} of the steps have a reward other than 0"
     if measures.gained_nothing(case):
         strength, text = 1.0, f"no step earned anything, and the threshold is {say(case.threshold or 0.0)}: the goal was never met"
@@ -225,6 +232,11 @@ def reward_hardly_ever_comes(case: Case) -> Iterator[Finding]:
         fix = advice("keep looking (a longer exploration_fraction, wider action noise), or shape the reward", "10-30 %")
     if case.algo in Q_LEARNERS:
         fix = change(case, "algo.exploration_fraction", 0.5, "keep looking; or shape the reward", "10-30 %")
+    if case.algo == "q_learning":
+        hope = max(1.0, case.threshold or 0.0)
+        fix = advice("keep looking (a longer exploration_fraction, more ucb_constant), or shape the reward", "10-30 %")
+        if (case.real("algo.initial_value") or 0.0) < hope:
+            fix = change(case, "algo.initial_value", hope, "what was never tried then looks best; or shape the reward", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(share.name, text, *case.span, share=early.median),), remedies=(fix,))
 
 
