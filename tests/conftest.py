@@ -1,4 +1,4 @@
-"""What every test can rely on: one thread per process, no display, no colours, repeatable property tests, training that starts at once."""
+"""What every test can rely on: one thread per process, no display, no colours, repeatable property tests, no waits for disks or imports."""
 
 import os
 from collections.abc import Iterator
@@ -38,6 +38,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Thousands of small files are written, and none must outlive a power cut: what a process has written is there without it, too."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")

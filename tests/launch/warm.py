@@ -195,6 +195,9 @@ def _serve() -> None:
     import rlclinic.config.files
     import rlclinic.training.trainer  # noqa: F401
 
+    # No test cuts the power.
+    os.fsync = lambda _: None
+
     children: set[int] = set()
     for line in sys.stdin:
         command, *arguments = json.loads(line)
