@@ -66,7 +66,7 @@ def describe(result: Prescriptions, *, brief: bool = False) -> list[Block]:
         # What speaks for a cause is said once.
         evidence = "" if rx.cause in explained or brief else " · ".join(rx.evidence)
         explained.add(rx.cause)
-        expected = f"{rx.effect}: {rx.expected.text} (80 %)" if rx.expected is not None else "no data: no trial of it is recorded"
+        expected = f"{rx.effect}: {rx.expected.text}" if rx.expected is not None else "no data: no cell and no trial of it is recorded"
         lines = [("because", rx.rationale), ("seen", evidence)]
         if rx.trialable:
             lines += [("expect", expected), ("risk", rx.risk or ("none known" if brief else ""))]

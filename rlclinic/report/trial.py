@@ -34,6 +34,7 @@ from rlclinic.runs import outcome, trials
 from rlclinic.runs.goal import Goal
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
+from rlclinic.treatment.prescription.prescription import gap_closed
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, Power, Range, Trial, TrialPlan
 
 _LESS = {"steps": "fewer steps", "wall": "less time", "stability": "less spread"}
@@ -255,7 +256,7 @@ def rows(trial: Trial, effect: Effect) -> list[Row]:
         found.append(Row("10-90 % range", number(control.spread), number(treated.spread), ratio_text(effect.ratio, "stability")))
     if control.seconds_per_100k is not None and treated.seconds_per_100k is not None:
         slower = any(guard.name == "throughput" and guard.worse for guard in effect.guardrails)
-        said = "slower" if slower else "no difference that matters"
+        said = "slower" if slower else "not shown to be slower"
         found.append(Row("s per 100k steps", number(control.seconds_per_100k), number(treated.seconds_per_100k), said))
     return found
 
@@ -319,7 +320,7 @@ def forecast_text(trial: Trial, effect: Effect) -> str | None:
     in_steps = expected.get("measure") == "steps"
     seen = _ratio_seen(effect) if in_steps else _gap_closed(trial, effect)
     said = _forecast(expected["value"], expected["low"], expected["high"], in_steps)
-    ending = f"recorded as trial {expected['trials'] + 1} of this change for {cause}"
+    ending = f"recorded as own trial {expected['trials'] - expected.get('cells', 0) + 1} of this change for {cause}"
     if seen is None:
         return f'"{said}": cannot be told from this outcome; {ending}'
     held = "held" if expected["low"] <= seen <= expected["high"] else "missed"
@@ -339,9 +340,7 @@ def _ratio_seen(effect: Effect) -> float | None:
 def _gap_closed(trial: Trial, effect: Effect) -> float | None:
     """The share of the way from the control's final return to the threshold; None without a threshold above it."""
     before, after = (arm.final.value if arm is not None and arm.final is not None else None for arm in (trial.control, _arm(trial, effect)))
-    if before is None or after is None or trial.threshold is None or trial.threshold <= before:
-        return None
-    return (after - before) / (trial.threshold - before)
+    return gap_closed(before, after, trial.threshold)
 
 
 def _arm(trial: Trial, effect: Effect) -> ArmResult | None:

@@ -31,7 +31,7 @@ def _of_prescription(rx: Prescription) -> Recommendation:
         change=rx.title,
         overrides=rx.overrides,
         rationale=rx.rationale,
-        expected=f"{rx.effect}: {rx.expected.text} (80 %)" if rx.expected is not None else rx.effect,
+        expected=f"{rx.effect}: {rx.expected.text}" if rx.expected is not None else rx.effect,
         risk=rx.risk,
         prescribed=True,
         foreign=rx.foreign,

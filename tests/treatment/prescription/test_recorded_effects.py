@@ -1,6 +1,8 @@
 """Learned effects: how outcomes are read from trials, how few of them are shrunk, and whether forecasts hold."""
 
+import itertools
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,10 +10,13 @@ import pytest
 
 from rlclinic.config import Config, files, set_values, to_record
 from rlclinic.errors import UsageError
+from rlclinic.report import trial as report
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription import recorded_effects
+from rlclinic.treatment.prescription.prescription import gap_closed
 from rlclinic.treatment.prescription.recorded_effects import Effects, Outcome, direction, directions
+from rlclinic.treatment.trial.models import Range
 
 RATE = {"algo.learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear"}}
 DOWN = {"algo.learning_rate": "down"}
@@ -120,6 +125,51 @@ def test_four_of_five_new_trials_fall_into_the_interval():
     assert np.median(widths) < 4
 
 
+@pytest.mark.parametrize("truth", [0.0, -0.5, -1.2, -2.0])
+def test_a_forecast_from_a_single_own_trial_holds_nine_of_ten_new_ones(truth):
+    # Trials of one change differ by a deviation that is unknown and may be small or large, and by the chance of their seeds.
+    draws, made = np.random.default_rng(5), config()
+    held = 0
+    for _ in range(500):
+        apart = math.hypot(abs(draws.normal(0, 0.5)), 0.25)
+        seen, new = draws.normal(truth, apart, 2)
+        found = Effects([outcome(math.exp(seen))], {"return": 1.067}).expect(CAUSE, RATE, made)
+        assert found is not None
+        assert found.level == 0.9
+        held += found.low <= math.exp(new) <= found.high
+    assert held / 500 >= 0.9
+
+
+def test_a_forecast_from_a_single_own_trial_holds_nine_of_ten_cells_of_the_same_change():
+    groups: dict[str, list[Outcome]] = {}
+    for each in recorded_effects.shipped():
+        groups.setdefault(recorded_effects._key(each), []).append(each)
+    held = []
+    for members in groups.values():
+        for one, other in itertools.permutations(members, 2):
+            own = one.model_copy(update={"trial": "t1"})
+            alone = Effects([own])
+            mean = alone.predict([own], own.measure)[0]
+            held.append(abs(other.value - mean) <= recorded_effects._T90 * alone.deviation_of_one(own, mean))
+    assert np.mean(held) >= 0.9
+
+
+def test_cells_of_planted_faults_are_not_called_trials():
+    cells = [outcome(0.9, number=n, measure="return", adopted=n > 0, trial=f"corpus a/b:{n} rx1") for n in range(11)]
+    found = Effects(cells).expect(CAUSE, RATE, config())
+    assert found is not None
+    assert (found.trials, found.cells, found.cells_improved) == (11, 11, 10)
+    assert "improved 10 of 11 planted-fault cells of 4 seeds" in found.text
+    assert "trial" not in found.text
+    both = Effects([*cells, outcome(0.8, measure="return", adopted=True)]).expect(CAUSE, RATE, config())
+    assert both is not None
+    assert "improved 10 of 11 planted-fault cells of 4 seeds; adopted by 1 of 1 own trial" in both.text
+
+
+def test_every_shipped_outcome_is_a_cell_of_four_seeds():
+    assert {(each.trial.startswith(recorded_effects.CELL), each.seeds) for each in recorded_effects.shipped()} == {(True, 4)}
+
+
 def test_a_gain_of_return_is_forecast_in_shares_of_the_gap():
     found = Effects([outcome(0.9, number=n, measure="return", adopted=True) for n in range(10)]).expect(CAUSE, RATE, config())
     assert found is not None
@@ -187,6 +237,19 @@ def test_a_trial_of_returns_counts_the_share_of_the_gap(tmp_path):
     entry["effects"][0] |= {"ratio": None, "gain": {"value": 110.0, "low": 55.0, "high": 165.0}}
     found = recorded_effects.load(stored(tmp_path, entry), recorded=False).outcomes
     assert (found[0].measure, found[0].value, found[0].low, found[0].high) == ("return", 0.4, 0.2, 0.6)
+
+
+def test_the_gap_is_counted_alike_by_what_is_recorded_and_by_whether_a_forecast_held(tmp_path):
+    entry = record(outcome="return")
+    entry["effects"][0] |= {"ratio": None, "gain": {"value": 110.0, "low": 55.0, "high": 165.0}}
+    entry["arms"][1]["final"] = {"value": 420.0, "low": 400.0, "high": 440.0}
+    found = recorded_effects.load(stored(tmp_path, entry), recorded=False).outcomes
+    # Seeds that collapse pull the two measures of a gain apart: by interquartile means it is 220 of 275.
+    assert found[0].value == pytest.approx(0.8) == pytest.approx(gap_closed(200.0, 420.0, 475.0))
+    trial = SimpleNamespace(threshold=475.0, control=SimpleNamespace(final=Range(value=200.0, low=None, high=None)), arms=[])
+    trial.arms = [SimpleNamespace(name="rx1", final=Range(value=420.0, low=None, high=None))]
+    assert report._gap_closed(trial, SimpleNamespace(arm="rx1")) == pytest.approx(found[0].value)
+    assert gap_closed(480.0, 500.0, 475.0) is None
 
 
 def test_arms_that_treat_different_causes_are_kept_apart(tmp_path):

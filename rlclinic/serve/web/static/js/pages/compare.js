@@ -216,7 +216,7 @@ function configs(compared, colour) {
             each.key,
             ...each.shown.map((text) => h("span", { class: "mono" }, text)),
             each.change,
-            h("span", { class: "faint" }, each.usual, each.trials > 0 && ` ${each.adopted} of ${each.trials} recorded trials adopted it.`),
+            h("span", { class: "faint" }, each.usual, each.trials > 0 && ` It improved ${each.adopted} of ${each.trials} recorded outcomes (planted-fault cells and own trials).`),
           ]),
           { label: "Settings that differ" },
         )
