@@ -15,7 +15,7 @@ the class itself needs no torch. What that module holds: `rlclinic.training.algo
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, ValidationError, ValidatorFunctionWrapHandler
@@ -319,7 +319,7 @@ class Algorithms(Mapping[str, type[AlgoConfig]]):
 
 
 def _declared() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    return {entry.name: entry for entry in plugins.entry_points(group=ENTRY_POINTS)}
 
 
 @cache

@@ -12,7 +12,7 @@ the class itself needs no torch. What that module holds: `rlclinic.training.nets
 
 import math
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
 
 from pydantic import (
@@ -58,7 +58,7 @@ def find_encoder(name: str) -> type[EncoderSettings]:
 
 
 def _declared() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    return {entry.name: entry for entry in plugins.entry_points(group=ENTRY_POINTS)}
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rlclinic import plugins
 from rlclinic.config import ALGORITHMS, Config, algorithms, from_record, load, to_record
 from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
@@ -26,7 +27,7 @@ EACH = pytest.mark.parametrize("name", DECLARED)
 
 def declare(monkeypatch: pytest.MonkeyPatch, declared: dict[str, str]) -> None:
     entries = [EntryPoint(name, value, algorithms.ENTRY_POINTS) for name, value in declared.items()]
-    monkeypatch.setattr(algorithms, "entry_points", lambda *, group: entries if group == algorithms.ENTRY_POINTS else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda *, group: entries if group == algorithms.ENTRY_POINTS else [])
 
 
 @pytest.fixture(autouse=True)

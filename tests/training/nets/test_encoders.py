@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlclinic import plugins
 from rlclinic.config import Config, NetConfig, from_record, network, set_values, shape_key, to_record
 from rlclinic.errors import ConfigError
 from rlclinic.ops.diagnose.diagnose import diagnose
@@ -29,7 +30,7 @@ KINDS = ("ppo", "a2c", "reinforce", "dqn", "td3", "ddpg", "sac")
 
 def declare(monkeypatch: pytest.MonkeyPatch, names: dict[str, str]) -> None:
     entries = [EntryPoint(name, f"tests.training.plugin.networks:{value}", network.ENTRY_POINTS) for name, value in names.items()]
-    monkeypatch.setattr(network, "entry_points", lambda *, group: entries if group == network.ENTRY_POINTS else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda *, group: entries if group == network.ENTRY_POINTS else [])
 
 
 @pytest.fixture(autouse=True)
