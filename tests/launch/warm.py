@@ -159,6 +159,7 @@ def _start(module: str, arguments: list[str], printed: str, fault: Sequence[Any]
             local._spawn = _spawn_here  # type: ignore[assignment]
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code = 0
     except SystemExit as end:
         code = end.code or 0
     except BaseException:  # noqa: BLE001  # an unforeseen error must be seen by the test, whatever it is

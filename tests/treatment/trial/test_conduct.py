@@ -1,12 +1,9 @@
 """A trial from plan to verdict: fresh seeds, a ledger that survives a kill, and the same verdict after it."""
 
 import json
-import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,6 +24,7 @@ from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
 from rlclinic.treatment.trial import arms, conduct, power
 from rlclinic.treatment.trial.sequential import Rule
+from tests.launch.warm import Child, Warm
 from tests.treatment.pretended_training import COLUMNS, pretend
 
 CONTROL = set_values(load("CartPole-v1:ppo_zoo").config, ["learning_rate=1e-2", "run.max_env_steps=20000", "run.eval_every_env_steps=1000"])
@@ -342,34 +340,25 @@ def test_an_ablation_tries_the_winner_without_each_of_its_changes(tmp_path, monk
 
 # ── with real training ──
 
-SCRIPT = """
-import sys
-from rlclinic.config import load
-from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import arms, conduct
-short = ["run.max_env_steps=2048", "run.eval_every_env_steps=512", "run.eval_episodes=4", "spec.threshold=60"]
-config = load("CartPole-v1:ppo", short).config
-plan = conduct.plan(arms.control(config), [arms.changed(config, ["learning_rate=1e-4"], "slow")], per_look=4, looks=2, seed0=40)
-store = Store(sys.argv[1])
-conduct.resume(store, "@last", cores=2) if len(sys.argv) > 2 else conduct.run(store, plan, cores=2)
-"""
-
 
 @pytest.mark.slow
-def test_a_trial_killed_at_a_random_moment_is_resumed_to_the_same_verdict(tmp_path):
-    subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "whole")], check=True)
+def test_a_trial_killed_at_a_random_moment_is_resumed_to_the_same_verdict(tmp_path, warm: Warm):
+    def begin(*words: object) -> Child:
+        return warm.start(*words, module="tests.treatment.trial.short_trial", printed=tmp_path / "printed")
+
+    assert begin(tmp_path / "whole").wait() == 0, (tmp_path / "printed").read_text()
     whole = conduct.load(Store(tmp_path / "whole"))
     chance, store = random.Random(3), Store(tmp_path / "killed")
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(store.root)], start_new_session=True)
+    process = begin(store.root)
     for _ in range(2):
         began = time.monotonic()
         while not trials.trials(store) and time.monotonic() - began < 60:
             time.sleep(0.05)
-        time.sleep(chance.uniform(1.0, 5.0))
-        os.kill(process.pid, signal.SIGKILL)
+        time.sleep(chance.uniform(0.2, 1.0))
+        process.send_signal(signal.SIGKILL)
         process.wait()
         _wait_for_the_children(store)
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(store.root), "resume"], start_new_session=True)
+        process = begin(store.root, "resume")
     assert process.wait() == 0
     found = conduct.load(store)
     assert found.state == "finished"

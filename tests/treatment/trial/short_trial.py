@@ -1,0 +1,17 @@
+"""`python -m tests.treatment.trial.short_trial STORE [resume]`: a trial of two arms with real training, to be killed."""
+
+import sys
+
+from rlclinic.config import load
+from rlclinic.runs.store import Store
+from rlclinic.treatment.trial import arms, conduct
+
+if __name__ == "__main__":
+    short = ["run.max_env_steps=2048", "run.eval_every_env_steps=512", "run.eval_episodes=4", "spec.threshold=60"]
+    config = load("CartPole-v1:ppo", short).config
+    plan = conduct.plan(arms.control(config), [arms.changed(config, ["learning_rate=1e-4"], "slow")], per_look=4, looks=2, seed0=40)
+    store = Store(sys.argv[1])
+    if len(sys.argv) > 2:
+        conduct.resume(store, "@last", cores=2)
+    else:
+        conduct.run(store, plan, cores=2)
