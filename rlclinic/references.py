@@ -233,6 +233,22 @@ _ALL: Final = (
         "https://doi.org/10.2307/2530245",
     ),
     Reference(
+        "wang1987approximately",
+        "S. K. Wang, A. A. Tsiatis",
+        1987,
+        "Approximately optimal one-parameter boundaries for group sequential trials",
+        "Biometrics 43",
+        "https://doi.org/10.2307/2531959",
+    ),
+    Reference(
+        "brunner2000nonparametric",
+        "E. Brunner, U. Munzel",
+        2000,
+        "The nonparametric Behrens-Fisher problem: asymptotic theory and a small-sample approximation",
+        "Biometrical Journal 42",
+        "https://doi.org/10.1002/(SICI)1521-4036(200001)42:1%3C17::AID-BIMJ17%3E3.0.CO;2-U",
+    ),
+    Reference(
         "jennison1989repeated",
         "C. Jennison, B. W. Turnbull",
         1989,

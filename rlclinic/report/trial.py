@@ -35,9 +35,11 @@ from rlclinic.runs.goal import Goal
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription.prescription import gap_closed
+from rlclinic.treatment.trial import sequential
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, Power, Range, Trial, TrialPlan
 
 _LESS = {"steps": "fewer steps", "wall": "less time", "stability": "less spread"}
+_FASTER = {"steps": "FASTER", "wall": "FASTER", "return": "HIGHER", "success": "HIGHER", "stability": "STEADIER"}
 _MORE = {"steps": "more steps", "wall": "more time", "stability": "more spread"}
 
 
@@ -85,8 +87,10 @@ def rule_text(plan: TrialPlan) -> str:
     """8 seeds an arm per look, at most 4 looks · a wrong "adopt" in ≤ 5 % over all looks."""
     arms = f" and {len(plan.treatments)} arms (max-T)" if len(plan.treatments) > 1 else ""
     looks = f"at most {plural(plan.looks, 'look')}" if plan.looks > 1 else "one look"
-    kind = "" if plan.rule == "pocock" else " (O'Brien-Fleming)"
-    return f'{plan.per_look} seeds an arm per look, {looks}{kind} · a wrong "adopt" in ≤ {100 * plan.alpha:g} % over all looks{arms}'
+    kind = {"pocock": " (Pocock)", "obrien-fleming": " (O'Brien-Fleming)"}.get(plan.rule, "")
+    adopt = f'a wrong "adopt" in ≤ {100 * sequential.BETTER_SHARE * plan.alpha:g} %'
+    wrong = f"{adopt}, any wrong verdict in ≤ {100 * plan.alpha:g} %, over all looks{arms}"
+    return f"{plan.per_look} seeds an arm per look, {looks}{kind} · {wrong}"
 
 
 def power_text(plan: TrialPlan, power: Power) -> str:
@@ -97,9 +101,16 @@ def power_text(plan: TrialPlan, power: Power) -> str:
         sizes, what = [f"{100 * float(share):.0f} %" for share in power.by_effect], _LESS.get(plan.outcome, "less")
         basis = "; assuming a usual spread" if power.assumed else f"; with these runs' spread, sigma {power.sigma:.2f}"
         basis = basis if power.kind == "time" else ""
-    first, *rest = zip(sizes, power.by_effect.values(), strict=True)
-    said = " · ".join([f"{first[0]} {what} with power {first[1]:.2f}", *(f"{size}: {chance:.2f}" for size, chance in rest)])
+    chances = [f"{chance:.2f}{_range_text(power, effect)}" for effect, chance in power.by_effect.items()]
+    first, *rest = zip(sizes, chances, strict=True)
+    said = " · ".join([f"{first[0]} {what} with power {first[1]}", *(f"{size}: {chance}" for size, chance in rest)])
     return f"{said} ({sizes[-1]} takes {power.seeds_for_small:,} seeds{basis})"
+
+
+def _range_text(power: Power, effect: str) -> str:
+    """(0.4-0.6), where too few runs were measured for one number."""
+    ends = power.range_by_effect.get(effect)
+    return "" if ends is None else f" ({ends[0]:.2f}–{ends[1]:.2f})"
 
 
 def cost_text(max_env_steps: int | None, seconds: float | None, likely: float | None, cores: int) -> str:
@@ -138,14 +149,17 @@ def decision_text(look: Look, looks: int) -> str:
     for name, z in look.z.items():
         side = "−" if z < 0 else ""
         # A negative z is beyond its bound when it is smaller.
-        sign = ">" if (abs(z) > look.bound) == (z >= 0) else "<"
-        called = f" ({look.calls[name]})" if name in look.calls and len(look.z) > 1 else ""
+        limit = look.worse_bound if z < 0 and look.worse_bound is not None else look.bound
+        sign = ">" if (abs(z) > limit) == (z >= 0) else "<"
+        called = f" ({look.calls[name]})" if name in look.calls and (len(look.z) > 1 or look.calls[name] != "better") else ""
         shown = "z" if len(look.z) == 1 else f"{name} z"
-        parts.append(f"{shown} {side}{abs(z):.2f} {sign} bound {side}{look.bound:.2f}{called}")
+        alone = " of the added seeds" if look.pooled is not None else ""
+        parts.append(f"{shown}{alone} {side}{abs(z):.2f} {sign} bound {side}{limit:.2f}{called}")
     left = looks - look.number
     rest = {0: "", 1: f", look {looks} not needed"}.get(left, f", looks {look.number + 1}–{looks} not needed")
-    done = "decided" if look.calls else "nothing tells the arms apart"
-    ending = f"{done}{rest}" if look.decided and left else "the last look" if not left else "not decided yet"
+    futile = look.calls and set(look.calls.values()) == {"futile"}
+    done = "given up" if futile else "decided" if look.calls else "nothing tells the arms apart"
+    ending = f"{done}{rest}" if look.decided and left > 0 else "the last look" if left <= 0 else "not decided yet"
     return " · ".join(parts) + f": {ending}"
 
 
@@ -160,22 +174,42 @@ def headline(trial: Trial) -> str:
     name = trial.winner or effect.arm
     if trial.verdict == "adopt":
         return f"ADOPT {name}"
+    if trial.verdict == "less reliable":
+        named = next((each for each in trial.effects if each.verdict == "less reliable"), effect)
+        return f"{_FASTER[trial.outcome]} BUT LESS RELIABLE: {named.arm} {effect_text(trial, named)}, but {drop_text(trial, named)}"
     if trial.verdict == "reject":
         return f"REJECT {', '.join(each.arm for each in trial.effects)}: {trial.control.name} was better"
     if trial.verdict == "equivalent":
+        effect = next((each for each in trial.effects if each.verdict == "equivalent"), effect)
         as_good = f"{effect.arm} is as good as {trial.control.name}, {effect_text(trial, effect)}"
         return f"EQUIVALENT within ±{100 * trial.plan.margin:g} %: {as_good}"
     return f"UNDECIDED after {effect.seeds} seeds: {trial.reason or undecided_text(trial, effect)}"
 
 
+def drop_text(trial: Trial, effect: Effect) -> str:
+    """24 of 32 runs got there, of control's 32 of 32."""
+    if effect.arrivals is None:
+        return "fewer of its runs got there"
+    theirs, n, ours, m = effect.arrivals
+    what = "got there" if trial.threshold is not None else "did not collapse"
+    return f"{ours} of {m} runs {what}, of {trial.control.name}'s {theirs} of {n}"
+
+
+def reliability_text(trial: Trial, effect: Effect) -> str:
+    """What so few seeds cannot exclude about the share of runs that get there."""
+    if effect.arrived is None or effect.arrivals is None or effect.arrived.low is None:
+        return ""
+    low = 100 * max(-effect.arrived.low, 0.0)
+    return f"{drop_text(trial, effect)}; a drop of up to {low:.0f} points is not excluded (95 %)"
+
+
 def undecided_text(trial: Trial, effect: Effect) -> str:
-    """8 % fewer [−9, +23]; about 190 more seeds an arm settle ±10 %."""
+    """8 % fewer [−9, +23]; about 190 more seeds an arm settle ±10 % in 4 of 5 cases."""
     said = effect_text(trial, effect)
     more = effect.seeds_needed - effect.seeds if effect.seeds_needed is not None else None
-    margin = f"±{100 * trial.plan.margin:g} %"
     if more is None:
         return f"{said}; how many seeds would settle it cannot be told yet"
-    return f"{said}; about {max(more, 1):,} more seeds an arm settle {margin}"
+    return f"{said}; about {max(more, 1):,} more seeds an arm settle ±{100 * trial.plan.margin:g} % in 4 of 5 cases"
 
 
 def effect_text(trial: Trial, effect: Effect) -> str:
@@ -387,6 +421,7 @@ def describe_result(trial: Trial, listing: str = "") -> list[Block]:
     leading = trial.leading
     rows = []
     if leading is not None:
+        rows.append(("reliability", reliability_text(trial, leading)))
         rows += [("guardrails", guardrail_text(leading)), ("forecast", forecast_text(trial, leading) or "")]
         rows.append(("careful", f"{', '.join(leading.worse)} got worse while the outcome got better" if leading.worse else ""))
     for effect in trial.effects:
@@ -418,7 +453,7 @@ def _effect_table(trial: Trial, effect: Effect, answer: Verdict | None = None) -
 
 
 MAX_POINTS = 120
-_TONES: dict[str, Tone] = {"adopt": "good", "reject": "bad", "equivalent": "warn", "undecided": "warn"}
+_TONES: dict[str, Tone] = {"adopt": "good", "reject": "bad", "equivalent": "warn", "less reliable": "bad", "undecided": "warn"}
 _WIDTH, _ROW, _LEFT, _RIGHT = 760, 34, 150, 190
 
 
@@ -441,13 +476,19 @@ def document(store: Store, trial: Trial) -> list[Block]:
     for effect in trial.effects:
         forecast = forecast_text(trial, effect)
         chance = f"{probability_text(effect.improvement)}; z {effect.z:.2f}, bound {effect.bound:.2f}, {effect.seeds} seeds an arm"
-        remarks = [f"guardrails: {guardrail_text(effect)}", chance, *([f"forecast {forecast}"] if forecast else [])]
+        remarks = [
+            f"reliability: {reliability_text(trial, effect)}",
+            f"guardrails: {guardrail_text(effect)}",
+            chance,
+            *([f"forecast {forecast}"] if forecast else []),
+        ]
         blocks += [Heading(f"{effect.arm}: {effect.verdict}"), _effect_table(trial, effect), Points(remarks)]
     looks = []
     for look in trial.looks:
         z = ", ".join(f"{name} {value:.2f}" for name, value in look.z.items())
         called = ", ".join(f"{name} {word}" for name, word in look.calls.items()) or "nothing yet"
-        looks.append([str(look.number), str(look.seeds), z, f"{look.bound:.2f}", called, number(look.seconds)])
+        bounds = f"{look.bound:.2f}" if look.worse_bound is None else f"{look.bound:.2f}, −{look.worse_bound:.2f}"
+        looks.append([str(look.number), str(look.seeds), z, bounds, called, number(look.seconds)])
     arms = []
     for arm in trial.arms:
         change = arm.command or " ".join(f"`{change}`" for change in arm.changes) or "–"
@@ -539,7 +580,7 @@ def _forest(trial: Trial) -> list[Block]:
 
 
 def _forest_row(effect: Effect, found: Range, axis: _Axis, y: int, said: str) -> list[str]:
-    ink = COLOURS[_TONES[effect.verdict]] if effect.verdict in ("adopt", "reject") else COLOURS["plain"]
+    ink = COLOURS[_TONES[effect.verdict]] if effect.verdict in ("adopt", "reject", "less reliable") else COLOURS["plain"]
     left, right = axis(found.low, axis.edges[0]), axis(found.high, axis.edges[1])
     parts = [
         f'<text x="{_LEFT - 12}" y="{y}" dy="4" text-anchor="end" fill="#777">{escape(effect.arm)}</text>',

@@ -21,7 +21,7 @@ from rlclinic.stats.censored import (
     shared_horizon,
 )
 from rlclinic.stats.collapse import find_collapse_bound
-from rlclinic.stats.distributions import normal_quantile, normal_tail
+from rlclinic.stats.distributions import normal_quantile, normal_tail, normal_tails
 from rlclinic.stats.estimates import (
     LEVEL,
     RESAMPLES,
@@ -37,7 +37,7 @@ from rlclinic.stats.estimates import (
     share_interval,
     share_upper_bound,
 )
-from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound
+from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound, wang_tsiatis_bounds
 from rlclinic.stats.significance import (
     MANY_SEEDS,
     TestResult,
@@ -77,6 +77,7 @@ __all__ = [
     "more_hits",
     "normal_quantile",
     "normal_tail",
+    "normal_tails",
     "obrien_fleming_bounds",
     "permutation",
     "pocock_bound",
@@ -91,5 +92,6 @@ __all__ = [
     "share_interval",
     "share_upper_bound",
     "shared_horizon",
+    "wang_tsiatis_bounds",
     "welch",
 ]

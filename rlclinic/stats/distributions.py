@@ -20,6 +20,11 @@ def normal_cdf(values: Numbers) -> Numbers:
     return found
 
 
+def normal_tails(values: Numbers) -> Numbers:
+    """P(Z > value) of each, accurate in both tails."""
+    return normal_cdf(-np.asarray(values, dtype=np.float64))
+
+
 def normal_tail(value: float) -> float:
     """P(Z > value)."""
     return 0.5 * math.erfc(value / math.sqrt(2.0))

@@ -38,6 +38,21 @@ def obrien_fleming_bounds(looks: int, alpha: float, information: Sequence[float]
     return [constant / math.sqrt(fraction) for fraction in fractions]
 
 
+def wang_tsiatis_bounds(looks: int, alpha: float, shape: float = 0.25) -> list[float]:
+    """Bounds for |Z| at equally spaced looks, between Pocock's (shape 0.5) and O'Brien and Fleming's (shape 0); two-sided `alpha` in all.
+
+    In the middle a trial keeps nearly all of the power of a single look at its end, and still often stops early (Wang and Tsiatis 1987).
+    """
+    _check(looks, alpha)
+    fractions = _equal_looks(looks)
+    low, high = normal_quantile(1 - alpha / 2), 2.0 * normal_quantile(1 - alpha / (2 * looks))
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        edges = [middle * fraction**shape for fraction in fractions]
+        low, high = (middle, high) if _compute_crossing(edges, fractions, 0.0) > alpha else (low, middle)
+    return [high * fraction ** (shape - 0.5) for fraction in fractions]
+
+
 def crossing_probability(bounds: Sequence[float], information: Sequence[float] | None = None, drift: float = 0.0) -> float:
     """Chance that |Z_k| exceeds bounds[k] at any look, where Z at the last look has mean `drift` (0: nothing to find)."""
     fractions = _equal_looks(len(bounds)) if information is None else _fractions(len(bounds), information)

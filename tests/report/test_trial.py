@@ -76,7 +76,7 @@ def test_an_adopted_trial_has_the_rows_of_the_transcript(tmp_path, monkeypatch):
     assert trial_words.headline(found) == "ADOPT rx1"
     rows = {row.label: row for row in trial_words.rows(found, found.effects[0])}
     assert rows["reached 475"].control == "0 of 8"
-    assert rows["reached 475"].effect == "+100 points [+42, +100]"
+    assert rows["reached 475"].effect == "+100 points [+30, +100]"
     assert rows["steps to 475"].control == "> 20k, 8 censored"
     assert rows["steps to 475"].effect.startswith("at least ")
     assert "P(improvement) 1.00 [" in rows["final return, IQM"].effect
@@ -210,7 +210,7 @@ def test_a_forecast_is_checked_against_what_was_seen_and_the_outcome_is_counted(
     said = trial_words.forecast_text(found, effect)
     assert said is not None
     assert said.startswith('"90 % of the gap closed [50, 120]": held (10')
-    assert said.endswith(f"; recorded as trial 12 of this change for {cause}")
+    assert said.endswith(f"; recorded as own trial 12 of this change for {cause}")
     steps = found.model_copy(update={"context": {**found.context, "forecasts": {"rx1": {**about, "measure": "steps", "low": 0.8}}}})
     assert ": missed (" in str(trial_words.forecast_text(steps, effect))
     new = found.model_copy(update={"context": {"causes": {"rx1": cause}}})

@@ -18,6 +18,7 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
 from rlclinic.treatment.sensitivity.study import Sensitivity, cells, load, start
 from rlclinic.treatment.trial import conduct
+from rlclinic.treatment.trial.models import TrialPlan
 
 MOST_NAMED: Final = 4
 """Changes of an arm that the ledger names."""
@@ -75,17 +76,29 @@ def _trial(request: TrialRequest) -> Prepared:
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
         planned = Planned(target=found.id, change=_changes(found.plan), max_env_steps=_most(found.plan, spent), runs=found.plan.n_seeds)
         return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
+    if request.extend is not None:
+        ended = conduct.load(store, request.extend)
+        seeds = request.seeds or trial.EXTENSION_SEEDS
+        most = _most_of_extension(ended.plan, seeds)
+        planned = Planned(target=ended.id, change=_changes(ended.plan), max_env_steps=most, runs=len(ended.plan.arms) * seeds)
+        return Prepared(planned=planned, begin=lambda: {"refers": conduct.extend(store, ended.id, seeds).id})
     preview = trial.plan_trial(request)
     plan, target = preview.plan, " ".join(request.targets) or preview.control
     planned = Planned(target=target, change=_changes(plan), max_env_steps=_most(plan, 0), runs=plan.n_seeds)
     return Prepared(planned=planned, begin=lambda: {"refers": conduct.begin(store, plan).id})
 
 
-def _most(plan: Any, spent: int) -> int | None:
+def _most(plan: TrialPlan, spent: int) -> int | None:
     configs = [arm.config for arm in plan.arms]
     if any(config is None for config in configs):
         return None
-    return max(0, sum(whole_budget(config) for config in configs) * plan.looks * plan.per_look - spent)
+    seeds = plan.looks * plan.per_look + sum(extension.seeds for extension in plan.extensions)
+    return max(0, sum(whole_budget(config) for config in configs if config) * seeds - spent)
+
+
+def _most_of_extension(plan: TrialPlan, seeds: int) -> int | None:
+    configs = [arm.config for arm in plan.arms]
+    return None if any(config is None for config in configs) else sum(whole_budget(config) for config in configs if config) * seeds
 
 
 def _changes(plan: Any) -> list[str]:

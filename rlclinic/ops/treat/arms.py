@@ -248,6 +248,7 @@ def _add_history(resolved: Resolved, histories: Sequence[History]) -> None:
     if histories:
         outcomes = [measure_log(each, each.goal, choose_source([each])) for each in histories]
         resolved.context["steps"] = [each.reached_at for each in outcomes]
+        resolved.context["steps_within"] = max((float(each.steps[-1]) for each in outcomes if len(each.steps)), default=None)
         resolved.steps_per_second = _speed(histories)
         reached = [each for each in outcomes if each.reached_at is not None]
         lost = [each for each in reached if each.source == "evaluation" and each.lost]

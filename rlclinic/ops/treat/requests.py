@@ -89,8 +89,19 @@ class TrialRequest(Request):
     """Share of equal arms that may be called different, over all looks."""
     margin: float = 0.10
     """Effects within this share count as none."""
-    rule: RuleName = "pocock"
-    """pocock stops early; obrien-fleming keeps more power for the last look."""
+    arrival_margin: float = 0.10
+    """A drop in the share of runs that get there which counts as one: 0.1 is 10 points."""
+    rule: RuleName = "wang-tsiatis"
+    """pocock stops earlier; obrien-fleming keeps more power for the last look; wang-tsiatis is between."""
+    futility: Annotated[
+        bool,
+        Cli("--no-futility", default=False, read=operator.not_, help="Train all looks, also where an arm will hardly be adopted any more."),
+    ] = True
+    """Give an arm up that will hardly be adopted any more."""
+    extend: Annotated[str | None, Cli(metavar="TRIAL"), RESUME, Mcp(doc="Add seeds to it.")] = None
+    """Add seeds to a trial that ended undecided; the error stays what was promised."""
+    seeds: Annotated[int | None, Cli(min=2), Http(ge=2, le=256), Mcp(doc="", ge=2)] = Field(None, ge=2)
+    """So many seeds an arm, in one look: for a GPU. With --extend: seeds an arm to add (16)."""
     seed0: int | None = Field(None, ge=0)
     """The first seed (unused ones): repeats a trial."""
     max_env_steps: Annotated[int | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
@@ -107,7 +118,7 @@ class TrialRequest(Request):
     @property
     def configs(self) -> list[str]:
         """What is treated or compared: the newest group where nothing is named."""
-        return self.targets or (["@last"] if self.resume is None else [])
+        return self.targets or (["@last"] if self.resume is None and self.extend is None else [])
 
 
 class OptimizeRequest(Request):

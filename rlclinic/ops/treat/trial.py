@@ -20,8 +20,20 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.trial import conduct, power
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, Power, Trial, TrialPlan
 
-__all__ = ["Preview", "TrialRequest", "TrialResult", "TrialRow", "list_trials", "plan_trial", "resume_trial", "run_trial", "show_trial"]
+__all__ = [
+    "Preview",
+    "TrialRequest",
+    "TrialResult",
+    "TrialRow",
+    "extend_trial",
+    "list_trials",
+    "plan_trial",
+    "resume_trial",
+    "run_trial",
+    "show_trial",
+]
 
+EXTENSION_SEEDS = 16
 HOPELESS = 0.05
 """Power below which a trial is not worth its steps."""
 Watch = Callable[[Event], None]
@@ -78,6 +90,8 @@ class TrialList(Result):
 
 def plan_trial(request: TrialRequest) -> Preview:
     """Decide what to compare, what that can show and what it may cost; nothing is written."""
+    if request.seeds is not None:
+        request = request.model_copy(update={"looks": 1, "per_look": request.seeds})
     resolved = arms.resolve(request)
     if resolved.control.config is not None:
         check_installed()
@@ -98,6 +112,8 @@ def plan_trial(request: TrialRequest) -> Preview:
         margin=request.margin,
         seed0=request.seed0,
         rule=request.rule,
+        arrival_margin=request.arrival_margin,
+        futility=request.futility,
         whole_budget=request.whole_budget,
         max_env_steps=request.max_env_steps,
         device=device,
@@ -138,7 +154,7 @@ def _check_seeds(request: TrialRequest, resolved: Resolved) -> None:
 
 
 def _preview(plan: TrialPlan, resolved: Resolved) -> Preview:
-    computed = power.power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome)
+    computed = power.of_plan(plan)
     most = plan.max_env_steps
     likely = most // plan.looks if most is not None else None
     cores = usable_cores()
@@ -176,6 +192,11 @@ def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: Watch | No
     return _carry_out(
         store, watch, lambda progress, stop: conduct.run(store, preview.plan, progress=progress, cores=_cores(jobs), stop=stop)
     )
+
+
+def extend_trial(request: TrialRequest) -> Trial:
+    """Add seeds to a trial that ended undecided: written down, and carried out by `resume_trial`."""
+    return conduct.extend(Store(request.runs_dir), request.extend or "@last", request.seeds or EXTENSION_SEEDS)
 
 
 def resume_trial(tid: str, runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> TrialResult:
@@ -216,6 +237,8 @@ def _next(store: Store, trial: Trial) -> list[Action]:
     commands = []
     if trial.verdict == "adopt" and trial.source != "command":
         commands.append(Action("adopt", trial.id, as_=f"{trial.env_id}:mine", runs_dir=where))
+    if trial.verdict in ("undecided", "less reliable") and not trial.reason:
+        commands.append(Action("trial", extend=trial.id, runs_dir=where))
     if trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):
         # Fresh seeds: what these ones show of the return was not asked of them.
         asked = trial.context.get("typed") or "rlclinic trial …"

@@ -21,12 +21,19 @@ from rlclinic.treatment.trial.models import (
     Verdict,
     as_range,
 )
-from rlclinic.treatment.trial.sequential import Call, Interval, Strata
+from rlclinic.treatment.trial.sequential import Arrivals, Bounds, Call, Interval, Strata
 
 LookData = Mapping[str, Sequence[Observation]]
 """Observations of one look by arm; an arm that was settled before is not in it."""
-_VERDICTS: Final[dict[Call, Verdict]] = {"better": "adopt", "worse": "reject", "equivalent": "equivalent"}
+_VERDICTS: Final[dict[Call, Verdict]] = {
+    "better": "adopt",
+    "worse": "reject",
+    "equivalent": "equivalent",
+    "less reliable": "less reliable",
+    "futile": "undecided",
+}
 NOBODY: Final = "no run of any arm reached the threshold: nothing tells the arms apart"
+FUTILE: Final = "an effect that this trial sees in 9 of 10 cases would have shown by now; the rest was not trained"
 ALL_TIED: Final = "all runs came out the same (at the first evaluation?): nothing tells the arms apart"
 
 
@@ -50,30 +57,76 @@ class Standing:
     def decided(self) -> bool:
         """Whether there is nothing left to train for."""
         better = "better" in self.calls.values()
-        return bool(self.reason) or better or not self.active or len(self.looks) >= self.plan.looks
+        return bool(self.reason) or better or not self.active or len(self.looks) >= self.plan.last_look
 
     def add(self, data: LookData, seconds: float = 0.0) -> Look:
         """Look at one more batch of runs."""
         self.data.append(data)
-        asked, number = self.active, len(self.data)
+        number = len(self.data)
         control = self.strata(self.plan.control.name)
-        treatments = {name: self.strata(name) for name in asked}
-        limit = sequential.bound(control, treatments, self.plan.sequential, number)
-        z = {name: sequential.statistic(control, treatments[name]) for name in asked}
+        treatments = {name: self.strata(name) for name in self.active}
+        z, bounds, pooled = self._weigh(number, treatments)
         fresh: dict[str, Call] = {}
-        for name in asked:
-            called = sequential.call(z[name], limit)
-            if called is None and self._equivalent(name, limit):
+        for name in treatments:
+            last = number >= self.plan.last_look
+            called = sequential.call(z[name], bounds[name], self.arrivals(name), self.plan.arrival_margin, last=last)
+            if called is None and self._equivalent(name, pooled):
                 called = "equivalent"
+            if called is None and not last and self._is_futile(name, number, z[name]):
+                called = "futile"
             if called is not None:
                 fresh[name] = called
         self.calls |= fresh
-        self.reason = self._futile(control, list(treatments.values()))
-        seeds = sum(len(part[self.plan.control.name]) for part in self.data)
-        look = Look(number=number, seeds=seeds, z=z, bound=limit, calls=dict(fresh), decided=False, seconds=seconds)
+        self.reason = self._find_dead_end(control, list(treatments.values()))
+        if not self.reason and not self.active and set(self.calls.values()) == {"futile"}:
+            self.reason = FUTILE
+        strictest = Bounds(*(max(side) for side in zip(*bounds.values(), strict=True))) if bounds else pooled
+        look = Look(
+            number=number,
+            seeds=sum(len(part[self.plan.control.name]) for part in self.data),
+            z=z,
+            bound=strictest.better,
+            worse_bound=strictest.worse,
+            pooled=None if number <= self.plan.looks else (pooled.better, pooled.worse),
+            calls=dict(fresh),
+            decided=False,
+            seconds=seconds,
+        )
         self.looks.append(look)
         self.looks[-1] = look.model_copy(update={"decided": self.decided})
         return self.looks[-1]
+
+    def _weigh(self, number: int, treatments: Mapping[str, Strata]) -> tuple[dict[str, float], dict[str, Bounds], Bounds]:
+        """Each arm's statistic and its bounds at a look, and the bounds by which intervals of all seeds are made."""
+        control, rule = self.strata(self.plan.control.name), self.plan.sequential
+        if number <= self.plan.looks:
+            drawn = {name: self._values(name) for name in treatments} if self.scoring is not sequential.unchanged else treatments
+            base = self._values(self.plan.control.name) if self.scoring is not sequential.unchanged else control
+            shared = sequential.bound(base, drawn, rule, number, self.scoring)
+            return {name: sequential.statistic(control, own) for name, own in treatments.items()}, dict.fromkeys(treatments, shared), shared
+        # Seeds that were added later are tested by themselves, at what the seeds before have left of the extension's error.
+        better, worse = rule.extension_levels(number - self.plan.looks)
+        levels = (better / max(len(treatments), 1), worse / max(len(treatments), 1))
+        z, bounds = {}, {}
+        for name, own in treatments.items():
+            bounds[name] = sequential.extension_bound(sequential.statistic(control[: number - 1], own[:-1]), levels)
+            z[name] = sequential.statistic(control[number - 1 :], own[-1:])
+        return z, bounds, sequential.pooled_bound(levels)
+
+    @property
+    def scoring(self) -> sequential.Scoring:
+        """How scores come from what runs came to: a spread is measured from the middle of its arm."""
+        return sequential.deviations if self.plan.outcome == "stability" else sequential.unchanged
+
+    def _values(self, arm: str) -> list[sequential.Scores]:
+        """Final returns, look by look; infinite where a run has none."""
+        return [outcomes.finals(part[arm]) for part in self.data if arm in part]
+
+    def arrivals(self, arm: str) -> Arrivals:
+        """How many runs of the control, in the looks of an arm, and of the arm got there and stayed, or did not collapse."""
+        theirs, ours = self.concurrent(arm), self.observations(arm)
+        hits = [outcomes.count_arrived(side, theirs, self.plan.threshold) for side in (theirs, ours)]
+        return Arrivals(np.asarray(hits[0]), len(theirs), np.asarray(hits[1]), len(ours))
 
     def strata(self, arm: str) -> list[sequential.Scores]:
         """Scores of an arm, look by look, as far as it was trained."""
@@ -91,15 +144,36 @@ class Standing:
         """The control's runs of the looks in which an arm was trained."""
         return [seen for part in self.data if arm in part for seen in part[self.plan.control.name]]
 
-    def _equivalent(self, arm: str, limit: float) -> bool:
-        """Two one-sided tests at the look's bound: the effect is surely within the margin."""
+    def _equivalent(self, arm: str, limits: Bounds) -> bool:
+        """Whether the effect is surely within the margin, on every scale on which a user could mean it.
+
+        Ranks: effects of plus and minus the margin are both refused. Arrival: a drop by its margin is excluded. Returns and success
+        rates: their means, too, since ranks of runs that mostly tie say nothing about the few that fell.
+        """
         test, margin = self._test(arm), self.margin
-        if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limit):
+        if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limits.better):
             return False
-        if self._too_coarse(arm):
+        if self._too_coarse(arm) or not sequential.excludes_a_drop(self.arrivals(arm), self.plan.arrival_margin):
             return False
-        found = self.effect(arm, limit)
-        return found is not None and found.inside(-margin, margin)
+        if self.relative:
+            return True
+        theirs, ours = (np.concatenate(self.strata(name)) for name in (self.plan.control.name, arm))
+        together = np.concatenate([theirs[: len(self.concurrent(arm))], ours])
+        return bool(np.isfinite(together).all() and sequential.means_within(theirs[: len(self.concurrent(arm))], ours, margin))
+
+    def _is_futile(self, arm: str, number: int, z: float) -> bool:
+        """Whether an arm may be given up: "better" is very unlikely, and equivalence out of reach. No wrong "adopt" gets likelier by it."""
+        if not self.plan.futility or number >= self.plan.looks or len(self.plan.arms) * self.plan.looks < 4:
+            return False
+        last = self.plan.sequential.bounds[-1]
+        if float(sequential.chance_of_better(np.asarray(z), number / self.plan.looks, last)) >= sequential.FUTILE:
+            return False
+        test = self._test(arm)
+        if test is None or not math.isfinite(self.margin):
+            return True
+        # How far apart plus and minus the margin will be told at the last look.
+        apart = 0.5 * float(test(np.array(self.margin)) - test(np.array(-self.margin)))
+        return apart * math.sqrt(self.plan.looks / number) < last.better
 
     def _too_coarse(self, arm: str) -> bool:
         """Whether the runs differ by less than the spacing of evaluations: then equal steps show nothing."""
@@ -108,7 +182,7 @@ class Standing:
         scores = np.concatenate([*self.strata(self.plan.control.name), *self.strata(arm)])
         finite = scores[np.isfinite(scores)]
         middle_half = float(np.subtract(*np.percentile(finite, [75, 25]))) if len(finite) else 0.0
-        return middle_half <= 0 or middle_half < 2.0 * self._offset()
+        return middle_half <= 0 or middle_half < self._spacing()
 
     def _test(self, arm: str) -> sequential.Test | None:
         control, treatment = self.strata(self.plan.control.name), self.strata(arm)
@@ -116,9 +190,9 @@ class Standing:
             return sequential.shift_test(control, treatment)
         if self.plan.own_budgets and self.plan.outcome in CENSORED_OUTCOMES:
             return None
-        return sequential.ratio_test(control, treatment, self._horizon(arm), self._offset())
+        return sequential.ratio_test(control, treatment, self._horizon(arm), self._spacing())
 
-    def _futile(self, control: Strata, treatments: Sequence[Strata]) -> str:
+    def _find_dead_end(self, control: Strata, treatments: Sequence[Strata]) -> str:
         """Why more seeds could not help; empty if they could. Giving up early never makes a wrong "adopt" likelier."""
         scores = np.concatenate([*control, *(stratum for strata in treatments for stratum in strata)])
         seen = [each for part in self.data for observations in part.values() for each in observations]
@@ -148,20 +222,20 @@ class Standing:
         scale = abs(self.plan.threshold) if self.plan.threshold else abs(stats.iqm(finals)) if finals else 0.0
         return self.plan.margin * scale if scale > 0 else math.nan
 
-    def effect(self, arm: str, limit: float) -> Interval | None:
+    def effect(self, arm: str, limits: Bounds) -> Interval | None:
         """The effect on a scale where 0 is none: log ratio (negative is less), or gain. None where arms cannot be scaled."""
         if not self.relative:
             control, treatment = self.strata(self.plan.control.name), self.strata(arm)
-            return sequential.shift(control, treatment, limit)
-        found = self.ratio(arm, limit)
-        return None if found is None else Interval(*(math.log(end) if end > 0 else -math.inf for end in found))
+            return sequential.shift(control, treatment, limits)
+        ratio = self.ratio(arm, limits)
+        return None if ratio is None else Interval(*(math.log(end) if end > 0 else -math.inf for end in ratio))
 
-    def ratio(self, arm: str, limit: float) -> Interval | None:
+    def ratio(self, arm: str, limits: Bounds) -> Interval | None:
         """Treatment over control; None where each arm has a budget of its own."""
         if self.plan.own_budgets and self.plan.outcome in CENSORED_OUTCOMES:
             return None
         control, treatment = self.strata(self.plan.control.name), self.strata(arm)
-        return sequential.ratio(control, treatment, limit, self._horizon(arm), self._offset())
+        return sequential.ratio(control, treatment, limits, self._horizon(arm), self._spacing())
 
     def _horizon(self, arm: str) -> float:
         """Up to where every run of both arms was watched."""
@@ -175,10 +249,11 @@ class Standing:
         given = self.plan.budget or max((each.env_steps for each in seen), default=0)
         return max([float(given), *reached])
 
-    def _offset(self) -> float:
+    def _spacing(self) -> float:
+        """Env steps between two evaluations."""
         config = self.plan.control.config
         every = config.run.eval_every_env_steps if config is not None else None
-        return every / 2.0 if self.plan.outcome == "steps" and every else 0.0
+        return float(every) if self.plan.outcome == "steps" and every else 0.0
 
 
 def verdict(standing: Standing) -> tuple[Verdict, str | None]:
@@ -187,9 +262,12 @@ def verdict(standing: Standing) -> tuple[Verdict, str | None]:
     if better:
         latest = standing.looks[-1].z
         return "adopt", max(better, key=lambda name: latest.get(name, -math.inf))
-    if standing.active:
+    calls = set(standing.calls.values())
+    if "less reliable" in calls:
+        return "less reliable", None
+    if standing.active or "futile" in calls:
         return "undecided", None
-    return ("equivalent" if "equivalent" in standing.calls.values() else "reject"), None
+    return ("equivalent" if "equivalent" in calls else "reject"), None
 
 
 def effects(standing: Standing) -> tuple[Effect, ...]:
@@ -201,26 +279,38 @@ def _effect(standing: Standing, arm: str, changes: tuple[str, ...]) -> Effect:
     plan = standing.plan
     control, treatment = standing.strata(plan.control.name), standing.strata(arm)
     last = standing.looks[len(treatment) - 1]
-    limit = last.bound
-    found = standing.effect(arm, limit)
+    limits = Bounds(*(last.pooled or (last.bound, last.bound if last.worse_bound is None else last.worse_bound)))
+    interval = standing.effect(arm, limits)
     called = standing.calls.get(arm)
     theirs, ours = standing.concurrent(arm), standing.observations(arm)
-    needed = None if called or found is None else sequential.seeds_needed(found, len(ours), standing.margin)
+    open_still = called in (None, "futile") and interval is not None
+    needed = sequential.seeds_needed(interval, len(ours), standing.margin, limits) if open_still and interval is not None else None
+    arrivals = standing.arrivals(arm)
+    counts = int(arrivals.control), arrivals.n, int(arrivals.treatment), arrivals.m
+    gain = None if standing.relative or interval is None or _contradicts(called, interval) else as_range(interval)
     return Effect(
         arm=arm,
         changes=changes,
         verdict=_VERDICTS[called] if called else "undecided",
         z=last.z[arm],
-        bound=limit,
+        bound=last.bound,
         seeds=len(ours),
-        improvement=as_range(sequential.improvement(control, treatment, limit)),
-        final_improvement=as_range(sequential.improvement(standing.finals(plan.control.name), standing.finals(arm), limit)),
-        ratio=_optional(standing.ratio(arm, limit)) if standing.relative else None,
-        gain=None if standing.relative or found is None else as_range(found),
-        reached=_reached(theirs, ours, limit) if plan.threshold is not None else None,
+        alone=last.pooled is not None,
+        improvement=as_range(sequential.improvement(control, treatment, limits)),
+        final_improvement=as_range(sequential.improvement(standing.finals(plan.control.name), standing.finals(arm), limits)),
+        ratio=_optional(standing.ratio(arm, limits)) if standing.relative else None,
+        gain=gain,
+        reached=_reached(theirs, ours, limits.better) if plan.threshold is not None else None,
+        arrived=as_range(sequential.proportions(counts[:2], counts[2:], stats.normal_quantile(0.975))),
+        arrivals=counts,
         seeds_needed=needed,
         guardrails=outcomes.guardrails(theirs, ours, whole_budget=plan.whole_budget),
     )
+
+
+def _contradicts(called: Call | None, gain: Interval) -> bool:
+    """Whether a shift says nothing where ranks do: most runs tie at the highest return, and those that fell decide."""
+    return (called == "better" and not gain.low > 0) or (called == "worse" and not gain.high < 0)
 
 
 def _optional(interval: Interval | None) -> Range | None:

@@ -26,11 +26,11 @@ from rlclinic.runs.store import Store
 from rlclinic.treatment.trial import analysis, command, outcomes, power, running
 from rlclinic.treatment.trial.analysis import LookData, Standing
 from rlclinic.treatment.trial.arms import Arm, differences
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, Source, Trial, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Extension, Outcome, Source, Trial, TrialPlan
 from rlclinic.treatment.trial.running import Job, Progress
 from rlclinic.treatment.trial.sequential import NORMAL_FROM, RuleName
 
-__all__ = ["Interrupted", "Progress", "begin", "load", "plan", "question", "resume", "run"]
+__all__ = ["Interrupted", "Progress", "begin", "extend", "load", "plan", "question", "resume", "run"]
 
 MOST_LOOKS = 20
 FEWEST_SEEDS = 2
@@ -49,7 +49,9 @@ def plan(
     alpha: float = 0.05,
     margin: float = 0.10,
     seed0: int | None = None,
-    rule: RuleName = "pocock",
+    rule: RuleName = "wang-tsiatis",
+    arrival_margin: float = 0.10,
+    futility: bool = True,
     whole_budget: bool = False,
     max_env_steps: int | None = None,
     device: str | None = None,
@@ -61,7 +63,7 @@ def plan(
     notes: Sequence[str] = (),
 ) -> TrialPlan:
     """Check the arms and settle what they share: budget, evaluations, where runs end. Nothing is written; UsageError says what is wrong."""
-    _check(control, treatments, per_look, looks, alpha, margin)
+    _check(control, treatments, per_look, looks, alpha, margin, arrival_margin)
     _check_outcome(outcome, per_look)
     base = control.config
     if base is not None:
@@ -84,6 +86,8 @@ def plan(
         alpha=alpha,
         margin=margin,
         rule=rule,
+        arrival_margin=arrival_margin,
+        futility=futility,
         seed0=seed0,
         above_seed=above_seed,
         whole_budget=whole_budget or outcome not in CENSORED_OUTCOMES,
@@ -100,7 +104,7 @@ def plan(
     )
 
 
-def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, alpha: float, margin: float) -> None:
+def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, alpha: float, margin: float, arrival_margin: float) -> None:
     names = [arm.name for arm in (control, *treatments)]
     if not treatments:
         raise UsageError(
@@ -119,6 +123,8 @@ def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, a
         )
     if not 0 < alpha < 0.5 or not 0 < margin < 1:
         raise UsageError(f"--alpha {alpha} --margin {margin}: between 0 and 0.5, and between 0 and 1.\n  Type: --alpha 0.05 --margin 0.1")
+    if not 0 < arrival_margin < 1:
+        raise UsageError(f"--arrival-margin {arrival_margin}: a share between 0 and 1.\n  Type: --arrival-margin 0.1 for 10 points")
 
 
 def _check_outcome(outcome: Outcome, per_look: int) -> None:
@@ -225,7 +231,7 @@ def begin(store: Store, plan: TrialPlan) -> Trial:
         seed0=seed0,
         plan=plan,
         context=plan.context,
-        power=power.power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome),
+        power=power.of_plan(plan),
         max_env_steps=plan.max_env_steps,
         notes=plan.notes,
     )
@@ -243,6 +249,30 @@ def resume(
     job = Job(store, found.id, found.plan, found.seed0, cores or local.available_cores(), progress, stop)
     batch.forget_half_made(store, found.id)
     return _carry_out(job, found)
+
+
+def extend(store: Store, tid: str, seeds: int) -> Trial:
+    """Write down more seeds for a trial that ended undecided; `resume` carries them out, and the error stays what was promised."""
+    ended = load(store, tid)
+    if ended.state != "finished":
+        raise UsageError(
+            f"trial {ended.id} has not ended: there is nothing to extend yet.\n  Go on with it first: ", Action("trial", resume=ended.id)
+        )
+    if ended.verdict not in ("undecided", "less reliable"):
+        raise UsageError(
+            f"trial {ended.id} is decided ({ended.verdict}): more seeds could only unmake what was shown.\n  Start another: ",
+            Action("trial"),
+        )
+    if seeds < FEWEST_SEEDS:
+        raise UsageError(f"--seeds {seeds}: an extension takes {FEWEST_SEEDS} seeds an arm or more.\n  Type: --seeds 16")
+    plan = ended.plan
+    first = trials.fresh_seeds(store, len(plan.arms) * seeds, plan.above_seed)
+    longer = plan.model_copy(update={"extensions": (*plan.extensions, Extension(seeds=seeds, seed0=first)), "futility": False})
+    begun = ended.model_copy(
+        update={"plan": longer, "state": "running", "verdict": None, "winner": None, "reason": "", "max_env_steps": longer.max_env_steps}
+    )
+    _write(store, begun)
+    return begun
 
 
 def load(store: Store, tid: str = "@last") -> Trial:

@@ -9,7 +9,7 @@ from rlclinic.treatment.trial.arms import Arm
 from rlclinic.treatment.trial.sequential import Interval, Rule, RuleName
 
 Outcome = Literal["steps", "return", "success", "wall", "stability"]
-Verdict = Literal["adopt", "reject", "equivalent", "undecided"]
+Verdict = Literal["adopt", "reject", "equivalent", "less reliable", "undecided"]
 State = Literal["running", "interrupted", "finished"]
 Source = Literal["own", "translated", "command"]
 Kind = Literal["time", "shift", "spread"]
@@ -42,6 +42,15 @@ def as_range(interval: Interval) -> Range:
     return Range(value=value, low=low, high=high)
 
 
+class Extension(Part):
+    """Seeds that were added after the last look."""
+
+    seeds: int
+    """Of every arm."""
+    seed0: int
+    """The first of them."""
+
+
 class TrialPlan(Part):
     """A trial before it starts: arms, rule, outcome, seeds."""
 
@@ -52,7 +61,13 @@ class TrialPlan(Part):
     per_look: int = 8
     alpha: float = 0.05
     margin: float = 0.10
-    rule: RuleName = "pocock"
+    rule: RuleName = "wang-tsiatis"
+    arrival_margin: float = 0.10
+    """The drop in the share of runs that get there (or do not collapse) which counts as one."""
+    futility: bool = True
+    """Give an arm up that is very unlikely to be called better any more."""
+    extensions: tuple[Extension, ...] = ()
+    """Seeds that were added when the last look had decided nothing."""
     seed0: int | None = None
     """The first seed; None: the store's next unused ones."""
     above_seed: int = -1
@@ -92,10 +107,20 @@ class TrialPlan(Part):
         """What it costs if no look decides and no run ends early."""
         budgets = [arm.config.run.max_env_steps if arm.config is not None else self.budget for arm in self.arms]
         known = [budget for budget in budgets if budget is not None]
-        return sum(known) * self.looks * self.per_look if len(known) == len(budgets) else None
+        each = self.looks * self.per_look + sum(extension.seeds for extension in self.extensions)
+        return sum(known) * each if len(known) == len(budgets) else None
+
+    @property
+    def last_look(self) -> int:
+        """The number of the last look, extensions included."""
+        return self.looks + len(self.extensions)
 
     def seeds(self, first: int, look: int, arm: int) -> list[int]:
         """Seeds of one arm at one look (from 1): arms share none, so that equal arms are still two samples."""
+        if look > self.looks:
+            extension = self.extensions[look - self.looks - 1]
+            start = extension.seed0 + arm * extension.seeds
+            return list(range(start, start + extension.seeds))
         start = first + ((look - 1) * len(self.arms) + arm) * self.per_look
         return list(range(start, start + self.per_look))
 
@@ -160,8 +185,13 @@ class Look(Part):
     z: dict[str, float]
     """By treatment arm; positive when it is better than the control."""
     bound: float
+    """Above it: better."""
+    worse_bound: float | None = None
+    """Below minus this: worse; None in trials of before, where both bounds were one."""
+    pooled: tuple[float, float] | None = None
+    """At an extension, whose statistic and bounds are those of its own seeds: what all seeds together would have to pass."""
     calls: dict[str, str]
-    """What was decided at this look: better, worse, equivalent."""
+    """What was decided at this look: better, worse, equivalent, less reliable, futile."""
     decided: bool
     seconds: float = 0.0
 
@@ -185,6 +215,8 @@ class Effect(Part):
     z: float
     bound: float
     seeds: int
+    alone: bool = False
+    """z and bound are those of an extension's seeds alone."""
     improvement: Range
     """P(a treated run does better than an untreated one), by the outcome."""
     final_improvement: Range | None = None
@@ -195,6 +227,10 @@ class Effect(Part):
     """Return or success: treatment minus control."""
     reached: Range | None = None
     """Share of runs that reached the threshold: treatment minus control."""
+    arrived: Range | None = None
+    """Share of runs that got there and stayed, or did not collapse: treatment minus control, at 95 %."""
+    arrivals: tuple[int, int, int, int] | None = None
+    """The same as numbers: control's, of how many, treatment's, of how many."""
     seeds_needed: int | None = None
     """Seeds an arm, in all, at which it would probably be settled; for undecided arms."""
     guardrails: tuple[Guardrail, ...] = ()
@@ -211,6 +247,8 @@ class Power(Part):
     kind: Kind = "time"
     by_effect: dict[str, float]
     """Power by the size of the effect: "0.5", "0.3" and "0.1" of the steps."""
+    range_by_effect: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """Where the measured spread is known too badly for one number: the power at the ends of the spreads that fit."""
     seeds_by_effect: dict[str, float]
     """Mean seeds an arm until it stops."""
     seeds_for_small: int

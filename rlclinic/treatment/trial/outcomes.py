@@ -18,6 +18,8 @@ from rlclinic.treatment.trial.sequential import Scores
 
 SUCCESS: Final = ("val/roll/success_rate", "train/roll/success_rate")
 FAILED: Final = ("failed", "crashed")
+FALLEN: Final = 0.25
+"""Of the control's middle return: a run must end at least so far below it to have collapsed."""
 GUARD_LEVEL: Final = 0.05
 SLOWER: Final = 1.10
 """A treatment that takes this many times the seconds is slower enough to say so."""
@@ -91,12 +93,27 @@ def _readings(table: Table, solved: bool) -> dict[str, float]:
 def scores(observations: Sequence[Observation], outcome: Outcome) -> Scores:
     """One number a run: lower is better, infinity for a run that never got there, failed, or has no finite number."""
     if outcome == "stability":
-        finals = np.array([math.nan if seen.final is None else seen.final for seen in observations])
-        known = finals[np.isfinite(finals)]
-        middle = float(np.median(known)) if len(known) else math.nan
-        return _worst_for_unknown(np.abs(finals - middle))
+        return sequential.deviations(finals(observations))
     values = [_time(seen, outcome) if outcome in CENSORED_OUTCOMES else _loss(seen, outcome) for seen in observations]
     return _worst_for_unknown(np.array([math.nan if value is None else float(value) for value in values]))
+
+
+def finals(observations: Sequence[Observation]) -> Scores:
+    """Returns at the end; infinite where a run has none."""
+    return _worst_for_unknown(np.array([math.nan if seen.final is None else seen.final for seen in observations]))
+
+
+def count_arrived(side: Sequence[Observation], control: Sequence[Observation], threshold: float | None) -> int:
+    """Runs that got there and stayed; without a threshold, those that did not collapse beside the control's."""
+    if threshold is not None:
+        return sum(seen.reached_at is not None and not seen.lost for seen in side)
+    theirs, ours = (
+        np.array([-math.inf if seen.final is None or seen.state in FAILED else seen.final for seen in runs]) for runs in (control, side)
+    )
+    known = theirs[np.isfinite(theirs)]
+    if not len(known):
+        return int(np.isfinite(ours).sum())
+    return int((ours >= stats.find_collapse_bound(theirs, FALLEN * abs(float(np.median(known))))).sum())
 
 
 def _time(seen: Observation, outcome: Outcome) -> float | None:

@@ -1,21 +1,24 @@
-"""What a trial can see before it starts: simulated with the same statistic and the same bounds.
+"""What a trial can see before it starts: simulated with the same statistic, the same bounds and the same second outcome.
 
-Times are censored log-normal with the spread that runs like the control's have shown; returns are normal, and their effects
-counted in standard deviations over seeds; for stability, the spread itself is made smaller.
+Times are log-normal and censored at the budget, with the spread that runs like the control's have shown; returns are normal, and their
+effects counted in standard deviations over seeds; for stability, the spread itself is made smaller.
+
+The spread of times is that of all runs: those that did not arrive say "longer than this" (a censored likelihood; the arrived ones alone are
+the fast ones, and lie closer together than all do). Eight runs know it badly, so a chance comes with the range that the spreads which
+fit these runs leave open.
 """
 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlclinic import stats
 from rlclinic.treatment.trial import sequential
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, Outcome, Power
-from rlclinic.treatment.trial.sequential import Rule
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, Outcome, Power, TrialPlan
+from rlclinic.treatment.trial.sequential import Arrivals, Numbers, Rule
 
 EFFECTS: Final[dict[Kind, tuple[float, ...]]] = {"time": (0.5, 0.3, 0.1), "shift": (1.0, 0.7, 0.3), "spread": (0.75, 0.5, 0.25)}
 """Shares of the steps (or of the spread) that a treatment saves, or deviations that it gains; the last one is small."""
@@ -23,62 +26,113 @@ USUAL_SIGMA: Final = 0.40
 """Spread of the log of steps to a threshold over seeds where nothing was measured: the median over benchmarks/results."""
 USUAL_REACHING: Final = 0.85
 TRIALS: Final = 2_000
-_FEWEST: Final = 5
-_SIGMAS: Final = (0.10, 1.5)
+RANGE_TRIALS: Final = 600
+_FEWEST: Final = 4
+_SIGMAS: Final = np.geomspace(0.05, 2.0, 75)
+_MOST_SHARE: Final = 0.99
+_UNSURE: Final = 0.08
+"""A range wider than this, to either side, is printed."""
+# Before anything is measured, spreads are about the usual one, give or take a factor of 1.8: it keeps eight runs from saying too much.
+_PRIOR: Final = 0.6
+_RANGE: Final = 0.82
+"""Half of 1.28 squared: how far the log-likelihood may fall within the range, an 80 % interval."""
 
 
-def power(rule: Rule, steps: Sequence[float | None] = (), arms: int = 1, outcome: Outcome = "steps") -> Power:
-    """Power against a large, a middling and a small effect; `steps` are measured ones of a group like the control (None: never)."""
+class Spread(NamedTuple):
+    """How runs like the control's spread: of log steps, the share that arrives, and what else would fit as well."""
+
+    sigma: float
+    reaching: float
+    assumed: bool
+    """Nothing was measured: usual values."""
+    low: tuple[float, float]
+    """(sigma, reaching) at the calm end of what fits."""
+    high: tuple[float, float]
+
+
+def power(rule: Rule, steps: Sequence[float | None] = (), arms: int = 1, outcome: Outcome = "steps", horizon: float | None = None) -> Power:
+    """Power against a large, a middling and a small effect.
+
+    `steps` are measured ones of a group like the control (None: not within `horizon` env steps).
+    """
     kind: Kind = "time" if outcome in CENSORED_OUTCOMES else "spread" if outcome == "stability" else "shift"
-    sigma, reaching, assumed = spread(steps)
+    known = measure_spread(steps, horizon)
     alone = Rule(rule.looks, rule.per_look, rule.alpha / arms, rule.margin, rule.kind)
-    found = {effect: _simulated(alone, round(sigma, 2), round(reaching, 2), effect, kind) for effect in EFFECTS[kind]}
+    simulated = {effect: _simulate(alone, round(known.sigma, 2), round(known.reaching, 2), effect, kind) for effect in EFFECTS[kind]}
+    ranges = {}
+    if kind == "time" and not known.assumed:
+        for effect, (chance, _, _) in simulated.items():
+            ends = [_simulate(alone, round(sigma, 2), round(share, 2), effect, kind, RANGE_TRIALS)[0] for sigma, share in known[3:]]
+            if max(abs(end - chance) for end in ends) > _UNSURE:
+                ranges[f"{effect:g}"] = (min(*ends, chance), max(*ends, chance))
     return Power(
         kind=kind,
-        by_effect={f"{effect:g}": chance for effect, (chance, _, _) in found.items()},
-        seeds_by_effect={f"{effect:g}": seeds for effect, (_, seeds, _) in found.items()},
-        seeds_for_small=_seeds_for(alone, found[EFFECTS[kind][-1]][2]),
-        sigma=sigma,
-        reaching=reaching,
-        assumed=assumed,
+        by_effect={f"{effect:g}": chance for effect, (chance, _, _) in simulated.items()},
+        range_by_effect=ranges,
+        seeds_by_effect={f"{effect:g}": seeds for effect, (_, seeds, _) in simulated.items()},
+        seeds_for_small=_seeds_for(alone, simulated[EFFECTS[kind][-1]][2]),
+        sigma=known.sigma,
+        reaching=known.reaching,
+        assumed=known.assumed,
     )
 
 
-def spread(steps: Sequence[float | None]) -> tuple[float, float, bool]:
-    """Spread of log steps and share of runs that got there; usual values where too few did."""
-    known = np.array([step for step in steps if step is not None and step > 0])
-    if len(known) < _FEWEST:
-        return USUAL_SIGMA, USUAL_REACHING, True
-    low, high = _SIGMAS
-    sigma = float(np.clip(np.std(np.log(known), ddof=1), low, high))
-    return sigma, float(np.clip(len(known) / len(steps), 0.05, 0.99)), False
+def of_plan(plan: TrialPlan) -> Power:
+    """The power of a trial, by the runs that it was planned from."""
+    horizon = plan.context.get("steps_within") or plan.budget
+    return power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome, horizon)
 
 
-@lru_cache(maxsize=256)
-def _simulated(rule: Rule, sigma: float, reaching: float, effect: float, kind: Kind) -> tuple[float, float, float]:
+def measure_spread(steps: Sequence[float | None], horizon: float | None = None) -> Spread:
+    """The spread of log steps and the share of runs that arrive, by a censored log-normal likelihood; usual ones where too few did."""
+    arrived = np.array([step for step in steps if step is not None and step > 0], dtype=np.float64)
+    if len(arrived) < _FEWEST:
+        usual = (USUAL_SIGMA, USUAL_REACHING)
+        return Spread(*usual, True, usual, usual)
+    missing = len(steps) - len(arrived)
+    end = math.log(max(float(arrived.max()), horizon or 0.0))
+    logs = np.log(arrived)
+    middles = np.linspace(logs.min() - 0.5, end + 2.5, 241)[:, None]
+    fit = -len(logs) * np.log(_SIGMAS) - ((logs[:, None, None] - middles) ** 2).sum(0) / (2.0 * _SIGMAS**2)
+    if missing:
+        fit = fit + missing * np.log(np.maximum(stats.normal_tails((end - middles) / _SIGMAS), 1e-300))
+    fit = fit - 0.5 * (np.log(_SIGMAS / USUAL_SIGMA) / _PRIOR) ** 2
+    best = fit.max(axis=0)
+    fits = np.flatnonzero(best >= best.max() - _RANGE)
+
+    def at(place: int) -> tuple[float, float]:
+        sigma, middle = float(_SIGMAS[place]), float(middles[int(fit[:, place].argmax()), 0])
+        share = 1.0 - stats.normal_tail((end - middle) / sigma) if missing else _MOST_SHARE
+        return sigma, float(np.clip(share, 0.05, _MOST_SHARE))
+
+    return Spread(*at(int(best.argmax())), False, at(int(fits[0])), at(int(fits[-1])))
+
+
+@lru_cache(maxsize=512)
+def _simulate(rule: Rule, sigma: float, reaching: float, effect: float, kind: Kind, trials: int = TRIALS) -> tuple[float, float, float]:
     """(power, mean seeds an arm, mean statistic at the last look) of trials whose treatment has this effect."""
-    control, treatment = _drawn((rule.looks, TRIALS, rule.per_look), sigma, reaching, effect, kind)
-    stopped, better = np.full(TRIALS, rule.looks), np.zeros(TRIALS, dtype=bool)
-    z = np.zeros(TRIALS)
-    for look in range(rule.looks, 0, -1):
-        now = sequential.statistics(control[:look], treatment[:look])
-        z = now if look == rule.looks else z
-        crossed = np.abs(now) > rule.bounds[look - 1]
-        stopped, better = np.where(crossed, look, stopped), np.where(crossed, now > 0, better)
-    return float(better.mean()), float(stopped.mean() * rule.per_look), float(z.mean())
+    control, treatment = _draw((rule.looks, trials, rule.per_look), sigma, reaching, effect, kind)
+    called, stopped = np.zeros(trials, dtype=np.int64), np.full(trials, rule.looks)
+    z = np.zeros(trials)
+    for look in range(1, rule.looks + 1):
+        z = sequential.statistics(control[:look], treatment[:look])
+        seeds = look * rule.per_look
+        hits = [np.isfinite(side[:look]).sum((0, 2)) for side in (control, treatment)]
+        arrivals = Arrivals(hits[0], seeds, hits[1], seeds) if kind == "time" else None
+        now = sequential.decide(z, rule.bounds[look - 1], arrivals, rule.margin, last=look == rule.looks)
+        fresh = (called == sequential.OPEN) & (now != sequential.OPEN)
+        called, stopped = np.where(fresh, now, called), np.where(fresh, look, stopped)
+    return float((called == sequential.BETTER).mean()), float(stopped.mean() * rule.per_look), float(z.mean())
 
 
-def _drawn(
-    shape: tuple[int, int, int], sigma: float, reaching: float, effect: float, kind: Kind
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _draw(shape: tuple[int, int, int], sigma: float, reaching: float, effect: float, kind: Kind) -> tuple[Numbers, Numbers]:
     """Scores of control and treatment [looks, trials, seeds], always the same ones."""
     rng = np.random.default_rng(7)
     theirs, ours = (rng.standard_normal(shape) for _ in range(2))
     if kind == "shift":
         return theirs, ours - effect
     if kind == "spread":
-        scaled = (1.0 - effect) * ours
-        return np.abs(theirs - np.median(theirs, axis=-1, keepdims=True)), np.abs(scaled - np.median(scaled, axis=-1, keepdims=True))
+        return sequential.deviations(theirs), sequential.deviations((1.0 - effect) * ours)
     # The horizon is where the control's share that gets there is as asked.
     horizon = math.exp(sigma * stats.normal_quantile(min(max(reaching, 1e-6), 1 - 1e-6)))
     control, treatment = np.exp(sigma * theirs), (1.0 - effect) * np.exp(sigma * ours)
@@ -87,8 +141,9 @@ def _drawn(
 
 def _seeds_for(rule: Rule, mean_z: float, wanted: float = 0.8) -> int:
     """Seeds an arm at which the same rule sees an effect whose statistic now averages `mean_z` at the last look."""
+    bounds = [bound.better for bound in rule.bounds]
     low, high = 0.0, 12.0
     for _ in range(30):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if stats.crossing_probability(rule.bounds, drift=middle) < wanted else (low, middle)
+        low, high = (middle, high) if stats.crossing_probability(bounds, drift=middle) < wanted else (low, middle)
     return math.ceil(rule.looks * rule.per_look * (high / max(mean_z, 1e-3)) ** 2)

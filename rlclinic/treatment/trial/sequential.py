@@ -1,10 +1,20 @@
 """When a trial may stop and what it may then say: looks, bounds, and intervals that hold after an early stop.
 
 Every run has a *score*, lower is better, infinity for the worst (never got there, crashed). Runs come in batches, one for each
-look; a batch is a stratum, so a machine that is slow one day moves both arms. The statistic adds the rank sums of the strata
-(van Elteren's with equal weights) with midranks for ties, and is compared with a group-sequential bound at every look. An
-interval is the set of effects that the same test at the same bound does not refuse: a repeated confidence interval
-(Jennison and Turnbull 1989), which holds at whatever look a trial stops.
+look; a batch is a stratum, so a machine that is slow one day moves both arms.
+
+**The statistic** adds the rank sums of the strata (van Elteren's with equal weights), with midranks for ties, and is read in two ways:
+against the spread that it has when runs are dealt to two equal arms at random (Wilcoxon, Mann and Whitney), and against the spread that
+each arm shows by itself (Brunner and Munzel 2000), which holds where the arms differ in spread but not in which is better. The smaller of
+the two counts: no verdict rests on equal spreads, and none on the few values of a handful of tied runs.
+
+**Bounds.** The statistic is compared with a group-sequential bound at every look. Four fifths of the error go to "better", which is what
+a trial is made for, one fifth to "worse"; a tenth of both is kept for extensions. An interval is the set of effects that the same test at
+the same bounds does not refuse: a repeated confidence interval (Jennison and Turnbull 1989), which holds at whatever look a trial stops,
+and leaves "no effect" out exactly where the verdict does.
+
+**Arrival** is the second outcome: the share of runs that got there, or did not collapse. Ranks alone would let a fast arm fail in a
+quarter of its seeds. See `speaks_of_a_drop` and `excludes_a_drop`.
 """
 
 import math
@@ -18,13 +28,14 @@ from numpy.typing import NDArray
 
 from rlclinic import stats
 
+Numbers = NDArray[np.float64]
 Scores = NDArray[np.float64]
 Strata = Sequence[Scores] | Scores
 """One array of scores for each look."""
-RuleName = Literal["pocock", "obrien-fleming"]
-Call = Literal["better", "worse", "equivalent"]
+RuleName = Literal["wang-tsiatis", "pocock", "obrien-fleming"]
+Call = Literal["better", "worse", "equivalent", "less reliable", "futile"]
 
-Test = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Test = Callable[[Numbers], Numbers]
 """Statistics of supposed effects; about standard normal where the supposed effect is the true one."""
 
 NORMAL_FROM: Final = 8
@@ -32,6 +43,20 @@ NORMAL_FROM: Final = 8
 SIMULATED: Final = 40_000
 """Trials of equal arms by which bounds for fewer seeds are found."""
 PERMUTATIONS: Final = 4_000
+DEALS: Final = 400
+"""Random deals by which the spread of a statistic is measured; a quantile takes more."""
+BETTER_SHARE: Final = 0.8
+"""Of the error: wrong "better"; the rest is for wrong "worse"."""
+EXTENSION_SHARE: Final = 0.1
+"""Of the error, kept for seeds that are added after the last look: half of it for the first extension, half of the rest for the next."""
+REFERENCE_EXTENSION: Final = 0.5
+"""Seeds of an extension, as a share of those before, by which its level is worked out; any other number may then be taken."""
+ARRIVAL_LEVEL: Final = 1.645
+"""z at which a drop in arrival is excluded: one-sided 5 %."""
+FUTILE: Final = 0.05
+"""Chance of a later "better" below which an arm is given up, if the effect were one that the trial sees in nine of ten cases."""
+_DROPS: Final = ((8, 16, 24, 32), (0.6, 0.8, 1.3, 1.78))
+"""Seeds an arm, and the z of a drop in arrival that stands in the way; chosen by `benchmarks.proof`, see docs/statistics.md."""
 _LARGEST_RATIO: Final = 64.0
 _GRID: Final = 97
 _HALVINGS: Final = 14
@@ -50,6 +75,17 @@ class Interval(NamedTuple):
         return low < self.low and self.high < high
 
 
+class Bounds(NamedTuple):
+    """What the statistic must pass: above `better`, or below minus `worse`."""
+
+    better: float
+    worse: float
+
+    def raised(self, factor: float) -> "Bounds":
+        """Both further out."""
+        return Bounds(self.better * factor, self.worse * factor)
+
+
 @dataclass(frozen=True)
 class Rule:
     """How often a trial looks at its data, and how sure it must be."""
@@ -58,63 +94,122 @@ class Rule:
     per_look: int = 8
     alpha: float = 0.05
     margin: float = 0.10
-    kind: RuleName = "pocock"
+    kind: RuleName = "wang-tsiatis"
 
     @property
-    def bounds(self) -> tuple[float, ...]:
-        """What the statistic must pass at each look, so that all looks together err in `alpha` of the trials of equal arms."""
+    def bounds(self) -> tuple[Bounds, ...]:
+        """What the statistic must pass at each look, so that all looks and extensions together err in `alpha` of trials of equal arms."""
         return _bounds(self.kind, self.looks, self.alpha, min(self.per_look, NORMAL_FROM))
+
+    def extension_levels(self, number: int) -> tuple[float, float]:
+        """The one-sided errors ("better", "worse") that extension `number` (from 1) may add, whatever was seen before."""
+        level = self.alpha * EXTENSION_SHARE * 0.5**number
+        return BETTER_SHARE * level, (1.0 - BETTER_SHARE) * level
 
 
 @lru_cache(maxsize=64)
-def _bounds(kind: RuleName, looks: int, alpha: float, per_look: int) -> tuple[float, ...]:
-    one = stats.pocock_bound(looks, alpha) if kind == "pocock" else 0.0
-    bounds = (one,) * looks if kind == "pocock" else tuple(stats.obrien_fleming_bounds(looks, alpha))
+def _bounds(kind: RuleName, looks: int, alpha: float, per_look: int) -> tuple[Bounds, ...]:
+    errors = [share * alpha * (1.0 - EXTENSION_SHARE) for share in (BETTER_SHARE, 1.0 - BETTER_SHARE)]
+    # Harm is to be seen early rather than late: the same bound at every look.
+    better, worse = _one_sided(kind, looks, errors[0]), _one_sided("pocock", looks, errors[1])
     if per_look >= NORMAL_FROM:
-        return bounds
+        return tuple(map(Bounds, better, worse))
     # Ranks of a few seeds take a few values only, and those at the end are likelier than a normal's: three against three differ
     # completely in one of ten trials of equal arms. The bounds are raised until that is rare enough, or cannot happen.
     rng = np.random.default_rng(20_240_229)
     control, treatment = (rng.random((looks, SIMULATED, per_look)) for _ in range(2))
-    sizes = [np.abs(statistics(control[:look], treatment[:look])) / limit for look, limit in enumerate(bounds, 1)]
-    raised = float(np.quantile(np.max(sizes, axis=0), 1.0 - alpha, method="higher"))
-    return tuple(limit * max(1.0, raised * (1.0 + 1e-9)) for limit in bounds)
+    seen = [statistics(control[:look], treatment[:look]) for look in range(1, looks + 1)]
+    sides = []
+    for sign, limits, error in zip((1.0, -1.0), (better, worse), errors, strict=True):
+        largest = np.max([sign * z / limit for z, limit in zip(seen, limits, strict=True)], axis=0)
+        raised = max(1.0, float(np.quantile(largest, 1.0 - error, method="higher")) * (1.0 + 1e-9))
+        sides.append([limit * raised for limit in limits])
+    return tuple(map(Bounds, *sides))
+
+
+def _one_sided(kind: RuleName, looks: int, error: float) -> list[float]:
+    """Bounds of a rule that errs on one side with this chance; crossing both sides is too rare to count."""
+    if kind == "pocock":
+        return [stats.pocock_bound(looks, 2 * error)] * looks
+    if kind == "obrien-fleming":
+        return stats.obrien_fleming_bounds(looks, 2 * error)
+    return stats.wang_tsiatis_bounds(looks, 2 * error)
 
 
 # ── the statistic ──
 
 
+class Placed(NamedTuple):
+    """A stratum as comparisons: how many runs of the other arm each run beats (treatment), or is beaten by (control), ties half.
+
+    With any number of leading axes: hypotheses, permutations, simulated trials.
+    """
+
+    control: Numbers
+    treatment: Numbers
+    control_ranks: Numbers
+    """Midranks within the arm, the best first."""
+    treatment_ranks: Numbers
+
+
 def statistic(control: Strata, treatment: Strata) -> float:
-    """The stratified rank statistic: about standard normal when the arms are equal, positive when the treatment is better."""
+    """The stratified rank statistic: about standard normal when neither arm is better, positive when the treatment is."""
     return float(statistics(control, treatment))
 
 
-def statistics(control: Strata, treatment: Strata) -> NDArray[np.float64]:
+def statistics(control: Strata, treatment: Strata) -> Numbers:
     """The statistic with any number of leading axes (hypotheses, permutations, simulated trials)."""
-    sums: NDArray[np.float64] = np.zeros(())
-    variances: NDArray[np.float64] = np.zeros(())
-    for ours, theirs in zip(treatment, control, strict=False):
-        balance, variance = _rank_sum(theirs, ours)
-        sums, variances = sums + balance, variances + variance
+    return _combine([_place(theirs, ours) for theirs, ours in zip(control, treatment, strict=False)])
+
+
+def _combine(strata: Sequence[Placed]) -> Numbers:
+    """The smaller of the two readings of the summed rank sums."""
+    balance: Numbers = np.zeros(())
+    dealt: Numbers = np.zeros(())
+    own: Numbers = np.zeros(())
+    freedom = 0
+    for placed in strata:
+        n, m = placed.control.shape[-1], placed.treatment.shape[-1]
+        balance = balance + placed.treatment.sum(-1) - n * m / 2.0
+        # Ranks in the pool; the variance of the treatment's sum when they are dealt out at random, which ties shrink.
+        ranks = np.concatenate([placed.control_ranks + placed.control, placed.treatment_ranks + n - placed.treatment], axis=-1)
+        dealt = dealt + n * m * ranks.var(-1) / max(n + m - 1, 1)
+        if min(n, m) > 1:
+            own = own + m * placed.treatment.var(-1, ddof=1) + n * placed.control.var(-1, ddof=1)
+            freedom += min(n, m) - 1
     # All runs tied (nobody got there): nothing speaks for either arm.
-    result: NDArray[np.float64] = sums / np.sqrt(np.where(variances > 0, variances, np.inf))
+    pooled = balance / np.sqrt(np.where(dealt > 1e-12, dealt, np.inf))
+    separate = as_normal(balance / np.sqrt(np.where(own > 1e-12, own, 1e-12)), freedom)
+    result: Numbers = np.where(np.abs(separate) < np.abs(pooled), separate, pooled) if freedom else pooled
     return result
 
 
-def _rank_sum(control: Scores, treatment: Scores) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How far the treatment's rank sum lies below what equal arms would have, and its variance if they were; ties share their rank."""
+def as_normal(t: Numbers, freedom: int) -> Numbers:
+    """The standard normal number that is as far out as a Student's t of so many degrees of freedom (Wallace 1959)."""
+    if freedom < 1:
+        return t
+    size: Numbers = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0) * np.sqrt(freedom * np.log1p(t * t / freedom))
+    return np.copysign(size, t)
+
+
+def _place(control: Scores, treatment: Scores) -> Placed:
     shape = np.broadcast_shapes(control.shape[:-1], treatment.shape[:-1])
-    pooled = np.concatenate([np.broadcast_to(side, (*shape, side.shape[-1])) for side in (control, treatment)], axis=-1)
-    n, m, total = control.shape[-1], treatment.shape[-1], pooled.shape[-1]
-    order = np.argsort(pooled, axis=-1)
-    ordered = np.take_along_axis(pooled, order, axis=-1)
+    control, treatment = (np.broadcast_to(side, (*shape, side.shape[-1])) for side in (control, treatment))
+    n = control.shape[-1]
+    ranks = _mid_ranks(np.concatenate([control, treatment], axis=-1))
+    theirs, ours = _mid_ranks(control), _mid_ranks(treatment)
+    return Placed(ranks[..., :n] - theirs, n - (ranks[..., n:] - ours), theirs, ours)
+
+
+def _mid_ranks(values: Numbers) -> Numbers:
+    """Rank from 1 along the last axis; ties share the middle of theirs."""
+    order = np.argsort(values, axis=-1)
+    ordered = np.take_along_axis(values, order, axis=-1)
     first = _positions(ordered)
-    last = total - 1 - _positions(ordered[..., ::-1])[..., ::-1]
-    ranks = 0.5 * (first + last) + 1.0
-    found = m * (total + 1) / 2.0 - np.where(order >= n, ranks, 0.0).sum(-1)
-    # Sum over groups of t^3 - t, from each value's number of equals.
-    ties = ((last - first + 1.0) ** 2 - 1.0).sum(-1)
-    return found, n * m / 12.0 * (total + 1.0 - ties / max(total * (total - 1.0), 1.0))
+    last = values.shape[-1] - 1 - _positions(ordered[..., ::-1])[..., ::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, 0.5 * (first + last) + 1.0, axis=-1)
+    return ranks
 
 
 def _positions(ordered: Scores) -> NDArray[np.int64]:
@@ -126,21 +221,66 @@ def _positions(ordered: Scores) -> NDArray[np.int64]:
     return result
 
 
-# ── deciding ──
+# ── the bound of one look ──
+
+Scoring = Callable[[Numbers], Numbers]
+"""From what runs of one arm came to, their scores: itself, unless scores depend on the other runs of the arm."""
 
 
-def bound(control: Strata, treatments: Mapping[str, Strata], rule: Rule, look: int) -> float:
+def unchanged(values: Numbers) -> Numbers:
+    """Scores that are what runs came to."""
+    return values
+
+
+def deviations(values: Numbers) -> Numbers:
+    """Scores of a spread: how far each run lies from the middle of its arm; infinite where a run came to nothing."""
+    known = np.isfinite(values)
+    ordered = np.sort(np.where(known, values, np.inf), axis=-1)
+    count = known.sum(-1, keepdims=True)
+    low, high = (np.take_along_axis(ordered, np.maximum((count - 1 + place) // 2, 0), axis=-1) for place in (0, 1))
+    middle = np.where(count > 0, 0.5 * (low + high), 0.0)
+    return np.where(known, np.abs(np.where(known, values, 0.0) - middle), np.inf)
+
+
+def bound(control: Strata, treatments: Mapping[str, Strata], rule: Rule, look: int, scoring: Scoring = unchanged) -> Bounds:
     """What the statistic must pass at a look (from 1).
 
-    Several arms have several chances to be lucky: the bound is then the quantile of the largest statistic over arms when the
-    runs of each look are dealt to the arms at random (max-T), at the level that one arm would have at this look.
+    Several arms have several chances to be lucky: the bounds are then quantiles of the largest and the smallest statistic over arms when
+    the runs of each look are dealt to the arms at random (max-T), at the levels that one arm would have at this look. Scores that are
+    measured from the middle of their own arm depend on each other: the statistic then spreads further than a normal number, and the bounds
+    move out by as much.
     """
     alone = rule.bounds[look - 1]
     if rule.per_look < NORMAL_FROM:
-        alone *= max((_tied(control, strata) for strata in treatments.values()), default=1.0)
+        alone = alone.raised(max((_tied(control, strata) for strata in treatments.values()), default=1.0))
+    if scoring is not unchanged:
+        return alone.raised(_stretch(control, treatments, scoring))
     if len(treatments) < 2:
         return alone
-    return max(alone, float(np.quantile(_largest(control, treatments), 1.0 - _two_sided(alone), method="higher")))
+    dealt = _deal(control, treatments, scoring, PERMUTATIONS)
+    smallest, largest = dealt.min(axis=0), dealt.max(axis=0)
+    better = float(np.quantile(largest, 1.0 - stats.normal_tail(alone.better), method="higher"))
+    worse = -float(np.quantile(smallest, stats.normal_tail(alone.worse), method="lower"))
+    return Bounds(max(alone.better, better), max(alone.worse, worse))
+
+
+def _stretch(control: Strata, treatments: Mapping[str, Strata], scoring: Scoring) -> float:
+    """By how much bounds move out for scores that depend on their arm: at least 1, and further with the number of arms (Bonferroni)."""
+    spreads = [1.0]
+    for own in treatments.values():
+        # Arms that lie at different heights may still be equal in spread: dealt out as they are, and moved to their own middles first.
+        for moved in (False, True):
+            sides = [[_to_middle(side) if moved else side for side in strata] for strata in (control[: len(own)], own)]
+            spreads.append(float(np.std(_deal(sides[0], {"": sides[1]}, scoring, DEALS))))
+    arms = max(len(treatments), 1)
+    several = stats.normal_quantile(1 - 0.02 / arms) / stats.normal_quantile(1 - 0.02)
+    # The spread of four hundred deals is itself known to a few percent.
+    return 1.03 * several * max(spreads)
+
+
+def _to_middle(values: Scores) -> Scores:
+    known = values[np.isfinite(values)]
+    return values - np.median(known) if len(known) else values
 
 
 def _tied(control: Strata, treatment: Strata) -> float:
@@ -154,83 +294,207 @@ def _tied(control: Strata, treatment: Strata) -> float:
     return math.sqrt(whole / left) if left > 0 else 1.0
 
 
-def _two_sided(z: float) -> float:
-    """Chance that a standard normal number is further from 0 than z."""
-    return 2.0 * stats.normal_tail(z)
-
-
-def _largest(control: Strata, treatments: Mapping[str, Strata]) -> NDArray[np.float64]:
-    """Largest statistic over arms in each of many random deals, always the same ones for the same data."""
+def _deal(control: Strata, treatments: Mapping[str, Strata], scoring: Scoring, deals: int) -> Numbers:
+    """The statistic of each arm in each of many random deals [arms, deals], always the same ones for the same data."""
     rng = np.random.default_rng(20_230_517)
     dealt: list[tuple[Scores, list[Scores]]] = []
     for look, theirs in enumerate(control):
-        arms = [strata[look] for strata in treatments.values() if look < len(strata)]
-        # Small whole numbers in the same order: the statistic is about ranks, and these are compared much faster.
-        pooled = np.unique(np.concatenate([theirs, *arms]), return_inverse=True)[1].astype(np.int16)
-        shuffled = rng.permuted(np.broadcast_to(pooled, (PERMUTATIONS, len(pooled))), axis=1)
-        parts = np.split(shuffled, np.cumsum([len(theirs), *(len(arm) for arm in arms)])[:-1], axis=1)
-        dealt.append((parts[0], parts[1:]))
-    largest = np.zeros(PERMUTATIONS)
-    for place, strata in enumerate(treatments.values()):
-        # Arms that a trial has dropped are not in later looks, and are not asked about any more.
-        own = [parts[1][place] for parts in dealt[: len(strata)]]
-        largest = np.maximum(largest, np.abs(statistics([parts[0] for parts in dealt[: len(strata)]], own)))
-    return largest
+        sides = [theirs, *(strata[look] for strata in treatments.values() if look < len(strata))]
+        pooled = np.concatenate(sides)
+        if scoring is unchanged:
+            # Small whole numbers in the same order: the statistic is about ranks, and these are compared much faster.
+            pooled = np.unique(pooled, return_inverse=True)[1].astype(np.int16)
+        shuffled = rng.permuted(np.broadcast_to(pooled, (deals, len(pooled))), axis=1)
+        parts = np.split(shuffled, np.cumsum([len(side) for side in sides])[:-1], axis=1)
+        dealt.append((scoring(parts[0]), [scoring(part) for part in parts[1:]]))
+    # Arms that a trial has dropped are not in later looks, and are not asked about any more.
+    return np.stack(
+        [
+            statistics([parts[0] for parts in dealt[: len(strata)]], [parts[1][place] for parts in dealt[: len(strata)]])
+            for place, strata in enumerate(treatments.values())
+        ]
+    )
 
 
-def call(z: float, limit: float) -> Call | None:
-    """What a look says about one arm."""
-    return "better" if z > limit else "worse" if z < -limit else None
+def extension_bound(before: float, levels: tuple[float, float]) -> Bounds:
+    """What the statistic of an extension's seeds alone must pass, given that of all seeds before.
+
+    Under equal arms, half as many seeds again would lift the statistic of all seeds over a bound with the chance `levels`; what is left of
+    that chance, once the first seeds are known, is the level of the new seeds (the conditional error: Proschan and Hunsberger 1995, Müller
+    and Schäfer 2001). It is settled before they are drawn, so however many they are, and whatever made somebody add them, the error is
+    at most `levels` on average.
+    """
+    sides = []
+    for sign, level in zip((1.0, -1.0), levels, strict=True):
+        whole = stats.normal_quantile(1.0 - level) * math.sqrt(1.0 + REFERENCE_EXTENSION)
+        sides.append((whole - sign * before) / math.sqrt(REFERENCE_EXTENSION))
+    return Bounds(*sides)
+
+
+def pooled_bound(levels: tuple[float, float]) -> Bounds:
+    """What all seeds together would have to pass at an extension: the bounds of its intervals."""
+    return Bounds(*(stats.normal_quantile(1.0 - level) for level in levels))
+
+
+# ── arrival: the second outcome ──
+
+
+class Arrivals(NamedTuple):
+    """How many runs of each arm got there (or did not collapse), of how many; numbers or arrays of them."""
+
+    control: Numbers
+    n: int
+    treatment: Numbers
+    m: int
+
+
+def drop_z(arrivals: Arrivals) -> Numbers:
+    """How far the runs speak of fewer arrivals under the treatment: a score test, about standard normal where shares are equal."""
+    theirs, ours = np.asarray(arrivals.control) / arrivals.n, np.asarray(arrivals.treatment) / arrivals.m
+    share = (np.asarray(arrivals.control) + np.asarray(arrivals.treatment)) / (arrivals.n + arrivals.m)
+    spread = np.sqrt(share * (1.0 - share) * (1.0 / arrivals.n + 1.0 / arrivals.m))
+    result: Numbers = (theirs - ours) / np.where(spread > 0, spread, np.inf)
+    return result
+
+
+def excludes_a_drop(arrivals: Arrivals, margin: float) -> NDArray[np.bool_]:
+    """Whether a drop in arrival by the margin or more is excluded, one-sided at 5 %, by Newcombe's interval of two shares."""
+    (ours, low), (theirs, high) = (
+        _wilson(np.asarray(hits, dtype=np.float64), of, sign)
+        for hits, of, sign in ((arrivals.treatment, arrivals.m, -1.0), (arrivals.control, arrivals.n, 1.0))
+    )
+    result: NDArray[np.bool_] = ours - theirs - np.hypot(ours - low, high - theirs) > -margin
+    return result
+
+
+def _wilson(hits: Numbers, of: int, sign: float) -> tuple[Numbers, Numbers]:
+    """A share, and the lower (sign -1) or upper end of its one-sided score interval."""
+    share, wide = hits / of, ARRIVAL_LEVEL**2 / of
+    half = np.sqrt(wide * (share * (1.0 - share) + wide / 4.0))
+    return share, np.clip((share + wide / 2.0 + sign * half) / (1.0 + wide), 0.0, 1.0)
+
+
+def speaks_of_a_drop(arrivals: Arrivals, margin: float) -> NDArray[np.bool_]:
+    """Whether fewer arrivals stand in the way of adopting: the runs speak of a drop, and do not exclude one by the margin.
+
+    With 8 or 16 seeds one run that fails where none of the control's did is enough: a treatment that fails in a quarter of its seeds
+    shows none in a tenth of all cases with 8 seeds, in a hundredth with 16. With more seeds chance gets more room, since arms of equal
+    arrival would else be held up.
+    """
+    limit = float(np.interp(min(arrivals.n, arrivals.m), *_DROPS))
+    result: NDArray[np.bool_] = (drop_z(arrivals) > limit) & ~excludes_a_drop(arrivals, margin)
+    return result
+
+
+# ── deciding ──
+
+BETTER, WORSE, LESS_RELIABLE, OPEN = 1, -1, 2, 0
+_CALLS: Final[dict[int, Call]] = {BETTER: "better", WORSE: "worse", LESS_RELIABLE: "less reliable"}
+
+
+def decide(z: Numbers, bounds: Bounds, arrivals: Arrivals | None, margin: float, *, last: bool) -> NDArray[np.int64]:
+    """What a look says about an arm: BETTER, WORSE, LESS_RELIABLE or OPEN; with any number of leading axes.
+
+    Better ranks with fewer arrivals are no reason to adopt: it goes on, and is called LESS_RELIABLE at the last look, or as soon as
+    the drop itself is beyond doubt.
+    """
+    crossed = np.where(z > bounds.better, BETTER, np.where(z < -bounds.worse, WORSE, OPEN))
+    if arrivals is None:
+        return crossed
+    held = (crossed == BETTER) & speaks_of_a_drop(arrivals, margin)
+    certain = drop_z(arrivals) > bounds.worse
+    return np.where(held, np.where(certain | last, LESS_RELIABLE, OPEN), crossed)
+
+
+def call(z: float, bounds: Bounds, arrivals: Arrivals | None = None, margin: float = 0.10, *, last: bool = False) -> Call | None:
+    """What a look says about one arm, in a word."""
+    return _CALLS.get(int(decide(np.asarray(z), bounds, arrivals, margin, last=last)))
+
+
+def chance_of_better(z: Numbers, fraction: float, last: Bounds) -> Numbers:
+    """Chance that an arm is still called better at the last look, if its effect is one that the trial sees in nine of ten cases.
+
+    `fraction` of the seeds are in. Such a drift is generous to an arm that has shown less so far.
+    """
+    left = math.sqrt(1.0 - fraction)
+    drift = last.better + stats.normal_quantile(0.9)
+    away = (last.better - np.asarray(z) * math.sqrt(fraction) - drift * (1.0 - fraction)) / left
+    return stats.normal_tails(away)
 
 
 # ── intervals ──
 
 
-def ratio_test(control: Strata, treatment: Strata, horizon: float = math.inf, offset: float = 0.0) -> Test:
+def ratio_test(control: Strata, treatment: Strata, horizon: float = math.inf, spacing: float = 0.0) -> Test:
     """The statistic of "the treatment takes r times what the control takes", by the log of r; it rises with r.
 
     Runs that did not get there before `horizon` score infinity. For every ratio r the control's scores are stretched by r, and both
-    arms are cut at what both could still see, min(horizon, r x horizon). `offset`: half of the spacing of evaluations, by which
-    a crossing is seen late on average.
+    arms are cut at what both could still see, min(horizon, r x horizon). `spacing` of evaluations: a run that is seen to be there got
+    there at any moment since the evaluation before, each as likely. So a tie stays a tie at r = 1, and is broken by degrees, not at
+    once, when r moves away from it.
     """
-    ours = [np.maximum(side - offset, _SMALLEST) for side in treatment]
-    theirs = [np.maximum(side - offset, _SMALLEST) for side in control]
-    end = max(horizon - offset, _SMALLEST)
+    end = max(horizon - spacing / 2.0, _SMALLEST)
 
-    def z(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        ratios = np.exp(logs)[:, None]
+    def z(logs: Numbers) -> Numbers:
+        ratios = np.exp(np.asarray(logs, dtype=np.float64))[..., None]
         # A hair: the same number reached by two ways of rounding must count as the same.
         cut = np.minimum(end, end * ratios) * (1.0 + 1e-9)
-        return statistics([_cut(side * ratios, cut) for side in theirs], [_cut(side + 0.0 * ratios, cut) for side in ours])
+        return _combine([_place_cells(theirs, ours, ratios, cut, spacing) for theirs, ours in zip(control, treatment, strict=False)])
 
     return z
 
 
-def ratio(control: Strata, treatment: Strata, limit: float, horizon: float = math.inf, offset: float = 0.0) -> Interval:
+def _place_cells(control: Scores, treatment: Scores, ratios: Numbers, cut: Numbers, spacing: float) -> Placed:
+    """A stratum's comparisons when times lie anywhere between two evaluations, and the control's are stretched."""
+    theirs, ours = (np.maximum(side - spacing / 2.0, _SMALLEST) for side in (control, treatment))
+    theirs, ours = _cut(theirs * ratios, cut), _cut(ours + 0.0 * ratios, cut)
+    if spacing <= 0:
+        return _place(theirs, ours)
+    wide = 0.5 * spacing * ratios[..., None]
+    earlier = _chance_earlier(ours[..., :, None], 0.5 * spacing, theirs[..., None, :], wide)
+    return Placed(earlier.sum(-2), earlier.sum(-1), _mid_ranks(theirs), _mid_ranks(ours))
+
+
+def _chance_earlier(ours: Numbers, half: float, theirs: Numbers, other_half: Numbers) -> Numbers:
+    """P(U < V) for U within `half` of ours and V within `other_half` of theirs, uniform; half where neither got there."""
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    mine, other = np.where(finite, ours, 0.0), np.where(finite, theirs, 0.0)
+    low, high = (_integral(other + sign * other_half - mine, half) for sign in (-1.0, 1.0))
+    inside = (high - low) / (2.0 * other_half)
+    never = np.where(np.isfinite(ours), 1.0, np.where(np.isfinite(theirs), 0.0, 0.5))
+    return np.where(finite, inside, never)
+
+
+def _integral(x: Numbers, half: float) -> Numbers:
+    """The integral up to x of the distribution function of a uniform number within `half` of 0."""
+    return np.where(x <= -half, 0.0, np.where(x >= half, x, (x + half) ** 2 / (4.0 * half)))
+
+
+def ratio(control: Strata, treatment: Strata, limits: Bounds, horizon: float = math.inf, spacing: float = 0.0) -> Interval:
     """Treatment's scores over control's (steps, seconds): below 1 the treatment needs less; see `ratio_test`.
 
     Where the control never got there, the low end is 0 and there is no value: "at least so much fewer".
     """
     edge = math.log(_LARGEST_RATIO)
-    found = _inverted(ratio_test(control, treatment, horizon, offset), -edge, edge, limit)
-    return Interval(*(math.exp(end) for end in found))
+    log_interval = _invert(ratio_test(control, treatment, horizon, spacing), -edge, edge, limits)
+    return Interval(*(math.exp(end) for end in log_interval))
 
 
-def _cut(scores: Scores, end: NDArray[np.float64]) -> Scores:
+def _cut(scores: Scores, end: Numbers) -> Scores:
     return np.where(scores > end, np.inf, scores)
 
 
 def shift_test(control: Strata, treatment: Strata) -> Test:
     """The statistic of "the treatment's scores are lower by a gain", by the gain; it rises with it."""
 
-    def z(gains: NDArray[np.float64]) -> NDArray[np.float64]:
-        moved = gains[:, None]
+    def z(gains: Numbers) -> Numbers:
+        moved = np.asarray(gains, dtype=np.float64)[..., None]
         return -statistics([side + 0.0 * moved for side in control], [side + moved for side in treatment])
 
     return z
 
 
-def shift(control: Strata, treatment: Strata, limit: float) -> Interval:
+def shift(control: Strata, treatment: Strata, limits: Bounds) -> Interval:
     """How much lower the treatment's scores are than the control's: the gain, where a score is minus a return."""
     finite = [np.subtract.outer(c[np.isfinite(c)], t[np.isfinite(t)]).ravel() for c, t in zip(control, treatment, strict=False)]
     gaps = np.concatenate(finite) if finite else np.empty(0)
@@ -238,23 +502,24 @@ def shift(control: Strata, treatment: Strata, limit: float) -> Interval:
         return Interval(math.nan, -math.inf, math.inf)
     width = max(float(gaps.max() - gaps.min()), 0.01 * abs(float(gaps.max())), _SMALLEST)
     low, high = float(gaps.min()) - 0.05 * width, float(gaps.max()) + 0.05 * width
-    return _inverted(shift_test(control, treatment), low, high, limit)
+    # A gain of g is refused from below where the treatment is better than that: the sides change places.
+    return _invert(shift_test(control, treatment), low, high, Bounds(limits.worse, limits.better))
 
 
-def refuses_both(test: Test, margin: float, limit: float) -> bool:
+def refuses_both(test: Test, margin: float, limit: float) -> NDArray[np.bool_]:
     """Whether effects of -margin and of margin are both refused, each from its own side: what is left is smaller."""
-    low, high = test(np.array([-margin, margin]))
-    return bool(low < -limit and high > limit)
+    result: NDArray[np.bool_] = (test(np.array(-margin)) < -limit) & (test(np.array(margin)) > limit)
+    return result
 
 
-def _inverted(z: Test, low: float, high: float, limit: float) -> Interval:
+def _invert(z: Test, low: float, high: float, limits: Bounds) -> Interval:
     """The effects that the test does not refuse, and the one that it refuses least; z falls to the left of it, and rises to the right.
 
     An effect at the edge of what was tried that is not refused has no end on that side.
     """
     grid = np.linspace(low, high, _GRID)
     values = z(grid)
-    kept = np.flatnonzero(np.abs(values) <= limit)
+    kept = np.flatnonzero(_keeps(values, limits))
     middle = _crossing(z, grid, values)
     if not len(kept):
         if math.isnan(middle):
@@ -262,17 +527,21 @@ def _inverted(z: Test, low: float, high: float, limit: float) -> Interval:
             return Interval(math.nan, high, math.inf) if values[-1] < 0 else Interval(math.nan, -math.inf, low)
         # So many seeds that all of it lies between two points of the grid.
         place = int(np.searchsorted(grid, middle))
-        return Interval(middle, _edge(z, grid[max(place - 1, 0)], middle, limit), _edge(z, grid[min(place, _GRID - 1)], middle, limit))
+        return Interval(middle, _edge(z, grid[max(place - 1, 0)], middle, limits), _edge(z, grid[min(place, _GRID - 1)], middle, limits))
     first, last = int(kept[0]), int(kept[-1])
-    left = -math.inf if first == 0 else _edge(z, grid[first - 1], grid[first], limit)
-    right = math.inf if last == _GRID - 1 else _edge(z, grid[last + 1], grid[last], limit)
+    left = -math.inf if first == 0 else _edge(z, grid[first - 1], grid[first], limits)
+    right = math.inf if last == _GRID - 1 else _edge(z, grid[last + 1], grid[last], limits)
     return Interval(middle, left, right)
 
 
-def _edge(z: Test, refused: float, kept: float, limit: float) -> float:
+def _keeps(values: Numbers, limits: Bounds) -> NDArray[np.bool_]:
+    return (values <= limits.better) & (values >= -limits.worse)
+
+
+def _edge(z: Test, refused: float, kept: float, limits: Bounds) -> float:
     for _ in range(_HALVINGS):
         middle = 0.5 * (refused + kept)
-        if abs(float(z(np.array([middle]))[0])) <= limit:
+        if _keeps(z(np.array([middle])), limits)[0]:
             kept = middle
         else:
             refused = middle
@@ -295,36 +564,51 @@ def _crossing(z: Test, grid: NDArray[np.float64], values: NDArray[np.float64]) -
     return 0.5 * (ends[0] + ends[1])
 
 
-def improvement(control: Strata, treatment: Strata, limit: float) -> Interval:
+def improvement(control: Strata, treatment: Strata, limits: Bounds) -> Interval:
     """P(a treated run beats an untreated one), a tie counting half, with Newcombe's (2006) score interval, which is not empty at 1."""
-    pairs = [(ours, theirs) for theirs, ours in zip(control, treatment, strict=False)]
-    weights = np.array([len(ours) * len(theirs) for ours, theirs in pairs], dtype=np.float64)
-    shares = [0.5 + float(_rank_sum(theirs, ours)[0]) / (len(ours) * len(theirs)) for ours, theirs in pairs]
-    found = float(np.average(shares, weights=weights))
-    n, m = (sum(len(side[place]) for side in pairs) for place in (0, 1))
+    placed = [_place(theirs, ours) for theirs, ours in zip(control, treatment, strict=False)]
+    weights = [each.control.shape[-1] * each.treatment.shape[-1] for each in placed]
+    seen = float(sum(each.treatment.sum() for each in placed)) / sum(weights)
+    n, m = (sum(side.shape[-1] for side in sides) for sides in zip(*((each.control, each.treatment) for each in placed), strict=True))
     thetas = np.linspace(0.0, 1.0, 2_001)
     half = (n + m) / 2.0 - 1.0
-    spread = thetas * (1 - thetas) * (1 + half * ((1 - thetas) / (2 - thetas) + thetas / (1 + thetas))) / (n * m)
-    kept = thetas[np.abs(found - thetas) <= limit * np.sqrt(spread) + 1e-12]
-    return Interval(found, float(kept.min(initial=found)), float(kept.max(initial=found)))
+    spread = np.sqrt(thetas * (1 - thetas) * (1 + half * ((1 - thetas) / (2 - thetas) + thetas / (1 + thetas))) / (n * m))
+    kept = thetas[(seen - thetas <= limits.better * spread + 1e-12) & (thetas - seen <= limits.worse * spread + 1e-12)]
+    return Interval(seen, float(kept.min(initial=seen)), float(kept.max(initial=seen)))
 
 
 def proportions(control: tuple[int, int], treatment: tuple[int, int], limit: float) -> Interval:
     """Difference of two shares, each (count, of), at the level of `limit`."""
-    found = stats.share_difference(treatment, control, level=1.0 - _two_sided(limit))
+    found = stats.share_difference(treatment, control, level=1.0 - 2.0 * stats.normal_tail(limit))
     low, high = (-1.0 if found.low is None else found.low), (1.0 if found.high is None else found.high)
     return Interval(found.value, max(-1.0, low), min(1.0, high))
 
 
-def seeds_needed(effect: Interval, seeds: int, margin: float) -> int | None:
-    """Seeds an arm at which the interval would tell the effect from 0, or from the margin; None if there is no interval to go by.
+def means_within(control: Numbers, treatment: Numbers, margin: float, level: float = ARRIVAL_LEVEL) -> NDArray[np.bool_]:
+    """Whether the means of two arms surely differ by less than the margin; where ranks see only the middle, means see the runs that fell.
 
-    `effect` is on a scale on which 0 is no effect and `margin` a small one (log ratio, or a shift). Its width falls with the root
-    of the number of seeds, and at best has to be no wider than half of the margin each way.
+    Two one-sided t-tests with separate spreads; arms without any spread are compared as they are.
+    """
+    difference = treatment.mean(-1) - control.mean(-1)
+    error = np.sqrt(treatment.var(-1, ddof=1) / treatment.shape[-1] + control.var(-1, ddof=1) / control.shape[-1])
+    freedom = min(treatment.shape[-1], control.shape[-1]) - 1
+    gaps = [(margin + sign * difference) / np.maximum(error, _SMALLEST) for sign in (1.0, -1.0)]
+    result: NDArray[np.bool_] = np.logical_and(*(as_normal(gap, freedom) > level for gap in gaps))
+    return result
+
+
+def seeds_needed(effect: Interval, seeds: int, margin: float, limits: Bounds) -> int | None:
+    """Seeds an arm by which the effect is probably told from 0, or shown to be within the margin; None if nothing can be said.
+
+    `effect` is on a scale on which 0 is no effect and `margin` a small one (log ratio, or a shift). The true effect is not the one that
+    was seen: of those that are as likely as not (within 0.84 standard errors), the one that takes most seeds counts, and it is to be
+    shown in four of five cases.
     """
     half = 0.5 * (effect.high - effect.low)
-    size = abs(effect.value)
-    if not (math.isfinite(half) and math.isfinite(size)) or margin <= 0 or half <= 0:
+    if not (math.isfinite(half) and math.isfinite(effect.value)) or margin <= 0 or half <= 0:
         return None
-    wanted = max(size, margin - size)
-    return math.ceil(seeds * max(1.0, (half / wanted) ** 2))
+    error = 2.0 * half / (limits.better + limits.worse)
+    near = np.abs(np.linspace(effect.value - 0.84 * error, effect.value + 0.84 * error, 41))
+    # Far from 0 it is told from 0; near 0, from the margin. In between, both are equally far.
+    distance = float(np.maximum(near, margin - near).min())
+    return math.ceil(seeds * max(1.0, ((limits.better + 0.84) * error / distance) ** 2))

@@ -189,7 +189,7 @@ def test_three_arms_are_tried_at_once(tmp_path, monkeypatch):
     treatments = [arms.changed(CONTROL, [f"learning_rate={rate}"], name) for rate, name in ((1e-3, "rx1"), (2e-2, "rx2"), (3e-2, "rx3"))]
     found = conduct.run(Store(tmp_path), conduct.plan(arms.control(CONTROL), treatments), cores=2)
     assert (found.verdict, found.winner) == ("adopt", "rx1")
-    assert found.looks[0].bound > Rule().bounds[0]
+    assert found.looks[0].bound > Rule().bounds[0].better
     assert {effect.arm for effect in found.effects} == {"rx1", "rx2", "rx3"}
 
 
@@ -385,3 +385,50 @@ def test_a_status_that_says_running_without_a_process_is_open_again(tmp_path):
     status_file.write(group.runs[0].path, Status(state="running", pid=2**22 + 1, host="elsewhere", heartbeat=1.0))
     assert Run(group.runs[0].path).status.state == "crashed"
     assert batch.is_open(group.runs[0])
+
+
+# ── more seeds, and arms that fail ──
+
+
+def test_an_undecided_trial_takes_more_seeds_later_and_its_first_looks_stay(tmp_path, monkeypatch):
+    pretend(monkeypatch, close_call)
+    store = Store(tmp_path)
+    first = conduct.run(store, plan_of(looks=2, per_look=4, futility=False), cores=2)
+    assert first.verdict == "undecided"
+    extended = conduct.extend(store, first.id, 40)
+    assert (extended.state, extended.verdict) == ("running", None)
+    after = conduct.resume(store, first.id, cores=2)
+    assert after.state == "finished"
+    assert len(after.looks) == 3
+    assert [look.z for look in after.looks[:2]] == [look.z for look in first.looks]
+    assert [look.bound for look in after.looks[:2]] == [look.bound for look in first.looks]
+    assert [arm.n for arm in after.arms] == [48, 48]
+    seeds = [run.seed for group in trials.groups(store, first.id) for run in group.runs]
+    assert len(set(seeds)) == len(seeds)
+    assert after.looks[-1].pooled is not None
+
+
+def test_a_decided_or_unfinished_trial_is_not_extended(tmp_path, monkeypatch):
+    pretend(monkeypatch, behaviour)
+    store = Store(tmp_path)
+    decided = conduct.run(store, plan_of(), cores=2)
+    with pytest.raises(UsageError, match="is decided"):
+        conduct.extend(store, decided.id, 16)
+    begun = conduct.begin(store, plan_of())
+    with pytest.raises(UsageError, match="has not ended"):
+        conduct.extend(store, begun.id, 16)
+
+
+def test_an_arm_that_is_faster_but_fails_in_a_quarter_of_its_seeds_is_called_less_reliable(tmp_path, monkeypatch):
+    def unreliable(config: Config) -> float | None:
+        noise = np.random.default_rng(config.seed).random()
+        if config.algo.learning_rate == 1e-3:
+            return 0.1 + 0.05 * noise if noise > 0.25 else None
+        return 0.6 + 0.3 * noise
+
+    pretend(monkeypatch, unreliable)
+    found = conduct.run(Store(tmp_path), plan_of(seed0=3), cores=2)
+    assert (found.verdict, found.winner) == ("less reliable", None)
+    theirs, n, ours, m = found.effects[0].arrivals
+    assert theirs == n
+    assert ours < m

@@ -26,7 +26,6 @@ def trial(
     request: "TrialRequest",
     show: Annotated[str | None, typer.Option("--show", metavar="TRIAL", help="Show a trial that was made.")] = None,
     everything: Annotated[bool, typer.Option("--list", help="List the trials that were made.")] = False,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=2, help="So many seeds an arm, in one look: for a GPU.")] = None,
     jobs: options.Jobs = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, can see and costs; train nothing.")] = False,
     quiet: options.Quiet = False,
@@ -38,9 +37,10 @@ def trial(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text.trial import View, print_trials
 
-    if request.resume is not None:
-        with View(trial.show_trial(request.resume, request.runs_dir).trial.plan, quiet) as view:
-            result = trial.resume_trial(request.resume, request.runs_dir, view, jobs)
+    if request.resume is not None or request.extend is not None:
+        tid = request.resume or trial.extend_trial(request).id
+        with View(trial.show_trial(tid, request.runs_dir).trial.plan, quiet) as view:
+            result = trial.resume_trial(tid, request.runs_dir, view, jobs)
         _end(result, as_json)
     elif show is not None:
         _end(trial.show_trial(show, request.runs_dir), as_json)
@@ -48,8 +48,6 @@ def trial(
         listed = trial.list_trials(request.runs_dir)
         console.print_json(listed) if as_json else print_trials(listed)
     else:
-        if seeds is not None:
-            request = request.model_copy(update={"looks": 1, "per_look": seeds})
         _start_trial(request, jobs, dry_run, quiet, as_json, yes)
 
 

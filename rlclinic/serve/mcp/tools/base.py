@@ -40,6 +40,8 @@ class Tools:
                 asked[field.name] = value if mark.read is None else mark.read(value)
         if model.resumes_alone and asked.get("resume"):
             asked = {"resume": asked["resume"]}
+        elif model.resumes_alone and asked.get("extend"):
+            asked = {key: asked[key] for key in ("extend", "seeds") if key in asked}
         request = model(**asked, runs_dir=self.root)
         for ref in request.configs:
             self.settings.config(ref, getattr(request, "changes", ()), self.store)
