@@ -6,7 +6,8 @@
 Both sides of a pair train at the same time, each pinned to its own core (two cores for several seeds), and change cores with the next
 pair: a slow minute of the machine, or a slow core, hits both. With `--at-once 4`, four pairs run beside each other. The figure is env
 steps per second of the training loop, after over before, from the rows that training logged: the median over pairs with a 95 % bootstrap
-interval. Evaluation, plots and reports are off, as in `benchmarks.speed` and `benchmarks.off_policy_speed`.
+interval. Evaluation, plots and reports are off, as in `benchmarks.speed` and `benchmarks.off_policy_speed`. Each contest is saved when
+it is over.
 """
 
 import csv
@@ -50,7 +51,7 @@ OFF_POLICY = ("algo.learning_starts=300",)
 CONTESTS = {
     "ppo": Contest("CartPole-v1:ppo_zoo", 1, 100_000),
     "a2c": Contest("CartPole-v1:a2c", 1, 100_000),
-    "dqn": Contest("CartPole-v1:dqn_zoo", 1, 16_384, OFF_POLICY, 300),
+    "dqn": Contest("CartPole-v1:dqn_zoo", 1, 32_768, OFF_POLICY, 300),
     "sac": Contest("Pendulum-v1:sac_zoo", 1, 1_500, OFF_POLICY, 300),
     "td3": Contest("Pendulum-v1:td3_zoo", 1, 1_500, OFF_POLICY, 300),
     "ppo8": Contest("CartPole-v1:ppo_zoo", 8, 50_000),
@@ -65,12 +66,13 @@ def measure_pair(contest: Contest, trees: Sequence[Path], cores: Sequence[Sequen
     settings = [f"run.max_env_steps={contest.steps}", "run.eval_every_env_steps=none", "run.eval_episodes=0", *contest.settings]
     flags = [text for setting in settings for text in ("--set", setting)] + (["--no-save-replay"] if contest.learning_starts else [])
     command = [sys.executable, "-m", "rlclinic", "train", contest.target, "--seeds", str(contest.seeds), "--no-report", *flags]
+    found_by = provenance.child_environment()["PYTHONPATH"]  # where packages are that the interpreter does not have itself
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         folders = [Path(first), Path(second)]
         children = [
             subprocess.Popen(
-                ["taskset", "-c", ",".join(map(str, own)), *command], cwd=folder, env=os.environ | THREADS | {"PYTHONPATH": str(tree)},
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                ["taskset", "-c", ",".join(map(str, own)), *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                env=os.environ | THREADS | {"PYTHONPATH": os.pathsep.join([str(tree), found_by])},
             )
             for tree, folder, own in zip(trees, folders, cores, strict=True)
         ]  # fmt: skip
@@ -120,8 +122,8 @@ def to_row(name: str, contest: Contest, measured: list[list[float]]) -> dict[str
     interval = stats.bootstrap_interval(ratios, np.median) if len(ratios) > 1 else (ratios[0], ratios[0])
     return {
         "what": f"{name}: {contest.target}, {contest.seeds} seed{'s' * (contest.seeds > 1)}, {contest.steps} env steps",
-        "unit": "x before", "value": float(np.median(ratios)), "interval": list(interval), "better": "higher", "bar": BAR,
-        "pairs": len(measured), "before": before.tolist(), "after": after.tolist(),
+        "unit": "x before", "value": float(np.median(ratios)), "interval": list(interval), "better": "higher", "bar": BAR, "stretch": None,
+        "counts": "lower end", "pairs": len(measured), "before": before.tolist(), "after": after.tolist(),
     }  # fmt: skip
 
 
@@ -136,21 +138,13 @@ def main() -> None:
     args = parser.parse_args()
     trees = [args.before.resolve(), args.after.resolve()]
     pairs = args.pairs or (1 if args.quick else 15)
-    rows = []
     for name in args.only:
         contest = CONTESTS[name]
-        rows.append(to_row(name, contest, run_pairs(contest, trees, pairs, args.at_once)))
-        low, high = rows[-1]["interval"]
-        print(f"{rows[-1]['what']}: {rows[-1]['value']:.3f} [{low:.3f}, {high:.3f}]", flush=True)
-    asked = "" if args.only == list(CONTESTS) else " --only " + " ".join(args.only)
-    print(
-        provenance.write(
-            "before_after",
-            rows,
-            provenance.provenance(f"python -m benchmarks.before_after BEFORE AFTER --pairs {pairs}{asked}"),
-            args.quick,
-        )
-    )
+        row = to_row(name, contest, run_pairs(contest, trees, pairs, args.at_once))
+        low, high = row["interval"]
+        command = f"python -m benchmarks.before_after BEFORE AFTER --only {name} --pairs {pairs} --at-once {args.at_once}"
+        path = provenance.write("before_after", [row], provenance.provenance(command), args.quick)
+        print(f"{row['what']}: {row['value']:.3f} [{low:.3f}, {high:.3f}] -> {path}", flush=True)
 
 
 if __name__ == "__main__":
