@@ -3,11 +3,11 @@
     git clone . build/before && git -C build/before checkout COMMIT
     python -m benchmarks.before_after build/before . --pairs 15
 
-Both sides of a pair train at the same time, each pinned to its own core (two cores for several seeds), and change cores with the next
-pair: a slow minute of the machine, or a slow core, hits both. With `--at-once 4`, four pairs run beside each other. The figure is env
-steps per second of the training loop, after over before, from the rows that training logged: the median over pairs with a 95 % bootstrap
-interval. Evaluation, plots and reports are off, as in `benchmarks.speed` and `benchmarks.off_policy_speed`. Each contest is saved when
-it is over.
+Both sides of a pair train at the same time on one core, which the kernel divides between them in slices of milliseconds: what slows that
+core down, a neighbour or a lower clock, hits both alike. (On cores of their own, the sides of a pair differed by 13 % for no reason of
+theirs.) With `--at-once 4`, four pairs run beside each other, each on its core. The figure is the env steps that `after` took over those
+of `before` while both were in the training loop, by the rows that training logged: the median over pairs with a 95 % bootstrap interval.
+Evaluation, plots and reports are off, as in `benchmarks.speed` and `benchmarks.off_policy_speed`. Each contest is saved when it is over.
 """
 
 import csv
@@ -42,77 +42,80 @@ class Contest:
     learning_starts: int = 0
     """Rows up to this step are left out: random steps cost next to nothing."""
 
-    @property
-    def cores(self) -> int:
-        return min(2, self.seeds)
-
 
 OFF_POLICY = ("algo.learning_starts=300",)
 CONTESTS = {
-    "ppo": Contest("CartPole-v1:ppo_zoo", 1, 100_000),
-    "a2c": Contest("CartPole-v1:a2c", 1, 100_000),
-    "dqn": Contest("CartPole-v1:dqn_zoo", 1, 32_768, OFF_POLICY, 300),
-    "sac": Contest("Pendulum-v1:sac_zoo", 1, 1_500, OFF_POLICY, 300),
-    "td3": Contest("Pendulum-v1:td3_zoo", 1, 1_500, OFF_POLICY, 300),
-    "ppo8": Contest("CartPole-v1:ppo_zoo", 8, 50_000),
-    "dqn8": Contest("CartPole-v1:dqn_zoo", 8, 8_192, OFF_POLICY, 300),
-    "sac8": Contest("Pendulum-v1:sac_zoo", 8, 800, OFF_POLICY, 300),
-    "td38": Contest("Pendulum-v1:td3_zoo", 8, 800, OFF_POLICY, 300),
+    "ppo": Contest("CartPole-v1:ppo_zoo", 1, 60_000),
+    "a2c": Contest("CartPole-v1:a2c", 1, 60_000),
+    "dqn": Contest("CartPole-v1:dqn_zoo", 1, 16_384, OFF_POLICY, 300),
+    "sac": Contest("Pendulum-v1:sac_zoo", 1, 1_200, OFF_POLICY, 300),
+    "td3": Contest("Pendulum-v1:td3_zoo", 1, 1_000, OFF_POLICY, 300),
+    "ppo8": Contest("CartPole-v1:ppo_zoo", 8, 20_000),
+    "dqn8": Contest("CartPole-v1:dqn_zoo", 8, 4_096, OFF_POLICY, 300),
+    "sac8": Contest("Pendulum-v1:sac_zoo", 8, 600, OFF_POLICY, 300),
+    "td38": Contest("Pendulum-v1:td3_zoo", 8, 600, OFF_POLICY, 300),
 }
+"""Some seconds each, start aside."""
 
 
-def measure_pair(contest: Contest, trees: Sequence[Path], cores: Sequence[Sequence[int]]) -> list[float]:
-    """Env steps per second of each tree, both trained at the same time on cores of their own."""
+def measure_pair(contest: Contest, trees: Sequence[Path], core: int) -> list[float]:
+    """Env steps per second of each tree while both train, at the same time on one core."""
     settings = [f"run.max_env_steps={contest.steps}", "run.eval_every_env_steps=none", "run.eval_episodes=0", *contest.settings]
     flags = [text for setting in settings for text in ("--set", setting)] + (["--no-save-replay"] if contest.learning_starts else [])
     command = [sys.executable, "-m", "rlclinic", "train", contest.target, "--seeds", str(contest.seeds), "--no-report", *flags]
-    found_by = provenance.child_environment()["PYTHONPATH"]  # where packages are that the interpreter does not have itself
+    packages = provenance.child_environment()["PYTHONPATH"]  # those that the interpreter does not have itself
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         folders = [Path(first), Path(second)]
         children = [
             subprocess.Popen(
-                ["taskset", "-c", ",".join(map(str, own)), *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                env=os.environ | THREADS | {"PYTHONPATH": os.pathsep.join([str(tree), found_by])},
+                ["taskset", "-c", str(core), *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                env=os.environ | THREADS | {"PYTHONPATH": os.pathsep.join([str(tree), packages])},
             )
-            for tree, folder, own in zip(trees, folders, cores, strict=True)
+            for tree, folder in zip(trees, folders, strict=True)
         ]  # fmt: skip
         for tree, child in zip(trees, children, strict=True):
             _, errors = child.communicate()
             if child.returncode:
                 raise SystemExit(f"{tree}: {' '.join(command)} failed\n{errors[-2000:]}")
-        return [read_speed(folder, contest.learning_starts) for folder in folders]
+        return compute_speeds([read_progress(folder, contest.learning_starts) for folder in folders])
 
 
-def read_speed(folder: Path, learning_starts: int) -> float:
-    """Env steps per second of the training loop, summed over the runs of a folder; read without the code that is compared."""
-    files = sorted(folder.glob("runs/*/metrics.csv")) or sorted(folder.glob("runs/**/metrics.csv"))
-    if not files:
+def read_progress(folder: Path, learning_starts: int) -> list[np.ndarray]:
+    """When each run of a folder had taken how many env steps, [rows, 2] each; read without the code that is compared."""
+    progress = []
+    for file in sorted(folder.glob("runs/*/metrics.csv")):
+        if not file.parent.name.startswith("@"):  # a link to the newest run
+            with file.open(newline="") as lines:
+                rows = np.array([(float(row["time"]), float(row["total_timesteps"])) for row in csv.DictReader(lines)])
+            progress.append(rows[rows[:, 1] > learning_starts])
+    if not progress:
         raise SystemExit(f"no metrics.csv was written below {folder / 'runs'}")
-    speed = 0.0
-    for file in files:
-        with file.open(newline="") as lines:
-            rows = [(float(row["time"]), float(row["total_timesteps"])) for row in csv.DictReader(lines)]
-        rows = [row for row in rows if row[1] > learning_starts]
-        speed += (rows[-1][1] - rows[0][1]) / (rows[-1][0] - rows[0][0])
-    return speed
+    return progress
+
+
+def compute_speeds(sides: Sequence[list[np.ndarray]]) -> list[float]:
+    """Env steps per second of each side, all of its runs together, in the stretch of time in which every run trained."""
+    begin = max(rows[0, 0] for runs in sides for rows in runs)
+    end = min(rows[-1, 0] for runs in sides for rows in runs)
+    if begin >= end:
+        raise SystemExit("one side was over before the other began to train.\n  Try: more env steps per contest")
+    return [float(sum(np.diff(np.interp([begin, end], *rows.T))[0] for rows in runs) / (end - begin)) for runs in sides]
 
 
 def run_pairs(contest: Contest, trees: Sequence[Path], pairs: int, at_once: int) -> list[list[float]]:
-    """(before, after) of every pair; every second pair has its cores the other way round."""
-    usable = sorted(os.sched_getaffinity(0))
-    lanes = [usable[start : start + 2 * contest.cores] for start in range(0, len(usable), 2 * contest.cores)]
-    lanes = [lane for lane in lanes if len(lane) == 2 * contest.cores][:at_once] or [usable * contest.cores]
+    """(before, after) of every pair; every second pair of a core begins with the other tree."""
+    cores = sorted(os.sched_getaffinity(0))[:at_once]
 
     def fill(lane: int) -> list[list[float]]:
         measured = []
-        for pair in range(lane, pairs, len(lanes)):
-            halves = [lanes[lane][: contest.cores], lanes[lane][contest.cores :]]
-            measured.append(measure_pair(contest, trees, halves if pair // len(lanes) % 2 == 0 else halves[::-1]))
+        for pair in range(lane, pairs, len(cores)):
+            order = 1 if pair // len(cores) % 2 == 0 else -1
+            measured.append(measure_pair(contest, trees[::order], cores[lane])[::order])
             print(f"{contest.target} x {contest.seeds}, pair {pair + 1} of {pairs}: {measured[-1]}", file=sys.stderr, flush=True)
         return measured
 
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        return [pair for measured in pool.map(fill, range(len(lanes))) for pair in measured]
+    with ThreadPoolExecutor(len(cores)) as pool:
+        return [pair for measured in pool.map(fill, range(len(cores))) for pair in measured]
 
 
 def to_row(name: str, contest: Contest, measured: list[list[float]]) -> dict[str, Any]:
@@ -134,7 +137,7 @@ def main() -> None:
     parser.add_argument("after", type=Path, help="the tree that it is")
     parser.add_argument("--only", nargs="*", choices=list(CONTESTS), default=list(CONTESTS))
     parser.add_argument("--pairs", type=int, help="pairs per contest (15; with --quick 1)")
-    parser.add_argument("--at-once", type=int, default=1, help="pairs that run beside each other, as far as cores reach")
+    parser.add_argument("--at-once", type=int, default=1, help="pairs that run beside each other, each on its core")
     args = parser.parse_args()
     trees = [args.before.resolve(), args.after.resolve()]
     pairs = args.pairs or (1 if args.quick else 15)
