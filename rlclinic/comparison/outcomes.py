@@ -44,6 +44,8 @@ class Reading:
     reached_seconds: float | None
     seconds: float | None
     """Wall seconds at its end."""
+    lost: bool = False
+    """It reached the threshold, and ended clearly below it."""
 
     @property
     def last(self) -> float | None:
@@ -111,6 +113,7 @@ def _reading(history: History, measure: ReturnSource, common: float, threshold: 
         common=_value_at(steps, returns, common),
         area=_area(steps[seen], returns[seen], common),
         reached=reached,
+        lost=came.lost,
         reached_seconds=_seconds_at(seconds, reached),
         seconds=_seconds_at(seconds, float("inf")),
     )
@@ -193,7 +196,6 @@ def outcome(
     common = fill([each.common for each in found], lowest)
     judged = threshold is not None
     wall = wall_times(found) if judged else None
-    lasts = [each.last for each in found if each.last is not None]
     fps, split, per_100k = throughput(side)
     reached = sum(arrived(each, horizon) for each in found)
     until = times(found, horizon) if judged else None
@@ -206,7 +208,7 @@ def outcome(
         area=_estimate(fill([each.area for each in found], lowest)),
         reached=reached if judged else None,
         reached_share=Interval.of(stats.share_interval(reached, len(found))) if judged else None,
-        kept=sum(last >= threshold for last in lasts) if threshold is not None else None,
+        kept=sum(arrived(each, horizon) and not each.lost for each in found) if judged else None,
         steps=Interval.of(stats.restricted_estimate(until, horizon)) if until is not None else None,
         median_steps=stats.median_time(until) if until is not None else None,
         wall=Interval.of(stats.restricted_estimate(wall, wall_horizon)) if wall is not None and wall_horizon else None,

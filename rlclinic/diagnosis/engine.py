@@ -265,7 +265,7 @@ def _facts(cases: Sequence[Case], outcomes: Sequence[outcome.Outcome]) -> Facts:
     last = stats.estimate(lasts) if lasts else None
     tops = [(each.best, each.best_at) for each in outcomes if each.best is not None and each.best_at is not None]
     best, best_at = max(tops, key=lambda top: (top[0], -top[1])) if tops else (None, None)
-    counts = first.threshold is not None and any(each.counts for each in outcomes)
+    counts = any(each.counts and (each.threshold is not None or each.required_success is not None) for each in outcomes)
     states = Counter(case.history.state for case in cases)
     return Facts(
         id=first.id,
@@ -278,6 +278,9 @@ def _facts(cases: Sequence[Case], outcomes: Sequence[outcome.Outcome]) -> Facts:
         state=", ".join(state if count == len(cases) else f"{count} {state}" for state, count in sorted(states.items())),
         threshold=first.threshold,
         reached=sum(each.reached_at is not None for each in outcomes) if counts else None,
+        lost=sum(each.lost for each in outcomes) if counts else None,
+        required_success=next((each.required_success for each in outcomes if each.required_success is not None), None),
+        success=outcome.pool_success(outcomes),
         last=None if last is None else last.value,
         low=None if last is None else last.low,
         high=None if last is None else last.high,

@@ -5,6 +5,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from rlclinic.runs.goal import SuccessRate
+
 SCHEMA_VERSION: Final = 1
 
 _MODEL = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -195,7 +197,13 @@ class Facts(Part):
     state: str
     threshold: float | None
     reached: int | None
-    """Runs whose evaluation reached the threshold; None without one."""
+    """Runs whose evaluation reached the threshold (and the required success); None where nothing is required."""
+    lost: int | None = None
+    """Of those, runs that ended clearly below it."""
+    required_success: float | None = None
+    """The share of successful episodes that is required; None: none."""
+    success: SuccessRate | None = None
+    """Of the runs' last evaluations together; None where the environment reports no success."""
     last: float | None
     """IQM over runs of the last return."""
     low: float | None

@@ -26,7 +26,20 @@ from rlclinic.report.document import (
     Verdict,
 )
 from rlclinic.report.evidence import usual_band
-from rlclinic.report.format import ago, clip, count, describe_outcome, duration, listed, number, percent, plural, short
+from rlclinic.report.format import (
+    ago,
+    clip,
+    count,
+    describe_goal,
+    describe_outcome,
+    describe_success,
+    duration,
+    listed,
+    number,
+    percent,
+    plural,
+    short,
+)
 from rlclinic.report.models import Comparable, DiagnosisReport, KeyMetric, Recommendation, SeedCurve, Suspect, TopFinding
 
 Detail = Literal["brief", "short", "whole"]
@@ -128,7 +141,9 @@ def describe_runs(facts: Facts, ended_seconds_ago: float | None = None) -> str:
 def verdict(diagnosis: Diagnosis) -> Verdict:
     """NOT SOLVED  1 of 8 seeds reached 475 · return 212 [164, 268] (IQM, 95 %) · gap 263 (55 %) · best 488 at 31k."""
     facts = diagnosis.facts
-    text = describe_outcome(facts.runs, facts.reached, facts.threshold, (facts.last, facts.low, facts.high), (facts.best, facts.best_at))
+    goal, success = describe_goal(facts.threshold, facts.required_success), describe_success(facts.success)
+    last, best = (facts.last, facts.low, facts.high), (facts.best, facts.best_at)
+    text = describe_outcome(facts.runs, facts.reached, facts.lost, goal, facts.threshold, success, last, best)
     return Verdict(diagnosis.verdict, text, VERDICT_TONES.get(diagnosis.verdict, "plain"))
 
 
@@ -307,9 +322,12 @@ def assessment(report: DiagnosisReport) -> list[Block]:
     """Success or failure, the gap, and the shape of the curves."""
     facts = report.diagnosis.facts
     parts = []
-    if facts.threshold is not None and facts.reached is not None:
-        parts.append(f"{facts.reached} of {plural(facts.runs, 'run')} reached {number(facts.threshold, 4)}")
-        if facts.last is not None and facts.last < facts.threshold:
+    if facts.reached is not None:
+        lost = f", {facts.lost} lost it again" if facts.lost else ""
+        parts.append(
+            f"{facts.reached} of {plural(facts.runs, 'run')} reached {describe_goal(facts.threshold, facts.required_success)}{lost}"
+        )
+        if facts.threshold is not None and facts.last is not None and facts.last < facts.threshold:
             gap = facts.threshold - facts.last
             parts.append(f"the gap is {number(gap)}" + (f" ({percent(gap / abs(facts.threshold))})" if facts.threshold else ""))
     if report.standing:

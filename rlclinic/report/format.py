@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from rlclinic.runs.goal import SuccessRate
+
 BLANK = "–"
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -55,18 +57,38 @@ def interval(low: float | None, high: float | None) -> str:
     return f"[{number(low)}, {number(high)}]"
 
 
+def describe_goal(threshold: float | None, required_success: float | None) -> str:
+    """What is to be reached: "475", "475 and 90 % success", "90 % success"; nothing where nothing is."""
+    parts = [number(threshold, 4)] if threshold is not None else []
+    return " and ".join([*parts, *([f"{percent(required_success)} success"] if required_success is not None else [])])
+
+
+def describe_success(success: SuccessRate | None) -> str:
+    """27 of 30 episodes (90 % [74, 97]); nothing where no success is reported."""
+    if success is None:
+        return ""
+    bounds = f" [{100 * success.low:.0f}, {100 * success.high:.0f}]" if success.low is not None and success.high is not None else ""
+    share = percent(success.rate) + bounds
+    return share if success.episodes is None else f"{success.successes} of {plural(success.episodes, 'episode')} ({share})"
+
+
 def describe_outcome(
     runs: int,
     reached: int | None,
+    lost: int | None,
+    goal: str,
     threshold: float | None,
+    success: str,
     last: tuple[float | None, float | None, float | None],
     best: tuple[float | None, float | None],
 ) -> str:
     """1 of 8 seeds reached 475 · return 212 [164, 268] (IQM, 95 %) · gap 263 (55 %) · best 488 at 31k.
 
-    `last`: the return at the end and its interval; `best`: the best return and its env step.
+    `lost`: of those that reached the goal, how many lost it again. `goal` and `success`: by the two functions above. `last`: the return
+    at the end and its interval; `best`: the best return and its env step.
     """
-    parts = [] if threshold is None else [f"{reached} of {plural(runs, 'seed')} reached {number(threshold, 4)}"]
+    parts = [f"{reached} of {plural(runs, 'seed')} reached {goal}" + (f", {lost} lost it again" if lost else "")] if goal else []
+    parts += [f"success {success}"] if success else []
     value, low, high = last
     if value is not None:
         spread = f" {interval(low, high)} (IQM, 95 %)" if low is not None else ""

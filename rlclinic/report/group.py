@@ -28,7 +28,21 @@ from rlclinic.report.document import (
     render_markdown,
     render_page,
 )
-from rlclinic.report.format import BLANK, count, describe_outcome, duration, frames, interval, listed, number, percent, plural, short
+from rlclinic.report.format import (
+    BLANK,
+    count,
+    describe_goal,
+    describe_outcome,
+    describe_success,
+    duration,
+    frames,
+    interval,
+    listed,
+    number,
+    percent,
+    plural,
+    short,
+)
 from rlclinic.report.models import Curve, Estimate, GroupReport, SeedCurve, SeedOutcome, TrainResult, finite, state_of
 from rlclinic.runs.history import History
 from rlclinic.runs.outcome import Outcome, measure_group
@@ -53,7 +67,10 @@ def describe_group(group: Group) -> GroupReport:
         note=summary.note,
         n_runs=summary.n_seeds,
         n_reached=summary.n_reached,
+        n_lost=summary.n_lost,
         threshold=summary.threshold,
+        required_success=summary.required_success,
+        success=summary.success,
         gap=summary.gap,
         gap_fraction=None if summary.gap_percent is None else summary.gap_percent / 100,
         last=_estimate(summary.score),
@@ -135,6 +152,8 @@ def _outcomes(summary: GroupSummary) -> list[SeedOutcome]:
             best_eval=seed.best,
             best_eval_at=seed.best_at,
             threshold_reached_at=seed.reached_at,
+            lost=seed.lost,
+            success=seed.success,
             reason=seed.reason,
         )
         for seed in summary.seeds
@@ -170,7 +189,10 @@ def describe_histories(histories: Sequence[History], found: "Diagnosis") -> Grou
         note=f"read as {facts.source}",
         n_runs=facts.runs,
         n_reached=facts.reached or 0,
+        n_lost=facts.lost or 0,
         threshold=facts.threshold,
+        required_success=facts.required_success,
+        success=facts.success,
         gap=missed,
         gap_fraction=missed / abs(facts.threshold) if missed is not None and facts.threshold else None,
         last=Estimate(value=facts.last, low=facts.low, high=facts.high),
@@ -209,6 +231,8 @@ def _foreign_outcome(history: History, came: Outcome) -> SeedOutcome:
         best_eval=came.best,
         best_eval_at=None if came.best_at is None else int(came.best_at),
         threshold_reached_at=None if came.reached_at is None else int(came.reached_at),
+        lost=came.lost,
+        success=came.recent_success,
         reason=history.reason if history.state != "unknown" else "how it ended is not known",
     )
 
@@ -229,7 +253,10 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 def headline(report: GroupReport) -> str:
     """One line: how many seeds reached the threshold, the return over seeds, the gap, the best evaluation."""
     last, best = (report.last.value, report.last.low, report.last.high), (report.best, report.best_at)
-    return describe_outcome(report.n_runs, report.n_reached, report.threshold, last, best)
+    goal = describe_goal(report.threshold, report.required_success)
+    return describe_outcome(
+        report.n_runs, report.n_reached, report.n_lost, goal, report.threshold, describe_success(report.success), last, best
+    )
 
 
 def estimate(value: Estimate) -> str:
@@ -259,8 +286,11 @@ def _frames_per_step(report: GroupReport) -> int | None:
 
 def facts(report: GroupReport) -> list[tuple[str, str]]:
     """The report's key numbers, with what each one is."""
+    goal = describe_goal(report.threshold, report.required_success)
+    reached = f"{report.n_reached} of {report.n_runs}" + (f", {report.n_lost} lost it again" if report.n_lost else "")
     rows = [
-        ("seeds that reached the threshold", f"{report.n_reached} of {report.n_runs}" if report.threshold is not None else "no threshold"),
+        ("seeds that reached the threshold", reached if goal else "no threshold"),
+        ("success in the last evaluations", describe_success(report.success)),
         ("last evaluation, IQM over seeds, 95 % interval", estimate(report.last)),
         ("gap to the threshold", f"{number(report.gap)} ({percent(report.gap_fraction)})" if report.gap else BLANK),
         ("best evaluation", _best(report)),
@@ -271,8 +301,14 @@ def facts(report: GroupReport) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value and value != BLANK]
 
 
-def seed_cells(seed: SeedOutcome) -> list[str]:
-    """One seed's row, in the order of SEED_HEADS."""
+def seed_heads(report: GroupReport) -> list[str]:
+    """The columns of the table of seeds; success only where it is reported."""
+    success = ["success"] if any(seed.success is not None for seed in report.seeds) else []
+    return ["run", "seed", "last evaluation", "best evaluation", *success, "threshold at", "env steps", "state"]
+
+
+def seed_cells(report: GroupReport, seed: SeedOutcome) -> list[str]:
+    """One seed's row, in the order of `seed_heads`."""
     # Four digits: 474.9 is not 475, and only one of them has solved CartPole.
     best = f"{number(seed.best_eval, 4)} at {short(seed.best_eval_at)}" if seed.best_eval is not None else BLANK
     state = seed.state if not seed.reason else f"{seed.state}: {seed.reason.splitlines()[0]}"
@@ -281,7 +317,8 @@ def seed_cells(seed: SeedOutcome) -> list[str]:
         BLANK if seed.seed is None else str(seed.seed),
         number(seed.last_eval, 4),
         best,
-        short(seed.threshold_reached_at),
+        *([describe_success(seed.success) or BLANK] if "success" in seed_heads(report) else []),
+        short(seed.threshold_reached_at) + (", lost" if seed.lost else ""),
         count(seed.env_steps),
         state,
     ]
@@ -292,9 +329,6 @@ def _best(report: GroupReport) -> str:
         return BLANK
     said = f"{number(report.best)} at {short(report.best_at)}"
     return f"{said} ({report.best_run})" if report.best_run else said
-
-
-SEED_HEADS = ["run", "seed", "last evaluation", "best evaluation", "threshold at", "env steps", "state"]
 
 
 def write_yaml(config: dict[str, Any]) -> str:
@@ -324,10 +358,16 @@ def overview(report: GroupReport) -> list[Block]:
         verdict(report, timed=True),
         Rows([("note", report.note)] if report.note else []),
         curve_figure(report),
-        Table(["run", ">seed", ">last", ">best", ">threshold at", ">env steps", "state"], [seed_cells(seed) for seed in report.seeds]),
+        Table(_short_heads(report), [seed_cells(report, seed) for seed in report.seeds]),
         Rows([row for row in rows if row[1]]),
         _next(report),
     ]
+
+
+def _short_heads(report: GroupReport) -> list[str]:
+    """The table's heads as a terminal has room for; numbers to the right."""
+    short_names = {"last evaluation": "last", "best evaluation": "best"}
+    return [name if name in ("run", "state") else f">{short_names.get(name, name)}" for name in seed_heads(report)]
 
 
 def training_end(result: TrainResult) -> list[Block]:
@@ -400,9 +440,9 @@ def document(report: GroupReport, found: "DiagnosisReport | None" = None, pictur
 
 
 def _summary(report: GroupReport) -> list[Block]:
-    rows = [seed_cells(seed) for seed in report.seeds]
+    rows = [seed_cells(report, seed) for seed in report.seeds]
     note: list[Block] = [Text(f"**Note**: {report.note}.")] if report.note else []
-    return [Tiles(facts(report)), *note, Heading("Seeds", 3), Table(SEED_HEADS, rows)]
+    return [Tiles(facts(report)), *note, Heading("Seeds", 3), Table(seed_heads(report), rows)]
 
 
 def _time(report: GroupReport) -> list[Block]:
@@ -430,7 +470,7 @@ def html(report: GroupReport, found: "DiagnosisReport | None" = None) -> str:
 
 def run_markdown(report: GroupReport, seed: SeedOutcome) -> str:
     """A run's short report.md: its own numbers, and where the statistics are."""
-    facts = list(zip(SEED_HEADS[2:], seed_cells(seed)[2:], strict=True))
+    facts = list(zip(seed_heads(report)[2:], seed_cells(report, seed)[2:], strict=True))
     where = f"One of {plural(report.n_runs, 'seed')} of group {report.id}: ../@groups/{report.id}/report.md"
     return render_markdown([Heading(f"{seed.run} · {report.name} · seed {seed.seed}", 1), Tiles(facts), Text(where)])
 
@@ -530,8 +570,6 @@ def _action_space(kind: str, sizes: list[int]) -> str:
 
 
 def _results(group: Group, report: GroupReport) -> dict[str, Any]:
-    tables = {run.id: run.metrics for run in group.runs}
-    rates = [rate for table in tables.values() if (rate := table.last("val/roll/success_rate")) is not None]
     episodes = [_episodes_at(run, seed.threshold_reached_at) for run, seed in zip(group.runs, report.seeds, strict=True)]
     solved = [number for number in episodes if number is not None]
     return {
@@ -540,7 +578,7 @@ def _results(group: Group, report: GroupReport) -> dict[str, Any]:
         "seeds_that_reached_it": f"{report.n_reached} of {report.n_runs}",
         "episodes_to_solve": round(statistics.median(solved)) if solved else None,
         "env_steps_to_solve": _rounded(report.steps_to_threshold.value) if report.n_reached else None,
-        "final_success_rate": round(statistics.mean(rates), 4) if rates else None,
+        "final_success_rate": None if report.success is None else round(report.success.rate, 4),
         "average_episode_reward": None if report.last.value is None else round(report.last.value, 3),
         "average_episode_reward_95_percent": [report.last.low, report.last.high] if report.last.low is not None else None,
         "best_episode_reward": report.best,

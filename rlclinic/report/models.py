@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rlclinic.actions import Action
 from rlclinic.diagnosis.findings import Diagnosis
+from rlclinic.runs.goal import SuccessRate
 
 SCHEMA_VERSION = 1
 
@@ -99,7 +100,11 @@ class RunRow(ResultPart):
     best_eval: float | None
     threshold: float | None
     threshold_reached_at: int | None
-    """Env step of the first evaluation at or above the threshold."""
+    """Env step of the first evaluation that reached the threshold (and the required success)."""
+    lost: bool | None
+    """It reached the threshold, and ended clearly below it; None: not known."""
+    success_rate: float | None
+    """Of the last evaluation; None where the environment reports no success."""
     age_seconds: float | None
     """Since the run last wrote its status."""
     parent: str | None
@@ -218,6 +223,10 @@ class EvaluationResult(Result):
     success_rate: float | None
     threshold: float | None
     returns: list[float]
+    required_success: float | None = None
+    """The share of successful episodes that is required; None: none."""
+    passed: bool | None = None
+    """Whether it reaches the threshold and the required success; None where neither is known."""
     video: str | None = None
     note: str | None = None
     """What was done in another way than it was asked for."""
@@ -238,6 +247,10 @@ class SeedOutcome(ResultPart):
     best_eval: float | None
     best_eval_at: int | None
     threshold_reached_at: int | None
+    lost: bool
+    """It reached the threshold, and ended clearly below it."""
+    success: SuccessRate | None
+    """Of its last three evaluations together; None where the environment reports no success."""
     reason: str | None
 
 
@@ -254,7 +267,13 @@ class GroupReport(Result):
     """What the numbers alone do not say."""
     n_runs: int
     n_reached: int
+    n_lost: int
+    """Of those, seeds that ended clearly below the threshold."""
     threshold: float | None
+    required_success: float | None
+    """The share of successful episodes that is required; None: none."""
+    success: SuccessRate | None
+    """Of the seeds' last evaluations together; None where the environment reports no success."""
     gap: float | None
     """Threshold minus the IQM of the last evaluations: positive when missed, negative when passed."""
     gap_fraction: float | None
@@ -305,6 +324,10 @@ class LiveMember(ResultPart):
     explained_variance: float | None
     steps_per_second: float | None
     threshold_reached_at: int | None
+    lost: bool | None = None
+    """It reached the threshold, and ended clearly below it; None: not known."""
+    success_rate: float | None = None
+    """Of the last evaluation; None where the environment reports no success."""
 
 
 class SeedOutlook(ResultPart):
@@ -316,6 +339,8 @@ class SeedOutlook(ResultPart):
     low: float | None
     high: float | None
     reached_at: int | None
+    lost: bool = False
+    """It got there, and fell clearly below again."""
     doomed: bool
     """Almost certainly in vain."""
     reason: str
@@ -325,7 +350,7 @@ class Outlook(ResultPart):
     """What is to be expected of a group within its budget, and what to do about it."""
 
     decision: Literal["CONTINUE", "STOP", "ADJUST", "SOLVED", "ENDED", "UNKNOWN"]
-    """STOP: almost certainly in vain. ADJUST: a number can be changed while it runs. SOLVED: every seed is there."""
+    """STOP: almost certainly in vain. ADJUST: a number can be changed while it runs. SOLVED: every seed got there and stayed."""
     probability: float | None
     """Of reaching the threshold, mean over seeds."""
     low: float | None

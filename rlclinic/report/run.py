@@ -6,7 +6,7 @@ from typing import Any, Final
 from rlclinic.actions import Action
 from rlclinic.report.diagnosis import say_setting
 from rlclinic.report.document import Block, Commands, Figure, Rows, Text
-from rlclinic.report.format import count, duration, number, short
+from rlclinic.report.format import count, duration, number, percent, short
 from rlclinic.report.models import RunInfo
 from rlclinic.runs import history
 
@@ -24,8 +24,11 @@ def describe_info(info: RunInfo) -> list[Block]:
     run = info.run
     header = f"{run.id} · {run.name} · seed {run.seed} · {run.state} · {count(run.env_steps)}/{count(run.max_env_steps)} env steps"
     result = f"last evaluation {number(run.eval_mean)} · best {number(run.best_eval)}"
+    if run.success_rate is not None:
+        result += f" · success {percent(run.success_rate)}"
     if run.threshold is not None:
         reached = f"reached at {short(run.threshold_reached_at)}" if run.threshold_reached_at is not None else "not reached"
+        reached += ", lost again" if run.lost else ""
         result += f" · threshold {number(run.threshold, 4)} {reached}"
     kept = ", ".join(f"{row.step}{' @best' if row.best else ''}{' @last' if row.last else ''}" for row in info.checkpoints)
     about = [("reason", info.reason or ""), ("from", run.parent or ""), ("result", result)]

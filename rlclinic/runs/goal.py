@@ -56,6 +56,19 @@ class Goal:
         return good and (required is None or (success_rate is not None and success_rate >= required))
 
 
+@dataclass(frozen=True, slots=True)
+class SuccessRate:
+    """How many episodes succeeded."""
+
+    rate: float
+    successes: int | None
+    episodes: int | None
+    """None where the log has only the rate."""
+    low: float | None
+    high: float | None
+    """Wilson's 95 % interval; None without a number of episodes."""
+
+
 def make_goal(env_id: str | None, threshold: float | None, success: float | None = None, eval_episodes: int | None = None) -> Goal:
     """The goal of a run from its settings `env.id`, `spec.threshold`, `spec.success` and `run.eval_episodes`."""
     if success is None and threshold is not None and (env_id or "").startswith(RETURN_IS_SUCCESS):

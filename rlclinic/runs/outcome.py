@@ -54,7 +54,7 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.metrics import EVAL_RETURN, TRAIN_RETURN
-from rlclinic.runs.goal import Goal
+from rlclinic.runs.goal import Goal, SuccessRate
 from rlclinic.runs.metrics_file.table import Column, Table
 
 if TYPE_CHECKING:
@@ -87,19 +87,6 @@ RECENT_SHARE: Final = 0.1
 STANDARD_ERRORS: Final = 2.0
 WANDERING: Final = 0.1
 """How far a policy wanders between evaluations, as a share of the way to the threshold."""
-
-
-@dataclass(frozen=True, slots=True)
-class SuccessRate:
-    """How many episodes succeeded."""
-
-    rate: float
-    successes: int | None
-    episodes: int | None
-    """None where the log has only the rate."""
-    low: float | None
-    high: float | None
-    """Wilson's 95 % interval; None without a number of episodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +200,19 @@ def _pool(rates: Column, episodes: int | None) -> SuccessRate | None:
     successes, total = int(np.clip(np.round(known * episodes), 0, episodes).sum()), episodes * len(known)
     found = stats.share_interval(successes, total)
     return SuccessRate(found.value, successes, total, found.low, found.high)
+
+
+def pool_success(outcomes: Sequence[Outcome]) -> SuccessRate | None:
+    """The success rate of runs together: the mean of their rates, each over its last evaluations.
+
+    An interval is given for one run only: episodes of several seeds are no independent draws, because seeds differ.
+    """
+    known = [outcome.recent_success for outcome in outcomes if outcome.recent_success is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    counts = [(each.successes, each.episodes) for each in known if each.successes is not None and each.episodes is not None]
+    successes, episodes = (sum(column) for column in zip(*counts, strict=True)) if len(counts) == len(known) else (None, None)
+    return SuccessRate(math.fsum(each.rate for each in known) / len(known), successes, episodes, None, None)
 
 
 def was_evaluated(log: "Table | History") -> bool:

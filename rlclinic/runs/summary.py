@@ -4,6 +4,7 @@ What counts as reaching the threshold, and what each verdict means: `rlclinic.ru
 The score is the interquartile mean over seeds of each seed's last evaluation, with its 95 % bootstrap interval.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,9 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.runs import coerce, outcome
+from rlclinic.runs.goal import SuccessRate
 from rlclinic.runs.metrics_file.table import Column, Table
-from rlclinic.runs.outcome import BROKEN, Outcome, SuccessRate
+from rlclinic.runs.outcome import BROKEN, Outcome
 
 if TYPE_CHECKING:
     from rlclinic.runs.record import Group, Run
@@ -68,6 +70,10 @@ class GroupSummary:
     source: str
     """"evaluation", or "training" where no evaluation was made."""
     threshold: float | None
+    required_success: float | None
+    """The share of successful episodes that is required; None: none."""
+    success: SuccessRate | None
+    """Of the seeds' last evaluations together; None where the environment reports no success."""
     seeds: list[SeedSummary]
     score: stats.Estimate | None
     """IQM over seeds of the last evaluation."""
@@ -118,6 +124,7 @@ def summarize(group: "Group") -> GroupSummary:
     seeds = [_describe_seed(run, each) for run, each in zip(runs, outcomes, strict=True)]
     source = outcomes[0].source if outcomes else "training"
     judged = threshold if any(each.counts for each in outcomes) else None
+    required = judged is not None or any(each.counts and each.required_success is not None for each in outcomes)
     lasts = [seed.last for seed in seeds if seed.last is not None]
     score = stats.estimate(lasts) if lasts else None
     gap = judged - score.value if judged is not None and score is not None else None
@@ -127,9 +134,11 @@ def summarize(group: "Group") -> GroupSummary:
     return GroupSummary(
         id=group.id,
         verdict=verdict,
-        note=_note(seeds, threshold, source, verdict),
+        note=_note(seeds, outcomes, source, verdict),
         source=source,
         threshold=threshold,
+        required_success=next((each.required_success for each in outcomes if each.required_success is not None), None),
+        success=outcome.pool_success(outcomes),
         seeds=seeds,
         score=score,
         gap=gap,
@@ -137,7 +146,7 @@ def summarize(group: "Group") -> GroupSummary:
         best=best.best if best else None,
         best_at=best.best_at if best else None,
         best_run=best.run if best and best.best is not None else None,
-        steps_to_threshold=_steps_to_threshold(seeds, budget) if judged is not None else None,
+        steps_to_threshold=_steps_to_threshold(seeds, budget) if required else None,
         curve=_curve(seeds),
         env_steps=sum(seed.env_steps for seed in seeds),
         max_env_steps=budget,
@@ -171,7 +180,7 @@ def _describe_seed(run: "Run", came: Outcome) -> SeedSummary:
     )
 
 
-def _note(seeds: list[SeedSummary], threshold: float | None, source: str, verdict: str) -> str:
+def _note(seeds: list[SeedSummary], outcomes: Sequence[Outcome], source: str, verdict: str) -> str:
     notes = []
     broken = [seed for seed in seeds if seed.state in BROKEN]
     stopped = [seed for seed in seeds if seed.state == "stopped"]
@@ -184,7 +193,12 @@ def _note(seeds: list[SeedSummary], threshold: float | None, source: str, verdic
         notes.append(f"{len(stopped)} of {len(seeds)} seeds were stopped early")
     if lost and verdict != "RUNNING":
         notes.append(f"{len(lost)} of {len(seeds)} seeds reached the threshold and fell below it again: use @best")
-    if source == "training" and threshold is not None and verdict != "RUNNING":
+    gamed = [came for came in outcomes if came.reached_at is None and came.threshold is not None and (came.returns >= came.threshold).any()]
+    if source == "evaluation" and gamed and any(came.last_success is not None for came in gamed):
+        notes.append(f"{len(gamed)} of {len(seeds)} seeds reached the return without the success")
+    if any(came.required_success is not None and came.counts and len(came.returns) and came.last_success is None for came in outcomes):
+        notes.append("success is required, but no evaluation reported any")
+    if source == "training" and any(came.threshold is not None for came in outcomes) and verdict != "RUNNING":
         notes.append("no evaluation was made: the returns are those of training")
     return "; ".join(notes)
 

@@ -348,7 +348,7 @@ def test_seeds_that_lean_to_neither_side_promise_nothing() -> None:
 
 
 def test_a_baseline_keeps_what_each_seed_came_to() -> None:
-    timed = {"time/env": [1.0] * 10, "val/roll/success_rate": [0.0] * 9 + [0.8]}
+    timed = {"time/env": [1.0] * 10, "val/roll/success_rate": [0.0] * 5 + [1.0] * 4 + [0.8]}
     group = side(run([100.0 * step for step in range(10)], more=timed), run([0.0] * 10, state="failed"), name="g7k2")
     found = regression.baseline_of(group, {"rlclinic": "1"})
     assert (found.name, found.threshold, found.env_steps) == ("g7k2", 475.0, 10_000.0)

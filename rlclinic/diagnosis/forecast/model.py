@@ -130,6 +130,8 @@ class Forecast(Part):
     """95 %: how much the forecast depends on which environments the model was fitted on."""
     reached_at: float | None = None
     """Env step at which it got there, if it did."""
+    lost: bool = False
+    """It got there, and fell clearly below again."""
     used: float | None = None
     """Share of the budget."""
     doomed: bool = False
@@ -167,7 +169,9 @@ def _standing(case: Case, model: Model) -> Forecast | _Open:
     came = measure_history(history)
     if came.reached_at is not None:
         reason = f"it reached {say(case.threshold or 0.0)} at {say(came.reached_at)} env steps"
-        return Forecast(run=history.id, probability=1.0, low=1.0, high=1.0, reached_at=came.reached_at, used=used, reason=reason)
+        reason += f", and lost it again: its last return is {say(came.last or 0.0)}" if came.lost else ""
+        sure = {"probability": 1.0, "low": 1.0, "high": 1.0, "reached_at": came.reached_at, "lost": came.lost}
+        return Forecast(run=history.id, used=used, reason=reason, **sure)
     if history.state in ("finished", "stopped") and not came.counts and case.solved_at is not None:
         return Forecast(
             run=history.id, probability=None, used=used, reason="its training returns passed the threshold, and no evaluation was made"

@@ -45,7 +45,7 @@ def best(owner: Group, found: Sequence[History], others: Sequence[Outcome] | Non
 def best_of(owner: Group, others: Sequence[Outcome]) -> Outcome | None:
     """The best of the others, if it did better than the owner."""
     ours = outcome(owner)
-    if ours.seeds and ours.reached == ours.seeds:
+    if ours.seeds and ours.kept == ours.seeds:
         return None
     # More seeds there, or as many and a better last evaluation; a few steps sooner is no reason to look at another group.
     limit = (ours.rank[0], ours.rank[2])

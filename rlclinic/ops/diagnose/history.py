@@ -18,7 +18,7 @@ from rlclinic.ops.diagnose.best_group import is_readable
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import history
 from rlclinic.runs.history import History
-from rlclinic.runs.outcome import measure_group
+from rlclinic.runs.outcome import arrived, measure_group
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 
@@ -171,7 +171,7 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
         created=group.created if group is not None else None,
         seeds=len(cases),
         reached=len(reached) if judged else None,
-        solved=None if not judged or not finals or _is_going(histories) else 2 * len(reached) > len(cases),
+        solved=None if not judged or not finals or _is_going(histories) else 2 * sum(map(arrived, outcomes)) > len(cases),
         score=stats.iqm(finals) if finals else None,
         steps_to_threshold=float(np.median(reached)) if reached else None,
         env_steps=float(np.mean(trained)) if trained else None,

@@ -50,6 +50,10 @@ class RunDetail(Result):
     best_eval: float | None
     threshold: float | None
     threshold_reached_at: int | None
+    lost: bool | None
+    """It reached the threshold, and ended clearly below it; None: not known."""
+    success_rate: float | None
+    """Of the last evaluation; None where the environment reports no success."""
     steps_per_second: float | None
     episodes: int | None
     parent: str | None

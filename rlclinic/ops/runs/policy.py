@@ -197,7 +197,7 @@ def _episode(env: Any, policy: "Policy", seed: int, deterministic: bool, show: F
         total, length, ended = total + float(reward), length + 1, terminated or truncated
     if show is not None:
         show(env.render())
-    success = info.get("is_success")
+    success = info.get("is_success", info.get("success"))
     return total, length, None if success is None else float(success)
 
 
@@ -227,6 +227,11 @@ def _result(
 ) -> EvaluationResult:
     import numpy as np
 
+    goal = checkpoint.run.goal
+    mean = float(np.mean(returns))
+    # An episode that ended without a word is none, where others report success.
+    success = sum(successes) / len(returns) if successes else None
+    required = goal.require_success(reported=success is not None)
     return EvaluationResult(
         run=checkpoint.run.id,
         checkpoint="@best" if checkpoint.best else "@last" if checkpoint.last else str(checkpoint.step),
@@ -234,13 +239,15 @@ def _result(
         env=policy.config.env.id,
         episodes=len(returns),
         deterministic=deterministic,
-        return_mean=float(np.mean(returns)),
+        return_mean=mean,
         return_std=float(np.std(returns)),
         return_min=min(returns),
         return_max=max(returns),
         length_mean=float(np.mean(lengths)),
-        success_rate=float(np.mean(successes)) if successes else None,
-        threshold=policy.config.spec.threshold,
+        success_rate=success,
+        threshold=goal.threshold,
+        required_success=required,
+        passed=None if goal.threshold is None and required is None else goal.is_passed(mean, success),
         returns=list(returns),
         video=str(video) if video else None,
     )

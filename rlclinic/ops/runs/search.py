@@ -192,12 +192,13 @@ def facets(index: Index) -> Facets:
 
 def outcomes(index: Index, env: str, algo: str) -> list[Outcome]:
     """How every group of an environment and algorithm did, without looking at a single folder."""
-    asked = select(RUN.c.group_id, RUN.c.threshold_reached_at, RUN.c.eval_mean).where(RUN.c.env == env, RUN.c.algo == algo)
-    found: dict[str, list[tuple[float | None, float | None]]] = {}
+    columns = (RUN.c.group_id, RUN.c.threshold_reached_at, RUN.c.eval_mean, RUN.c.lost)
+    asked = select(*columns).where(RUN.c.env == env, RUN.c.algo == algo)
+    found: dict[str, list[tuple[float | None, float | None, bool]]] = {}
     with index.connection() as connection:
-        for group, reached, final in connection.execute(asked):
+        for group, reached, final, lost in connection.execute(asked):
             if group is not None:
-                found.setdefault(group, []).append((reached, final))
+                found.setdefault(group, []).append((reached, final, bool(lost)))
     return [Outcome(Group(index.store.root / GROUPS / id), seeds) for id, seeds in found.items()]
 
 

@@ -60,13 +60,18 @@ def _seed(found: Forecast) -> SeedOutlook:
         low=found.low,
         high=found.high,
         reached_at=None if found.reached_at is None else int(found.reached_at),
+        lost=found.lost,
         doomed=found.doomed,
         reason=found.reason,
     )
 
 
+def _is_there(found: Forecast) -> bool:
+    return found.reached_at is not None and not found.lost
+
+
 def _decision(found: Sequence[Forecast], live: Sequence[Forecast], doomed: Sequence[str], remedy: Remedy | None) -> str:
-    if found and all(each.reached_at is not None for each in found):
+    if found and all(_is_there(each) for each in found):
         return "SOLVED"
     if not live:
         return "ENDED"
@@ -83,7 +88,7 @@ def _reason(decision: str, found: Sequence[Forecast], live: Sequence[Forecast]) 
     if decision == "SOLVED":
         return "every seed reached the threshold"
     if decision == "ENDED":
-        return next(each.reason for each in found if each.reached_at is None)
+        return next(each.reason for each in found if not _is_there(each))
     waiting = sorted((each for each in live if each.reached_at is None), key=lambda each: each.probability or 0.0)
     return waiting[len(waiting) // 2].reason if waiting else "every seed that still runs has reached the threshold"
 
@@ -180,7 +185,7 @@ class Charts:
 
 
 def _has_solved(status: Status) -> bool:
-    return status.state in ("finished", "stopped") and status.threshold_reached_at is not None
+    return status.state in ("finished", "stopped") and status.threshold_reached_at is not None and not status.lost
 
 
 def kwargs_of(group: Group) -> Mapping[str, Any]:

@@ -298,4 +298,6 @@ def _member(place: int, history: History, came: Outcome) -> LiveMember:
         explained_variance=last(columns.EXPLAINED_VARIANCE),
         steps_per_second=last(columns.FPS),
         threshold_reached_at=None if came.reached_at is None else int(came.reached_at),
+        lost=came.lost,
+        success_rate=None if came.last_success is None else came.last_success.rate,
     )

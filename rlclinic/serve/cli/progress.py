@@ -209,7 +209,7 @@ def _note(member: "LiveMember", threshold: float | None) -> str:
     if member.state not in ("running", "queued", "finished"):
         return member.state
     if threshold is not None and member.threshold_reached_at is not None:
-        return f"✓ {short(member.threshold_reached_at)}"
+        return f"{'↘' if member.lost else '✓'} {short(member.threshold_reached_at)}"
     return "" if member.state == "running" else member.state
 
 

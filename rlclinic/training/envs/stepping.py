@@ -204,4 +204,5 @@ class Lanes:
 
 def _success(info: dict[str, Any]) -> float:
     value = info.get("is_success", info.get("success"))
-    return np.nan if value is None else float(value)
+    # An env may keep something else under this name, which is no report of ours to read.
+    return float(value) if isinstance(value, bool | int | float | np.bool_ | np.number) else np.nan

@@ -168,7 +168,7 @@ def evaluate(request: "EvaluateRequest", require_threshold: options.RequireThres
 
     result = evaluate(**request.arguments, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else results.print_evaluation(result)
-    if require_threshold and (result.threshold is None or result.return_mean < result.threshold):
+    if require_threshold and not result.passed:
         raise typer.Exit(THRESHOLD_MISSED)
 
 

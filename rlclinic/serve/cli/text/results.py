@@ -72,13 +72,17 @@ def print_runs(result: "RunList") -> None:
     if not result.runs:
         terminal.show([Text(f"no runs in {result.root}\nStart one: rlclinic train CartPole-v1:ppo")])
         return
-    heads = ["run", "config", "state", ">env steps", ">return", ">eval", ">best", ">threshold at", ">changed"]
+    reports = any(row.success_rate is not None for row in result.runs)
+    success = [">success"] if reports else []
+    heads = ["run", "config", "state", ">env steps", ">return", ">eval", *success, ">best", ">threshold at", ">changed"]
     rows = []
     for row in result.runs:
         share = f" ({row.env_steps / row.max_env_steps:.0%})" if row.max_env_steps and row.state not in ("finished",) else ""
-        figures = [number(value) for value in (row.return_mean, row.eval_mean, row.best_eval)]
+        rate = [percent(row.success_rate)] if reports else []
+        figures = [number(row.return_mean), number(row.eval_mean), *rate, number(row.best_eval)]
+        reached = short(row.threshold_reached_at) + (", lost" if row.lost else "")
         when = BLANK if row.age_seconds is None else ago(row.age_seconds)
-        rows.append([row.id, row.name, row.state, count(row.env_steps) + share, *figures, short(row.threshold_reached_at), when])
+        rows.append([row.id, row.name, row.state, count(row.env_steps) + share, *figures, reached, when])
     terminal.show([Table(heads, rows)])
     if result.total > len(result.runs):
         console.progress().print(f"{len(result.runs)} of {result.total:,} runs, newest first; all of them: --all")
@@ -186,6 +190,9 @@ def print_evaluation(result: "EvaluationResult") -> None:
         gap = result.threshold - result.return_mean
         reached = "reached" if gap <= 0 else f"missed by {number(gap)}"
         blocks.append(Text(f"threshold {number(result.threshold, 4)} {reached}"))
+    if result.required_success is not None:
+        missed = result.success_rate is None or result.success_rate < result.required_success
+        blocks.append(Text(f"success of {percent(result.required_success)} {'missed' if missed else 'reached'}"))
     about = [("video", result.video or ""), ("note", result.note or "")]
     terminal.show([*blocks, Rows([pair for pair in about if pair[1]])])
 

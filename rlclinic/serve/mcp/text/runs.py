@@ -7,14 +7,14 @@ from rlclinic.errors import RlclinicError
 from rlclinic.ops.runs.series import one_run
 from rlclinic.report.comparison import brief_answer
 from rlclinic.report.document import render_compact
-from rlclinic.report.format import ago, number, short
+from rlclinic.report.format import ago, number, percent, short
 from rlclinic.report.status import describe_live_group, list_members
 from rlclinic.serve.mcp.replies import clip, say
 
 if TYPE_CHECKING:
     from rlclinic.ops.compare.compare import Comparison
     from rlclinic.ops.runs.series import Cell, MetricRows
-    from rlclinic.report.models import RunRow, StatusReport
+    from rlclinic.report.models import LiveMember, RunRow, StatusReport
     from rlclinic.runs.store import Store
 
 Values = Mapping[str, Mapping[str, float | None]]
@@ -42,6 +42,10 @@ def _group_line(group: str, rows: "Sequence[RunRow]") -> str:
     shown = number(known[0]) if len(known) == 1 else f"{number(known[0])}..{number(known[-1])}" if known else "-"
     reached = sum(row.threshold_reached_at is not None for row in rows)
     bar = f"{reached}/{len(rows)} of {number(rows[0].threshold, 4)}" if rows[0].threshold is not None else "no threshold"
+    lost = sum(row.lost is True for row in rows)
+    bar += f", {lost} lost" if lost else ""
+    rates = [row.success_rate for row in rows if row.success_rate is not None]
+    bar += f", success {percent(sum(rates) / len(rates))}" if rates else ""
     steps = f"{short(max(row.env_steps for row in rows))}/{short(rows[0].max_env_steps)}"
     when = "" if rows[0].age_seconds is None else f"  {ago(rows[0].age_seconds)}"
     return f"{group}  {clip(rows[0].name, 40)}  {len(rows)}  {'/'.join(states)}  {steps}  {shown}  {bar}{when}"
@@ -77,6 +81,10 @@ def status(report: "StatusReport") -> str:
     return "\n".join(render_compact([*describe_live_group(group), list_members(group)], 200, say) for group in report.groups)
 
 
+def _is_solved(member: "LiveMember") -> bool:
+    return member.threshold_reached_at is not None and not member.lost
+
+
 def status_data(report: "StatusReport", store: "Store", details: bool) -> dict[str, Any]:
     """gymnasium-solver's keys, of the first group; all groups below."""
     first = report.groups[0]
@@ -91,7 +99,7 @@ def status_data(report: "StatusReport", store: "Store", details: bool) -> dict[s
         "progress": {"total_timesteps": first.env_steps, "max_env_steps": first.max_env_steps}
         | {"progress_pct": None if share is None else round(100 * share, 1), "eta_seconds": first.eta_seconds},
         "performance": {"ep_rew_mean": first.return_mean.value, "threshold": first.threshold, "steps_per_second": first.steps_per_second}
-        | {"is_solved": bool(first.members) and all(member.threshold_reached_at is not None for member in first.members)},
+        | {"is_solved": bool(first.members) and all(_is_solved(member) for member in first.members)},
     }
     if details:
         data["recent_logs"] = _logs(store, first.members[0].run) if first.members else []

@@ -180,7 +180,7 @@ function outcomes(compared, colour, names) {
   const rows = [
     row("seeds", (each) => each.runs),
     compared.threshold !== null &&
-      row(`reached ${num(compared.threshold)}`, (each) => (each.reached === null ? "–" : `${each.reached} of ${each.runs}`)),
+      row(`reached ${num(compared.threshold)}`, (each) => (each.reached === null ? "–" : `${each.reached} of ${each.runs}${each.kept < each.reached ? `, ${each.reached - each.kept} lost it` : ""}`)),
     row(`return at ${short(compared.common_env_steps)}, IQM`, (each) => range(each.common)),
     row("mean return over all steps", (each) => range(each.area)),
     compared.threshold !== null &&

@@ -172,6 +172,11 @@ export function trialLink(id) {
   return h("a", { href: `/${where}/${id}` }, `of ${id}`);
 }
 
+function episodes(success) {
+  const bounds = success.low !== null ? ` [${percent(success.low)}, ${percent(success.high)}]` : "";
+  return success.episodes !== null ? `${success.successes} of ${success.episodes} episodes${bounds}` : "last evaluations";
+}
+
 function factsOf(report) {
   const fact = (name, value, more) => h("div", null, h("dt", null, name), h("dd", null, value, more && h("small", null, more)));
   const ends = report.last.low !== null ? `[${num(report.last.low)}, ${num(report.last.high)}] IQM, 95 %` : "one seed: no interval";
@@ -181,8 +186,18 @@ function factsOf(report) {
     "dl",
     { class: "facts", css: { margin: "0" } },
     fact(report.verdict === "NOT EVALUATED" ? "last return in training" : "last evaluation", num(report.last.value), ends),
-    report.threshold !== null &&
-      fact("reached the threshold", `${report.n_reached} of ${report.n_runs}`, `threshold ${num(report.threshold)}`),
+    (report.threshold !== null || report.required_success !== null) &&
+      fact(
+        "reached the threshold",
+        `${report.n_reached} of ${report.n_runs}${report.n_lost ? `, ${report.n_lost} lost it` : ""}`,
+        [
+          report.threshold !== null && `threshold ${num(report.threshold)}`,
+          report.required_success !== null && `success ${percent(report.required_success)}`,
+        ]
+          .filter(Boolean)
+          .join(", "),
+      ),
+    report.success && fact("success", percent(report.success.rate), episodes(report.success)),
     report.gap !== null &&
       fact(
         report.gap > 0 ? "missed by" : "passed by",
@@ -214,7 +229,8 @@ function seedsCard(report) {
     num(seed.last_eval),
     num(seed.best_eval),
     short(seed.best_eval_at),
-    seed.threshold_reached_at !== null ? short(seed.threshold_reached_at) : "not yet",
+    ...(report.success ? [seed.success ? percent(seed.success.rate) : "–"] : []),
+    seed.threshold_reached_at !== null ? `${short(seed.threshold_reached_at)}${seed.lost ? ", lost" : ""}` : "not yet",
     count(seed.env_steps),
     seed.reason ?? "",
   ]);
@@ -230,10 +246,11 @@ function seedsCard(report) {
         number("last evaluation"),
         number("best"),
         number("at"),
+        report.success && number("success"),
         number("threshold reached at"),
         number("env steps"),
         "note",
-      ],
+      ].filter(Boolean),
       rows,
       {
         label: "Seeds",

@@ -4,7 +4,7 @@ import { curves, get } from "../api.js";
 import { startDialog } from "../actions.js";
 import { empty, h, problem, put, s, status, table, unseen } from "../dom.js";
 import { calm, listen } from "../events.js";
-import { ago, count, num, range, short } from "../format.js";
+import { ago, count, num, percent, range, short } from "../format.js";
 import { EVAL, TRAIN } from "../panel.js";
 import { segments, state } from "../state.js";
 
@@ -44,7 +44,7 @@ export async function draw(main) {
   };
   const render = () => {
     const runs = st.list === "runs";
-    const solved = (row) => (runs ? row.threshold_reached_at !== null : row.verdict === "SOLVED"),
+    const solved = (row) => (runs ? row.threshold_reached_at !== null && !row.lost : row.verdict === "SOLVED"),
       over = (row) => row.threshold !== null && row.state !== "running";
     const kept = rows
       .filter((row) => st.show !== "solved" || solved(row))
@@ -254,17 +254,19 @@ function line(row, picked, pick) {
 }
 
 function runsTable(rows) {
+  const reports = rows.some((row) => row.success_rate !== null);
   return table(
     [
       "run",
       "state",
       { text: "seed", num: true },
       { text: "last evaluation", num: true },
+      reports && { text: "success", num: true },
       { text: "best", num: true },
       { text: "threshold reached at", num: true },
       { text: "env steps", num: true },
       "last change",
-    ],
+    ].filter(Boolean),
     rows.map((row) => [
       [
         h("a", { href: `/runs/${encodeURIComponent(row.id)}` }, row.id),
@@ -274,8 +276,9 @@ function runsTable(rows) {
       status(row.state),
       row.seed,
       num(row.eval_mean),
+      ...(reports ? [percent(row.success_rate)] : []),
       num(row.best_eval),
-      row.threshold_reached_at === null ? "–" : short(row.threshold_reached_at),
+      row.threshold_reached_at === null ? "–" : `${short(row.threshold_reached_at)}${row.lost ? ", lost" : ""}`,
       count(row.env_steps),
       ago(row.heartbeat || row.created),
     ]),
@@ -284,9 +287,11 @@ function runsTable(rows) {
 }
 
 function seeds(row) {
-  const text = row.threshold === null || row.threshold === undefined ? `${row.runs}` : `${row.reached} of ${row.runs}`;
+  const judged = (row.threshold !== null && row.threshold !== undefined) || row.success_rate !== null;
+  const lost = row.lost ? `, ${row.lost} lost it again` : "";
+  const text = judged ? `${row.reached} of ${row.runs}${lost}` : `${row.runs}`;
   if (row.runs > 24) return text;
-  const dots = Array.from({ length: row.runs }, (_, i) => h("i", { class: i < row.reached ? "in" : null }));
+  const dots = Array.from({ length: row.runs }, (_, i) => h("i", { class: i < row.reached - row.lost ? "in" : i < row.reached ? "lost" : null }));
   return h(
     "span",
     { title: `${text} reached the threshold` },
