@@ -11,6 +11,7 @@ import torch
 from rlclinic.training import optim, trainer
 from rlclinic.training.data import prioritized, replay, rollouts
 from rlclinic.training.data.episodes import Episodes
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.fast import actor_critic_backward, gradients, q_net_backward, replay_passes, wide
 from rlclinic.training.loops import off_policy, off_policy_iteration, on_policy, on_policy_iteration
 
@@ -130,7 +131,7 @@ class Stopwatch:
         return timed
 
 
-def put_around(watch: Stopwatch, env: Any, undo: ExitStack) -> None:
+def put_around(watch: Stopwatch, env: VecEnv, undo: ExitStack) -> None:
     """Put the stopwatch around the seams, until `undo` is closed."""
 
     def swap(owner: Any, name: str, function: Any) -> None:
@@ -143,12 +144,10 @@ def put_around(watch: Stopwatch, env: Any, undo: ExitStack) -> None:
         swap(owner, name, watch.wrap_each(phase, getattr(owner, name)))
     swap(q_net_backward, "forward_and_back", _with_timed_ways_back(watch, q_net_backward.forward_and_back))
     swap(off_policy, "prepare_descent", _with_timed_steps(watch, off_policy.prepare_descent))
-    inner = getattr(env, "_env", env)
-    backend = getattr(inner, "_backend", None)
-    stepping = inner if backend is None else backend
-    if backend is not None:  # what a Gymnasium environment's step takes beside itself is copying
-        swap(inner, "step", watch.wrap("transfer", inner.step))
-    swap(stepping, "step", watch.wrap("env", stepping.step))
+    simulates, copies = env.stepping
+    if copies is not None:
+        swap(copies, "step", watch.wrap("transfer", copies.step))
+    swap(simulates, "step", watch.wrap("env", simulates.step))
 
 
 def _with_timed_ways_back(watch: Stopwatch, function: Callable[..., Any]) -> Callable[..., Any]:

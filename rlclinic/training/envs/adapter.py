@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlclinic.errors import EnvironmentFailed
 from rlclinic.training import rng
-from rlclinic.training.envs.base import EVALUATION_SEED, Step
+from rlclinic.training.envs.base import EVALUATION_SEED, Step, Stepping
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows, Stepper
 
@@ -71,6 +71,10 @@ class GymnasiumEnv:
         self._first = np.zeros((*shape, *self.obs_shape), self._dtype)
         self._mask = np.ones((*shape, sum(self.action.sizes)), np.bool_) if masked else None
         self._silent = torch.full(shape, torch.nan, device=self._device)
+
+    @property
+    def stepping(self) -> Stepping:
+        return Stepping(self._backend, self)
 
     def reset(self) -> Tensor:
         return self._begin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +67,21 @@ class Step(NamedTuple):
     """[M, N] bool: `terminated` is said to learning only, and the episode itself goes on (a life was lost). None: nowhere."""
 
 
+class Steps(Protocol):
+    """Something that is stepped."""
+
+    def step(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class Stepping(NamedTuple):
+    """Whose `step` takes an environment's time: to be measured there."""
+
+    simulates: Steps
+    """Steps the simulation itself."""
+    copies: Steps | None = None
+    """Calls that one, and carries arrays to and from it; None where there is nothing to carry."""
+
+
 class VecEnv(Protocol):
     """M members with N envs each. A member's numbers depend on its own seed and actions only, never on the neighbours."""
 
@@ -90,6 +105,11 @@ class VecEnv(Protocol):
     @property
     def action_mask(self) -> Tensor | None:
         """Allowed actions [M, N, sum(sizes)] in the observation returned last, by reset() too; None where nothing is masked."""
+        ...
+
+    @property
+    def stepping(self) -> Stepping:
+        """Where its time goes; around other environments, where theirs does."""
         ...
 
     def reset(self) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs.base import Picture, Step, VecEnv
+from rlclinic.training.envs.base import Picture, Step, Stepping, VecEnv
 
 
 class Augmented:
@@ -40,6 +40,10 @@ class Augmented:
     @property
     def action_mask(self) -> Tensor | None:
         return self._env.action_mask
+
+    @property
+    def stepping(self) -> Stepping:
+        return self._env.stepping
 
     def reset(self) -> Tensor:
         return self._begin(self._env.reset())

@@ -105,3 +105,17 @@ def test_images_are_stacked_along_their_channels() -> None:
     env = envs.make(EnvConfig(id="Own", frame_stack=4), [0], 2, factory=image)
     assert env.reset().shape == (1, 2, 4, 4, 12)
     assert env.obs_high.shape == (4, 4, 12)
+
+
+@pytest.mark.parametrize(("native", "copied"), [("auto", False), ("never", True)])
+@pytest.mark.parametrize("frame_stack", [1, 2])
+def test_every_environment_says_whose_steps_take_its_time(native: Any, copied: bool, frame_stack: int) -> None:
+    env = envs.make(EnvConfig(id="CartPole-v1", native=native, frame_stack=frame_stack), [0], 1)
+    env.reset()
+    calls: list[str] = []
+    for owner, name in zip(env.stepping, ("simulates", "copies"), strict=True):
+        if owner is not None:
+            step = owner.step
+            owner.step = lambda *args, step=step, name=name: calls.append(name) or step(*args)  # type: ignore[method-assign]
+    env.step(torch.zeros(1, 1, dtype=torch.int64))
+    assert calls == (["copies", "simulates"] if copied else ["simulates"])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rlclinic.training import rng
-from rlclinic.training.envs.base import EVALUATION_SEED, Picture, Step
+from rlclinic.training.envs.base import EVALUATION_SEED, Picture, Step, Stepping
 from rlclinic.training.envs.native.dynamics import Dynamics
 
 _AHEAD = 32  # episodes or steps whose randomness is drawn at once: about 60 small operations per draw, whatever its size
@@ -59,6 +59,10 @@ class NativeEnv:
         self._episode = torch.zeros(shape, dtype=torch.int64, device=device)
         self._never = torch.zeros(shape, dtype=torch.bool, device=device)
         self.reset()
+
+    @property
+    def stepping(self) -> Stepping:
+        return Stepping(self)
 
     def reset(self) -> Tensor:
         self._ages.put(torch.zeros_like(self._episode))
