@@ -32,6 +32,7 @@ from rlclinic.training.engines.eager import Eager, Engine
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy
+from rlclinic.training.loops.kinds import AnyLearner, AnyPlan
 from rlclinic.training.loops.on_policy import Learner, Plan, Position
 from rlclinic.training.maths import normalize
 from rlclinic.training.members import Member, active_mask
@@ -51,9 +52,9 @@ class Cohort:
     """M runs in training: everything that the loop reads and replaces."""
 
     members: list[Member]
-    plan: Any
+    plan: AnyPlan
     """The loop's own: what stays the same all run."""
-    learner: Any
+    learner: AnyLearner
     """The loop's own: what learning changes."""
     env: VecEnv
     position: Position
@@ -218,7 +219,7 @@ def _say_what_was_chosen(cohort: Cohort, choice: select.Choice) -> None:
     plan = cohort.plan
     chosen = [fitting.described(plan.policy) if isinstance(plan, Plan) else None]
     chosen.append(f"engine: {choice.kind} on {cohort.device} ({choice.why})")
-    if choice.kind == "compiled" and not select.is_ready(plan, len(cohort.members)):
+    if choice.kind == "compiled" and isinstance(plan, Plan) and not select.is_ready(plan, len(cohort.members)):
         chosen.append("compiling for this shape of run: about a minute, once")
     _say(cohort, *(words for words in chosen if words is not None))
 
@@ -259,17 +260,16 @@ def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[
     return members, starts, refused
 
 
-def with_engine(plan: Any, engine: str) -> Any:
+def with_engine(plan: AnyPlan, engine: str) -> AnyPlan:
     """The plan for an engine: the reference differentiates losses, whatever gradients somebody has worked out by hand."""
-    fast = None if engine == "reference" else twins.find(plan.config.name)
-    if not isinstance(plan, off_policy.Plan):
-        return replace(plan, engine=engine, fast=fast)
-    by_autograd = fast is None or engine == "autograd"
-    nets = {name: replace(net, by_autograd=by_autograd) for name, net in plan.nets.items()}
+    if isinstance(plan, Plan):
+        return replace(plan, engine=engine, fast=None if engine == "reference" else twins.find_on_policy(plan.config.name))
+    fast = None if engine == "reference" else twins.find_off_policy(plan.config.name)
+    nets = {name: replace(net, by_autograd=fast is None or engine == "autograd") for name, net in plan.nets.items()}
     return replace(plan, engine=engine, fast=fast, nets=nets)
 
 
-def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECTIONS.keys()) -> Any:
+def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECTIONS.keys()) -> AnyPlan:
     """Algorithm, network and optimizer for a config and what its environment gives and takes; `corrections` are the run's own."""
     if config.algo.loop == "off_policy":
         return with_engine(replay_assembly.plan_for(config, env, corrections), config.run.engine)
@@ -293,7 +293,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
     return with_engine(plan, config.run.engine)
 
 
-def fresh_learner(plan: Any, seeds: list[int], n_envs: int, device: torch.device | None = None) -> Any:
+def fresh_learner(plan: AnyPlan, seeds: list[int], n_envs: int, device: torch.device | None = None) -> AnyLearner:
     """Weights as each member's seed gives them; nothing learned, nothing normalized yet."""
     if isinstance(plan, off_policy.Plan):
         return replay_assembly.fresh_learner(plan, seeds, n_envs, device)

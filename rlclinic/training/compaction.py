@@ -13,6 +13,7 @@ from rlclinic.training.checkpoints import replay_files, snapshot
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
+from rlclinic.training.loops import off_policy
 
 GPU_SPEED: Final = 1e7
 """Env steps per second, summed over members, of captured iterations of small networks: what a member's share of the time is worth."""
@@ -35,11 +36,12 @@ def compact(cohort: Cohort) -> bool:
 def pays(cohort: Cohort, live: int) -> bool:
     """Whether what is saved until the end of the budget is more than what a new shape costs: compiling, unless nothing is compiled."""
     plan, config = cohort.plan, cohort.config
-    if cohort.plan.engine not in ("compiled", "captured"):
+    if plan.engine not in ("compiled", "captured"):
         return True
     left = config.run.max_env_steps - cohort.env_steps
     if cohort.device.type == "cuda":
         return left * (len(cohort.members) - live) / GPU_SPEED > select.COMPILE_SECONDS
+    assert not isinstance(plan, off_policy.Plan), "with a replay nothing is compiled on a CPU"
     rest = config.model_copy(update={"run": config.run.model_copy(update={"max_env_steps": left})})
     now, then = (select.eager_seconds(rest, plan, members) for members in (len(cohort.members), live))
     return (now - then) * (1 - select.SAVED) > select.COMPILE_SECONDS
@@ -61,7 +63,7 @@ def _move(cohort: Cohort, live: list[int]) -> None:
     cohort.seed, cohort.episodes = cohort.seed[live], Episodes(len(live), config.env.n_envs, config.env.clip_raw_reward)
     learner = snapshot.weights(plan.policy, found, assembly.fresh_learner(plan, seeds, config.env.n_envs, cohort.device), optimizer=True)
     cohort.learner, cohort.position, _ = snapshot.place(found, learner, cohort.env, cohort.episodes)
-    if cohort.memory is not None:
+    if isinstance(plan, off_policy.Plan):
         memory = replay_assembly.memory_for(plan, len(live), cohort.device)
         replay_files.put(memory, [each.replay for each in found if each.replay is not None])
         cohort.memory = memory

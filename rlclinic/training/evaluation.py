@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlclinic.training.engines import captured_evaluation
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy, on_policy
+from rlclinic.training.loops.kinds import AnyLearner, AnyPlan
 from rlclinic.training.nets import mlp
 from rlclinic.training.nets.q_nets import Networks
 from rlclinic.training.sentinels import fingerprints
@@ -54,10 +56,10 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(plan: Any, learner: Any, env: Any, *, deterministic: bool, seed: Tensor, wanted: list[bool]) -> Evaluation:
+def evaluate(plan: AnyPlan, learner: AnyLearner, env: VecEnv, *, deterministic: bool, seed: Tensor, wanted: list[bool]) -> Evaluation:
     """One episode in each of the env's N copies with the policies as they are."""
 
-    def made(of: Any, own_seed: Tensor) -> Actor:
+    def made(of: AnyLearner, own_seed: Tensor) -> Actor:
         return actor(plan, of, env.n_envs, deterministic=deterministic, seed=own_seed)
 
     if captured_evaluation.covers(env):
@@ -69,11 +71,13 @@ def evaluate(plan: Any, learner: Any, env: Any, *, deterministic: bool, seed: Te
     return replace(played, normalizer=fingerprints.of_normalizers(learner))
 
 
-def actor(plan: Any, learner: Any, n_envs: int, *, deterministic: bool, seed: Tensor) -> Actor:
+def actor(plan: AnyPlan, learner: AnyLearner, n_envs: int, *, deterministic: bool, seed: Tensor) -> Actor:
     """What to do at observations [M, N, ...] under an action mask at the t-th step, as the env takes it; seed is [M, 1]."""
     env_index = torch.arange(n_envs, device=seed.device).view(1, -1)
     if isinstance(plan, off_policy.Plan):
+        assert isinstance(learner, off_policy.Learner)
         return _replay_actor(plan, learner, env_index, None if deterministic else seed)
+    assert isinstance(learner, on_policy.Learner)
     params, distribution = plan.policy.layout.views(learner.flat), plan.policy.distribution
 
     def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
@@ -94,7 +98,7 @@ def _replay_actor(plan: off_policy.Plan, learner: off_policy.Learner, env_index:
     return act
 
 
-def play(env: Any, act: Actor, wanted: list[bool], longest: int | None = None) -> Evaluation:
+def play(env: VecEnv, act: Actor, wanted: list[bool], longest: int | None = None) -> Evaluation:
     """One episode in each of the env's N copies. Members not wanted are stepped along but do not delay the end.
 
     act: what to do at observations [M, N, ...] under an action mask, at the t-th step. longest: LONGEST, unless given.

@@ -160,7 +160,7 @@ def too_much_entropy_lowers_the_temperature() -> None:
     for log_prob, sign in ((-5.0, -1), (5.0, 1)):  # entropy 5 and -5, target -1
         at = Learner("sac", turns=25)
         before = at.state.nets["log_alpha"].clone()
-        twins.find("sac").update_temperature(at.plan, at.state, torch.full((2, 32), log_prob), at.numbers(), None)
+        twins.find_off_policy("sac").update_temperature(at.plan, at.state, torch.full((2, 32), log_prob), at.numbers(), None)
         moved = at.state.nets["log_alpha"] - before
         assert bool((moved.sign() == sign).all()), f"at an entropy of {-log_prob} the temperature moves by {float(moved[0]):.2g}"
 
@@ -168,7 +168,7 @@ def too_much_entropy_lowers_the_temperature() -> None:
 def the_huber_slope_is_the_derivative_of_the_loss() -> None:
     error = torch.tensor([[-3.0, -0.5, 0.0, 0.5, 3.0]], requires_grad=True)
     (slope,) = torch.autograd.grad(losses.huber(error).sum(), error)
-    near(twins.find("dqn").huber_slope(error.detach()), slope, "the Huber loss's slope", 1e-6)
+    near(twins.find_off_policy("dqn").huber_slope(error.detach()), slope, "the Huber loss's slope", 1e-6)
     expected = torch.tensor([[2.5, 0.125, 0.0, 0.125, 2.5]])
     near(losses.huber(error.detach()), expected, "the Huber loss", 1e-6)
 

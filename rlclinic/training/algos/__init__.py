@@ -36,6 +36,7 @@ from rlclinic.training.algos.hyperparameters import Hyperparameters
 
 if TYPE_CHECKING:
     from rlclinic.training.data import replay, rollouts
+    from rlclinic.training.envs.base import VecEnv
     from rlclinic.training.loops.off_policy import Learner, Plan
     from rlclinic.training.nets.layout import Params
     from rlclinic.training.nets.mlp import ActorCritic
@@ -72,7 +73,7 @@ class OffPolicyAlgorithm(Protocol):
     TARGETS: tuple[str, ...]
     COLUMNS: tuple[str, ...]
 
-    def build_networks(self, config: Config, obs_size: int, env: Any, /) -> "dict[str, Net]":
+    def build_networks(self, config: Config, obs_size: int, env: "VecEnv", /) -> "dict[str, Net]":
         """The networks by name."""
         ...
 

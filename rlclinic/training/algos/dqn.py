@@ -1,6 +1,6 @@
 """Deep Q-learning (Mnih et al. 2015), with double, dueling, n-step and prioritized replay as switches of their own."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from rlclinic.config import Config, DQNConfig
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration, losses
 from rlclinic.training.nets import q_nets
@@ -22,7 +23,7 @@ TARGETS = ("q",)
 COLUMNS = ("loss/td", "hp/epsilon")
 
 
-def build_networks(config: Config, obs_size: int, env: Any) -> dict[str, Net]:
+def build_networks(config: Config, obs_size: int, env: VecEnv) -> dict[str, Net]:
     """One network: observations in, a value for every action out (and the state's own, if dueling)."""
     assert isinstance(config.algo, DQNConfig)
     count = env.action.sizes[0] + config.algo.dueling

@@ -4,7 +4,7 @@ The table lies where other algorithms have weights: a linear net without hidden 
 Its first A rows are values, the others count how often each action was taken in a state.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from rlclinic.config import Config, QLearningConfig
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration
 from rlclinic.training.nets import q_nets
@@ -27,7 +28,7 @@ TARGETS = ("q",)
 COLUMNS = ("loss/td", "hp/epsilon")
 
 
-def build_networks(config: Config, obs_size: int, env: Any) -> dict[str, Net]:
+def build_networks(config: Config, obs_size: int, env: VecEnv) -> dict[str, Net]:
     """The table."""
     return {"q": q_nets.build(config.net, obs_size, (), 2 * env.action.sizes[0])}
 

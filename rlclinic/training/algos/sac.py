@@ -1,6 +1,6 @@
 """Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905), with a learned or a fixed temperature."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from rlclinic.config import Config, SACConfig
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration, squashed
 from rlclinic.training.nets import q_nets
@@ -22,7 +23,7 @@ TARGETS = ("critic",)
 COLUMNS = ("loss/actor", "loss/critic", "loss/alpha", "metrics/entropy", "grad_norm/actor", "hp/alpha")
 
 
-def build_networks(config: Config, obs_size: int, env: Any) -> dict[str, Net]:
+def build_networks(config: Config, obs_size: int, env: VecEnv) -> dict[str, Net]:
     """An actor that gives means and log standard deviations, and critics side by side."""
     size = env.action.sizes[0]
     return {"actor": q_nets.build_actor(config, obs_size, 2 * size), "critic": q_nets.build_critics(config, obs_size, size)}

@@ -1,6 +1,6 @@
 """TD3 (Fujimoto et al. 2018, arXiv:1802.09477), and DDPG (arXiv:1509.02971): TD3 with one critic, no delay and no target noise."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from rlclinic.config import Config, DDPGConfig, TD3Config
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Batch
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.maths import exploration
 from rlclinic.training.nets import mlp, q_nets
@@ -22,7 +23,7 @@ TARGETS = ("actor", "critic")
 COLUMNS = ("loss/actor", "loss/critic", "grad_norm/actor")
 
 
-def build_networks(config: Config, obs_size: int, env: Any) -> dict[str, Net]:
+def build_networks(config: Config, obs_size: int, env: VecEnv) -> dict[str, Net]:
     """An actor, and critics side by side."""
     size = env.action.sizes[0]
     return {"actor": q_nets.build_actor(config, obs_size, size), "critic": q_nets.build_critics(config, obs_size, size)}

@@ -14,9 +14,12 @@ from rlclinic.training.checkpoints.files import Checkpoint, Tensors
 from rlclinic.training.data.episodes import Episodes
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.loops import off_policy
+from rlclinic.training.loops.kinds import AnyLearner, Static
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.members import Member
+from rlclinic.training.nets.mlp import ActorCritic
 
 
 class Whole(NamedTuple):
@@ -27,7 +30,7 @@ class Whole(NamedTuple):
     loop: Tensors
 
 
-def whole(static: Any, learner: Any, env: VecEnv, position: Position) -> Whole:
+def whole(static: Static, learner: AnyLearner, env: VecEnv, position: Position) -> Whole:
     """Everything that checkpoints are cut from, fetched once for all members; `static` is the plan's policy."""
     parts = state.name_tensors(static, learner)
     moments = {
@@ -59,7 +62,7 @@ def take(
     return Checkpoint(policy, optimizer, loop, state, None if memory is None else replay_files.take(memory, index))
 
 
-def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bool) -> Any:
+def weights(static: Static, found: list[Checkpoint], learner: AnyLearner, *, optimizer: bool) -> AnyLearner:
     """A learner with the members' saved weights and normalizers, and with their optimizer state if wanted."""
     fresh = state.name_tensors(static, learner)
     policy = {
@@ -75,8 +78,8 @@ def weights(static: Any, found: list[Checkpoint], learner: Any, *, optimizer: bo
     return replace(learner, obs_stats=obs_stats, reward_stats=reward_stats)
 
 
-def _there(static: Any, found: Checkpoint, name: str) -> str:
-    return name if name in found.policy else state.stand_in(static, name)
+def _there(static: Static, found: Checkpoint, name: str) -> str:
+    return name if name in found.policy or isinstance(static, ActorCritic) else state.stand_in(static, name)
 
 
 def _together(rows: list[Tensor], like: Tensor) -> Tensor:
@@ -101,7 +104,7 @@ def _weight(found: Checkpoint, name: str, shape: tuple[int, ...]) -> Tensor:
     return found.policy[name]
 
 
-def place(found: list[Checkpoint], learner: Any, env: VecEnv, episodes: Episodes) -> tuple[Any, Position, bool]:
+def place(found: list[Checkpoint], learner: AnyLearner, env: VecEnv, episodes: Episodes) -> tuple[AnyLearner, Position, bool]:
     """Put envs and episode statistics where they were; the flag says whether the envs go on exactly."""
     device = position_device(learner)
     names = [name.removeprefix("env.") for name in found[0].loop if name.startswith("env.")]
@@ -111,13 +114,14 @@ def place(found: list[Checkpoint], learner: Any, env: VecEnv, episodes: Episodes
         episodes.load(index, saved)
         if not env.exact:
             episodes.restart(index)
-    for name in ("reward_carry", "drift"):
-        if getattr(learner, name, None) is not None and env.exact and name in found[0].loop:
-            learner = replace(learner, **{name: torch.stack([each.loop[name] for each in found]).to(device)})
+    if learner.reward_carry is not None and env.exact and "reward_carry" in found[0].loop:
+        learner = replace(learner, reward_carry=torch.stack([each.loop["reward_carry"] for each in found]).to(device))
+    if isinstance(learner, off_policy.Learner) and learner.drift is not None and env.exact and "drift" in found[0].loop:
+        learner = replace(learner, drift=torch.stack([each.loop["drift"] for each in found]).to(device))
     return learner, Position(obs, env.action_mask), env.exact
 
 
-def position_device(learner: Any) -> torch.device:
+def position_device(learner: AnyLearner) -> torch.device:
     """Where a learner lives."""
     return state.weights(learner)[0].device
 

@@ -3,14 +3,18 @@
 `static` is the half of the policy that is not learned: an actor-critic network's layout, or the replay algorithms' nets by name.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from rlclinic.training.loops import off_policy, on_policy
+from rlclinic.training.loops.kinds import AnyLearner, Static
 from rlclinic.training.loops.off_policy import AVERAGE
+from rlclinic.training.nets.mlp import ActorCritic
+from rlclinic.training.nets.q_nets import Net
 from rlclinic.training.optim import OptimizerState
 
 Tensors = dict[str, Tensor]
@@ -24,11 +28,13 @@ class Named(NamedTuple):
     loop: Tensors
 
 
-def name_tensors(static: Any, learner: Any) -> Named:
+def name_tensors(static: Static, learner: AnyLearner) -> Named:
     """Everything that learning has made, normalizers apart."""
     carried = {name: tensor for name in ("reward_carry", "drift") if (tensor := getattr(learner, name, None)) is not None}
     if isinstance(learner, on_policy.Learner):
+        assert isinstance(static, ActorCritic)
         return Named(dict(static.layout.views(learner.flat)), learner.optimizer._asdict(), carried)
+    assert isinstance(static, Mapping)
     policy: Tensors = {}
     for net, flat in learner.nets.items():
         if net in static:
@@ -50,21 +56,23 @@ def name_tensors(static: Any, learner: Any) -> Named:
     )
 
 
-def acting_net(static: Any) -> str:
+def acting_net(static: Mapping[str, Net]) -> str:
     """Which of the replay algorithms' nets acts."""
     return "q" if "q" in static else "actor"
 
 
-def stand_in(static: Any, name: str) -> str:
+def stand_in(static: Mapping[str, Net], name: str) -> str:
     """What averaged weights begin as where nothing was averaged yet: the weights themselves."""
     return f"{acting_net(static)}{name.removeprefix(AVERAGE)}" if name.startswith(f"{AVERAGE}.") else name
 
 
-def rebuild(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> Any:
+def rebuild(static: Static, learner: AnyLearner, policy: Tensors, optimizer: Tensors | None, loop: Tensors) -> AnyLearner:
     """A learner with these weights; with `optimizer`, as it was, else as one that starts from them."""
     if isinstance(learner, on_policy.Learner):
+        assert isinstance(static, ActorCritic)
         learner = replace(learner, flat=static.layout.flatten(policy))
         return learner if optimizer is None else replace(learner, optimizer=OptimizerState(**optimizer))
+    assert isinstance(static, Mapping)
     nets = {}
     for net in learner.nets:
         own = {name.removeprefix(f"{net}."): tensor for name, tensor in policy.items() if name.startswith(f"{net}.")}
@@ -88,14 +96,14 @@ def rebuild(static: Any, learner: Any, policy: Tensors, optimizer: Tensors | Non
     )
 
 
-def weights(learner: Any) -> list[Tensor]:
+def weights(learner: AnyLearner) -> list[Tensor]:
     """All weights [M, P], targets too."""
     if isinstance(learner, off_policy.Learner):
         return [*learner.nets.values(), *learner.targets.values()]
     return [learner.flat]
 
 
-def optimizer(learner: Any) -> list[Tensor]:
+def optimizer(learner: AnyLearner) -> list[Tensor]:
     """Everything that optimizers keep."""
     states = learner.optimizers.values() if isinstance(learner, off_policy.Learner) else [learner.optimizer]
     return [tensor for state in states for tensor in state]

@@ -18,7 +18,7 @@ from rlclinic.training.engines import cuda_graphs, eager
 from rlclinic.training.engines.captured_sentinels import CapturedSentinels
 from rlclinic.training.engines.compiled import Named
 from rlclinic.training.engines.eager import Compiled
-from rlclinic.training.envs.native.engine import At
+from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.loops.on_policy import Iteration, IterationInputs, Learner, Plan, Position
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.optim import OptimizerState
@@ -40,6 +40,7 @@ class Captured(Compiled):
     def iterate(self, inputs: IterationInputs) -> Iteration:
         """One iteration of every member. What is returned lies in the graph's own memory until the next one, but for the readings."""
         plan, learner, env, position, hp, active, seed, iteration, _ = inputs
+        assert isinstance(env, NativeEnv)
         everyone = torch.ones(learner.flat.shape[0], 1, dtype=torch.bool, device=learner.flat.device)
         given = _pack(learner, env.here(), position, hp, everyone if active is None else active)
         program = (eager.static(hp), tuple(given))
@@ -57,7 +58,7 @@ class Captured(Compiled):
         readings = dict(zip(self._iterated.readings, self._table.clone().unbind(0), strict=True))
         return self._iterated._replace(readings=readings)
 
-    def _prepare(self, plan: Plan, env: Any, seed: Tensor, given: Named, static: tuple[Any, ...]) -> None:
+    def _prepare(self, plan: Plan, env: NativeEnv, seed: Tensor, given: Named, static: tuple[Any, ...]) -> None:
         """Static tensors of the right shapes, compiled units, and the graph."""
         before = env.here()
         self._in = {name: value.clone() for name, value in given.items()}
@@ -70,7 +71,7 @@ class Captured(Compiled):
             self._alive.fill_(True)
         env.go(before)
 
-    def _run(self, plan: Plan, env: Any, seed: Tensor, static: tuple[Any, ...]) -> None:
+    def _run(self, plan: Plan, env: NativeEnv, seed: Tensor, static: tuple[Any, ...]) -> None:
         """The iteration as a function of the static tensors; leaves its results where `iterate` finds them."""
         learner, at, position, hp = _unpack(self._in, static)
         env.go(at)

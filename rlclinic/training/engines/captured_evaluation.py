@@ -6,21 +6,23 @@ they take longer than the training between them. On a CPU the same program runs 
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from rlclinic.training.engines import cuda_graphs
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.envs.native.engine import At, NativeEnv
-from rlclinic.training.loops import off_policy
+from rlclinic.training.loops import off_policy, on_policy
+from rlclinic.training.loops.kinds import AnyLearner, AnyPlan
 from rlclinic.training.maths.normalize import Moments
 
 STEPS: Final = 32
 """Steps of a graph, after which the host looks whether all episodes have ended."""
 Actor = Callable[[Tensor, Tensor | None, Any], Tensor]
-Maker = Callable[[Any, Tensor], Actor]
+Maker = Callable[[AnyLearner, Tensor], Actor]
 """Of a learner and a seed, what acts."""
 Played = tuple[Tensor, Tensor, Tensor]
 """Returns, lengths, success, each [M, episodes]."""
@@ -28,12 +30,12 @@ _PROGRAMS: "WeakKeyDictionary[Any, Program]" = WeakKeyDictionary()
 """By the environment that they step, for as long as that lives."""
 
 
-def covers(env: Any) -> bool:
+def covers(env: VecEnv) -> TypeGuard[NativeEnv]:
     """Whether this module plays in an environment: one that a GPU steps, without a look from the host."""
     return isinstance(env, NativeEnv) and env.device.type == "cuda"
 
 
-def play(plan: Any, learner: Any, env: NativeEnv, actor: Maker, seed: Tensor, wanted: Tensor, longest: int) -> Played:
+def play(plan: AnyPlan, learner: AnyLearner, env: NativeEnv, actor: Maker, seed: Tensor, wanted: Tensor, longest: int) -> Played:
     """One episode in each of the env's copies; always with the same plan and manner of acting for an env."""
     if env not in _PROGRAMS:
         _PROGRAMS[env] = Program(plan, learner, env, actor, seed)
@@ -43,7 +45,7 @@ def play(plan: Any, learner: Any, env: NativeEnv, actor: Maker, seed: Tensor, wa
 class Program:
     """Tensors that a graph reads and edits, and the graph."""
 
-    def __init__(self, plan: Any, learner: Any, env: NativeEnv, actor: Maker, seed: Tensor) -> None:
+    def __init__(self, plan: AnyPlan, learner: AnyLearner, env: NativeEnv, actor: Maker, seed: Tensor) -> None:
         self._plan, self._env, self._seed = plan, env, seed.clone()
         self._graph: Any = None
         self._learner = _copied(plan, learner)
@@ -56,7 +58,7 @@ class Program:
         self._returns, self._lengths, self._success = (torch.zeros(shape, dtype=torch.float64, device=seed.device) for _ in range(3))
         self._alive = torch.zeros(shape, dtype=torch.bool, device=seed.device)
 
-    def play(self, learner: Any, seed: Tensor, wanted: Tensor, longest: int) -> Played:
+    def play(self, learner: AnyLearner, seed: Tensor, wanted: Tensor, longest: int) -> Played:
         """One episode in each copy with this learner's policies."""
         if self._graph is None and seed.is_cuda:
             self._graph, _ = cuda_graphs.captured(lambda: self._steps(STEPS), lambda: self._steps(1))
@@ -70,7 +72,7 @@ class Program:
                 self._graph.replay()
         return self._returns, self._lengths, self._success
 
-    def _begin(self, learner: Any, seed: Tensor, wanted: Tensor) -> None:
+    def _begin(self, learner: AnyLearner, seed: Tensor, wanted: Tensor) -> None:
         for own, given in zip(_tensors(self._plan, self._learner), _tensors(self._plan, learner), strict=True):
             own.copy_(given)
         self._seed.copy_(seed)
@@ -104,15 +106,18 @@ class Program:
         self._time += count
 
 
-def _tensors(plan: Any, learner: Any) -> list[Tensor]:
+def _tensors(plan: AnyPlan, learner: AnyLearner) -> list[Tensor]:
     """All that acting reads of a learner."""
-    weights = off_policy.deployed_weights(plan, learner) if isinstance(plan, off_policy.Plan) else learner.flat
-    return [weights, *(learner.obs_stats or ())]
+    if isinstance(learner, on_policy.Learner):
+        return [learner.flat, *(learner.obs_stats or ())]
+    assert isinstance(plan, off_policy.Plan)
+    return [off_policy.deployed_weights(plan, learner), *(learner.obs_stats or ())]
 
 
-def _copied(plan: Any, learner: Any) -> Any:
+def _copied(plan: AnyPlan, learner: AnyLearner) -> AnyLearner:
     weights, *stats = (each.clone() for each in _tensors(plan, learner))
     seen = Moments(*stats) if stats else None
-    if isinstance(plan, off_policy.Plan):
-        return replace(learner, nets={plan.algo.ACTOR: weights}, targets={}, obs_stats=seen)
-    return replace(learner, flat=weights, obs_stats=seen)
+    if isinstance(learner, on_policy.Learner):
+        return replace(learner, flat=weights, obs_stats=seen)
+    assert isinstance(plan, off_policy.Plan)
+    return replace(learner, nets={plan.algo.ACTOR: weights}, targets={}, obs_stats=seen)

@@ -13,6 +13,7 @@ from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.engines import cuda_graphs, eager
 from rlclinic.training.engines.compiled import Named
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops.on_policy import Estimates, LastMinibatch, Learner, Plan
 from rlclinic.training.optim import OptimizerState
 from rlclinic.training.sentinels import on_policy_sentinels
@@ -28,7 +29,7 @@ class CapturedSentinels:
     def __init__(self) -> None:
         self._programs: dict[Any, tuple[Named, Any, Named]] = {}
 
-    def __call__(self, plan: Plan, env: Any, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
+    def __call__(self, plan: Plan, env: VecEnv, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
         """The sentinels of a row. They lie in the graph's own memory until the next look."""
         given, unset = pack(seen, hp), eager.static(hp)
         if not seen.after.flat.is_cuda:

@@ -11,8 +11,10 @@ from rlclinic.errors import ConfigError
 from rlclinic.runs.record import Run
 from rlclinic.training.engines import captured, captured_replay, compiled, eager
 from rlclinic.training.envs import native
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy
+from rlclinic.training.loops.kinds import AnyPlan
 from rlclinic.training.loops.on_policy import Plan
 
 COMPILE_SECONDS: Final = 60.0
@@ -40,13 +42,13 @@ class Choice(NamedTuple):
         return {"compiled": eager.Compiled, "captured": captured.Captured}.get(self.kind, eager.Eager)()
 
 
-def choose(config: Config, plan: Any, env: Any, members: int, device: torch.device, recorded: dict[str, Any] | None) -> Choice:
+def choose(config: Config, plan: AnyPlan, env: VecEnv, members: int, device: torch.device, recorded: dict[str, Any] | None) -> Choice:
     """The engine for a cohort. A run that was started with one goes on with it."""
     wanted = config.run.engine
     if recorded and recorded.get("kind") in ("eager", "reference", "autograd", "compiled", "captured"):
         return _possible(Choice(recorded["kind"], str(recorded.get("why", "as it was started"))), config, plan, env, device)
     if wanted in ("auto", "eager"):
-        if twins.find(config.algo.name) is None:
+        if config.algo.name not in twins.MODULES:
             return Choice("reference", f"{config.algo.name} has no gradients written out: its losses are differentiated")
         if _has_own_network(config):
             return Choice("reference", f"net.encoder={config.net.encoder} is a network of another package: losses are differentiated")
@@ -107,11 +109,11 @@ def is_ready(plan: Plan, members: int) -> bool:
     return compiled.ready(settings(plan, members))
 
 
-def _possible(choice: Choice, config: Config, plan: Any, env: Any, device: torch.device) -> Choice:
+def _possible(choice: Choice, config: Config, plan: AnyPlan, env: VecEnv, device: torch.device) -> Choice:
     """The choice, if it can be had; asking for what is not there is an error, not a slow run."""
     if choice.kind in ("eager", "reference", "autograd"):
         return choice
-    foreign = None if twins.find(config.algo.name) is not None else f"{config.algo.name} is an algorithm"
+    foreign = None if config.algo.name in twins.MODULES else f"{config.algo.name} is an algorithm"
     foreign = f"net.encoder={config.net.encoder} is a network" if _has_own_network(config) else foreign
     if foreign is not None:
         raise ConfigError(
@@ -140,12 +142,17 @@ def _possible(choice: Choice, config: Config, plan: Any, env: Any, device: torch
             f"run.engine=captured needs a native environment on a GPU, but {reason}.\n"
             "  There would be nothing to capture.\n  Try: --set run.engine=auto"
         )
-    if choice.kind == "compiled" and device.type == "cpu" and compiled.compiler() is None and not is_ready(plan, env.members):
+    if isinstance(plan, Plan) and choice.kind == "compiled" and device.type == "cpu" and not _can_compile(plan, env.members):
         raise ConfigError(
             "run.engine=compiled, but there is no C++ compiler (g++ or clang++), and no compiled units of this shape in the cache.\n"
             "  Nothing could be compiled.\n  Try: --set run.engine=eager, or install g++"
         )
     return choice
+
+
+def _can_compile(plan: Plan, members: int) -> bool:
+    """With a compiler, or without one what somebody compiled before."""
+    return compiled.compiler() is not None or is_ready(plan, members)
 
 
 def recorded(run: Run, how: str) -> dict[str, Any] | None:

@@ -55,6 +55,7 @@ def by_autograd(plan: "Plan", flat: Tensor, batch: Batch, hp: Hyperparameters) -
 @torch.no_grad()
 def written_out(plan: "Plan", flat: Tensor, batch: Batch, hp: Hyperparameters) -> tuple[Tensor, Readings]:
     """The chain rule by hand: network -> distribution -> loss, and back."""
+    assert plan.fast is not None
     policy = plan.policy
     params = policy.layout.views(flat)
     output, value, back_through = _network(plan, flat, batch.obs)

@@ -1,14 +1,15 @@
 """Which algorithms have their gradients written out, and where."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from torch import Tensor
 
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 
 if TYPE_CHECKING:
-    from rlclinic.training.data import replay
+    from rlclinic.training.data import replay, rollouts
+    from rlclinic.training.fast.gradients import Slopes
     from rlclinic.training.loops.off_policy import Learner, Plan
 
 _FAST: Final = __name__.rpartition(".")[0]
@@ -18,6 +19,16 @@ MODULES: Final = {
     # A table's update is no gradient: the definition is all there is.
     "q_learning": "rlclinic.training.algos.q_learning",
 }
+
+
+class OnPolicyTwin(Protocol):
+    """The derivatives of an on-policy algorithm's loss."""
+
+    def slopes(
+        self, log_prob: Tensor, entropy: Tensor, value: Tensor, batch: "rollouts.Batch", hp: Hyperparameters, /
+    ) -> "tuple[Slopes, dict[str, Tensor]]":
+        """By each row's log-probability, value and entropy; and the loss's readings."""
+        ...
 
 
 class OffPolicyTwin(Protocol):
@@ -30,6 +41,11 @@ class OffPolicyTwin(Protocol):
         ...
 
 
-def find(algorithm: str) -> Any:
-    """The module with an algorithm's gradients by hand; None: it has none, and its losses are differentiated."""
-    return import_module(MODULES[algorithm]) if algorithm in MODULES else None
+def find_on_policy(algorithm: str) -> OnPolicyTwin | None:
+    """The module with an on-policy algorithm's gradients by hand; None: it has none, and its loss is differentiated."""
+    return cast(OnPolicyTwin, import_module(MODULES[algorithm])) if algorithm in MODULES else None
+
+
+def find_off_policy(algorithm: str) -> OffPolicyTwin | None:
+    """The same of an algorithm with a replay."""
+    return cast(OffPolicyTwin, import_module(MODULES[algorithm])) if algorithm in MODULES else None

@@ -19,7 +19,7 @@ from rlclinic.training.algos import OffPolicyAlgorithm
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import prioritized, replay
 from rlclinic.training.data.replay import Batch, Replay
-from rlclinic.training.envs.base import ActionSpec
+from rlclinic.training.envs.base import ActionSpec, Step, VecEnv
 from rlclinic.training.fast.replay_passes import Rounds
 from rlclinic.training.fast.twins import OffPolicyTwin
 from rlclinic.training.fast.wide import WideRounds
@@ -153,7 +153,7 @@ def _bounds(low: tuple[float, ...], high: tuple[float, ...], device: torch.devic
 class Collector:
     """Collects steps for one iteration: noise drawn at once, and what was transitions kept for statistics."""
 
-    def __init__(self, plan: Plan, env: Any, seed: Tensor, env_steps: int, clock: dict[str, float]) -> None:
+    def __init__(self, plan: Plan, env: VecEnv, seed: Tensor, env_steps: int, clock: dict[str, float]) -> None:
         self.plan, self.env, self.clock, self.env_steps = plan, env, clock, env_steps
         n_envs, steps = plan.memory.n_envs, plan.turns * plan.config.train_freq
         first = torch.arange(steps, device=seed.device).view(1, -1, 1) + env_steps // n_envs
@@ -171,7 +171,7 @@ class Collector:
         params = Networks(plan.nets, {algo.ACTOR: learner.nets[algo.ACTOR]})
         started, env_before = perf_counter(), clock["env"]
         choose = self._chooser(params, position, hp)
-        taken: list[tuple[Tensor, Tensor, Any, Tensor | None]] = []
+        taken: list[tuple[Tensor, Tensor, Step, Tensor | None]] = []
         for number in range(plan.config.train_freq):
             explored, drift, at = None, learner.drift, self._at
             if self.env_steps < plan.config.learning_starts:
@@ -217,7 +217,7 @@ def concatenate(turns: list[Transitions]) -> Transitions:
     return Transitions(*(None if each[0] is None else torch.cat(each, 1) for each in columns))  # type: ignore[arg-type]
 
 
-def stack_steps(plan: Plan, taken: list[tuple[Tensor, Tensor, Any, Tensor | None]]) -> Transitions:
+def stack_steps(plan: Plan, taken: list[tuple[Tensor, Tensor, Step, Tensor | None]]) -> Transitions:
     """A turn's steps as tensors over time: one copy per field instead of one per step."""
     obs, action, steps, explored = zip(*taken, strict=True)
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,30 +13,28 @@ from rlclinic.training import failures, members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines.captured_replay import CapturedReplay
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.sentinels import off_policy_sentinels
 from rlclinic.training.sentinels.off_policy_sentinels import Seen
 
 if TYPE_CHECKING:
+    from rlclinic.training.assembly import Cohort
     from rlclinic.training.trainer import Session
 
 
 def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Tensor]:
     """One iteration of every member; returns sentinels if a row is due."""
     cohort, clock = session.cohort, session.clock
-    plan: Plan = cohort.plan
-    memory: Replay = cohort.memory  # type: ignore[assignment]  # such a cohort has one
+    plan, before, memory = parts(cohort)
     hp = members.replay_numbers(cohort.members, cohort.env_steps, plan.memory.action_size, cohort.device)
     mask = members.active_mask(cohort.members, cohort.device)
     session.numbers = hp.per_member
-    before = cohort.learner
     if isinstance(cohort.engine, CapturedReplay) and cohort.env_steps > max(plan.config.learning_starts, cohort.refill_until):
         started = time.perf_counter()
-        before = off_policy.copy_learner(before)  # the graph edits what it has given out
-        learner, taken = cohort.engine.iterate(
-            plan, cohort.learner, cohort.env, cohort.position, memory, hp, mask, cohort.seed, cohort.env_steps
-        )
+        given, before = before, off_policy.copy_learner(before)  # the graph edits what it has given out
+        learner, taken = cohort.engine.iterate(plan, given, cohort.env, cohort.position, memory, hp, mask, cohort.seed, cohort.env_steps)
         transitions, readings = taken.transitions, taken.readings
         clock["learn"] += time.perf_counter() - started
     else:
@@ -56,13 +54,21 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     return found
 
 
+def parts(cohort: "Cohort") -> tuple[Plan, Learner, Replay]:
+    """What is a replay's of a cohort: plan, learner and memory."""
+    assert isinstance(cohort.plan, Plan)
+    assert isinstance(cohort.learner, Learner)
+    assert cohort.memory is not None
+    return cohort.plan, cohort.learner, cohort.memory
+
+
 def collect_and_learn(
     session: "Session", memory: Replay, hp: Hyperparameters, active: Tensor | None
 ) -> tuple[Learner, Transitions, dict[str, Tensor]]:
     """An iteration operation by operation: turns of acting, remembering and learning."""
     cohort, clock = session.cohort, session.clock
-    plan: Plan = cohort.plan
-    learner = off_policy.copy_learner(cohort.learner)
+    plan, learner, _ = parts(cohort)
+    learner = off_policy.copy_learner(learner)
     collector = off_policy.Collector(plan, cohort.env, cohort.seed, cohort.env_steps, clock)
     draws = off_policy.Draws(plan, cohort.seed, learner.updates, plan.turns * plan.updates_per_turn)
     readings: list[dict[str, list[Tensor]]] = []
@@ -86,7 +92,7 @@ def collect_and_learn(
     return learner, collector.transitions(), together
 
 
-def needs_no_autograd(plan: Plan, env: Any, device: torch.device) -> bool:
+def needs_no_autograd(plan: Plan, env: VecEnv, device: torch.device) -> bool:
     """Whether nothing in an iteration needs autograd's books, which take a fifth of a small operation's time.
 
     What is made without them can be read anywhere, but edited only there: so not where others keep tensors and write to them later.
@@ -131,8 +137,9 @@ def summarize(plan: Plan, readings: dict[str, Tensor]) -> dict[str, Tensor]:
 def compute_sentinels(session: "Session", memory: Replay, seen: Seen, costly: bool) -> dict[str, Tensor]:
     """The sentinels of this row."""
     cohort = session.cohort
-    hp = members.replay_numbers(cohort.members, cohort.env_steps, cohort.plan.memory.action_size, cohort.device)
-    found = off_policy_sentinels.every_row(cohort.plan, seen, cohort.env, memory, hp)
+    plan = parts(cohort)[0]
+    hp = members.replay_numbers(cohort.members, cohort.env_steps, plan.memory.action_size, cohort.device)
+    found = off_policy_sentinels.every_row(plan, seen, cohort.env, memory, hp)
     if costly:
-        found |= off_policy_sentinels.now_and_then(cohort.plan, seen, memory, hp)
+        found |= off_policy_sentinels.now_and_then(plan, seen, memory, hp)
     return found

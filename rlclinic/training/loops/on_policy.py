@@ -15,7 +15,9 @@ from rlclinic.training.algos import OnPolicyAlgorithm
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
+from rlclinic.training.envs.base import Step, VecEnv
 from rlclinic.training.fast import fused, gradients
+from rlclinic.training.fast.twins import OnPolicyTwin
 from rlclinic.training.maths import losses, normalize
 from rlclinic.training.maths.normalize import Moments
 from rlclinic.training.nets import mlp
@@ -40,7 +42,7 @@ class Plan:
     rollout_size: int
     engine: str = "eager"
     precision: str = "float32"
-    fast: Any = None
+    fast: OnPolicyTwin | None = None
     """The module with the derivatives of the algorithm's loss by hand; None: the loss is differentiated."""
     rounding_counts: bool = False
     """Advantages are standardized as runs do it that were begun before equal ones became 0 (config.corrections)."""
@@ -104,7 +106,7 @@ class IterationInputs(NamedTuple):
 
     plan: Plan
     learner: Learner
-    env: Any
+    env: VecEnv
     position: Position
     """Moved on by the iteration."""
     hp: Hyperparameters
@@ -148,7 +150,7 @@ def iterate(inputs: IterationInputs, by: Any = None) -> Iteration:
 def collect(
     plan: Plan,
     learner: Learner,
-    env: Any,
+    env: VecEnv,
     position: Position,
     seed: Tensor,
     iteration: int,
@@ -199,7 +201,7 @@ def normalize_obs(plan: Plan, learner: Learner, obs: Tensor) -> Tensor:
     return normalize.observations(learner.obs_stats, obs, plan.env.clip_obs)
 
 
-def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: list[Any]) -> Rollout:
+def stack(plan: Plan, learner: Learner, fields: dict[str, list[Tensor]], taken: list[Step]) -> Rollout:
     """Lists over time to tensors [M, T, N, ...]: one copy per field instead of one per step."""
 
     def over_time(name: str) -> Tensor | None:

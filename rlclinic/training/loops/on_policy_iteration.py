@@ -10,18 +10,20 @@ from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
 from rlclinic.training.loops import on_policy
+from rlclinic.training.loops.on_policy import Learner, Plan
 from rlclinic.training.pending_row import CapturedOutcome
 from rlclinic.training.sentinels import on_policy_sentinels
 from rlclinic.training.sentinels.on_policy_sentinels import Seen
 
 if TYPE_CHECKING:
+    from rlclinic.training.assembly import Cohort
     from rlclinic.training.trainer import Session
 
 
 def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Tensor]:
     """One iteration of every member; returns sentinels if a row is due."""
     cohort, clock = session.cohort, session.clock
-    plan, learner = cohort.plan, cohort.learner
+    plan, learner = parts(cohort)
     hp = members.hyperparameters(cohort.members, cohort.env_steps, plan.policy, cohort.device)
     mask = cohort.mask()
     active = None if all(member.active for member in cohort.members) else mask
@@ -59,6 +61,13 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     return sentinels
 
 
+def parts(cohort: "Cohort") -> tuple[Plan, Learner]:
+    """What is on-policy of a cohort: plan and learner."""
+    assert isinstance(cohort.plan, Plan)
+    assert isinstance(cohort.learner, Learner)
+    return cohort.plan, cohort.learner
+
+
 def last_tried(readings: dict[str, Tensor], name: str) -> Tensor:
     """A reading [U, M] at the last gradient step that each member tried, [M]: the one that target_kl refused, or the last of all."""
     steps = readings["applied"].sum(0, keepdim=True).long().clamp(max=len(readings["applied"]) - 1)
@@ -69,4 +78,4 @@ def compute_sentinels(session: "Session", seen: Seen, hp: Hyperparameters, costl
     """The sentinels of this row."""
     cohort = session.cohort
     compute = cohort.engine.sentinels if isinstance(cohort.engine, Captured) else on_policy_sentinels.compute
-    return compute(cohort.plan, cohort.env, seen, hp, costly=costly)
+    return compute(parts(cohort)[0], cohort.env, seen, hp, costly=costly)

@@ -1,15 +1,15 @@
 """The network that fits an environment: layers for vectors, convolutions below them for images; or why there is none."""
 
 import math
-from typing import Any
 
 from rlclinic.config import Config, EnvConfig
 from rlclinic.errors import ConfigError
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.maths import distributions
 from rlclinic.training.nets import conv, mlp
 
 
-def policy_for(config: Config, env: Any) -> mlp.ActorCritic:
+def policy_for(config: Config, env: VecEnv) -> mlp.ActorCritic:
     """The actor-critic for what an environment gives and takes; ConfigError where the config's layers cannot be applied to it."""
     if env.picture is not None:
         _check_images(config, env)
@@ -22,7 +22,7 @@ def policy_for(config: Config, env: Any) -> mlp.ActorCritic:
     return mlp.build(config.net, math.prod(env.obs_shape), distributions.of(env.action), env.picture)
 
 
-def settings_for(config: Config, env: Any) -> EnvConfig:
+def settings_for(config: Config, env: VecEnv) -> EnvConfig:
     """The environment's settings as they hold for what it gives: images stay as they are, whatever normalize_obs says.
 
     A mean and a deviation for every pixel would undo what makes convolutions work: the same meaning everywhere.
@@ -30,7 +30,7 @@ def settings_for(config: Config, env: Any) -> EnvConfig:
     return config.env if env.picture is None else config.env.model_copy(update={"normalize_obs": False})
 
 
-def _check_images(config: Config, env: Any) -> None:
+def _check_images(config: Config, env: VecEnv) -> None:
     if config.net.critic_hidden is not None:
         raise ConfigError(
             f"net.critic_hidden={list(config.net.critic_hidden)}, and {config.env.id} gives images.\n"

@@ -5,13 +5,15 @@ device, in every cohort and after every resume. 48 bits are what a column of dou
 """
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from rlclinic.training import rng
 from rlclinic.training.checkpoints import state
+from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.loops.kinds import AnyLearner
 
 NAMES: Final = ("fingerprint_policy", "fingerprint_optimizer", "fingerprint_normalizer", "fingerprint_random")
 WIDTH: Final = 48
@@ -28,7 +30,7 @@ def of(*tensors: Tensor) -> Tensor:
     return ((rng.mix(total) >> (64 - WIDTH)) & ((1 << WIDTH) - 1)).double()
 
 
-def of_state(learner: Any, seed: Tensor, iteration: int, env: Any) -> dict[str, Tensor]:
+def of_state(learner: AnyLearner, seed: Tensor, iteration: int, env: VecEnv) -> dict[str, Tensor]:
     """Weights, optimizer, normalizers (where there are any) and counters of randomness as they stand between two iterations."""
     found = {"fingerprint_policy": of(*state.weights(learner)), "fingerprint_optimizer": of(*state.optimizer(learner))}
     normalizer = of_normalizers(learner)
@@ -40,7 +42,7 @@ def of_state(learner: Any, seed: Tensor, iteration: int, env: Any) -> dict[str, 
     return found | {"fingerprint_random": of(seed, turn, *(number.to(seed.device) for number in counters))}
 
 
-def of_normalizers(learner: Any) -> Tensor | None:
+def of_normalizers(learner: AnyLearner) -> Tensor | None:
     """What scales observations and rewards; None without."""
     stats = [number for part in (learner.obs_stats, learner.reward_stats) if part is not None for number in part]
     return of(*stats) if stats else None

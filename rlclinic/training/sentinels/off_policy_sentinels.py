@@ -13,6 +13,7 @@ from torch import Tensor
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.maths import normalize, squashed
@@ -79,7 +80,7 @@ def _trained_rewards(plan: Plan, learner: Learner, reward: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def every_row(plan: Plan, seen: Seen, env: Any, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
+def every_row(plan: Plan, seen: Seen, env: VecEnv, memory: Replay, hp: Hyperparameters) -> dict[str, Tensor]:
     """The free ones."""
     steps = seen.transitions
     trained = _trained_rewards(plan, seen.before, steps.reward)
@@ -111,7 +112,7 @@ def _only(steps: Transitions, trained: Tensor, shown: Tensor | None, member: int
     return Transitions(*(keep(each) for each in steps)), keep(trained), keep(shown)  # type: ignore[arg-type, return-value]
 
 
-def _steps(plan: Plan, steps: Transitions, trained: Tensor, shown: Tensor | None, env: Any) -> dict[str, Tensor]:
+def _steps(plan: Plan, steps: Transitions, trained: Tensor, shown: Tensor | None, env: VecEnv) -> dict[str, Tensor]:
     return _rewards(steps.reward.flatten(1), trained.flatten(1)) | _observations(steps, shown, env) | _actions(plan, steps) | _ends(steps)
 
 
@@ -199,7 +200,7 @@ def _rewards(reward: Tensor, trained: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _observations(transitions: Transitions, shown: Tensor | None, env: Any) -> dict[str, Tensor]:
+def _observations(transitions: Transitions, shown: Tensor | None, env: VecEnv) -> dict[str, Tensor]:
     """Scale, spread and sanity of what the networks are shown, [M, T, N, D]; of images (None) only whether they change."""
     same = (transitions.next_obs == transitions.obs).flatten(3).all(-1)
     found = {"obs_repeat": same.float().mean((1, 2))}

@@ -15,6 +15,7 @@ from torch import Tensor
 from rlclinic.training import members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.rollouts import Batch, Rollout, rows
+from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.loops.on_policy import Estimates, LastMinibatch, Learner, Plan
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import conv, mlp, q_nets
@@ -110,14 +111,14 @@ def join(members: list[dict[str, Tensor]], like: Tensor) -> dict[str, Tensor]:
     return {name: torch.cat([numbers.get(name, blank) for numbers in members]) for name in names}
 
 
-def compute(plan: Plan, env: Any, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
+def compute(plan: Plan, env: VecEnv, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
     """All sentinels of a row."""
     found = every_row(plan, seen, env)
     return found | now_and_then(plan, seen, hp) | target_errors(seen, hp) if costly else found
 
 
 @torch.no_grad()
-def every_row(plan: Plan, seen: Seen, env: Any) -> dict[str, Tensor]:
+def every_row(plan: Plan, seen: Seen, env: VecEnv) -> dict[str, Tensor]:
     """The free ones: statistics of tensors that are there anyway, no pass through a network. Also the explained variance."""
     if seen.rollout.valid is not None:
         return _one_by_one(seen, lambda own, _: every_row(plan, own, env))
@@ -227,7 +228,7 @@ def _update(plan: Plan, before: Learner, after: Learner, readings: dict[str, Ten
     return found
 
 
-def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: Any) -> dict[str, Tensor]:
+def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: VecEnv) -> dict[str, Tensor]:
     """Scale, spread and sanity of what the networks are shown; of images channel by channel, as a single pixel may well stand still."""
     parts = [whole.obs] if plan.policy.picture is None else conv.channels(plan.policy.picture, whole.obs[:, _places(whole.obs)])
     low, high = (torch.cat(ends, 1) for ends in zip(*(torch.aminmax(part, dim=1) for part in parts), strict=True))  # [M, D]
@@ -250,7 +251,7 @@ def _observations(plan: Plan, rollout: Rollout, whole: Batch, env: Any) -> dict[
     return found
 
 
-def _actions(plan: Plan, rollout: Rollout, env: Any) -> dict[str, Tensor]:
+def _actions(plan: Plan, rollout: Rollout, env: VecEnv) -> dict[str, Tensor]:
     """Whether actions are varied, and whether they fit in the box."""
     action = rows(rollout.action)
     if env.action.kind == "box":

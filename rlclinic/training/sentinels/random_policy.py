@@ -11,7 +11,7 @@ from torch import Tensor
 from rlclinic.config import Config
 from rlclinic.errors import RlclinicError
 from rlclinic.training import envs, evaluation, rng
-from rlclinic.training.envs.base import EVALUATION_SEED
+from rlclinic.training.envs.base import EVALUATION_SEED, VecEnv
 from rlclinic.training.envs.examine import scripts
 from rlclinic.training.maths import distributions
 
@@ -60,13 +60,13 @@ def _always(action: Tensor) -> evaluation.Actor:
     return lambda obs, mask, t: action.to(obs.device)
 
 
-def _constants(env: Any) -> dict[str, Tensor]:
+def _constants(env: VecEnv) -> dict[str, Tensor]:
     """Actions [1, N] that never change: every discrete one, or the lower end, the middle and the upper end of a bounded box."""
     if env.action.kind == "discrete":
         count = env.action.sizes[0]
         chosen = range(count) if count <= MOST_CONSTANTS else np.unique(np.linspace(0, count - 1, MOST_CONSTANTS).round().astype(int))
         return {f"always {action}": torch.full((1, env.n_envs), int(action)) for action in chosen}
-    if env.action.kind != "box" or not (np.isfinite(env.action.low).all() and np.isfinite(env.action.high).all()):
+    if env.action.low is None or env.action.high is None or not np.isfinite([env.action.low, env.action.high]).all():
         return {}
     low, high = (torch.as_tensor(bound, dtype=torch.float32) for bound in (env.action.low, env.action.high))
     ends = {"always lowest": low, "always middle": (low + high) / 2, "always highest": high}
@@ -104,7 +104,7 @@ def measure(config: Config, *, native: bool, factory: Any = None) -> dict[str, f
         env.close()
 
 
-def scripted(config: Config, env: Any) -> dict[str, float]:
+def scripted(config: Config, env: VecEnv) -> dict[str, float]:
     """Return of the hand-written policy, where the task has one and is shown as it is: no wrapper, no stack, no other settings."""
     script, task = scripts.script_for(config.env.id), config.env
     if script is None or task.wrappers or task.kwargs or task.frame_stack > 1 or task.time_in_obs or len(env.obs_shape) != 1:
@@ -120,7 +120,7 @@ def scripted(config: Config, env: Any) -> dict[str, float]:
     return {"scripted_return": float(evaluation.play(env, act, [True], LONGEST).returns.mean())}
 
 
-def uniform(env: Any, mask: Tensor | None, t: int, device: torch.device) -> Tensor:
+def uniform(env: VecEnv, mask: Tensor | None, t: int, device: torch.device) -> Tensor:
     """Actions [1, N] of which every allowed one is as likely; on a side without a bound, a normal one."""
     distribution = distributions.of(env.action)
     seed = torch.full((1, 1), EVALUATION_SEED, device=device)

@@ -126,7 +126,7 @@ def test_updates_move_every_network_and_target_as_the_definition_moves_them_and_
     noise = off_policy.update_noise(plan, torch.arange(members).view(-1, 1, 1), 0, 2)
     active = torch.arange(members).view(-1, 1) != 1
     ends = []
-    for module in (plan.algo, twins.find(plan.config.name)):
+    for module in (plan.algo, twins.find_off_policy(plan.config.name)):
         learner = off_policy.copy_learner(start)
         for update in range(2):  # the second of two is TD3's delayed one
             learner = replace(learner, updates=update)
