@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.config.algorithms import OffPolicyConfig, ReinforceConfig
 from rlclinic.config.experiment import Config
 from rlclinic.config.off_policy import DQNConfig, SACConfig
@@ -72,13 +73,14 @@ def inherited(names: Collection[str], config: Config) -> list[str]:
     return [name for name, correction in CORRECTIONS.items() if name in names or not correction.touches(config, True)]
 
 
-def refusal(run_id: str, names: Collection[str], config: Config, *, skips: bool) -> str | None:
-    """Why a run that was begun with only these corrections cannot go on; None if it can."""
+def refusal(run_id: str, names: Collection[str], config: Config, *, skips: bool) -> tuple[str, ...] | None:
+    """Why a run that was begun with only these corrections cannot go on, as the parts of an error; None if it can."""
     for name, correction in CORRECTIONS.items():
         if name not in names and not correction.goes_on and correction.touches(config, skips):
             return (
                 f"{run_id} cannot go on: it was begun when {correction.before}, which is a corrected defect ({name}).\n"
                 "  The rest of it would be computed differently from what it has learned so far, so its curve would have two meanings.\n"
-                f"  Train its settings anew: rlclinic train {run_id}"
+                "  Train its settings anew: ",
+                Action("train", run_id),
             )
     return None

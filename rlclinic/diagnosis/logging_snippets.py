@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from rlclinic.actions import Action
+
 _TORCH: Final = {
     "train/metrics/kl_divergence": "((ratio - 1) - log_ratio).mean().item()",
     "train/metrics/clip_fraction": "((ratio - 1).abs() > clip_range).float().mean().item()",
@@ -84,7 +86,7 @@ def lines(missing: Iterable[str], source: str = "") -> tuple[str, ...]:
         elif name.startswith(_CONFIG):
             found.append(f"# put {name.removeprefix(_CONFIG)} into the run's config file, or into the mapping's settings")
         elif name in ("threshold", "budget"):
-            found.append(f"rlclinic diagnose … --{name} N")
+            found.append(Action("diagnose", "…", **{name: "N"}))
         elif name in _TORCH:
             found.append(f'log("{name}", {_TORCH[name]})' if "  #" not in _TORCH[name] else _commented(name))
         else:

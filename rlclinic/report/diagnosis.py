@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
+from rlclinic.actions import Action
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, UNKNOWN, kind_of
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
 from rlclinic.diagnosis.logging_snippets import most_useful
@@ -63,13 +64,8 @@ _CALLBACKS: Final = {
     "cleanrl": _LOOP,
 }
 _TOPICS: Final = {"learning": "Learning", "stability": "Stability", "value": "Value function", "gradients": "Gradients"}
-_COMMANDS: Final = {
-    "rlclinic status": "look",
-    "rlclinic train --resume": "go on",
-    "rlclinic trial": "prove it",
-    "rlclinic train": "use it",
-    "rlclinic rules": "why",
-}
+_PURPOSES: Final = {"status": "look", "trial": "prove it", "train": "use it", "rules": "why", "optimize": "search"}
+"""By command: what it is for."""
 
 
 # ── the answer ──
@@ -111,10 +107,14 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
 
 def ending(report: DiagnosisReport, seconds: float) -> list[Block]:
     """What to type next, and where all of it is."""
-    labels = [next((label for start, label in _COMMANDS.items() if command.startswith(start)), "next") for command in report.next]
-    commands = list(zip(labels, report.next, strict=True))
+    commands = [(purpose_of(action), action) for action in report.next]
     took = ("all of it", f"{report.files[0]}      {duration(seconds)}") if report.files else ("took", duration(seconds))
     return [Gap(), Commands(commands), Commands([took])] if commands else [Commands([took])]
+
+
+def purpose_of(action: Action) -> str:
+    """What a next step is for, in a word or two."""
+    return "go on" if "resume" in action.options else _PURPOSES.get(action.command, "next")
 
 
 def top_finding(finding: TopFinding | None) -> list[Block]:
@@ -380,14 +380,12 @@ def bottlenecks(report: DiagnosisReport) -> list[Block]:
     return blocks
 
 
-def next_steps(report: DiagnosisReport, commands: Sequence[str]) -> list[Block]:
+def next_steps(report: DiagnosisReport, commands: Sequence[Action]) -> list[Block]:
     """What to type, what to watch, and whether what was to be watched has held."""
     blocks: list[Block] = [Commands([("next", command) for command in commands])]
     tried = [rx for rx in report.recommendations if rx.overrides and rx.prescribed]
-    if report.group and len(tried) > 1 and any(command.startswith("rlclinic trial") for command in commands):
-        numbers = ",".join(str(rx.number) for rx in tried)
+    if report.group and len(tried) > 1 and any(action.command == "trial" for action in commands):
+        together = Action("trial", report.group, rx=",".join(str(rx.number) for rx in tried))
         others = "; ".join(rx.change for rx in tried[1:])
-        blocks.append(
-            Text(f"**Variations to try**: {others}. All of them against one control: `rlclinic trial {report.group} --rx {numbers}`.")
-        )
+        blocks.append(Text(f"**Variations to try**: {others}. All of them against one control: `{together}`."))
     return [*blocks, *_watches(report)]

@@ -378,8 +378,13 @@ def training_end(result: TrainResult) -> list[Block]:
         gid = result.group
         return [
             Text(f"started {gid} ({plural(len(result.runs), 'run')}), which goes on without this terminal"),
-            Commands([("watch it", f"rlclinic status {gid}      stop it  rlclinic stop {gid}")]),
-            Commands([("report", f"rlclinic runs show {gid} --report, once it has ended")]),
+            Commands(
+                [
+                    ("watch it", Action("status", gid)),
+                    ("stop it", Action("stop", gid)),
+                    ("then", Action("runs show", gid, report=True)),
+                ]
+            ),
         ]
     report = result.report
     solved = report.verdict == "SOLVED"

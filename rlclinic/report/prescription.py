@@ -1,17 +1,13 @@
 """What `prescribe` returns and says: which settings to change, to which values, why, and what to expect of it."""
 
-from typing import Final
-
 from rlclinic.actions import Action
 from rlclinic.diagnosis.findings import Facts
 from rlclinic.errors import NotFound
-from rlclinic.report.diagnosis import PRIORITY_TONES
+from rlclinic.report.diagnosis import PRIORITY_TONES, purpose_of
 from rlclinic.report.document import Block, Card, Commands, Gap, Rows, Text, Verdict
 from rlclinic.report.format import plural
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.treatment.prescription.prescription import Prescription
-
-COMMANDS: Final = {"rlclinic trial": "prove it", "rlclinic train": "use it", "rlclinic optimize": "search"}
 
 
 class Written(ResultPart):
@@ -77,5 +73,5 @@ def describe(result: Prescriptions, *, brief: bool = False) -> list[Block]:
         blocks += [Gap(), card]
     if not result.prescriptions:
         blocks.append(Text(f"nothing is prescribed: {result.why_none}"))
-    commands = [(next((label for start, label in COMMANDS.items() if text.startswith(start)), "next"), text) for text in result.next]
+    commands = [(purpose_of(action), action) for action in result.next]
     return [*blocks, Gap(), Commands(commands)] if commands else blocks

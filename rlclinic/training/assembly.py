@@ -202,7 +202,7 @@ def _corrections(members: list[Member], start: Start, env: VecEnv) -> list[str]:
         return list(CORRECTIONS)
     for member in members:
         if (reason := refusal(member.run.id, member.run.corrections, member.config, skips=env.skips)) is not None:
-            raise RunError(reason)
+            raise RunError(*reason)
     return sorted(members[0].run.corrections)
 
 

@@ -33,7 +33,7 @@ def checkpoint_damaged(subject: Subject) -> Iterator[Finding]:
     for saved in subject.saved:
         if saved.problems:
             text = f"checkpoint {saved.step}: {saved.problems[0]}" + (f", and {len(saved.problems) - 1} more" if saved.problems[1:] else "")
-            fix = advice("go on from an earlier checkpoint, and look for a full or failing disk: rlclinic runs checkpoints", "unknown")
+            fix = advice("go on from an earlier checkpoint, and look for a full or failing disk", "unknown")
             yield Finding(text=text, evidence=(evidence(_where(saved, "manifest.json"), text),), onset=float(saved.step), remedies=(fix,))
 
 
@@ -276,7 +276,7 @@ def optimizer_counts_other_steps_than_the_log(subject: Subject) -> Iterator[Find
         wanted = float(logged.values[here])
         if abs(taken - wanted) > 0.5:
             text = f"the optimizer counted {say(taken)} steps at env step {say(saved.step)}, the log says {say(wanted)}"
-            fix = advice("start again from a checkpoint that agrees with the log: rlclinic runs checkpoints", "unknown")
+            fix = advice("start again from a checkpoint that agrees with the log", "unknown")
             proof = evidence(_where(saved, "optimizer.safetensors:steps"), text, counted=taken, logged=wanted)
             yield Finding(text=text, evidence=(proof,), onset=float(saved.step), remedies=(fix,))
             return

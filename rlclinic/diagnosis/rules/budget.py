@@ -13,7 +13,8 @@ from rlclinic.diagnosis.registry import advice, cause, change, evidence, grade, 
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures, off_policy
 
-_UNTOLD: Final = "see what it printed last: it still runs, was stopped, or broke down; then let it run to its budget"
+_GO_ON: Final = "let it go on from its last checkpoint to its budget, with its settings as they are"
+_LOOK_FIRST: Final = "see what it printed last: it still runs, was stopped, or broke down; then let it run to its budget"
 
 
 cause(
@@ -96,8 +97,7 @@ def stopped_before_its_budget(case: Case) -> Iterator[Finding]:
     if strength <= 0:
         return
     text = f"stopped at {percent(share)} of its budget" if state == "stopped" else f"the log ends at {percent(share)} of its budget"
-    again = f"rlclinic train --resume {case.id}" if case.ours else _UNTOLD
-    fix = advice(again, "> 30 %")
+    fix = advice(_GO_ON if case.ours else _LOOK_FIRST, "> 30 %")
     yield Finding(
         strength=strength,
         text=text,

@@ -108,7 +108,7 @@ cause(
     "symptom",
     doses=["scale-observations-if-far", "ppo-instead"],
     advice=(
-        "check that actions arrive, that the state can be seen and that gamma looks far enough: rlclinic lint --env, docs/sentinels.md"
+        "check that actions arrive, that the state can be seen and that gamma looks far enough: lint the environment (docs/sentinels.md)"
     ),
     explains="EVA802 BUD101",
     covers=(

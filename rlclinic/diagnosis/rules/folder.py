@@ -345,7 +345,7 @@ def run_failed(case: Case) -> Iterator[Finding]:
     first = reason.splitlines()[0].rstrip(".")
     text = f"failed at {say(case.trained)} env steps: {first}"
     killed = reason.startswith("killed by") and case.ours
-    go_on = f"rlclinic train --resume {case.id}: it goes on from its last checkpoint"
+    go_on = "let it go on from its last checkpoint"
     remedy = told(reason, go_on if killed else "read the last lines of the log: the error names its place")
     yield Finding(text=text, evidence=(evidence("status", text, case.trained, case.trained),), onset=case.trained, remedies=(remedy,))
 

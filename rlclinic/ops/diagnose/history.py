@@ -325,7 +325,7 @@ def _note(solved: Sequence[_Side], failed: Sequence[_Side], found: Sequence[_Sid
         return f"{len(solved)} solved and {len(failed)} failed groups: too few to say what separates them"
     return (
         f"rank tests over {len(solved)} solved and {len(failed)} failed groups (a group counts once), p corrected by Holm. "
-        "What goes together with success need not be its reason: rlclinic trial tests that"
+        "What goes together with success need not be its reason: a trial tests that"
     )
 
 

@@ -102,4 +102,6 @@ def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagn
     if first is not None:
         tried = [Action("trial", owner.id, rx=first.number, runs_dir=where), Action("train", owner.id, rx=first.number, runs_dir=where)]
     searched = [Action("optimize", owner.id, budget="3M", runs_dir=where)] if first is None or found.causes[0].id == UNKNOWN else []
-    return [*tried, *searched]
+    # What was stopped goes on first, where no setting is known to help.
+    go_on = [Action("train", resume=owner.id, runs_dir=where)] if first is None and "stopped" in found.facts.state else []
+    return [*go_on, *tried, *searched]

@@ -176,7 +176,7 @@ def _existing(path: Path) -> Path:
 def _disk(runs_dir: Path) -> Check:
     free = shutil.disk_usage(_existing(runs_dir)).free
     status: Literal["ok", "warning"] = "warning" if free < LOW_DISK_BYTES else "ok"
-    fix = "rlclinic runs list, then rlclinic runs rm RUN" if status == "warning" else None
+    fix = Action("runs list").then(Action("runs rm", "RUN")) if status == "warning" else None
     return Check(name="disk", status=status, found=f"{size(free)} free at {runs_dir}", fix=fix)
 
 

@@ -288,7 +288,7 @@ def _check_meaning(run: Run) -> None:
     Whether its environments have steps that only reset is seen when they are made; training checks that itself.
     """
     if (reason := refusal(run.id, run.corrections, run.config, skips=False)) is not None:
-        raise UsageError(reason)
+        raise UsageError(*reason)
 
 
 def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:

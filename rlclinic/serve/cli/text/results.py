@@ -4,6 +4,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from rlclinic.actions import Action
 from rlclinic.report.document import Block, Code, Commands, Gap, Heading, Points, Rows, Table, Text, Verdict
 from rlclinic.report.format import BLANK, ago, clip, count, listed, number, percent, plural, short, size
 from rlclinic.serve.cli import console
@@ -275,7 +276,7 @@ def print_history(result: "EnvironmentHistory") -> None:
         blocks += _describe_separations(result)
     blocks.append(Text(result.note))
     if result.best:
-        blocks.append(Commands([("look at", f"rlclinic diagnose {result.worst or result.best}")]))
+        blocks.append(Commands([("look at", Action("diagnose", result.worst or result.best))]))
     terminal.show(blocks)
 
 
