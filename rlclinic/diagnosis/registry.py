@@ -280,7 +280,7 @@ def advice(text: str, effect: Any = "unknown", risk: str = "") -> Remedy:
     return Remedy(text=text, effect=effect, risk=risk)
 
 
-def told(reason: str, otherwise: str) -> Remedy:
+def quote_advice(reason: str, otherwise: str) -> Remedy:
     """What the error that ended a run says itself should be tried; `otherwise` where it says nothing."""
     _, said, rest = reason.partition("Try: ")
     return advice(rest.splitlines()[0].strip() if said and rest.strip() else otherwise, "> 30 %")

@@ -414,7 +414,15 @@ OPERATIONS: Final = (
         request="runs.requests.RemoveRequest",
     ),
     # ── what agents did ──
-    Operation("jobs.daily_report.morning_report", "read", "agents report", "morning_report", ("GET /morning",), "Morning report"),
+    Operation(
+        "jobs.daily_report.morning_report",
+        "read",
+        "agents report",
+        "morning_report",
+        ("GET /morning",),
+        "Morning report",
+        request="jobs.requests.ReportRequest",
+    ),
     Operation(
         "jobs.budget.get_budget", "read", "agents budget", http=("GET /budget",), absent={"mcp": "morning_report and every refusal say it"}
     ),
@@ -433,6 +441,7 @@ OPERATIONS: Final = (
         "agents audit",
         http=("GET /audit",),
         absent={"mcp": "agents need not see what others did"},
+        request="jobs.requests.AuditRequest",
     ),
     # ── for people ──
     Operation(

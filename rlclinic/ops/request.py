@@ -77,12 +77,24 @@ class Cli:
 
 
 class Http:
-    """A field of HTTP bodies, with its bounds there as pydantic's Field takes them."""
+    """A field of HTTP bodies and queries: another name, its bounds there as pydantic's Field takes them."""
 
-    def __init__(self, *, doc: str | None = None, type: Any = None, default: Any = UNSET, path: str | None = None, **bounds: Any) -> None:
-        self.doc, self.type, self.default, self.bounds = doc, type, default, bounds
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        doc: str | None = None,
+        type: Any = None,
+        default: Any = UNSET,
+        path: str | None = None,
+        read: Callable[[Any], Any] | None = None,
+        **bounds: Any,
+    ) -> None:
+        self.name, self.doc, self.type, self.default, self.bounds = name, doc, type, default, bounds
         self.path = path
         """The part of the route's path that it is, instead of a field of the body."""
+        self.read = read
+        """From what is sent to what the field takes."""
 
 
 class Mcp:

@@ -55,7 +55,7 @@ def write(path: Path, content: str | bytes, *, sync: bool = False) -> None:
 
     `sync` waits for the disk, which only a power cut makes necessary.
     """
-    temporary = _beside(path)
+    temporary = _temporary_name(path)
     with guarded(path):
         try:
             with temporary.open("wb") as file:
@@ -99,13 +99,13 @@ def append_line(path: Path, line: str, *, sync: bool = False) -> None:
 
 def point(link: Path, target: str) -> None:
     """Make `link` a relative symlink to `target`, replacing an older one at once."""
-    temporary = _beside(link)
+    temporary = _temporary_name(link)
     with guarded(link):
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(target)
         temporary.replace(link)
 
 
-def _beside(path: Path) -> Path:
+def _temporary_name(path: Path) -> Path:
     """A name that no other process or thread uses at the same time; the dot keeps a leftover out of listings."""
     return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")

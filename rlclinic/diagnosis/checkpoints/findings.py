@@ -10,8 +10,8 @@ from rlclinic.runs.history import History
 from rlclinic.runs.record import Run
 
 
-class Asked(NamedTuple):
-    """Which rules about runs to ask, and which checks of checkpoints."""
+class Selection(NamedTuple):
+    """Which rules about runs to apply, and which checks of checkpoints."""
 
     select: list[str] | None
     ignore: list[str]
@@ -27,7 +27,7 @@ def _fits(each: registry.Rule, prefix: str) -> bool:
     return each.id.startswith(prefix.strip().upper()) or each.name == prefix.strip().lower()
 
 
-def asked(select: Sequence[str] | None, ignore: Sequence[str] | None) -> Asked:
+def choose_checks(select: Sequence[str] | None, ignore: Sequence[str] | None) -> Selection:
     """What --select and --ignore mean for each of the two. Names that fit neither are left for the rules to refuse."""
     wanted = [prefix for prefix in select or () if fits_any(prefix)]
     others = [prefix for prefix in select or () if not fits_any(prefix)]
@@ -39,21 +39,21 @@ def asked(select: Sequence[str] | None, ignore: Sequence[str] | None) -> Asked:
     )
     if select and not others:
         left = [each.id for each in registry.rules()]
-    return Asked(others or None, left, kept)
+    return Selection(others or None, left, kept)
 
 
-def joined(found: Diagnosis, runs: Sequence[Run], histories: Sequence[History], checks: frozenset[str]) -> Diagnosis:
+def add_checkpoints(diagnosis: Diagnosis, runs: Sequence[Run], histories: Sequence[History], checks: frozenset[str]) -> Diagnosis:
     """A diagnosis of our own runs with what their checkpoints add; as it was where they have none."""
     judged = sum(bool(run.checkpoints) for run in runs)
     if not judged or not checks:
-        return found
+        return diagnosis
     by_rule: dict[str, list[Finding]] = {}
     for finding in inspect_run.examine_group(runs, histories):
         if finding.rule in checks:
             by_rule.setdefault(finding.rule, []).append(finding)
-    more = [_merged(each, judged, calm=found.verdict == "SOLVED") for each in by_rule.values()]
-    ordered = sorted([*found.findings, *more], key=lambda each: (-each.severity.rank, -each.strength, each.rule))
-    counted = found.checks
+    more = [_merge(each, judged, calm=diagnosis.verdict == "SOLVED") for each in by_rule.values()]
+    ordered = sorted([*diagnosis.findings, *more], key=lambda each: (-each.severity.rank, -each.strength, each.rule))
+    counted = diagnosis.checks
     totals = Checks(
         total=counted.total + len(checks),
         failed=counted.failed + len(by_rule),
@@ -61,10 +61,10 @@ def joined(found: Diagnosis, runs: Sequence[Run], histories: Sequence[History], 
         not_assessable=counted.not_assessable,
         not_applicable=counted.not_applicable,
     )
-    return found.model_copy(update={"findings": tuple(ordered), "checks": totals})
+    return diagnosis.model_copy(update={"findings": tuple(ordered), "checks": totals})
 
 
-def _merged(findings: Sequence[Finding], judged: int, *, calm: bool) -> GroupFinding:
+def _merge(findings: Sequence[Finding], judged: int, *, calm: bool) -> GroupFinding:
     """One finding for the group. Where every run does well, it is worth a look and no more."""
     best = max(findings, key=lambda each: (each.strength, each.run))
     runs = tuple(dict.fromkeys(each.run for each in findings))

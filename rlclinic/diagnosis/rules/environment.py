@@ -7,7 +7,20 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.registry import (
+    ON_POLICY,
+    BugLocation,
+    advice,
+    cause,
+    change,
+    decades,
+    evidence,
+    grade,
+    percent,
+    quote_advice,
+    rule,
+    say,
+)
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
@@ -259,7 +272,7 @@ def environment_failed(case: Case) -> Iterator[Finding]:
         text=first,
         evidence=(evidence("status", first, case.trained, case.trained),),
         onset=case.trained,
-        remedies=(told(reason, "guard the environment's step() and reset(): the message names the field and the step"),),
+        remedies=(quote_advice(reason, "guard the environment's step() and reset(): the message names the field and the step"),),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import ENTROPY_LOSS, KL, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, applied
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, evidence, grade, percent, rule, say, told
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, evidence, grade, percent, quote_advice, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import off_policy
 from rlclinic.runs.history import History
@@ -346,7 +346,7 @@ def run_failed(case: Case) -> Iterator[Finding]:
     text = f"failed at {say(case.trained)} env steps: {first}"
     killed = reason.startswith("killed by") and case.ours
     go_on = "let it go on from its last checkpoint"
-    remedy = told(reason, go_on if killed else "read the last lines of the log: the error names its place")
+    remedy = quote_advice(reason, go_on if killed else "read the last lines of the log: the error names its place")
     yield Finding(text=text, evidence=(evidence("status", text, case.trained, case.trained),), onset=case.trained, remedies=(remedy,))
 
 

@@ -84,11 +84,11 @@ def _compared(top: Outcome, owner: Group, found: Sequence[History]) -> Comparabl
         steps_to_threshold=top.steps,
         differences=apart,
         parts_at=parts_at,
-        said=_said(top, apart, parts_at),
+        said=_describe(top, apart, parts_at),
     )
 
 
-def _said(top: Outcome, apart: Sequence[Difference], parts_at: float | None) -> str:
+def _describe(top: Outcome, apart: Sequence[Difference], parts_at: float | None) -> str:
     reached = f"{top.reached} of {plural(top.seeds, 'seed')} reached the threshold" if top.group.threshold is not None else ""
     facts = [reached, f"return {number(top.score)}" if top.score is not None else ""]
     facts.append("the same settings" if not apart else f"{plural(len(apart), 'setting')} differ" + ("s" if len(apart) == 1 else ""))

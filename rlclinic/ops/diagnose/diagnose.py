@@ -73,10 +73,10 @@ def examine(
     `others` are the groups that it may be compared with, where somebody knows them; otherwise the whole store is looked through.
     """
     rules = chosen or rule_selection.chosen()
-    asked = findings.asked(rules.select, rules.ignore)
-    found = engine.diagnose(histories, select=asked.select, ignore=asked.ignore)
+    selection = findings.choose_checks(rules.select, rules.ignore)
+    found = engine.diagnose(histories, select=selection.select, ignore=selection.ignore)
     if owner is not None:
-        found = findings.joined(found, owner.runs if isinstance(owner, Group) else [owner], histories, asked.checks)
+        found = findings.add_checkpoints(found, owner.runs if isinstance(owner, Group) else [owner], histories, selection.checks)
     if isinstance(owner, Group):
         found = found.model_copy(update={"facts": found.facts.model_copy(update={"id": owner.id})})
     cases, calm = [Case(each) for each in histories], found.causes[0].calm

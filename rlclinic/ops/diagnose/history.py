@@ -178,7 +178,7 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
         changed={},
     )
     settings = {key: value for key, value in histories[0].settings.items() if not key.startswith(_SKIPPED)}
-    numbers, words = _told(settings)
+    numbers, words = _sort_settings(settings)
     numbers |= {name: value for name, value in derived(cases[0]).items() if not name.startswith("learning_rate")}
     numbers |= {name: level for name, series in _MEASURED.items() if (level := _level(cases, series)) is not None}
     return _Side(tried, numbers, words, settings)
@@ -194,7 +194,7 @@ def _level(cases: Sequence[Case], series: str) -> float | None:
     return float(np.median(known)) if known else None
 
 
-def _told(settings: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+def _sort_settings(settings: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
     """Settings that can be ordered (a schedule by where it starts), and those that are words."""
     numbers: dict[str, float] = {}
     words: dict[str, str] = {}

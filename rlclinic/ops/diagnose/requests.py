@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rlclinic.ops.request import MAP, SET, STEPS, THRESHOLD, Cli, Mcp, Request
+from rlclinic.ops.request import MAP, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request
 
 TARGET = Mcp("run_id", "Run or group (id, prefix, @last, @best), or another framework's log folder or file.")
 
@@ -64,7 +64,7 @@ class PrescribeRequest(Request):
 class HistoryRequest(Request):
     """Show what was tried on an environment, and what separates solved from failed."""
 
-    env: Annotated[str, Cli(argument=True)]
+    env: Annotated[str, Cli(argument=True), Http(min_length=1, max_length=100)]
     """The environment's id: CartPole-v1."""
     paths: Annotated[list[str], Cli("--path", metavar="DIR")] = Field(default_factory=list)
     """Also folders of other frameworks. Repeatable."""
@@ -77,11 +77,15 @@ class LintRequest(Request):
 
     ref: Annotated[str | None, Cli(argument=True, metavar="CONFIG|RUN", complete="reference")] = None
     """CartPole-v1:ppo, a YAML file, a run, a group, or another framework's folder."""
-    env: Annotated[str | None, Cli(metavar="MODULE:ID")] = None
+    env: Annotated[
+        str | None,
+        Cli(metavar="MODULE:ID"),
+        Http(doc="The id of a registered environment: its code is run.", type=str, default=..., min_length=1, max_length=100),
+    ] = None
     """Look at an environment: an id, module:Id, module:Class or file.py:Class."""
     env_args: Annotated[list[str], Cli("--env-arg", metavar="KEY=VALUE")] = Field(default_factory=list)
     """An argument for the environment. Repeatable."""
-    seconds: float = Field(20.0, ge=4, le=600)
+    seconds: Annotated[float, Http(default=8.0, ge=4, le=30)] = Field(20.0, ge=4, le=600)
     """How long to look at an environment, at most."""
     code: Annotated[str | None, Cli(metavar="FILE")] = None
     """Check a script, a notebook or a folder of them; nothing is run."""
@@ -100,7 +104,7 @@ class RuleRequest(Request):
 
     rule: Annotated[str | None, Cli(argument=True), Mcp(doc="Rule id or name: POL101.", type=str, default=...)] = None
     """An id (POL101) or a name; none: the list."""
-    family: str | None = None
+    family: Annotated[str | None, Http(max_length=60)] = None
     """Only one family: policy, value, reward, ... or POL."""
 
 

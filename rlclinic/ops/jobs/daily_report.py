@@ -4,16 +4,15 @@ import time
 from pathlib import Path
 
 from rlclinic.ops.jobs import audit, budget, models
+from rlclinic.ops.jobs.requests import HOUR
 from rlclinic.report.daily_report import MorningReport, Ran, describe, list_open
 from rlclinic.report.document import render_markdown
 from rlclinic.runs.store import Store
 
-NIGHT_SECONDS = 24 * 3600.0
 
-
-def morning_report(runs_dir: Path = Path("runs"), *, since_seconds: float = NIGHT_SECONDS) -> MorningReport:
+def morning_report(runs_dir: Path = Path("runs"), *, hours: float = 24.0) -> MorningReport:
     """What ran, what was found, what is adopted and what is left, over the last day (or another time)."""
-    store, since = Store(runs_dir), time.time() - since_seconds
+    store, since = Store(runs_dir), time.time() - hours * HOUR
     jobs = [job for job in models.everything(store)[::-1] if (job.ended or job.heartbeat or job.created) >= since]
     ran = [
         Ran(

@@ -1,8 +1,12 @@
-"""What goes with any start in the background."""
+"""What goes with any start in the background, and what may be asked about what agents may use and did."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from rlclinic.ops.request import Http, Mcp, Request
+from pydantic import Field
+
+from rlclinic.ops.request import Cli, Http, Mcp, Request
+
+HOUR: Final = 3600.0
 
 
 class StartRequest(Request):
@@ -14,3 +18,31 @@ class StartRequest(Request):
     """Your own name for this start: asked again it is found, or goes on, never made twice."""
     max_wall_seconds: Annotated[float | None, Mcp(gt=0)] = None
     """Stop with checkpoints after so many seconds."""
+
+
+class BudgetRequest(Request):
+    """How much agents may train in a store; nothing: how much of it is left."""
+
+    env_steps: Annotated[int | None, Cli(steps=True, metavar="N")] = Field(None, ge=0)
+    """Env steps that agents may use in this store, all together."""
+    wall: Annotated[str | None, Cli(metavar="TIME")] = None
+    """Time that their trainings may take, all together: 90min, 2h."""
+
+
+class ReportRequest(Request):
+    """What ran, what was found, what is adopted and what is left, since some hours ago."""
+
+    hours: Annotated[
+        float,
+        Cli(min=0.01),
+        Http("seconds", default=24 * HOUR, gt=0, le=1e8, read=lambda seconds: seconds / HOUR, doc="How far back."),
+        Mcp(gt=0, le=24 * 30),
+    ] = Field(24.0, gt=0)
+    """How far back."""
+
+
+class AuditRequest(Request):
+    """Every start, stop, adjustment and adoption, newest first."""
+
+    limit: Annotated[int, Http(default=100, ge=1, le=500)] = Field(50, ge=1)
+    """How many lines."""

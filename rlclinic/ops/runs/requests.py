@@ -2,13 +2,15 @@
 
 import operator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from rlclinic.ops.request import MAP, OVERRIDES, RUN_ID, SELECTOR, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request
+from rlclinic.ops.request import CHANGES, MAP, OVERRIDES, RUN_ID, SELECTOR, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request
 
 SAMPLED = Cli("--sampled", default=False, read=operator.not_, help="Sample actions as in training, instead of the most likely ones.")
+CHECKPOINT = r"^(@best|@last|[0-9]{1,15})$"
+"""A checkpoint of a run that is named elsewhere."""
 
 
 class ListRequest(Request):
@@ -29,7 +31,12 @@ class ListRequest(Request):
 class EvaluateRequest(Request):
     """Score a trained policy from fixed start states."""
 
-    selector: Annotated[str, SELECTOR, Mcp("run_id", "RUN (its best), RUN/@last, RUN@STEP; a group: its best run.")] = "@last"
+    selector: Annotated[
+        str,
+        SELECTOR,
+        Http("checkpoint", doc="Of the run that the address names.", default="@best", pattern=CHECKPOINT),
+        Mcp("run_id", "RUN (its best), RUN/@last, RUN@STEP; a group: its best run."),
+    ] = "@last"
     """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
     episodes: Annotated[int, Cli("--episodes", "-n"), Http(default=20, ge=1, le=500), Mcp(doc="", default=20, ge=1, le=200)] = Field(
         100, ge=1
@@ -38,6 +45,7 @@ class EvaluateRequest(Request):
     deterministic: Annotated[
         bool,
         SAMPLED,
+        Http("sampled", doc=SAMPLED.help, default=False, read=operator.not_),
         Mcp(doc=""),
     ] = True
     """Take the most likely actions, instead of sampling as in training."""
@@ -96,7 +104,9 @@ class EnvironmentsRequest(Request):
 
     about_store = False
 
-    pattern: Annotated[str, Cli(argument=True), Mcp("env_id", "Id or part of one; empty: all with tuned variants.")] = ""
+    pattern: Annotated[
+        str, Cli(argument=True), Http(max_length=100), Mcp("env_id", "Id or part of one; empty: all with tuned variants.")
+    ] = ""
     """Only names that contain this."""
 
 
@@ -104,11 +114,32 @@ class ConfigRequest(Request):
     """Print a whole config, as it would be trained, and the numbers that follow from it."""
 
     ref: Annotated[
-        str, Cli(argument=True, complete="reference"), Mcp("config_id", "ENV:VARIANT, a YAML file of the project, a run or a group.")
+        str,
+        Cli(argument=True, complete="reference"),
+        Http(doc="CartPole-v1:ppo, an environment, a run or a group.", min_length=1, max_length=200),
+        Mcp("config_id", "ENV:VARIANT, a YAML file of the project, a run or a group."),
     ]
     """CartPole-v1:ppo, a YAML file, a run or a group."""
-    changes: Annotated[list[str], SET, OVERRIDES] = Field(default_factory=list)
+    changes: Annotated[list[str], SET, CHANGES, OVERRIDES] = Field(default_factory=list)
     """KEY=VALUE settings."""
+
+
+class VideoRequest(Request):
+    """Record an episode of a checkpoint."""
+
+    checkpoint: Annotated[str, Http(pattern=CHECKPOINT)] = "@best"
+    """Which one of the run."""
+    kind: Annotated[Literal["gif", "mp4"], Http()] = "gif"
+    """The file to write."""
+
+
+class NotesRequest(Request):
+    """Tags and note of a run or a group; what is left out stays as it is."""
+
+    tags: Annotated[list[str] | None, Http(type=list[Annotated[str, StringConstraints(max_length=100)]] | None, max_length=100)] = None
+    """All of its tags."""
+    note: Annotated[str | None, Http(max_length=20_000)] = None
+    """Its whole note."""
 
 
 class PlayRequest(Request):

@@ -6,11 +6,14 @@ from pydantic import Field
 
 from rlclinic.ops.request import RUN_ID, SELECTOR, SET, STEPS, Change, Http, Mcp, Request, as_changes
 
+NAME = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
+"""A run or group as an address has it: no path is one."""
+
 
 class StatusRequest(Request):
     """How runs stand: how likely they reach the threshold, why, and whether to go on."""
 
-    selector: Annotated[str | None, SELECTOR, Mcp("run_id", RUN_ID.doc, type=str, default="@running")] = None
+    selector: Annotated[str | None, SELECTOR, Http("group", pattern=NAME), Mcp("run_id", RUN_ID.doc, type=str, default="@running")] = None
     """A run or group, or another framework's folder or log; none: all that are training."""
     threshold: float | None = None
     """The return that counts as solved, where the log does not say."""

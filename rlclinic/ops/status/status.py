@@ -49,10 +49,10 @@ def get_training_status(
     store = Store(runs_dir)
     known = {"threshold": threshold, "max_env_steps": budget}
     changes = {name: value for name, value in known.items() if value is not None}
-    return StatusReport(groups=[_with_outlook(group, charts, changes) for group in _asked(store, selector)])
+    return StatusReport(groups=[_with_outlook(group, charts, changes) for group in _find_groups(store, selector)])
 
 
-def _asked(store: Store, selector: str | None) -> list[Group]:
+def _find_groups(store: Store, selector: str | None) -> list[Group]:
     if selector is not None and selector != "@running":
         return [store.group(selector)]
     running = [group for group in reversed(store.groups()) if any(run.status.state == "running" for run in group.runs)]

@@ -48,14 +48,14 @@ def lint_settings(
             settings=settings,
         )
     )
-    rules, more = _asked(select, ignore)
+    rules, more = _choose_checks(select, ignore)
     found = [finding for each in rules for finding in engine.examine(each, [case]).findings]
     found += [finding for each in more for finding in _ask(each, case)]
     ordered = sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
     return Lint(name=case.id, findings=tuple(ordered), checks=len(rules) + len(more), derived=derived(case))
 
 
-def _asked(select: Sequence[str] | None, ignore: Sequence[str] | None) -> tuple[list[registry.Rule], list[Check]]:
+def _choose_checks(select: Sequence[str] | None, ignore: Sequence[str] | None) -> tuple[list[registry.Rule], list[Check]]:
     """Rules about runs that need the settings only, and checks of settings; a beginning of an id may mean either."""
     mine = checks.checks("SET")
     for each in [*(select or ()), *(ignore or ())]:

@@ -1,11 +1,14 @@
 """`rlclinic agents …`: what coding agents may use, and what they did."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlclinic.serve.cli import options
+
+if TYPE_CHECKING:
+    from rlclinic.ops.jobs.requests import AuditRequest, BudgetRequest, ReportRequest
 
 agents_app = typer.Typer(help="Coding agents: their roles, their budget, what they did.", no_args_is_help=True)
 Budgeted = Annotated[
@@ -16,6 +19,8 @@ Wall = Annotated[str | None, typer.Option(metavar="TIME", help="Time that their 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
+    for name, handler in (("budget", agents_budget), ("report", agents_report), ("audit", agents_audit)):
+        options.command(agents_app, name, requests="jobs.requests")(handler)
     app.add_typer(agents_app, name="agents")
 
 
@@ -29,10 +34,7 @@ def set_budget(runs_dir: Path, env_steps: int | None, wall: str | None) -> None:
     budget.set_budget(runs_dir, env_steps=env_steps, wall_seconds=seconds, by=console.person())
 
 
-@agents_app.command("budget")
-def agents_budget(
-    env_steps: Budgeted = None, wall: Wall = None, runs_dir: options.RunsDir = Path("runs"), as_json: options.Json = False
-) -> None:
+def agents_budget(request: "BudgetRequest", as_json: options.Json = False) -> None:
     """Say how much agents may train in this store, or show how much of it is left."""
     from rlclinic.ops.jobs import budget
     from rlclinic.report.daily_report import describe_budget
@@ -40,46 +42,36 @@ def agents_budget(
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import terminal
 
-    if env_steps is not None or wall is not None:
-        set_budget(runs_dir, env_steps, wall)
-    found = budget.get_budget(runs_dir)
-    console.print_json(found) if as_json else terminal.show([Rows([("budget", describe_budget(found))])])
+    if request.env_steps is not None or request.wall is not None:
+        set_budget(request.runs_dir, request.env_steps, request.wall)
+    left = budget.get_budget(request.runs_dir)
+    console.print_json(left) if as_json else terminal.show([Rows([("budget", describe_budget(left))])])
 
 
-@agents_app.command("report")
-def agents_report(
-    hours: Annotated[float, typer.Option(min=0.01, help="How far back.")] = 24.0,
-    runs_dir: options.RunsDir = Path("runs"),
-    as_json: options.Json = False,
-) -> None:
+def agents_report(request: "ReportRequest", as_json: options.Json = False) -> None:
     """The morning report: what ran, what was found, what is adopted, what is left."""
     from rlclinic.ops.jobs import daily_report
     from rlclinic.report.daily_report import describe
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import terminal
 
-    report = daily_report.morning_report(runs_dir, since_seconds=hours * 3600)
+    report = daily_report.morning_report(request.runs_dir, hours=request.hours)
     console.print_json(report) if as_json else terminal.show(describe(report))
 
 
-@agents_app.command("audit")
-def agents_audit(
-    limit: Annotated[int, typer.Option(min=1, help="How many lines.")] = 50,
-    runs_dir: options.RunsDir = Path("runs"),
-    as_json: options.Json = False,
-) -> None:
+def agents_audit(request: "AuditRequest", as_json: options.Json = False) -> None:
     """Every start, stop, adjustment and adoption, by whom, newest first."""
     import time
 
     from rlclinic.ops.jobs import audit
     from rlclinic.serve.cli import console
 
-    found = audit.audit_log(runs_dir, limit=limit)
+    log = audit.audit_log(request.runs_dir, limit=request.limit)
     if as_json:
-        console.print_json(found)
+        console.print_json(log)
         return
-    for line in found.lines:
+    for line in log.lines:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(line.time))
         about = " ".join(f"{key}={value}" for key, value in line.about.items() if value not in (None, "", []))
         typer.echo(f"{when}  {line.face}:{line.name}  {line.action} {line.target}  {about}".rstrip())
-    typer.echo(f"{len(found.lines)} of {found.total} lines", err=True)
+    typer.echo(f"{len(log.lines)} of {log.total} lines", err=True)

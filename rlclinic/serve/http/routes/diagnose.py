@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.diagnose import diagnose, guides, history, lint, prescribe, rules
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
+from rlclinic.ops.diagnose.requests import HistoryRequest, LintRequest, RuleRequest
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.ops.runs.requests import ConfigRequest
 from rlclinic.report.guide import GuideList, GuidePage
 from rlclinic.report.models import ConfigView, DiagnosisReport, Result
 from rlclinic.report.prescription import Prescriptions
@@ -19,9 +21,9 @@ from rlclinic.runs import fingerprint
 from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.serve.http import cache
+from rlclinic.serve.http.bodies import takes_body, takes_query
 from rlclinic.serve.http.context import Context, Here, Named, answer_from_cache, answer_with_etag, encode, find_group, find_run
 from rlclinic.serve.http.security import requests
-from rlclinic.serve.http.security.requests import ConfigBody, ExamineBody
 
 router = APIRouter(prefix="/api/v1")
 
@@ -75,9 +77,10 @@ def _prescribe(owner: Group) -> Prescriptions:
 
 
 @router.get("/history", response_model=EnvironmentHistory, tags=["groups"])
-async def get_history(request: Request, here: Here, env: Annotated[str, Query(min_length=1, max_length=100)]) -> Response:
+@takes_query
+async def get_history(request: Request, here: Here, asked: HistoryRequest) -> Response:
     """What was tried on an environment in this store, and what came of it."""
-    found: Any = await run_in_threadpool(history.history_of, env, here.root)
+    found: Any = await run_in_threadpool(history.history_of, asked.env, here.root)
     return answer_with_etag(request, found)
 
 
@@ -85,19 +88,21 @@ async def get_history(request: Request, here: Here, env: Annotated[str, Query(mi
 
 
 @router.post("/config/validate", response_model=Validated, tags=["catalogue"])
-def validate_config(here: Here, body: ConfigBody) -> Validated:
+@takes_body
+def validate_config(here: Here, request: ConfigRequest) -> Validated:
     """A whole config as it would be trained, the numbers that follow from it, and what speaks against it. Nothing is started."""
-    ref = requests.safe(here.store, body.ref, body.changes)
-    view = environments.show_config(ref, body.changes, here.root)
-    return Validated(view=view, lint=lint.lint(ref, body.changes, here.root))
+    ref = requests.safe(here.store, request.ref, request.changes)
+    view = environments.show_config(ref, request.changes, here.root)
+    return Validated(view=view, lint=lint.lint(ref, request.changes, here.root))
 
 
 @router.post("/environments/examine", response_model=EnvLintReport, tags=["catalogue"])
-async def examine_environment(here: Here, body: ExamineBody) -> EnvLintReport:
+@takes_body
+async def examine_environment(here: Here, request: LintRequest) -> EnvLintReport:
     """Step a registered environment for some seconds, in a process of its own: spaces, rewards, ends, what simple actions return."""
-    env = requests.registered(here.store, body.env)
+    env = requests.registered(here.store, str(request.env))
     async with here.examining:
-        found: EnvLintReport = await run_in_threadpool(lambda: lint.lint_env(env, seconds=body.seconds))
+        found: EnvLintReport = await run_in_threadpool(lambda: lint.lint_env(env, seconds=request.seconds))
     return found
 
 
@@ -105,9 +110,10 @@ async def examine_environment(here: Here, body: ExamineBody) -> EnvLintReport:
 
 
 @router.get("/rules", response_model=RuleList, tags=["catalogue"])
-def list_rules(request: Request, family: Annotated[str | None, Query(max_length=60)] = None) -> Response:
+@takes_query
+def list_rules(request: Request, here: Here, asked: RuleRequest) -> Response:
     """Every rule of the diagnosis, or those of a family."""
-    return answer_with_etag(request, rules.list_rules(family))
+    return answer_with_etag(request, rules.list_rules(asked.family))
 
 
 @router.get("/rules/{id}", response_model=RulePage, tags=["catalogue"])

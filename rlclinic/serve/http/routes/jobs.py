@@ -9,7 +9,9 @@ from rlclinic.errors import NotFound
 from rlclinic.ops.jobs import audit, budget, daily_report, models, start
 from rlclinic.ops.jobs.audit import AuditLog, Ledger
 from rlclinic.ops.jobs.models import Job, JobList
+from rlclinic.ops.jobs.requests import AuditRequest, ReportRequest
 from rlclinic.report.daily_report import Budget, MorningReport
+from rlclinic.serve.http.bodies import takes_query
 from rlclinic.serve.http.context import Here, answer_with_etag
 
 router = APIRouter(prefix="/api/v1")
@@ -39,11 +41,10 @@ def get_ledger(request: Request, here: Here, limit: Limit = 50) -> Response:
 
 
 @router.get("/morning", response_model=MorningReport, tags=["jobs"])
-async def get_morning(
-    request: Request, here: Here, seconds: Annotated[float, Query(gt=0, le=1e8)] = daily_report.NIGHT_SECONDS
-) -> Response:
+@takes_query
+async def get_morning(request: Request, here: Here, asked: ReportRequest) -> Response:
     """What ran, what was found, what is adopted and what is left, over the last day or another time."""
-    found: Any = await run_in_threadpool(lambda: daily_report.morning_report(here.root, since_seconds=seconds))
+    found: Any = await run_in_threadpool(lambda: daily_report.morning_report(here.root, hours=asked.hours))
     return answer_with_etag(request, found)
 
 
@@ -54,6 +55,7 @@ def get_budget(request: Request, here: Here) -> Response:
 
 
 @router.get("/audit", response_model=AuditLog, tags=["jobs"])
-def get_audit(request: Request, here: Here, limit: Limit = 100) -> Response:
+@takes_query
+def get_audit(request: Request, here: Here, asked: AuditRequest) -> Response:
     """Who started, stopped, adjusted or adopted what, newest first."""
-    return answer_with_etag(request, audit.audit_log(here.root, limit=limit))
+    return answer_with_etag(request, audit.audit_log(here.root, limit=asked.limit))

@@ -16,6 +16,7 @@ from rlclinic.ops.jobs.audit import Caller, audit
 from rlclinic.ops.runs import detail, environments, plot, search, series, video
 from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail
 from rlclinic.ops.runs.listing import list_checkpoints, remove_runs
+from rlclinic.ops.runs.requests import EnvironmentsRequest, EvaluateRequest, NotesRequest, VideoRequest
 from rlclinic.ops.runs.search import Facets, GroupPage, RunPage
 from rlclinic.ops.runs.series import Axis, Curves, Series
 from rlclinic.ops.runs.video import Film, FilmList
@@ -23,13 +24,13 @@ from rlclinic.report.models import CheckpointList, ConfigView, EnvironmentList, 
 from rlclinic.runs import fingerprint
 from rlclinic.runs.record import METRICS
 from rlclinic.serve.http import cache
+from rlclinic.serve.http.bodies import takes_body, takes_query
 from rlclinic.serve.http.context import By, Context, Here, Named, answer_from_cache, answer_with_etag, encode, find, find_group, find_run
-from rlclinic.serve.http.security.requests import EvaluateBody, FilmBody, NotesBody
 
 router = APIRouter(prefix="/api/v1")
 Names = Annotated[list[str] | None, Query(max_length=64, description="Columns, or parts of their names; none: the main ones.")]
 Points = Annotated[int, Query(ge=2, le=series.MOST_POINTS, description="At most this many buckets.")]
-Asked = Annotated[search.Query, Query()]
+Search = Annotated[search.Query, Query()]
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")]
 
 KINDS: Final = {
@@ -54,13 +55,13 @@ _processes = threading.BoundedSemaphore(MOST_PROCESSES)
 
 
 @router.get("/runs", response_model=RunPage, tags=["runs"])
-async def list_runs(request: Request, here: Here, asked: Asked) -> Response:
+async def list_runs(request: Request, here: Here, asked: Search) -> Response:
     """Runs that match, a page at a time."""
     return await _answer_list(request, here, "runs", asked)
 
 
 @router.get("/groups", response_model=GroupPage, tags=["groups"])
-async def list_groups(request: Request, here: Here, asked: Asked) -> Response:
+async def list_groups(request: Request, here: Here, asked: Search) -> Response:
     """Groups that match, a page at a time."""
     return await _answer_list(request, here, "groups", asked)
 
@@ -80,9 +81,10 @@ async def _answer_list(request: Request, here: Here, kind: str, asked: search.Qu
 
 
 @router.get("/environments", response_model=EnvironmentList, tags=["catalogue"])
-def list_environments(request: Request, pattern: Annotated[str, Query(max_length=100)] = "") -> Response:
+@takes_query
+def list_environments(request: Request, here: Here, asked: EnvironmentsRequest) -> Response:
     """Environments with tuned variants, their thresholds and what was measured."""
-    return answer_with_etag(request, environments.list_environments(pattern))
+    return answer_with_etag(request, environments.list_environments(asked.pattern))
 
 
 # ── one run ──
@@ -225,19 +227,21 @@ def get_video(here: Here, run: Named, name: Name) -> Response:
 
 
 @router.post("/runs/{run}/videos", response_model=Film, status_code=201, tags=["runs"])
-def record_video(here: Here, run: Named, body: FilmBody) -> Film:
+@takes_body
+def record_video(here: Here, run: Named, request: VideoRequest) -> Film:
     """Record an episode of a checkpoint where the environment renders; the second time it is found, not recorded."""
     owner = find_run(here, run)
     with _limit_processes():
-        return video.film(owner.id, here.root, checkpoint=body.checkpoint, kind=body.kind)
+        return video.film(owner.id, here.root, checkpoint=request.checkpoint, kind=request.kind)
 
 
 @router.post("/runs/{run}/evaluations", response_model=EvaluationResult, tags=["runs"])
-def evaluate(here: Here, by: By, run: Named, body: EvaluateBody) -> EvaluationResult:
+@takes_body
+def evaluate(here: Here, by: By, run: Named, request: EvaluateRequest) -> EvaluationResult:
     """Score a checkpoint from fixed start states, in a process of its own."""
-    target = f"{find_run(here, run).id}/{body.checkpoint}"
+    target = f"{find_run(here, run).id}/{request.selector}"
     with _limit_processes():
-        return audited.evaluate_checkpoint(target, here.root, by=by, episodes=body.episodes, deterministic=not body.sampled)
+        return audited.evaluate_checkpoint(target, here.root, by=by, episodes=request.episodes, deterministic=request.deterministic)
 
 
 @contextmanager
@@ -255,19 +259,21 @@ def _limit_processes() -> Iterator[None]:
 
 
 @router.put("/runs/{run}/notes", response_model=NotesView, tags=["runs"])
-def put_run_notes(here: Here, run: Named, body: NotesBody) -> NotesView:
+@takes_body
+def put_run_notes(here: Here, run: Named, request: NotesRequest) -> NotesView:
     """Replace the tags or the note of a run."""
-    return _write_notes(here, find_run(here, run).id, body)
+    return _write_notes(here, find_run(here, run).id, request)
 
 
 @router.put("/groups/{group}/notes", response_model=NotesView, tags=["groups"])
-def put_group_notes(here: Here, group: Named, body: NotesBody) -> NotesView:
+@takes_body
+def put_group_notes(here: Here, group: Named, request: NotesRequest) -> NotesView:
     """Replace the tags or the note of a group."""
-    return _write_notes(here, find_group(here, group).id, body)
+    return _write_notes(here, find_group(here, group).id, request)
 
 
-def _write_notes(here: Context, id: str, body: NotesBody) -> NotesView:
-    done = detail.annotate(id, here.root, tags=body.tags, note=body.note)
+def _write_notes(here: Context, id: str, request: NotesRequest) -> NotesView:
+    done = detail.annotate(id, here.root, tags=request.tags, note=request.note)
     here.watch.look(now=True)
     return done
 

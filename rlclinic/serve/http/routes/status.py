@@ -1,25 +1,26 @@
 """How groups stand that train now, stopping them, and changing their numbers as they train."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.jobs import audited
 from rlclinic.ops.jobs.audited import Stopped
-from rlclinic.ops.status.requests import AdjustRequest
+from rlclinic.ops.status.requests import AdjustRequest, StatusRequest
 from rlclinic.ops.status.status import get_training_status
 from rlclinic.report.models import Requested, StatusReport
-from rlclinic.serve.http.bodies import takes_body
-from rlclinic.serve.http.context import SELECTOR, By, Here, Id, Named, answer_with_etag, find_group, find_run
+from rlclinic.serve.http.bodies import takes_body, takes_query
+from rlclinic.serve.http.context import By, Here, Id, Named, answer_with_etag, find_group, find_run
 
 router = APIRouter(prefix="/api/v1")
 
 
 @router.get("/status", response_model=StatusReport, tags=["groups"])
-async def get_status(request: Request, here: Here, group: Annotated[str | None, Query(pattern=SELECTOR)] = None) -> Response:
+@takes_query
+async def get_status(request: Request, here: Here, asked: StatusRequest) -> Response:
     """How groups stand that are training (or one that is named), what to expect of them, and what to do."""
-    named = None if group is None else find_group(here, group).id
+    named = None if asked.selector is None else find_group(here, asked.selector).id
     found: Any = await run_in_threadpool(get_training_status, named, here.root)
     return answer_with_etag(request, found)
 

@@ -1,14 +1,12 @@
-"""What may be asked of the server: bodies, and the check that a request chooses no file, no command and no code of this machine."""
+"""The check that a request over HTTP chooses no file, no command and no code of this machine."""
 
 import re
 from pathlib import Path
-from typing import Annotated, Final, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from typing import Final
 
 from rlclinic.config import files
 from rlclinic.errors import NotFound, UsageError
-from rlclinic.ops.request import Change, Request
+from rlclinic.ops.request import Request
 from rlclinic.ops.runs.environments import show_config
 from rlclinic.runs import selector
 from rlclinic.runs.record import Checkpoint
@@ -17,52 +15,6 @@ from rlclinic.serve.confined import names_file
 
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:")
 _PROBE: Final = "probe:"
-
-
-class Body(BaseModel):
-    """A request; what it does not know is refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class NotesBody(Body):
-    """Tags and note; what is left out stays as it is."""
-
-    tags: list[Annotated[str, StringConstraints(max_length=100)]] | None = Field(None, max_length=100)
-    note: str | None = Field(None, max_length=20_000)
-
-
-class EvaluateBody(Body):
-    """How to score a policy."""
-
-    checkpoint: Annotated[str, StringConstraints(pattern=r"^(@best|@last|[0-9]{1,15})$")] = "@best"
-    episodes: int = Field(20, ge=1, le=500)
-    sampled: bool = False
-    """Sample actions as in training, instead of the most likely ones."""
-
-
-class ExamineBody(Body):
-    """Which environment to look at, and for how long."""
-
-    env: str = Field(min_length=1, max_length=100)
-    """The id of a registered one: its code is run."""
-    seconds: float = Field(8.0, ge=4, le=30)
-
-
-class FilmBody(Body):
-    """What to record."""
-
-    checkpoint: Annotated[str, StringConstraints(pattern=r"^(@best|@last|[0-9]{1,15})$")] = "@best"
-    kind: Literal["gif", "mp4"] = "gif"
-
-
-class ConfigBody(Body):
-    """A config to look at."""
-
-    ref: str = Field(min_length=1, max_length=200)
-    """CartPole-v1:ppo, an environment, a run or a group."""
-    changes: list[Change] = Field([], max_length=50)
-    """KEY=VALUE settings."""
 
 
 def confine(store: Store, request: Request) -> None:

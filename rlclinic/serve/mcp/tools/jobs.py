@@ -8,11 +8,12 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from rlclinic.ops.jobs import daily_report, progress
+from rlclinic.ops.jobs.requests import ReportRequest
 from rlclinic.report.daily_report import describe
 from rlclinic.report.document import render_compact
 from rlclinic.serve.mcp.replies import answer, say
 from rlclinic.serve.mcp.text import study
-from rlclinic.serve.mcp.tools.base import Tools
+from rlclinic.serve.mcp.tools.base import Tools, takes_arguments
 
 LOOK_SECONDS = 0.5
 MOST_LINES = 40
@@ -45,9 +46,10 @@ class JobTools(Tools):
                 await ctx.report_progress(found.env_steps, found.max_env_steps, found.state)
             await anyio.sleep(min(LOOK_SECONDS, max(0.0, timeout_s - waited)))
 
-    def morning_report(self, hours: Annotated[float, Field(gt=0, le=24 * 30)] = 24.0) -> CallToolResult:
+    @takes_arguments
+    def morning_report(self, request: ReportRequest) -> CallToolResult:
         """What ran, what was found, what is adopted, what is left to do, and what is left of the budget."""
-        report = daily_report.morning_report(self.root, since_seconds=hours * 3600)
+        report = daily_report.morning_report(self.root, hours=request.hours)
         data = report.model_dump(mode="json", exclude={"text", "schema_version"})
         shown = {key: value[:MOST_LINES] if isinstance(value, list) else value for key, value in data.items()}
         return answer(render_compact(describe(report, say), 400), shown)
