@@ -290,8 +290,8 @@ def _watches(report: DiagnosisReport) -> list[Block]:
 
 
 def _best_group(other: Comparable) -> list[Block]:
-    settings = [f"{each.setting} {say_setting(each.here)} here, {say_setting(each.there)} there" for each in other.differences]
-    return [Rows([("best here", f"{other.group}: {other.said}"), *([("", listed(settings, 4))] if settings else [])], 11)]
+    settings = [f"{each.setting} {say_setting(each.there)} there, {say_setting(each.here)} here" for each in other.differences]
+    return [Rows([("best here", f"{other.group}: {other.said}"), *([("", listed(settings, 4, " · "))] if settings else [])], 11)]
 
 
 def say_setting(value: Any) -> str:

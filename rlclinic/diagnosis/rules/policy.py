@@ -44,7 +44,7 @@ def policy_step_too_large(case: Case) -> Iterator[Finding]:
         return
     measured = measures.kl(case)
     level = size * measures.step_scale(case)
-    text = f"KL {say(level)} per update (median), {say(size)} x a usual step"
+    text = f"KL {say(level)} per update (median), {say(size)} times a usual step"
     numbers = {"median": level, "usual_steps": size, "largest": measured.top}
     found = [evidence(measured.name, text, *case.span, **numbers)]
     clipped = case.learning(CLIP_FRACTION)
@@ -106,7 +106,9 @@ def policy_hardly_moves(case: Case) -> Iterator[Finding]:
     if small <= 0 or not case.sick:
         return
     level = size * measures.step_scale(case)
-    text = f"KL {say(level)} per update (median): {say(size)} of a usual step"
+    # Rounding leaves a KL of nothing, which may even be below 0, where a policy has become certain.
+    pace = f"{say(size)} of a usual step" if size > 1e-6 else "it stands still"
+    text = f"KL {say(max(level, 0.0))} per update (median): {pace}"
     found = evidence(measures.kl(case).name, text, *case.span, median=level, usual_steps=size)
     yield Finding(strength=small, text=text, evidence=(found,))
 
