@@ -94,9 +94,9 @@ def table() -> dict[str, Weights]:
     """What is known of each cause that findings can speak for, with its weights."""
     fitted: dict[str, Any] = json.loads((files("rlclinic.diagnosis") / "weights.json").read_text("utf-8"))["causes"]
     keys: dict[str, list[str]] = {}
-    for each in registry.rules():
-        for id in each.causes:
-            keys.setdefault(id, []).append(each.id)
+    for rule in registry.rules():
+        for id in rule.causes:
+            keys.setdefault(id, []).append(rule.id)
     rows = known()
     return {id: _row(rows[id], fitted.get(id, {}), keys.get(id, [])) for id in dict.fromkeys([*fitted, *keys])}
 

@@ -62,7 +62,7 @@ def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = Non
 
 
 def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
-    results = [examine(each, cases) for each in rules]
+    results = [examine(rule, cases) for rule in rules]
     findings = _findings(results, cases)
     causes = _causes(findings, results, cases)
     outcomes = outcome.measure_group([case.history for case in cases], cases[0].history.goal, cases[0].history.source)
@@ -238,13 +238,13 @@ def _unassessable(results: Sequence[RuleResult], cases: Sequence[Case]) -> list[
         return []
     return [
         Unassessable(
-            rule=each.rule.id,
-            name=each.rule.name,
-            missing=tuple(each.missing),
-            paste=logging_snippets.lines(each.missing, cases[0].history.source),
+            rule=result.rule.id,
+            name=result.rule.name,
+            missing=tuple(result.missing),
+            paste=logging_snippets.lines(result.missing, cases[0].history.source),
         )
-        for each in results
-        if each.missing
+        for result in results
+        if result.missing
     ]
 
 

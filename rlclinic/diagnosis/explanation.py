@@ -34,7 +34,7 @@ def give_example(rule: Rule) -> Example | None:
     if not findings:
         return None
     clearest = max(findings, key=lambda finding: finding.strength)
-    remedies = [f"`--set '{each.override}'`: {each.text}" if each.override else each.text for each in clearest.remedies]
+    remedies = [f"`--set '{remedy.override}'`: {remedy.text}" if remedy.override else remedy.text for remedy in clearest.remedies]
     return Example(clearest.text, [f"`{part.series}`: {part.text}" for part in clearest.evidence], remedies)
 
 

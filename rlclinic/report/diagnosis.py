@@ -290,7 +290,10 @@ def _watches(report: DiagnosisReport) -> list[Block]:
 
 
 def _best_group(other: Comparable) -> list[Block]:
-    settings = [f"{each.setting} {say_setting(each.there)} there, {say_setting(each.here)} here" for each in other.differences]
+    settings = [
+        f"{difference.setting} {say_setting(difference.there)} there, {say_setting(difference.here)} here"
+        for difference in other.differences
+    ]
     return [Rows([("best here", f"{other.group}: {other.said}"), *([("", listed(settings, 4, " · "))] if settings else [])], 11)]
 
 
@@ -349,8 +352,14 @@ def key_metrics(report: DiagnosisReport) -> list[Block]:
         blocks.append(Table(heads, [_metric_cells(row) for row in report.metrics]))
     if report.diagnosis.findings:
         rows = [
-            [f"`{each.rule}` {each.name}", each.severity.value, f"{len(each.runs)} of {each.judged}", short(each.onset), each.text]
-            for each in report.diagnosis.findings
+            [
+                f"`{finding.rule}` {finding.name}",
+                finding.severity.value,
+                f"{len(finding.runs)} of {finding.judged}",
+                short(finding.onset),
+                finding.text,
+            ]
+            for finding in report.diagnosis.findings
         ]
         blocks += [Heading("Diagnostic findings", 3), Table(("finding", "severity", "runs", "from", "evidence"), rows)]
     return blocks
@@ -374,7 +383,9 @@ def bottlenecks(report: DiagnosisReport) -> list[Block]:
         text = (
             f"The best group of this environment and algorithm here is `{other.group}`: {other.said}. That it did better does not say why."
         )
-        rows = [[f"`{each.setting}`", say_setting(each.here), say_setting(each.there)] for each in other.differences]
+        rows = [
+            [f"`{difference.setting}`", say_setting(difference.here), say_setting(difference.there)] for difference in other.differences
+        ]
         blocks += [Heading("Compared with the best group in the store", 3), Text(text)]
         blocks += [Table(("setting", "here", other.group), rows)] if rows else []
     return blocks

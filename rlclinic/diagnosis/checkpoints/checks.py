@@ -234,7 +234,7 @@ def optimizer_state_is_corrupt(subject: Subject) -> Iterator[Finding]:
     """
     for saved in subject.saved:
         for name, value in sorted(saved.optimizer.items()):
-            text = _corrupt(name, value, sum(each.size for each in saved.weights.values()))
+            text = _corrupt(name, value, sum(weight.size for weight in saved.weights.values()))
             if text:
                 text = f"{text} at env step {say(saved.step)}"
                 fix = advice("go on from the checkpoint before, or from the weights alone with fresh moments", "> 30 %")

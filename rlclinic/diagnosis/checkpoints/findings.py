@@ -20,7 +20,7 @@ class Selection(NamedTuple):
 
 def fits_any(prefix: str) -> bool:
     """Whether a beginning of an id, or a name, means a check of checkpoints."""
-    return any(_fits(each, prefix) for each in inspect_run.rules())
+    return any(_fits(rule, prefix) for rule in inspect_run.rules())
 
 
 def _fits(each: registry.Rule, prefix: str) -> bool:
@@ -33,9 +33,9 @@ def choose_checks(select: Sequence[str] | None, ignore: Sequence[str] | None) ->
     others = [prefix for prefix in select or () if not fits_any(prefix)]
     left = [prefix for prefix in ignore or () if not fits_any(prefix)]
     kept = frozenset(
-        each.id
-        for each in inspect_run.rules()
-        if (not select or any(_fits(each, prefix) for prefix in wanted)) and not any(_fits(each, prefix) for prefix in ignore or ())
+        rule.id
+        for rule in inspect_run.rules()
+        if (not select or any(_fits(rule, prefix) for prefix in wanted)) and not any(_fits(rule, prefix) for prefix in ignore or ())
     )
     if select and not others:
         left = [each.id for each in registry.rules()]
@@ -66,7 +66,7 @@ def add_checkpoints(diagnosis: Diagnosis, runs: Sequence[Run], histories: Sequen
 
 def _merge(findings: Sequence[Finding], judged: int, *, calm: bool) -> GroupFinding:
     """One finding for the group. Where every run does well, it is worth a look and no more."""
-    best = max(findings, key=lambda each: (each.strength, each.run))
+    best = max(findings, key=lambda finding: (finding.strength, finding.run))
     runs = tuple(dict.fromkeys(each.run for each in findings))
     most = Severity.MEDIUM if calm else Severity.HIGH
     return GroupFinding(

@@ -93,7 +93,7 @@ def examine_group(runs: Sequence[Run], histories: Sequence[History] = ()) -> lis
     """The same for runs that differ only in their seed, which must not have the same weights."""
     from rlclinic.diagnosis.checkpoints import checks
 
-    known = {each.id: each for each in histories}
+    known = {history.id: history for history in histories}
     subjects = [subject for run in runs if (subject := read(run, known.get(run.id))) is not None]
     return [finding for subject in subjects for finding in put(subject)] + checks.compare(subjects)
 
@@ -114,10 +114,10 @@ def put(subject: Subject) -> list[Finding]:
     """Every check to one subject."""
     found = []
     with np.errstate(all="ignore"):
-        for each in rules():
-            for finding in each.check(subject):
-                weight = each.severity if finding.strength >= 0.5 else Severity.LOW
-                found.append(finding.model_copy(update={"rule": each.id, "name": each.name, "run": subject.run, "severity": weight}))
+        for rule in rules():
+            for finding in rule.check(subject):
+                weight = rule.severity if finding.strength >= 0.5 else Severity.LOW
+                found.append(finding.model_copy(update={"rule": rule.id, "name": rule.name, "run": subject.run, "severity": weight}))
     return sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
 
 
@@ -181,8 +181,8 @@ def _inspection(subject: Subject, findings: Sequence[Finding]) -> Inspection:
     last, before = subject.last, subject.saved[-2] if len(subject.saved) > 1 else None
     with np.errstate(all="ignore"):
         obs, what = seen(subject)
-        units = {each.name: each for each in measures.units(last, subject.section("net"), obs)} if len(obs) else {}
-        layers = [_view(each, units) for each in measures.layers(last, before)]
+        units = {unit.name: unit for unit in measures.units(last, subject.section("net"), obs)} if len(obs) else {}
+        layers = [_view(layer, units) for layer in measures.layers(last, before)]
     return Inspection(
         run=subject.run,
         step=last.step,

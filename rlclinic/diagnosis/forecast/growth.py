@@ -64,7 +64,7 @@ def shipped(env: str, algo: str) -> Chart | None:
 
 def of_runs(env: str, algo: str, histories: Sequence[History], source: str = "your runs", fewest: int = FEWEST) -> Chart | None:
     """A chart of healthy runs; None if there are too few. It ends where the shortest of the longer half of them ends."""
-    curves = [curve for each in histories if (curve := returns(each)) is not None and len(curve.values) >= 4]
+    curves = [curve for history in histories if (curve := returns(history)) is not None and len(curve.values) >= 4]
     if len(curves) < fewest:
         return None
     start, end = float(np.median([curve.steps[0] for curve in curves])), float(np.median([curve.steps[-1] for curve in curves]))

@@ -188,7 +188,7 @@ def _standing(case: Case, model: Model) -> Forecast | _Open:
 
 def pooled(own: Vector, others: Sequence[Vector | float]) -> Vector:
     """A run's log-odds drawn towards its siblings'."""
-    return own if not others else (1 - SHARED) * own + SHARED * np.mean([np.broadcast_to(each, own.shape) for each in others], axis=0)
+    return own if not others else (1 - SHARED) * own + SHARED * np.mean([np.broadcast_to(other, own.shape) for other in others], axis=0)
 
 
 def _others(place: int, standing: Sequence[Forecast | _Open]) -> list[Vector | float]:

@@ -160,7 +160,7 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
     cases = [Case(each) for each in histories]
     limit = threshold if threshold is not None else histories[0].threshold
     outcomes = measure_group(histories, replace(histories[0].goal, threshold=limit), histories[0].source)
-    reached = [each.reached_at for each in outcomes if each.reached_at is not None]
+    reached = [outcome.reached_at for outcome in outcomes if outcome.reached_at is not None]
     judged = limit is not None and any(each.counts for each in outcomes)
     finals = [case.progress.last for case in cases if case.progress is not None]
     trained = [case.trained for case in cases]
@@ -293,7 +293,7 @@ def _verdict(alone: float, corrected: float | None) -> str:
 
 
 def _summary(values: Sequence[float | str | None]) -> str:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     numbers = [each for each in known if isinstance(each, float)]
     if not known:
         return "–"

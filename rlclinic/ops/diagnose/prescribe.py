@@ -71,7 +71,7 @@ def _prescriptions(
         probability=found.causes[0].probability,
         prescriptions=given,
         written=[_written(rx, base, wanted) for rx in given],
-        trials=len({each.trial for each in effects.outcomes}),
+        trials=len({outcome.trial for outcome in effects.outcomes}),
         translated=config is None,
         why_none="" if given else _why_none(found.causes[0]),
         next=_next(owner, given, found),

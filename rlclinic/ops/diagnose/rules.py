@@ -86,9 +86,9 @@ def explain_rule(id_or_name: str) -> RulePage:
 
 def _find(id_or_name: str) -> "registry.Rule | Check":
     """A rule about runs, or a check of checkpoints, environments or scripts."""
-    for each in inspect_run.rules():
-        if id_or_name.strip().upper() == each.id or id_or_name.strip().lower() == each.name:
-            return each
+    for rule in inspect_run.rules():
+        if id_or_name.strip().upper() == rule.id or id_or_name.strip().lower() == rule.name:
+            return rule
     try:
         return checks.find(id_or_name)
     except NotFound:

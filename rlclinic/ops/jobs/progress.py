@@ -91,7 +91,7 @@ def get_optimize(sid: str = "@last", runs_dir: Path = Path("runs")) -> SearchVie
     """A search by its id, its job's id, or @last. Nothing is written."""
     store = Store(runs_dir)
     ledger = search.load(store, _made_by(store, sid))
-    proven = [each.trial for each in ledger.confirmations if each.verdict == "adopt"]
+    proven = [confirmation.trial for confirmation in ledger.confirmations if confirmation.verdict == "adopt"]
     return SearchView(
         ledger=ledger,
         spent=ledger.spent,

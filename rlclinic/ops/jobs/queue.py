@@ -16,7 +16,7 @@ MOST_NAMED = 2
 def ahead(store: Store, job: Job) -> list[Job]:
     """The jobs that this one waits for: those in front of it, and those that leave it no room. None: it is its turn."""
     others = [each for each in models.everything(store) if each.live and each.id != job.id and each.host in (None, lock.HOST)]
-    taken = [each for each in others if each.state == "running"]
+    taken = [other for other in others if other.state == "running"]
     before = [each for each in others if each.state != "running" and (each.created, each.id) < (job.created, job.id)]
     for place, each in enumerate(before):
         if not _fits(each, taken):

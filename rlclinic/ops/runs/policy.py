@@ -81,7 +81,7 @@ def play(
     mode, show = _stage(policy, render)
     played = _play(policy, range(start, start + episodes), deterministic, mode, show)
     returns, lengths, outcomes = zip(*played, strict=True)
-    return _result(checkpoint, policy, returns, lengths, [each for each in outcomes if each is not None], deterministic, None)
+    return _result(checkpoint, policy, returns, lengths, [outcome for outcome in outcomes if outcome is not None], deterministic, None)
 
 
 def pick_checkpoint(store: Store, selector: str) -> Checkpoint:

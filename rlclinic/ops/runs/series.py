@@ -553,7 +553,7 @@ def _measure_axis(run: Run, table: Mapping[str, Values], axis: Axis) -> Values:
 
 def _choose_grid(axes: Sequence[Values], points: int) -> tuple[Values, Values | None]:
     """The places of the axis: every row's own where they are few (no edges then), else buckets of equal width."""
-    every = [each for each in axes if len(each)]
+    every = [axis for axis in axes if len(axis)]
     if not every:
         return np.empty(0), None
     if max(len(each) for each in every) <= points:
@@ -678,7 +678,7 @@ def _find_growth(runs: Sequence[Run], axis: Axis) -> Growth | None:
 
 
 def _list_changes(run: Run) -> list[Change]:
-    made = [each for each in run.interventions if isinstance(each.get("set"), dict)]
+    made = [intervention for intervention in run.interventions if isinstance(intervention.get("set"), dict)]
     return [Change(run=run.id, env_steps=float(each.get("env_steps", 0)), text=_join(each["set"])) for each in made]
 
 

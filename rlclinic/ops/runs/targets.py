@@ -89,7 +89,7 @@ def _completed(side: Side, how: Reading) -> Side:
     """What the command line says about the task goes before what the runs say."""
     if how.threshold is None:
         return side
-    return replace(side, histories=tuple(replace(each, threshold=how.threshold) for each in side.histories))
+    return replace(side, histories=tuple(replace(history, threshold=how.threshold) for history in side.histories))
 
 
 def _of_folder(target: str, how: Reading) -> list[Side]:

@@ -229,7 +229,7 @@ def observe_folder(target: str, charts: forecast.Charts, *, threshold: float | N
         settings = {key: value for key, value in each.settings.items() if key not in ("seed", "name")}
         key = json.dumps([each.source, each.env_id, each.algo, settings], sort_keys=True, default=str)
         groups.setdefault(key, []).append(each)
-    return [_group(target, each, charts) for each in groups.values()]
+    return [_group(target, group, charts) for group in groups.values()]
 
 
 def _placed(history: History, running: bool) -> History:

@@ -107,9 +107,10 @@ def profile(
     apart = profiling.measure(eager, members, seconds, apart=True)
     total = sum(apart.phases.values())
     variants = tuple(
-        _measured(config, each, members, seconds, plain, tell) for each in alternatives(config, plain.engine, compiling, usable_cores())
+        _measured(config, alternative, members, seconds, plain, tell)
+        for alternative in alternatives(config, plain.engine, compiling, usable_cores())
     )
-    same, bold = (_best([each for each in variants if each.learns_otherwise == otherwise]) for otherwise in (False, True))
+    same, bold = (_best([variant for variant in variants if variant.learns_otherwise == otherwise]) for otherwise in (False, True))
     return Profile(
         config=ref,
         asked=asked,
@@ -147,7 +148,7 @@ def shortened(config: Config) -> tuple[Config, list[str]]:
 
 def _best(variants: Sequence[Variant]) -> tuple[str, ...]:
     """The settings of the fastest of these, if it is worth it."""
-    best = max(variants, key=lambda each: each.factor or 0.0, default=None)
+    best = max(variants, key=lambda variant: variant.factor or 0.0, default=None)
     return best.changes if best is not None and (best.factor or 0.0) >= WORTH_IT else ()
 
 

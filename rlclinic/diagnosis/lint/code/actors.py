@@ -47,14 +47,14 @@ def _critic(script: Script, term: ast.AST) -> bool:
     if words.mentions(value, words.LOG_PROB):
         return False
     if isinstance(value, ast.Call) and script.last(value) in ("min", "max", "minimum", "maximum"):
-        return any(_critic(script, each) for each in value.args)
+        return any(_critic(script, argument) for argument in value.args)
     name = words.own_name(value.func) if isinstance(value, ast.Call) else words.own_name(value)
     return bool(_CRITIC.search(name))
 
 
 def _entropy_term(term: ast.AST) -> bool:
     """alpha * log_prob."""
-    names = [words.own_name(each) for each in factors(term)]
+    names = [words.own_name(factor) for factor in factors(term)]
     return any(map(words.LOG_PROB, names)) and any(_TEMPERATURE.search(name) for name in names)
 
 
@@ -147,7 +147,7 @@ def larger_of_two_critics(script: Script) -> Iterator[Spot]:
     for call in script.calls("max", "maximum"):
         if len(call.args) != 2 or not script.calls("backward"):
             continue
-        asked = [script.resolve(each) for each in call.args]
+        asked = [script.resolve(argument) for argument in call.args]
         names = [script.dotted(each.func) for each in asked if isinstance(each, ast.Call)]
         if len(set(names)) == 2 and all(_CRITIC.search(name.rpartition(".")[2]) for name in names):
             yield Spot(call, f"the larger of `{names[0]}` and `{names[1]}` is taken: errors upwards are kept and learned", "torch.min")
@@ -262,7 +262,7 @@ def temperature_the_wrong_way(script: Script) -> Iterator[Spot]:
             product = _reduced(script, term)
             # A minus may stand before the mean, before the product, or before a factor.
             whole = outer * (sign(script, product) if isinstance(product, ast.UnaryOp | ast.BinOp) else 1)
-            inner = next((found for each in factors(product) if (found := _both(each)) is not None), None)
+            inner = next((found for factor in factors(product) if (found := _both(factor)) is not None), None)
             if inner is not None and whole * inner > 0:
                 yield Spot(
                     node, "the temperature rises where the policy is random enough, and falls where it is not", "put a minus before it"
@@ -348,7 +348,9 @@ def target_takes_the_large_share(script: Script) -> Iterator[Spot]:
     """
     copied = [(call, call.func.value, call.args[0]) for call in script.calls("copy_") if call.args and isinstance(call.func, ast.Attribute)]
     for node, target, value in [*copied, *((node, node.targets[0], node.value) for node in script.all(ast.Assign))]:
-        kept = _kept(script, value, {each for each in words.identifiers(target) if each not in ("data", "self", "weight")})
+        kept = _kept(
+            script, value, {identifier for identifier in words.identifiers(target) if identifier not in ("data", "self", "weight")}
+        )
         if kept is not None:
             text = f"the target keeps a share `{kept}` of itself and takes the rest: it is the trained network, one step late"
             yield Spot(node, text, f"{kept} * new + (1 - {kept}) * target")

@@ -76,7 +76,7 @@ def _stored_for_a_mask(script: Script, combined: set[str]) -> Iterator[Spot]:
     if not masks:
         return
     for call in script.calls("append", "add", "store", "push", "remember", "insert", "put"):
-        given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+        given = [part for argument in call.args for part in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])]
         apart = any(words.TERMINATED(words.own_name(each)) or words.TRUNCATED(words.own_name(each)) for each in given)
         if len(given) < TRANSITION or apart or not any(words.OBSERVATION(words.own_name(each)) for each in given):
             continue
@@ -96,7 +96,7 @@ def _joins_both_ends(script: Script, node: ast.AST) -> bool:
         or script.last(node) in ("logical_or", "maximum", "bitwise_or", "any")
     )
     if not joined and isinstance(node, ast.Call) and node.args:
-        return any(_joins_both_ends(script, each) for each in node.args)
+        return any(_joins_both_ends(script, argument) for argument in node.args)
     return joined and words.mentions(node, words.TERMINATED) and words.mentions(node, words.TRUNCATED)
 
 
@@ -189,7 +189,7 @@ def gym_in_place_of_gymnasium(script: Script) -> Iterator[Spot]:
     """
     for node in script.all(ast.Import, ast.ImportFrom):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-        fallback = any(isinstance(each, ast.Try | ast.ExceptHandler | ast.FunctionDef) for each in script.ancestors(node))
+        fallback = any(isinstance(ancestor, ast.Try | ast.ExceptHandler | ast.FunctionDef) for ancestor in script.ancestors(node))
         if any(name.partition(".")[0] == "gym" for name in names) and not fallback:
             yield Spot(node, "the package gym gets no fixes any more; gymnasium continues it")
             return
@@ -298,7 +298,7 @@ def no_reset_after_end(script: Script) -> Iterator[Spot]:
         if not loops or not _is_single_env(script, call) or script.calls("reset", within=loops[-1]):
             continue
         if _leaves_at_the_end(script, loops[0]) or any(
-            script.calls("reset", within=each) for each in _called_functions(script, loops[-1], owner)
+            script.calls("reset", within=function) for function in _called_functions(script, loops[-1], owner)
         ):
             continue
         yield Spot(call, f"`{owner}` is stepped on and on, and nothing in the loop resets it or leaves at the end of an episode")
@@ -307,7 +307,7 @@ def no_reset_after_end(script: Script) -> Iterator[Spot]:
 def _called_functions(script: Script, node: ast.AST, env: str) -> list[Function]:
     """Functions of the script that the loop calls, and that can reach the environment."""
     calls = [each for each in script.inside(node, ast.Call) if script.last(each) not in ("step", "reset")]
-    reaching = [each for each in calls if script.owner(each) == "self" or env in [script.dotted(given) for given in each.args]]
+    reaching = [call for call in calls if script.owner(call) == "self" or env in [script.dotted(given) for given in call.args]]
     return [function for function in script.functions if function.name in {script.last(each) for each in reaching}]
 
 
@@ -402,11 +402,11 @@ def _is_carried(script: Script, loop: ast.AST, old: str, new: str) -> bool:
 
 def env_classes(script: Script) -> Iterator[ast.ClassDef]:
     """Classes that extend gymnasium.Env."""
-    for each in script.classes:
-        if any(script.dotted(base) in ("gymnasium.Env", "gymnasium.core.Env", "gym.Env") for base in each.bases) and script.uses(
+    for kind in script.classes:
+        if any(script.dotted(base) in ("gymnasium.Env", "gymnasium.core.Env", "gym.Env") for base in kind.bases) and script.uses(
             "gymnasium"
         ):
-            yield each
+            yield kind
 
 
 def method(owner: ast.ClassDef, name: str) -> ast.FunctionDef | None:
@@ -557,7 +557,7 @@ def env_reset_ignores_seed(script: Script) -> Iterator[Spot]:
 def _resets_its_base(script: Script, function: ast.FunctionDef) -> bool:
     """Whether super().reset(…) is called."""
     calls = script.calls("reset", within=function)
-    return any(isinstance(each.func, ast.Attribute) and script.called(each.func.value) == "super" for each in calls)
+    return any(isinstance(call.func, ast.Attribute) and script.called(call.func.value) == "super" for call in calls)
 
 
 def _uses_seed(function: ast.FunctionDef) -> bool:
@@ -727,5 +727,5 @@ def _is_single_env(script: Script, call: ast.Call) -> bool:
     name = words.own_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
     if words.VECTOR(name) or script.is_sb3:
         return False
-    makers = {"make", *(each.name for each in env_classes(script))}
+    makers = {"make", *(kind.name for kind in env_classes(script))}
     return any(script.last(each.whole) in makers for each in script.anywhere(script.owner(call), call) if each.whole is not None)

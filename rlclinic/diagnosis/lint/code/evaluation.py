@@ -332,9 +332,9 @@ def evaluation_env_wrapped_otherwise(script: Script) -> Iterator[Spot]:
     """
     training = _training_env(script)
     own = {
-        each.name
-        for each in script.classes
-        if any("Wrapper" in script.dotted(base) for base in each.bases) and not any("Reward" in script.dotted(base) for base in each.bases)
+        kind.name
+        for kind in script.classes
+        if any("Wrapper" in script.dotted(base) for base in kind.bases) and not any("Reward" in script.dotted(base) for base in kind.bases)
     }
     trained = [script.last(call) for call in chain(script, training)]
     if training is None or not trained or trained[-1] not in ("make", "make_vec_env", "make_atari_env"):

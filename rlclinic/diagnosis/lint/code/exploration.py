@@ -72,7 +72,7 @@ def _passed(script: Script, node: ast.AST, name: str) -> str:
     function = script.scope(node)
     if not isinstance(function, ast.FunctionDef):
         return ""
-    parameters = [each.arg for each in function.args.args if each.arg != "self"]
+    parameters = [argument.arg for argument in function.args.args if argument.arg != "self"]
     given = {
         value.id
         for call in script.calls(function.name)
@@ -111,8 +111,8 @@ def epsilon_cut_at_once(script: Script) -> Iterator[Spot]:
         if not words.EPSILON(name) or script.called(call) not in ("min", "numpy.minimum") or not isinstance(call, ast.Call):
             continue
         falling = any(isinstance(each, ast.BinOp) and name in set(words.identifiers(each)) for each in call.args)
-        others = [each for each in call.args if not isinstance(each, ast.BinOp)]
-        floor = any(_FLOOR.search(words.own_name(each).lower()) or (script.constant(each) or 1.0) < LARGE_EPSILON for each in others)
+        others = [argument for argument in call.args if not isinstance(argument, ast.BinOp)]
+        floor = any(_FLOOR.search(words.own_name(other).lower()) or (script.constant(other) or 1.0) < LARGE_EPSILON for other in others)
         if falling and floor:
             yield Spot(node, f"the smaller of the two is taken: `{name}` is at its floor after one step", f"{name} = max(…)")
 
@@ -180,7 +180,7 @@ def _draws(script: Script, node: ast.AST) -> bool:
     drawn = script.calls(
         "random", "rand", "uniform", "choice", "multinomial", "normal", "randn", "randint", "bernoulli", "randn_like", within=node
     )
-    return named or bool(drawn) or any("action_space" in script.owner(each) for each in script.calls("sample", within=node))
+    return named or bool(drawn) or any("action_space" in script.owner(call) for call in script.calls("sample", within=node))
 
 
 @check("COD511", Severity.HIGH, ["mnih2015dqn"])
@@ -235,7 +235,7 @@ def _acts_at_random(script: Script, part: ast.AST | list[ast.stmt]) -> bool:
     """Whether a branch draws an action instead of asking for the best one."""
     nodes = part if isinstance(part, list) else [part]
     calls = [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call)]
-    if any(script.last(each) in ("argmax", "max") for each in calls):
+    if any(script.last(call) in ("argmax", "max") for call in calls):
         return False
     return any(
         script.last(each) in ("randint", "randrange", "choice", "integers") or "action_space" in script.owner(each) for each in calls

@@ -47,7 +47,7 @@ def wrong_extreme_of_surrogates(script: Script) -> Iterator[Spot]:
     ```
     """
     for call in _surrogates(script):
-        signs = {sign(script, each) for each in call.args[:2]}
+        signs = {sign(script, argument) for argument in call.args[:2]}
         if signs == {1} and script.last(call) in MAXIMA:
             yield Spot(
                 call, "the larger of the two surrogates is taken: the clip is lifted exactly where it should hold", "torch.min of both"
@@ -65,8 +65,8 @@ def _surrogates(script: Script) -> Iterator[ast.Call]:
     for call in script.calls(*MINIMA, *MAXIMA):
         if len(call.args) != 2:
             continue
-        values = [script.resolve(each) for each in call.args]
-        ratios = all(words.mentions(each, words.RATIO) or script.calls("clamp", "clip", within=each) for each in values)
+        values = [script.resolve(argument) for argument in call.args]
+        ratios = all(words.mentions(value, words.RATIO) or script.calls("clamp", "clip", within=value) for value in values)
         clipped = any(
             script.calls("clamp", "clip", within=each) or words.mentions(each, lambda name: "clip" in name.lower()) for each in values
         )
@@ -300,7 +300,7 @@ def _term_sign(script: Script, meaning: Meaning, wrong: int, text: str, fix: str
             continue
         way = direction(script, name, node) or 1
         for direct, term in terms(_whole(script, value)):
-            held = next((each for each in factors(term) if meaning(words.own_name(_reduced(script, each)))), None)
+            held = next((factor for factor in factors(term) if meaning(words.own_name(_reduced(script, factor)))), None)
             if held is None or (isinstance(node, ast.Assign) and not isinstance(_whole(script, value), ast.BinOp)):
                 continue
             known = _known_sign(script, held)
@@ -449,10 +449,10 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
     ```
     """
     for call in script.calls("mse_loss", "smooth_l1_loss", "huber_loss", "MSELoss", "SmoothL1Loss", "criterion", "loss_fn"):
-        for each in call.args[:2]:
-            value = script.resolve(each)
+        for argument in call.args[:2]:
+            value = script.resolve(argument)
             if (
-                value is each
+                value is argument
                 or not isinstance(value, ast.BinOp)
                 or not words.mentions(value, words.GAMMA)
                 or script.is_without_gradient(value)
@@ -462,8 +462,8 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
                 continue
             asked = [part for part in _network_parts(script, value) if not words.mentions(part.func, words.TARGET)]
             if asked:
-                text = f"the target `{ast.unparse(each)}` carries the gradient of `{ast.unparse(asked[0].func)}`"
-                fix = f"{ast.unparse(each)}.detach(), or compute it under torch.no_grad()"
+                text = f"the target `{ast.unparse(argument)}` carries the gradient of `{ast.unparse(asked[0].func)}`"
+                fix = f"{ast.unparse(argument)}.detach(), or compute it under torch.no_grad()"
                 yield Spot(call, f"{text}: it moves towards the prediction", fix)
 
 

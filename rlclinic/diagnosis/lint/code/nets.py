@@ -20,7 +20,7 @@ def _module_classes(script: Script) -> set[str]:
     found: set[str] = set()
     for _ in range(3):  # a network may extend another one of the script
         found |= {
-            each.name for each in script.classes if any(_is_module(script, base) or script.dotted(base) in found for base in each.bases)
+            kind.name for kind in script.classes if any(_is_module(script, base) or script.dotted(base) in found for base in kind.bases)
         }
     return found
 
@@ -37,7 +37,7 @@ def modules(script: Script) -> dict[str, ast.AST]:
 
 def _modules(script: Script) -> dict[str, ast.AST]:
     kinds = module_classes(script)
-    inside = {node for each in script.classes if each.name in kinds for node in ast.walk(each)}
+    inside = {node for kind in script.classes if kind.name in kinds for node in ast.walk(kind)}
     found: dict[str, ast.AST] = {}
     for name, value, where in script.named:
         if where not in inside and _makes_network(script, value, kinds):
@@ -90,7 +90,7 @@ def held_by(script: Script, optimizer: ast.Call) -> set[str] | None:
     given = script.resolve(params)
     found = {script.owner(call) for call in script.calls("parameters", "named_parameters", within=given)}
     names = {script.dotted(each) for each in ast.walk(given) if isinstance(each, ast.Name | ast.Attribute)}
-    listed = isinstance(given, ast.List | ast.Tuple) and all(isinstance(each, ast.Name | ast.Attribute) for each in given.elts)
+    listed = isinstance(given, ast.List | ast.Tuple) and all(isinstance(elt, ast.Name | ast.Attribute) for elt in given.elts)
     return found | names if found or listed else None
 
 

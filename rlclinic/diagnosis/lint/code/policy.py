@@ -134,7 +134,7 @@ def _is_corrected(script: Script, function: ast.AST) -> bool:
         if isinstance(call, ast.Call) and len(call.args) > 1 and any(words.LOG_PROB(words.own_name(each)) for each in call.args)
     ]
     logs = script.calls("log", "log1p", "softplus", within=function)
-    return bool(both) or any(script.last(each) == "softplus" or any(isinstance(part, ast.Sub) for part in ast.walk(each)) for each in logs)
+    return bool(both) or any(script.last(log) == "softplus" or any(isinstance(part, ast.Sub) for part in ast.walk(log)) for log in logs)
 
 
 @check("COD203", Severity.HIGH, ["schulman2017ppo"])
@@ -191,7 +191,7 @@ def _drawn_with_log_prob(script: Script, name: str, at: ast.AST) -> ast.Call | N
     """The call that returned an action together with its log-probability: action, log_prob, … = agent.act(obs)."""
     found = script.latest(name, at)
     targets = found.statement.targets if found is not None and isinstance(found.statement, ast.Assign) else []
-    both = any(isinstance(each, ast.Tuple) and any(words.LOG_PROB(words.own_name(part)) for part in each.elts) for each in targets)
+    both = any(isinstance(target, ast.Tuple) and any(words.LOG_PROB(words.own_name(part)) for part in target.elts) for target in targets)
     return found.value if both and found is not None and isinstance(found.value, ast.Call) else None
 
 
@@ -346,14 +346,14 @@ def greedy_action_in_training(script: Script) -> Iterator[Spot]:
 def _is_only_likeliest(script: Script, action: str, at: ast.AST) -> bool:
     """Whether the policy is trained by the log-probability of this very action, and no other is ever drawn."""
     asked = [call for call in script.calls("log_prob", within=script.scope(at)) if call.args and words.own_name(call.args[0]) == action]
-    assigned = [each for each in script.assignments(action, at) if action]
+    assigned = [assignment for assignment in script.assignments(action, at) if action]
     return bool(asked) and len(assigned) == 1 and not script.calls("sample", "choice", "multinomial", within=script.scope(at))
 
 
 def _may_sample(script: Script, action: str, at: ast.AST) -> bool:
     return any(
-        each.value is not None and script.calls("sample", "choice", "multinomial", within=each.value)
-        for each in script.assignments(action, at)
+        assignment.value is not None and script.calls("sample", "choice", "multinomial", within=assignment.value)
+        for assignment in script.assignments(action, at)
     )
 
 
@@ -449,7 +449,11 @@ def log_prob_of_another_action(script: Script) -> Iterator[Spot]:
     ratio = (new_log_prob - b_log_probs).exp()
     ```
     """
-    asked = {each.name: each for each in script.functions if _takes_an_action(each) and script.calls("sample", "rsample", within=each)}
+    asked = {
+        function.name: function
+        for function in script.functions
+        if _takes_an_action(function) and script.calls("sample", "rsample", within=function)
+    }
     for node in script.all(ast.BinOp):
         if (
             not isinstance(node.op, ast.Sub)

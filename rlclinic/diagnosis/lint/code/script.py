@@ -185,22 +185,22 @@ class Script:
 
     def scope(self, node: ast.AST) -> ast.AST:
         """The function that a node is in, or the module."""
-        return next((each for each in self.ancestors(node) if isinstance(each, _FUNCTIONS)), self.tree)
+        return next((ancestor for ancestor in self.ancestors(node) if isinstance(ancestor, _FUNCTIONS)), self.tree)
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node is part of."""
         if isinstance(node, ast.stmt):
             return node
-        return next(each for each in self.ancestors(node) if isinstance(each, ast.stmt))
+        return next(ancestor for ancestor in self.ancestors(node) if isinstance(ancestor, ast.stmt))
 
     def loops(self, node: ast.AST) -> list[Loop]:
         """Loops of the same function around a node, the innermost first."""
         found: list[Loop] = []
-        for each in self.ancestors(node):
-            if isinstance(each, _FUNCTIONS):
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, _FUNCTIONS):
                 break
-            if isinstance(each, _LOOPS):
-                found.append(each)
+            if isinstance(ancestor, _LOOPS):
+                found.append(ancestor)
         return found
 
     def is_without_gradient(self, node: ast.AST) -> bool:
@@ -208,10 +208,12 @@ class Script:
         return self._under_no_grad(node) or any(self._only_called_under_no_grad(each) for each in (self.scope(node),))
 
     def _under_no_grad(self, node: ast.AST) -> bool:
-        for each in self.ancestors(node):
-            if isinstance(each, ast.With) and any(self.last(item.context_expr) in _NO_GRAD for item in each.items):
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, ast.With) and any(self.last(item.context_expr) in _NO_GRAD for item in ancestor.items):
                 return True
-            if isinstance(each, _FUNCTIONS) and any(self.dotted(_bare(one)).rpartition(".")[2] in _NO_GRAD for one in each.decorator_list):
+            if isinstance(ancestor, _FUNCTIONS) and any(
+                self.dotted(_bare(one)).rpartition(".")[2] in _NO_GRAD for one in ancestor.decorator_list
+            ):
                 return True
         return False
 

@@ -211,6 +211,6 @@ def value_head_without_squeeze(script: Script) -> Iterator[Spot]:
                 isinstance(node.op, ast.Sub)
                 and name
                 and name in map(words.own_name, sides)
-                and "flat" in [form(script, each) for each in sides]
+                and "flat" in [form(script, side) for side in sides]
             ):
                 yield Spot(node, f"`{name}` is a stack of one-element values, [N, 1] or more; the other side is [N]", f"{name}.squeeze(-1)")

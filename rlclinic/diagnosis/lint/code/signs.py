@@ -146,7 +146,7 @@ def _sign_in(script: Script, node: ast.AST, name: str) -> int:
             found = _sign_in(script, inner, name)
             if found:
                 return sign_of_term * found
-        if any(script.dotted(each) == name for each in factors(inner)):
+        if any(script.dotted(factor) == name for factor in factors(inner)):
             return sign_of_term * written_sign(inner)
     return 0
 
@@ -167,4 +167,4 @@ def is_maximizing(script: Script) -> bool:
 
 def has_factor(node: ast.AST, meaning: Meaning) -> bool:
     """Whether one of an expression's factors is called that."""
-    return any(meaning(words.own_name(each)) for each in factors(node))
+    return any(meaning(words.own_name(factor)) for factor in factors(node))

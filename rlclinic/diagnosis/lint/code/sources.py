@@ -31,7 +31,7 @@ class Source:
 
     def place(self, line: int) -> str:
         """train.py:42, or train.ipynb:cell 3:7."""
-        begins = [each for each in self.cells if each[0] <= line]
+        begins = [cell for cell in self.cells if cell[0] <= line]
         return f"{self.name}:cell {begins[-1][1]}:{line - begins[-1][0] + 1}" if begins else f"{self.name}:{line}"
 
 

@@ -94,7 +94,10 @@ def stored_observation_is_the_next_one(script: Script) -> Iterator[Spot]:
         )
         if not stepping or not isinstance(target, ast.Tuple) or not isinstance(target.elts[0], ast.Name) or not isinstance(call, ast.Call):
             continue
-        seen, action = target.elts[0].id, next((each for each in words.identifiers(call.args[0]) if words.ACTION(each)), "")
+        seen, action = (
+            target.elts[0].id,
+            next((identifier for identifier in words.identifiers(call.args[0]) if words.ACTION(identifier)), ""),
+        )
         if not action or not _is_asked_before(script, node, seen):
             continue
         for store in _stores_after(script, node):
@@ -130,7 +133,7 @@ def stored_observation_twice(script: Script) -> Iterator[Spot]:
     ```
     """
     for call in script.calls(*STORES):
-        given = [part for each in call.args for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+        given = [part for argument in call.args for part in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])]
         seen = [each.id for each in given if isinstance(each, ast.Name) and _is_seen(each.id)]
         twice = next((name for name in seen if seen.count(name) > 1), "")
         if twice and len(given) > 3 and any(words.RETURN(words.own_name(each)) for each in given):
@@ -148,7 +151,7 @@ def _stores_after(script: Script, statement: ast.stmt) -> list[ast.Call]:
 
 
 def _names(call: ast.Call) -> set[str]:
-    return {each for given in [*call.args, *(key.value for key in call.keywords)] for each in words.identifiers(given)}
+    return {identifier for given in [*call.args, *(key.value for key in call.keywords)] for identifier in words.identifiers(given)}
 
 
 def _is_seen(name: str) -> bool:
@@ -165,4 +168,4 @@ def _is_asked_before(script: Script, step: ast.stmt, seen: str) -> bool:
     if not loops:
         return False
     calls = [call for call in script.inside(loops[0], ast.Call) if position(call) < position(step)]
-    return any(seen in {each for given in call.args for each in words.identifiers(given)} for call in calls)
+    return any(seen in {identifier for given in call.args for identifier in words.identifiers(given)} for call in calls)

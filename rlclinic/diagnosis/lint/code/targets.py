@@ -80,7 +80,7 @@ def _discounted_future(script: Script, value: ast.AST) -> ast.AST | None:
 
 def _is_masked_around(script: Script, node: ast.Assign, product: ast.AST) -> bool:
     """The future's value may have been masked before, or the whole stands in a branch on the end."""
-    if any(isinstance(each, ast.If) and words.mentions(each.test, words.MASK) for each in script.ancestors(node)):
+    if any(isinstance(ancestor, ast.If) and words.mentions(ancestor.test, words.MASK) for ancestor in script.ancestors(node)):
         return True
     for each in ast.walk(script.scope(node)):
         target = each.targets[0] if isinstance(each, ast.Assign) else each.target if isinstance(each, ast.AugAssign) else None
@@ -148,7 +148,7 @@ def _bare(node: ast.AST) -> ast.AST:
 def _is_flipped(script: Script, node: ast.AST) -> bool:
     value = script.resolve(node)
     parts = list(ast.walk(value)) if value is not node else []
-    return any(isinstance(each, ast.Sub | ast.Not | ast.Invert) for each in parts)
+    return any(isinstance(part, ast.Sub | ast.Not | ast.Invert) for part in parts)
 
 
 @check("COD503", Severity.HIGH, ["schulman2015gae"])
@@ -273,7 +273,7 @@ def _is_recursion(value: ast.AST, name: str) -> bool:
 def _is_trace(value: ast.AST, name: str) -> bool:
     """delta + gamma * lambda * (…) * name."""
     for _, term in terms(value):
-        names = [words.own_name(each) for each in factors(term)]
+        names = [words.own_name(factor) for factor in factors(term)]
         if name in names and any(map(words.GAMMA, names)) and any(map(words.LAMBDA, names)):
             return len(list(terms(value))) >= 2
     return False
@@ -445,7 +445,7 @@ def _is_updated(script: Script, name: str, made: ast.AST) -> bool:
         if script.owner(call) == name and script.last(call).startswith(("load_state", "soft", "hard", "update", "copy", "sync")):
             if script.last(call) != "load_state_dict" or script.loops(call) or script.scope(call) is not script.scope(made):
                 return True
-        elif name in [script.dotted(each) for each in call.args] and _may_update(script, call, name):
+        elif name in [script.dotted(argument) for argument in call.args] and _may_update(script, call, name):
             return True
     return False
 
@@ -455,7 +455,7 @@ def _may_update(script: Script, call: ast.Call, name: str) -> bool:
     function = next((each for each in script.functions if each.name == script.last(call)), None)
     if function is None:
         return script.last(call) != "deepcopy"
-    parameters = [each.arg for each in function.args.args if each.arg != "self"]
+    parameters = [argument.arg for argument in function.args.args if argument.arg != "self"]
     place = [script.dotted(each) for each in call.args].index(name)
     known = parameters[place] if place < len(parameters) else ""
     touched = script.calls("parameters", "state_dict", "load_state_dict", "named_parameters", within=function)
@@ -602,20 +602,20 @@ def replay_sampled_too_early(script: Script) -> Iterator[Spot]:
 
 def _is_guarded(script: Script, node: ast.AST, depth: int = 3) -> bool:
     """Under a condition, after an early return, in a loop that begins with a filled buffer; or only called where that holds."""
-    for each in script.ancestors(node):
-        if isinstance(each, ast.If) and "__name__" not in set(words.identifiers(each.test)):
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.If) and "__name__" not in set(words.identifiers(ancestor.test)):
             return True
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef):
             leaving = [
                 part
-                for part in ast.walk(each)
+                for part in ast.walk(ancestor)
                 if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Return | ast.Raise | ast.Continue)
             ]
             if any(position(part) < position(node) for part in leaving):
                 return True
             if script.loops(node) and _stores(script, script.loops(node)[-1]):
                 return _is_filled_before(script, script.loops(node)[-1])
-            sites = [site for site in script.calls(each.name) if not words.BUFFER(script.owner(site).rpartition(".")[2])]
+            sites = [site for site in script.calls(ancestor.name) if not words.BUFFER(script.owner(site).rpartition(".")[2])]
             return depth > 0 and (not sites or all(_is_guarded(script, site, depth - 1) for site in sites))
     loops = script.loops(node)
     skipping = (

@@ -373,7 +373,11 @@ def optimizer_of_replaced_network(script: Script) -> Iterator[Spot]:
     """
     for name, call in nets.optimizers(script).items():
         for net in sorted((nets.held_by(script, call) or set()) & set(nets.modules(script))):
-            later = [each for each in script.assignments(net, call) if each.line > position(call) and _is_new(each.whole, net)]
+            later = [
+                assignment
+                for assignment in script.assignments(net, call)
+                if assignment.line > position(call) and _is_new(assignment.whole, net)
+            ]
             rebuilt = [where for other, _, where in script.named if other == name and later and position(where) > later[-1].line]
             if later and not rebuilt and script.scope(later[-1].statement) is script.scope(call):
                 text = f"`{name}` (line {position(call)[0]}) holds the parameters of the `{net}` that is replaced here"
@@ -495,7 +499,7 @@ def network_part_without_optimizer(script: Script) -> Iterator[Spot]:
     ```
     """
     # A network whose own __init__ gives optimizers its parts, one by one, and leaves one out.
-    for owner in (each for each in script.classes if each.name in nets.module_classes(script)):
+    for owner in (kind for kind in script.classes if kind.name in nets.module_classes(script)):
         inside = set(ast.walk(owner))
         made = [call for call in nets.optimizers(script).values() if call in inside]
         held = {script.owner(call) for each in made for call in script.calls("parameters", "named_parameters", within=each)}
@@ -517,7 +521,7 @@ def _missing_parts(script: Script, held: set[str]) -> Iterator[Spot]:
     for name, node in nets.modules(script).items():
         parts = {each.rpartition(".")[2] for each in held if each.rpartition(".")[0] == name}
         value = node.value if isinstance(node, ast.Assign) else node
-        owner = next((each for each in script.classes if each.name == script.last(value)), None)
+        owner = next((kind for kind in script.classes if kind.name == script.last(value)), None)
         if not parts or name in held or owner is None or _is_spare(name):
             continue
         for each in ast.walk(owner):
@@ -535,12 +539,12 @@ def _is_spare(name: str) -> bool:
 
 def _home(script: Script, node: ast.AST) -> ast.AST:
     """The class that a statement is in, else its function or the module: only what lives together is compared."""
-    return next((each for each in script.ancestors(node) if isinstance(each, ast.ClassDef)), script.scope(node))
+    return next((ancestor for ancestor in script.ancestors(node) if isinstance(ancestor, ast.ClassDef)), script.scope(node))
 
 
 def _loose_parameters(script: Script) -> dict[str, ast.AST]:
     kinds = nets.module_classes(script)
-    inside = {node for each in script.classes if each.name in kinds for node in ast.walk(each)}
+    inside = {node for kind in script.classes if kind.name in kinds for node in ast.walk(kind)}
     return {
         script.dotted(node.targets[0]): node
         for node in script.all(ast.Assign)
@@ -750,7 +754,7 @@ def _repetitions(script: Script, node: ast.AST) -> float | None:
         if not isinstance(loop, ast.For) or script.called(loop.iter) != "range" or not isinstance(loop.iter, ast.Call):
             return None
         bounds = [script.constant(each) for each in loop.iter.args]
-        if any(each is None for each in bounds) or len(bounds) > 2:
+        if any(bound is None for bound in bounds) or len(bounds) > 2:
             return None
         total *= (bounds[-1] or 0) - ((bounds[0] or 0) if len(bounds) == 2 else 0)
     return total if script.loops(node) else None

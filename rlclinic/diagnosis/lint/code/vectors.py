@@ -231,7 +231,7 @@ def learn_in_a_loop(script: Script) -> Iterator[Spot]:
 def _is_made_in(script: Script, call: ast.Call) -> bool:
     """A new agent in every round of the loop."""
     inside = {node for loop in script.loops(call)[:1] for node in ast.walk(loop)}
-    return any(each.statement in inside for each in script.assignments(script.owner(call), call))
+    return any(assignment.statement in inside for assignment in script.assignments(script.owner(call), call))
 
 
 @check("COD804", Severity.HIGH, ["raffin2021sb3"])
@@ -274,7 +274,7 @@ def one_environment_in_many(script: Script) -> Iterator[Spot]:
         if isinstance(given, ast.ListComp):
             repeated, many = ast.List(elts=[given.elt]), True
         if isinstance(given, ast.List) and len(given.elts) > 1:
-            many = len({ast.dump(each) for each in given.elts}) < len(given.elts)
+            many = len({ast.dump(elt) for elt in given.elts}) < len(given.elts)
         first = repeated.elts[0] if isinstance(repeated, ast.List) and repeated.elts else None
         if (
             many
@@ -390,7 +390,9 @@ def processes_without_guard(script: Script) -> Iterator[Spot]:
     ```
     """
     for call in script.calls("SubprocVecEnv", "AsyncVectorEnv"):
-        guarded = any(isinstance(each, ast.If) and "__name__" in set(words.identifiers(each.test)) for each in script.ancestors(call))
+        guarded = any(
+            isinstance(ancestor, ast.If) and "__name__" in set(words.identifiers(ancestor.test)) for ancestor in script.ancestors(call)
+        )
         if script.scope(call) is script.tree and not guarded and not script.source.cells:
             yield Spot(call, "worker processes import this script again, and start workers of their own", 'if __name__ == "__main__":')
 

@@ -256,7 +256,7 @@ def threshold_in_changed_rewards(case: Case) -> Iterator[Finding]:
     Give the threshold in the same units.
     """
     wrappers = case.setting("env.wrappers") or ()
-    named = [str(each.get("id", "")) if isinstance(each, Mapping) else str(each) for each in wrappers]
+    named = [str(wrapper.get("id", "")) if isinstance(wrapper, Mapping) else str(wrapper) for wrapper in wrappers]
     changing = [name for name in named if "Reward" in name]
     if changing and case.threshold is not None:
         text = f"{changing[0]} changes the rewards that the threshold {say(case.threshold)} is compared with"

@@ -49,7 +49,7 @@ def lint_settings(
         )
     )
     rules, more = _choose_checks(select, ignore)
-    found = [finding for each in rules for finding in engine.examine(each, [case]).findings]
+    found = [finding for rule in rules for finding in engine.examine(rule, [case]).findings]
     found += [finding for each in more for finding in _ask(each, case)]
     ordered = sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
     return Lint(name=case.id, findings=tuple(ordered), checks=len(rules) + len(more), derived=derived(case))

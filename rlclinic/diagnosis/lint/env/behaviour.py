@@ -193,7 +193,7 @@ def changes_over_time(seen: Seen) -> Iterator[Remark]:
 
 def _moments(values: list[float]) -> tuple[float, float]:
     mean = sum(values) / len(values)
-    return mean, sum((each - mean) ** 2 for each in values) / max(len(values) - 1, 1)
+    return mean, sum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1)
 
 
 @check("ENV213", Severity.MEDIUM, ["raffin2021sb3"])

@@ -76,7 +76,7 @@ def observation_scale(seen: Seen) -> Iterator[Remark]:
     """
     if not _looked(seen) or seen.observation.get("dtype") == "uint8":
         return
-    sizes = [max(abs(each["min"]), abs(each["max"])) for each in seen.dimensions]
+    sizes = [max(abs(dimension["min"]), abs(dimension["max"])) for dimension in seen.dimensions]
     large = [place for place, size in enumerate(sizes) if size > LARGE]
     if large:
         worst = max(large, key=lambda place: sizes[place])
@@ -97,7 +97,7 @@ def scales_differ(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
     """
-    spreads = [each["std"] for each in seen.dimensions if each["std"] > ROUNDING]
+    spreads = [dimension["std"] for dimension in seen.dimensions if dimension["std"] > ROUNDING]
     if _looked(seen) and len(spreads) > 1 and max(spreads) / min(spreads) > SPREAD and max(spreads) <= LARGE:
         yield Remark(f"deviations of the observation's numbers go from {say(min(spreads))} to {say(max(spreads))}")
 

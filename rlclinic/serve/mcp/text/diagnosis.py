@@ -26,7 +26,7 @@ def _next(result: "DiagnosisReport") -> list[str]:
     """The calls that help most, with their arguments."""
     found, name = result.diagnosis, result.group or result.target
     calls = []
-    first = next((each for each in result.recommendations if each.prescribed and each.overrides), None)
+    first = next((rx for rx in result.recommendations if rx.prescribed and rx.overrides), None)
     if "running" in found.facts.state:
         calls.append(f'get_training_status(run_id="{name}")')
     if first is not None and not needs_no_change(found):
@@ -43,10 +43,10 @@ def data(result: "DiagnosisReport", full: bool) -> dict[str, Any]:
     found = result.diagnosis
     facts = found.facts.model_dump(mode="json", exclude={"notes"})
     causes = [
-        {"id": each.id, "title": each.title, "probability": round(each.probability, 3), "severity": each.severity.value}
-        | {"rules": list(each.rules), "agree": each.agree, "of": each.of, "consequence_of": each.consequence_of}
-        for each in found.causes
-        if each.probability >= 0.01 or full
+        {"id": cause.id, "title": cause.title, "probability": round(cause.probability, 3), "severity": cause.severity.value}
+        | {"rules": list(cause.rules), "agree": cause.agree, "of": cause.of, "consequence_of": cause.consequence_of}
+        for cause in found.causes
+        if cause.probability >= 0.01 or full
     ]
     said: dict[str, Any] = {
         "run_id": result.group or found.facts.id,
@@ -55,9 +55,15 @@ def data(result: "DiagnosisReport", full: bool) -> dict[str, Any]:
         "facts": facts,
         "causes": causes,
         "recommendations": [
-            {"rx": each.number, "priority": each.priority, "change": each.change, "overrides": each.overrides, "expected": each.expected}
-            | {"risk": each.risk, "trialable": each.prescribed and bool(each.overrides)}
-            for each in result.recommendations
+            {
+                "rx": rx.number,
+                "priority": rx.priority,
+                "change": rx.change,
+                "overrides": rx.overrides,
+                "expected": rx.expected,
+            }
+            | {"risk": rx.risk, "trialable": rx.prescribed and bool(rx.overrides)}
+            for rx in result.recommendations
         ],
         "checks": found.checks.model_dump(),
         "not_assessable": {
@@ -67,9 +73,9 @@ def data(result: "DiagnosisReport", full: bool) -> dict[str, Any]:
     }
     if full:
         said["not_assessable"]["rules"] = [each.rule for each in found.unassessable]
-        said["findings"] = [each.model_dump(mode="json", exclude={"remedies"}) for each in found.findings]
+        said["findings"] = [finding.model_dump(mode="json", exclude={"remedies"}) for finding in found.findings]
         said["key_metrics"] = [row.model_dump(mode="json") for row in result.metrics]
-        said["suspects"] = [each.model_dump(mode="json") for each in result.suspects]
+        said["suspects"] = [suspect.model_dump(mode="json") for suspect in result.suspects]
         said["watch"] = [each.model_dump(mode="json") for each in found.watch]
         said["paste"] = pasted(found)
     return said

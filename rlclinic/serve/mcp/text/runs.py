@@ -57,10 +57,10 @@ def metric_rows(found: "MetricRows") -> str:
     lines = [f"{found.run}: {len(found.rows)} rows of {found.total_rows}{bucket}; axis env_steps; next_cursor={found.next_step:g}"]
     if found.others:
         lines[0] += f"; the seed with the median return, others: {clip(', '.join(found.others), 80)}"
-    for each in found.columns:
-        broken = f", {each.broken} NOT FINITE" if each.broken else ""
-        low, high = f"{each.low} at {short(each.low_at)}", f"{each.high} at {short(each.high_at)}"
-        lines.append(f"{each.name} [{each.unit}]: {each.first} → {each.last}, min {low}, max {high}, {each.trend}{broken}")
+    for column in found.columns:
+        broken = f", {column.broken} NOT FINITE" if column.broken else ""
+        low, high = f"{column.low} at {short(column.low_at)}", f"{column.high} at {short(column.high_at)}"
+        lines.append(f"{column.name} [{column.unit}]: {column.first} → {column.last}, min {low}, max {high}, {column.trend}{broken}")
     if found.left_out:
         lines.append(f"left out, ask for them by name: {clip(', '.join(found.left_out), 300)}")
     heads = list(dict.fromkeys(key for row in found.rows for key in row if key != "total_timesteps"))
@@ -161,5 +161,5 @@ def comparison_data(result: "Comparison", values: Values, metrics: Sequence[str]
         "verdicts": [
             {"second": pair.second, "first": pair.first, "verdict": pair.verdict, "reason": pair.reason} for pair in compared.pairs
         ],
-        "differences": {each.key: each.shown for each in compared.config.differences},
+        "differences": {difference.key: difference.shown for difference in compared.config.differences},
     }

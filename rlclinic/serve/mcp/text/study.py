@@ -132,9 +132,9 @@ def trial_data(found: "TrialView") -> dict[str, Any]:
             for arm in made.arms
         ],
         "effects": [
-            {"arm": each.arm, "verdict": each.verdict, "z": round(each.z, 3), "bound": round(each.bound, 3), "seeds": each.seeds}
-            | {"ratio": _range(each.ratio), "gain": _range(each.gain), "seeds_needed": each.seeds_needed, "worse": each.worse}
-            for each in made.effects
+            {"arm": effect.arm, "verdict": effect.verdict, "z": round(effect.z, 3), "bound": round(effect.bound, 3), "seeds": effect.seeds}
+            | {"ratio": _range(effect.ratio), "gain": _range(effect.gain), "seeds_needed": effect.seeds_needed, "worse": effect.worse}
+            for effect in made.effects
         ],
         "used_env_steps": made.used_env_steps or found.progress.env_steps,
         "max_env_steps": made.max_env_steps,

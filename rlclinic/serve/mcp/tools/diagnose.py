@@ -52,7 +52,7 @@ class DiagnoseTools(Tools):
             view = show_config(config_id, changes, self.root)
         except ConfigError as error:
             return answer(f"INVALID  {say(*error.parts)}", {"config_id": config_id, "valid": False, "error": str(error), "findings": []})
-        findings = [{"rule": each.rule, "severity": each.severity.value, "text": each.text} for each in found.findings]
+        findings = [{"rule": finding.rule, "severity": finding.severity.value, "text": finding.text} for finding in found.findings]
         lines = [f"VALID  {view.name} · {found.checks} checks, {len(findings)} findings"]
         lines += [f"{each['severity'].upper()} {each['rule']}: {clip(each['text'], 200)}" for each in findings]
         lines.append("follows: " + ", ".join(f"{key} {value:g}" for key, value in found.derived.items()))
