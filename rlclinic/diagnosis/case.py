@@ -77,9 +77,9 @@ class Case:
     def signal(self, name: str) -> Signal:
         """A series on at most 256 points; empty if it was not logged."""
         if name not in self._signals:
-            found = self.history.series.get(name)
+            series = self.history.series.get(name)
             self._signals[name] = (
-                Signal(_EMPTY, _EMPTY, _EMPTY, _EMPTY, name) if found is None else detect.resample(found.steps, found.values, name)
+                Signal(_EMPTY, _EMPTY, _EMPTY, _EMPTY, name) if series is None else detect.resample(series.steps, series.values, name)
             )
         return self._signals[name]
 
@@ -87,8 +87,8 @@ class Case:
         return self.signal(columns.sentinel(name))
 
     def has(self, name: str) -> bool:
-        found = self.history.series.get(name)
-        return found is not None and len(found.values) > 0
+        series = self.history.series.get(name)
+        return series is not None and len(series.values) > 0
 
     def learning(self, name: str) -> Signal:
         """The part of a series in which the run had something to learn: after the first twentieth, and before it was solved.

@@ -67,8 +67,8 @@ def known() -> dict[str, KnownCause]:
 
 def kind_of(id: str) -> Kind:
     """Where a cause lies; one that is not known here (a file of another version) is a symptom."""
-    found = known().get(id)
-    return "symptom" if found is None else found.kind
+    weights = known().get(id)
+    return "symptom" if weights is None else weights.kind
 
 
 @dataclass(frozen=True)
@@ -117,18 +117,18 @@ def _row(known_cause: KnownCause, fitted: Mapping[str, Any], keys: Sequence[str]
 def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weights] | None = None) -> list[Cause]:
     """The likely causes, the likeliest first, "unknown" among them; never empty."""
     rows = dict(weights if weights is not None else table())
-    found = {finding.rule: finding for finding in findings}
-    strength = {rule: finding.strength for rule, finding in found.items()}
-    scores = {row.id: _score(row, strength) for row in rows.values() if row.key & found.keys()}
-    first = _origin(max(scores, key=lambda id: (scores[id], id), default=None), scores, rows, found)
+    by_rule = {finding.rule: finding for finding in findings}
+    strength = {rule: finding.strength for rule, finding in by_rule.items()}
+    scores = {row.id: _score(row, strength) for row in rows.values() if row.key & by_rule.keys()}
+    first = _origin(max(scores, key=lambda id: (scores[id], id), default=None), scores, rows, by_rule)
     if first is not None:
-        later = {rule: value * (EXPLAINED if _explained(rows[first], rule, found) else 1.0) for rule, value in strength.items()}
+        later = {rule: value * (EXPLAINED if _explained(rows[first], rule, by_rule) else 1.0) for rule, value in strength.items()}
         scores[first] = max(scores.values())
         scores = {id: score if id == first else min(_score(rows[id], later), scores[first]) for id, score in scores.items()}
     chances = _softmax({**scores, UNKNOWN: rows[UNKNOWN].prior})
     ordered = sorted(chances, key=lambda id: (-chances[id], id))
     kept = [id for id in ordered if chances[id] >= LEAST][:MOST]
-    return [_cause(rows[id], chances[id], found, runs, rows[first] if first else None) for id in kept]
+    return [_cause(rows[id], chances[id], by_rule, runs, rows[first] if first else None) for id in kept]
 
 
 def _score(row: Weights, strength: Mapping[str, float]) -> float:
@@ -136,29 +136,29 @@ def _score(row: Weights, strength: Mapping[str, float]) -> float:
 
 
 def _origin(
-    likeliest: str | None, scores: Mapping[str, float], rows: Mapping[str, Weights], found: Mapping[str, GroupFinding]
+    likeliest: str | None, scores: Mapping[str, float], rows: Mapping[str, Weights], by_rule: Mapping[str, GroupFinding]
 ) -> str | None:
     """Of causes that are about as likely, the one that brings the other about and began before it."""
     if likeliest is None:
         return None
-    keys = rows[likeliest].key & found.keys()
+    keys = rows[likeliest].key & by_rule.keys()
     near = [id for id, score in scores.items() if id != likeliest and scores[likeliest] - score < NEAR]
-    behind = [id for id in near if all(_precedes(rows[id], rule, found) for rule in keys)]
+    behind = [id for id in near if all(_precedes(rows[id], rule, by_rule) for rule in keys)]
     return max(behind, key=lambda id: (scores[id], id), default=likeliest)
 
 
-def _precedes(cause: Weights, rule: str, found: Mapping[str, GroupFinding]) -> bool:
+def _precedes(cause: Weights, rule: str, by_rule: Mapping[str, GroupFinding]) -> bool:
     """Whether all that a cause rests on began before a finding that it brings about."""
-    began, after = [found[key].onset for key in cause.key & found.keys()], found[rule].onset
+    began, after = [by_rule[key].onset for key in cause.key & by_rule.keys()], by_rule[rule].onset
     return rule in cause.explains and after is not None and all(onset is not None and onset < after for onset in began)
 
 
-def _explained(first: Weights, rule: str, found: Mapping[str, GroupFinding]) -> bool:
+def _explained(first: Weights, rule: str, by_rule: Mapping[str, GroupFinding]) -> bool:
     """Whether the first cause accounts for a finding: it is known to bring it about, and the finding did not begin earlier."""
     if rule not in first.explains or rule in first.key:
         return False
-    began = [found[key].onset or 0.0 for key in first.key & found.keys()]
-    return (found[rule].onset or math.inf) >= min(began, default=0.0)
+    began = [by_rule[key].onset or 0.0 for key in first.key & by_rule.keys()]
+    return (by_rule[rule].onset or math.inf) >= min(began, default=0.0)
 
 
 def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
@@ -168,19 +168,19 @@ def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
     return {id: round(part / total, 4) for id, part in parts.items()}
 
 
-def _cause(row: Weights, probability: float, found: Mapping[str, GroupFinding], runs: int, first: Weights | None) -> Cause:
+def _cause(row: Weights, probability: float, by_rule: Mapping[str, GroupFinding], runs: int, first: Weights | None) -> Cause:
     speaking = sorted(
-        (rule for rule, weight in row.speaks.items() if rule in found and weight > 0),
-        key=lambda rule: (rule not in row.key, -row.speaks[rule] * found[rule].strength, rule),
+        (rule for rule, weight in row.speaks.items() if rule in by_rule and weight > 0),
+        key=lambda rule: (rule not in row.key, -row.speaks[rule] * by_rule[rule].strength, rule),
     )
-    agreeing = {run for rule in speaking if rule in row.key for run in found[rule].runs}
-    worst = max((found[rule].severity for rule in speaking if rule in row.key), key=lambda each: each.rank, default=Severity.LOW)
+    agreeing = {run for rule in speaking if rule in row.key for run in by_rule[rule].runs}
+    worst = max((by_rule[rule].severity for rule in speaking if rule in row.key), key=lambda each: each.rank, default=Severity.LOW)
     consequence = (
         first.id
         if first is not None
         and first.id != row.id
-        and row.key & found.keys()
-        and all(_explained(first, rule, found) for rule in row.key & found.keys())
+        and row.key & by_rule.keys()
+        and all(_explained(first, rule, by_rule) for rule in row.key & by_rule.keys())
         else None
     )
     return Cause(
@@ -192,14 +192,14 @@ def _cause(row: Weights, probability: float, found: Mapping[str, GroupFinding], 
         agree=len(agreeing),
         of=runs,
         consequence_of=consequence,
-        remedies=_remedies(speaking, found),
+        remedies=_remedies(speaking, by_rule),
     )
 
 
-def _remedies(speaking: Sequence[str], found: Mapping[str, GroupFinding]) -> tuple[Remedy, ...]:
+def _remedies(speaking: Sequence[str], by_rule: Mapping[str, GroupFinding]) -> tuple[Remedy, ...]:
     """Of the findings that speak for it, one per setting, the key finding's first."""
     kept: dict[str, Remedy] = {}
     for rule in speaking:
-        for remedy in found[rule].remedies:
+        for remedy in by_rule[rule].remedies:
             kept.setdefault(remedy.setting or remedy.text, remedy)
     return tuple(kept.values())[:3]

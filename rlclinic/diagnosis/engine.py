@@ -42,11 +42,11 @@ class RuleResult:
     @property
     def strongest(self) -> dict[str, Finding]:
         """The clearest finding of each run."""
-        found: dict[str, Finding] = {}
+        by_run: dict[str, Finding] = {}
         for finding in self.findings:
-            if finding.run not in found or finding.strength > found[finding.run].strength:
-                found[finding.run] = finding
-        return found
+            if finding.run not in by_run or finding.strength > by_run[finding.run].strength:
+                by_run[finding.run] = finding
+        return by_run
 
 
 def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> Diagnosis:
@@ -85,16 +85,16 @@ def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
 def examine(each: Rule, cases: Sequence[Case]) -> RuleResult:
     """Put one rule to every run of a group (or to the group as a whole)."""
     if each.scope == "group":
-        found = [_complete(each, finding, finding.run) for finding in each.check(cases)]
-        return RuleResult(each, found, len(cases), [])
+        findings = [_complete(each, finding, finding.run) for finding in each.check(cases)]
+        return RuleResult(each, findings, len(cases), [])
     # What ended a run before its first step is all that can be wrong with it: no setting had a chance to show.
     applicable = [case for case in cases if each.applies(case) and (each.id in ENDINGS or not case.never_ran)]
     # By place: logs of others may bear the same name.
     lacking = [each.missing(case) for case in applicable]
     judged = [case for case, names in zip(applicable, lacking, strict=True) if not names]
-    found = [_complete(each, finding, case.id) for case in judged for finding in each.check(case)]
+    findings = [_complete(each, finding, case.id) for case in judged for finding in each.check(case)]
     missing = sorted({name for names in lacking for name in names}) if applicable and not judged else []
-    return RuleResult(each, found, len(judged), missing)
+    return RuleResult(each, findings, len(judged), missing)
 
 
 def _complete(each: Rule, finding: Finding, run: str) -> Finding:
@@ -165,11 +165,11 @@ def _causes(findings: Sequence[GroupFinding], results: Sequence[RuleResult], cas
     if (_troubled(cases) or by_chance) and not waiting:
         return [_weighed(cause, cases) for cause in ranked]
     # Nothing needs an explanation; what is wrong all the same is told after that, unless it is an invariant that broke.
-    told = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
-    broken = [cause for cause in told if cause.id != UNKNOWN and _certain(cause, findings)]
-    if not broken and _unjudged(cases) and told and told[0].probability >= CLEAR:
-        return _doubted(told[0], _calm(cases))
-    return [*broken, _calm(cases), *(cause for cause in told if cause not in broken)]
+    serious = [cause for cause in ranked if cause.severity.rank >= Severity.MEDIUM.rank and cause.probability >= 0.5]
+    broken = [cause for cause in serious if cause.id != UNKNOWN and _certain(cause, findings)]
+    if not broken and _unjudged(cases) and serious and serious[0].probability >= CLEAR:
+        return _doubted(serious[0], _calm(cases))
+    return [*broken, _calm(cases), *(cause for cause in serious if cause not in broken)]
 
 
 def _doubted(cause: Cause, calm: Cause) -> list[Cause]:

@@ -22,12 +22,12 @@ class Exclusion(NamedTuple):
     because: Callable[[Sequence[Case]], str | None]
 
 
-def ruled_out(cases: Sequence[Case], found: Set[str], named: Set[str]) -> Iterator[RuledOut]:
+def ruled_out(cases: Sequence[Case], rules_found: Set[str], named: Set[str]) -> Iterator[RuledOut]:
     """Explanations whose rules found nothing and which are not among the causes, with the reason."""
     if not any(case.sick for case in cases):
         return
     for each in _ALL:
-        if each.rules & found or each.id in named:
+        if each.rules & rules_found or each.id in named:
             continue
         because = each.because(cases)
         if because is not None:

@@ -246,5 +246,5 @@ class Diagnosis(Part):
     @property
     def worst(self) -> Severity | None:
         """The highest severity of a finding or a likely cause; None if nothing was found."""
-        found = [finding.severity for finding in self.findings] + [cause.severity for cause in self.causes if cause.rules]
-        return max(found, key=lambda severity: severity.rank, default=None)
+        severities = [finding.severity for finding in self.findings] + [cause.severity for cause in self.causes if cause.rules]
+        return max(severities, key=lambda severity: severity.rank, default=None)

@@ -74,24 +74,24 @@ def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:
 
 def lines(missing: Iterable[str], source: str = "") -> tuple[str, ...]:
     """What to add to the script (or to the command) for each missing input; `source` is whose log it is, as a History says."""
-    found: list[str] = []
+    pasted: list[str] = []
     for name in (option for names in missing for option in names.split(" or ")[:1]):
         ours = name.startswith(_OURS) and not name.startswith(_NOT_THERE)
         if source == "sb3" and (ours or name.startswith(_CONFIG)):
-            found += CALLBACK
+            pasted += CALLBACK
         elif source == "sb3" and name.startswith("val/"):
-            found.append(_EVALUATION)
+            pasted.append(_EVALUATION)
         elif source == "cleanrl" and ours:
-            found += _LOOP
+            pasted += _LOOP
         elif name.startswith(_CONFIG):
-            found.append(f"# put {name.removeprefix(_CONFIG)} into the run's config file, or into the mapping's settings")
+            pasted.append(f"# put {name.removeprefix(_CONFIG)} into the run's config file, or into the mapping's settings")
         elif name in ("threshold", "budget"):
-            found.append(Action("diagnose", "…", **{name: "N"}))
+            pasted.append(Action("diagnose", "…", **{name: "N"}))
         elif name in _TORCH:
-            found.append(f'log("{name}", {_TORCH[name]})' if "  #" not in _TORCH[name] else _commented(name))
+            pasted.append(f'log("{name}", {_TORCH[name]})' if "  #" not in _TORCH[name] else _commented(name))
         else:
-            found.append(f'log("{name}", …)  # rlclinic runs metrics --list shows what it is in our own runs')
-    return tuple(dict.fromkeys(found))
+            pasted.append(f'log("{name}", …)  # rlclinic runs metrics --list shows what it is in our own runs')
+    return tuple(dict.fromkeys(pasted))
 
 
 def _commented(name: str) -> str:

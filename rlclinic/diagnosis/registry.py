@@ -282,8 +282,8 @@ def advice(text: str, effect: Any = "unknown", risk: str = "") -> Remedy:
 
 def quote_advice(reason: str, otherwise: str) -> Remedy:
     """What the error that ended a run says itself should be tried; `otherwise` where it says nothing."""
-    _, said, rest = reason.partition("Try: ")
-    return advice(rest.splitlines()[0].strip() if said and rest.strip() else otherwise, "> 30 %")
+    _, marker, rest = reason.partition("Try: ")
+    return advice(rest.splitlines()[0].strip() if marker and rest.strip() else otherwise, "> 30 %")
 
 
 def say(value: float) -> str:

@@ -20,11 +20,11 @@ def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], by
     What only other runs show is told with their seeds. Otherwise one sentence would hold the numbers of several runs, which may
     contradict each other: a policy that made huge steps in one seed, and stands still in another.
     """
-    found = {finding.rule: finding for finding in findings}
-    speaking = [found[rule] for rule in cause.rules]
+    by_rule = {finding.rule: finding for finding in findings}
+    speaking = [by_rule[rule] for rule in cause.rules]
     observed = [finding for finding in speaking if not is_config(finding)]
     config = [finding for finding in speaking if is_config(finding)]
-    brought = [found[rule] for rule in sorted((row.explains if row else frozenset()) & found.keys()) if rule not in cause.rules]
+    brought = [by_rule[rule] for rule in sorted((row.explains if row else frozenset()) & by_rule.keys()) if rule not in cause.rules]
     # The key finding leads; the rest in the order in which it began, what was there from the start first.
     rest = sorted([*observed[1:], *brought], key=lambda finding: (finding.onset or 0.0, -finding.strength))
     runs = by_run.get(observed[0].rule, {}) if observed else {}

@@ -51,15 +51,15 @@ class Operation:
     @property
     def call(self) -> Callable[..., Any]:
         """The typed function that every face calls."""
-        found: Callable[..., Any] = _load(self.function)
-        return found
+        function: Callable[..., Any] = _load(self.function)
+        return function
 
     @property
     def model(self) -> "type[Request] | None":
         """What may be asked of it, if that is said by a model."""
         if self.request is not None:
-            found: type[Request] = _load(self.request)
-            return found
+            request: type[Request] = _load(self.request)
+            return request
         if ":" not in self.function:
             return None
         hints = get_type_hints(self.call)
@@ -67,8 +67,8 @@ class Operation:
 
     def names(self, face: Face) -> tuple[str, ...]:
         """What a face calls it; nothing if it is absent there."""
-        found = getattr(self, face)
-        return found if isinstance(found, tuple) else (found,) if found else ()
+        name = getattr(self, face)
+        return name if isinstance(name, tuple) else (name,) if name else ()
 
 
 def _load(place: str) -> Any:
@@ -81,16 +81,16 @@ def find_outside() -> "list[Operation]":
     """Operations of other packages: each entry point of the group rlclinic.operations is an Operation, imported now."""
     from importlib.metadata import entry_points
 
-    found = [plugins.load(point, "operation") for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
+    outside = [plugins.load(point, "operation") for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
     known = {name for operation in OPERATIONS for face in FACES for name in operation.names(face)}
-    for operation in found:
+    for operation in outside:
         taken = sorted(known & {name for face in FACES for name in operation.names(face)})
         if taken:
             raise ConfigError(
                 f"the operation {operation.function} of another package calls itself {taken[0]}, which rlclinic has.\n"
                 "  It could not be told which of the two is meant.\n  Rename it there, or uninstall that package"
             )
-    return found
+    return outside
 
 
 def has_outside() -> bool:

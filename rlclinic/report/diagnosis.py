@@ -219,8 +219,8 @@ def _unassessable(diagnosis: Diagnosis, detail: Detail) -> list[Block]:
 def describe_checks(diagnosis: Diagnosis) -> str:
     """How many checks there were, and how they came out."""
     checks = diagnosis.checks
-    found = f"{checks.total} checks: {checks.failed} fail, {checks.passed} pass, {checks.not_applicable} do not apply"
-    return f"{found}, {checks.not_assessable} not assessable"
+    counts = f"{checks.total} checks: {checks.failed} fail, {checks.passed} pass, {checks.not_applicable} do not apply"
+    return f"{counts}, {checks.not_assessable} not assessable"
 
 
 def pasted(diagnosis: Diagnosis) -> list[str]:
@@ -229,11 +229,11 @@ def pasted(diagnosis: Diagnosis) -> list[str]:
     return list(known) if known else most_useful(check.paste for check in diagnosis.unassessable)
 
 
-def suspects(found: Sequence[Suspect], detail: Detail) -> list[Card]:
+def suspects(places: Sequence[Suspect], detail: Detail) -> list[Card]:
     """Where to look for a bug, how to see it again, and what is right."""
     code = "`" if detail == "whole" else ""
     cards = []
-    for suspect in found:
+    for suspect in places:
         lines = []
         for place in suspect.places:
             file = f"{code}{place.file}{code}" if "." in place.file else place.file

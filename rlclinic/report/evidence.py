@@ -30,14 +30,14 @@ _KEY: Final = {
 }
 
 
-def first_cause(found: Diagnosis) -> Cause | None:
+def first_cause(diagnosis: Diagnosis) -> Cause | None:
     """The likeliest explanation; None where nothing needs one."""
-    return next((cause for cause in found.causes if not cause.calm and cause.rules), None)
+    return next((cause for cause in diagnosis.causes if not cause.calm and cause.rules), None)
 
 
-def needs_no_change(found: Diagnosis) -> bool:
+def needs_no_change(diagnosis: Diagnosis) -> bool:
     """Whether changes are not talked about: all is well or cannot be told. Without a threshold nobody knows, and they may be of use."""
-    return found.causes[0].calm and found.causes[0].id != NO_REFERENCE
+    return diagnosis.causes[0].calm and diagnosis.causes[0].id != NO_REFERENCE
 
 
 def standing(cases: Sequence[Case]) -> str:
@@ -46,9 +46,9 @@ def standing(cases: Sequence[Case]) -> str:
     return ", ".join(f"{amount} {name}" if len(cases) > 1 else name for name, amount in counts.most_common())
 
 
-def curve(found: Diagnosis, seeds: Sequence[SeedCurve]) -> Curve:
+def curve(diagnosis: Diagnosis, seeds: Sequence[SeedCurve]) -> Curve:
     """The diagnosis' own curve, for a picture. The band is drawn where several seeds make one."""
-    drawn = found.curve
+    drawn = diagnosis.curve
     return Curve(
         label=drawn.label,
         steps=list(drawn.steps),
@@ -56,7 +56,7 @@ def curve(found: Diagnosis, seeds: Sequence[SeedCurve]) -> Curve:
         low=list(drawn.low),
         high=list(drawn.high),
         seeds=list(seeds),
-        threshold=found.facts.threshold,
+        threshold=diagnosis.facts.threshold,
     )
 
 
@@ -65,8 +65,8 @@ def curve(found: Diagnosis, seeds: Sequence[SeedCurve]) -> Curve:
 
 def key_metrics(cases: Sequence[Case]) -> list[KeyMetric]:
     """Start, end, range and trend of the metrics that every report is asked for, where they were logged."""
-    found = [_key_metric(cases, name, topic) for topic, wanted in _KEY.items() for name in wanted]
-    return [row for row in found if row is not None]
+    rows = [_key_metric(cases, name, topic) for topic, wanted in _KEY.items() for name in wanted]
+    return [row for row in rows if row is not None]
 
 
 def _key_metric(cases: Sequence[Case], name: str, topic: str) -> KeyMetric | None:
@@ -101,13 +101,13 @@ def _shape(drawn: Sequence[detect.Signal]) -> str:
 # ── evidence ──
 
 
-def marked(found: Diagnosis, cases: Sequence[Case]) -> Interval | None:
+def marked(diagnosis: Diagnosis, cases: Sequence[Case]) -> Interval | None:
     """Where the evidence for the first cause lies: from its finding's onset (or the evidence's own start) to its end."""
-    cause = first_cause(found)
+    cause = first_cause(diagnosis)
     end = max((case.span[1] for case in cases), default=0.0)
     if cause is None or end <= 0:
         return None
-    speaking = [finding for finding in found.findings if finding.rule in cause.rules and _series(finding)]
+    speaking = [finding for finding in diagnosis.findings if finding.rule in cause.rules and _series(finding)]
     speaking.sort(key=lambda finding: cause.rules.index(finding.rule))
     for finding in speaking:
         start, stop = _bounds(finding, _series(finding)[0], end)
@@ -125,16 +125,16 @@ def _series(finding: GroupFinding) -> list[Evidence]:
     return [part for part in finding.evidence if not part.series.startswith(CONFIG)]
 
 
-def panels(found: Diagnosis, cases: Sequence[Case]) -> list[Panel]:
+def panels(diagnosis: Diagnosis, cases: Sequence[Case]) -> list[Panel]:
     """One picture for each series that the likely causes rest on, those of the first cause first; at most six."""
-    order = [rule for cause in found.causes for rule in cause.rules]
+    order = [rule for cause in diagnosis.causes for rule in cause.rules]
     spoken = sorted(
-        (finding for finding in found.findings if finding.rule in order or finding.severity.rank > 0),
+        (finding for finding in diagnosis.findings if finding.rule in order or finding.severity.rank > 0),
         key=lambda finding: order.index(finding.rule) if finding.rule in order else len(order),
     )
     end = max((case.span[1] for case in cases), default=0.0)
     made: dict[str, Panel] = {}
-    grown = growth_panel(found, cases) if spoken else None
+    grown = growth_panel(diagnosis, cases) if spoken else None
     for finding in spoken:
         for part in _series(finding):
             if part.series not in made and len(made) < MOST and part.series not in (columns.EVAL_RETURN, columns.RETURN):
@@ -144,9 +144,9 @@ def panels(found: Diagnosis, cases: Sequence[Case]) -> list[Panel]:
     return [*([grown] if grown is not None else []), *made.values()][:MOST]
 
 
-def growth_panel(found: Diagnosis, cases: Sequence[Case]) -> Panel | None:
+def growth_panel(diagnosis: Diagnosis, cases: Sequence[Case]) -> Panel | None:
     """The training return among that of healthy runs; None where no chart of this environment and algorithm is known."""
-    known = growth.shipped(found.facts.env or "", found.facts.algo or "")
+    known = growth.shipped(diagnosis.facts.env or "", diagnosis.facts.algo or "")
     drawn = _panel(Evidence(series=columns.RETURN, text=""), (0.0, 0.0), cases) if known is not None else None
     if known is None or drawn is None:
         return None

@@ -175,9 +175,9 @@ def _curve(group: Group, summary: GroupSummary) -> Curve:
     )
 
 
-def describe_histories(histories: Sequence[History], found: "Diagnosis") -> GroupReport:
+def describe_histories(histories: Sequence[History], diagnosis: "Diagnosis") -> GroupReport:
     """The same report of runs that are no group of ours, from what their logs say."""
-    facts = found.facts
+    facts = diagnosis.facts
     outcomes = measure_group(histories, histories[0].goal, facts.source)
     missed = facts.threshold - facts.last if facts.threshold is not None and facts.last is not None else None
     return GroupReport(
@@ -185,7 +185,7 @@ def describe_histories(histories: Sequence[History], found: "Diagnosis") -> Grou
         name=f"{facts.env or 'unknown environment'}:{facts.algo or 'unknown algorithm'}",
         env=facts.env or "unknown environment",
         algo=facts.algo or "unknown algorithm",
-        verdict=found.verdict,
+        verdict=diagnosis.verdict,
         note=f"read as {facts.source}",
         n_runs=facts.runs,
         n_reached=facts.reached or 0,
@@ -206,7 +206,7 @@ def describe_histories(histories: Sequence[History], found: "Diagnosis") -> Grou
         steps_per_second=None,
         throughput={},
         seeds=[_foreign_outcome(each, came) for each, came in zip(histories, outcomes, strict=True)],
-        curve=evidence.curve(found, [_seed_curve(each, outcomes[place], place) for place, each in enumerate(histories)]),
+        curve=evidence.curve(diagnosis, [_seed_curve(each, outcomes[place], place) for place, each in enumerate(histories)]),
         config=_nested(histories[0].settings) if histories else {},
         parent=None,
         path=str(histories[0].path) if histories and histories[0].path else "",
@@ -398,9 +398,9 @@ def training_end(result: TrainResult) -> list[Block]:
     return blocks
 
 
-def curve_figure(report: GroupReport, found: "DiagnosisReport | None" = None, picture: str | None = None) -> Figure:
+def curve_figure(report: GroupReport, diagnosed: "DiagnosisReport | None" = None, picture: str | None = None) -> Figure:
     """The learning curve; with a diagnosis, where its evidence lies."""
-    marked = found.marked if found else None
+    marked = diagnosed.marked if diagnosed else None
     shaded = f"; shaded: {marked.text}" if marked else ""
     text = (
         f"Return against env steps. Thick: interquartile mean over seeds, with its 95 % interval; thin: seeds; dashes: threshold{shaded}."
@@ -425,22 +425,22 @@ def _next(report: GroupReport, again: bool = False) -> Commands:
 # ── report.md and report.html ──
 
 
-def document(report: GroupReport, found: "DiagnosisReport | None" = None, picture: str | None = None) -> list[Block]:
+def document(report: GroupReport, diagnosed: "DiagnosisReport | None" = None, picture: str | None = None) -> list[Block]:
     """The report's blocks: the primary bottleneck first, then brief sections in a fixed order. Without a diagnosis, the numbers alone."""
-    curve = curve_figure(report, found, picture)
-    if found is None:
+    curve = curve_figure(report, diagnosed, picture)
+    if diagnosed is None:
         return [curve, *_summary(report), *_time(report), Heading("Next"), _next(report), *_config(report)]
     from rlclinic.report import diagnosis
 
-    blocks: list[Block] = [diagnosis.bottleneck(found), curve, Heading("1. Training run summary"), *_summary(report)]
-    blocks += diagnosis.assessment(found)
-    blocks += [Heading("2. Key metrics analysis"), *diagnosis.key_metrics(found)]
-    blocks += [Heading("3. Diagnosed bottlenecks"), *diagnosis.bottlenecks(found)]
-    blocks += [Heading("4. Optimization recommendations"), *diagnosis.recommendations(found, "whole")]
-    commands = list(dict.fromkeys([*found.next, *report.next]))
-    blocks += [Heading("5. Suggested next steps"), *diagnosis.next_steps(found, commands)]
-    if found.suspects:
-        blocks += [Heading("6. If a bug is suspected"), *diagnosis.suspects(found.suspects, "whole")]
+    blocks: list[Block] = [diagnosis.bottleneck(diagnosed), curve, Heading("1. Training run summary"), *_summary(report)]
+    blocks += diagnosis.assessment(diagnosed)
+    blocks += [Heading("2. Key metrics analysis"), *diagnosis.key_metrics(diagnosed)]
+    blocks += [Heading("3. Diagnosed bottlenecks"), *diagnosis.bottlenecks(diagnosed)]
+    blocks += [Heading("4. Optimization recommendations"), *diagnosis.recommendations(diagnosed, "whole")]
+    commands = list(dict.fromkeys([*diagnosed.next, *report.next]))
+    blocks += [Heading("5. Suggested next steps"), *diagnosis.next_steps(diagnosed, commands)]
+    if diagnosed.suspects:
+        blocks += [Heading("6. If a bug is suspected"), *diagnosis.suspects(diagnosed.suspects, "whole")]
     return [*blocks, *_time(report), *_config(report)]
 
 
@@ -461,16 +461,16 @@ def _config(report: GroupReport) -> list[Block]:
     return [Heading("Config"), Code(write_yaml(report.config).rstrip(), "yaml")]
 
 
-def markdown(report: GroupReport, found: "DiagnosisReport | None" = None, picture: str | None = None) -> str:
+def markdown(report: GroupReport, diagnosed: "DiagnosisReport | None" = None, picture: str | None = None) -> str:
     """report.md: readable as text, with the picture beside it where there is one."""
     lead: list[Block] = [Heading(f"{report.name} · {report.verdict}", 1), Text(f"{subtitle(report)} · {report.id}")]
-    return render_markdown([*lead, verdict(report), *document(report, found, picture)])
+    return render_markdown([*lead, verdict(report), *document(report, diagnosed, picture)])
 
 
-def html(report: GroupReport, found: "DiagnosisReport | None" = None) -> str:
+def html(report: GroupReport, diagnosed: "DiagnosisReport | None" = None) -> str:
     """report.html: styles and pictures are inside; nothing is fetched, and no script runs."""
     lead: list[Block] = [Text(f"{subtitle(report)} · {report.id}", quiet=True), Text(headline(report))]
-    return render_page(report.name, [*lead, *document(report, found)], report.verdict, verdict(report).tone)
+    return render_page(report.name, [*lead, *document(report, diagnosed)], report.verdict, verdict(report).tone)
 
 
 def run_markdown(report: GroupReport, seed: SeedOutcome) -> str:

@@ -4,8 +4,9 @@ Diagnosis and comparison work on a `History`. `of_run` makes one from a run fold
 the folders, files and console output of other frameworks.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -171,6 +172,16 @@ def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value
     return found
+
+
+def group_by_config(histories: Sequence[History]) -> list[list[History]]:
+    """Runs that differ in their seed only belong together: what they agree on is no accident."""
+    groups: dict[str, list[History]] = {}
+    for history in histories:
+        settings = {key: value for key, value in history.settings.items() if key not in ("seed", "name")}
+        key = json.dumps([history.source, history.env_id, history.algo, settings], sort_keys=True, default=str)
+        groups.setdefault(key, []).append(history)
+    return list(groups.values())
 
 
 def tail(log: str) -> str:

@@ -35,10 +35,10 @@ def inside(store: Store, owner: Owner) -> Owner:
 def check_named(store: Store, name: str) -> None:
     """NotFound if a name is that of a run or group that leads out of the store; what names nothing there is others' business."""
     try:
-        found = store.resolve(name)
+        selected = store.resolve(name)
     except RlclinicError:
         return
-    owner = found.run if isinstance(found, Checkpoint) else found
+    owner = selected.run if isinstance(selected, Checkpoint) else selected
     if isinstance(owner, Group):
         inside(store, owner)
     for run in owner.runs if isinstance(owner, Group) else [owner]:

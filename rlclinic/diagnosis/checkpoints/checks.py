@@ -71,7 +71,7 @@ def layer_frozen(subject: Subject) -> Iterator[Finding]:
     ## When it is fine
     A part that was frozen on purpose.
     """
-    found: dict[str, tuple[Saved, Saved]] = {}
+    unchanged: dict[str, tuple[Saved, Saved]] = {}
     moved: set[str] = set()
     for before, after in subject.pairs:
         for name, value in after.weights.items():
@@ -80,13 +80,13 @@ def layer_frozen(subject: Subject) -> Iterator[Finding]:
             if old is None or value.dtype.kind != "f" or name == "log_std":
                 continue
             if measures.is_same(old, value):
-                found.setdefault(name, (before, after))
+                unchanged.setdefault(name, (before, after))
             else:
                 moved.add(name)
-    frozen = sorted(found.keys() - moved)
+    frozen = sorted(unchanged.keys() - moved)
     if not frozen:
         return
-    before, after = found[frozen[0]]
+    before, after = unchanged[frozen[0]]
     everything = not moved
     what = "no weight" if everything else f"{', '.join(frozen[:3])}{' …' if len(frozen) > 3 else ''}"
     verb = "changed" if everything else "did not change"
@@ -374,13 +374,13 @@ def compare(subjects: Sequence[Subject]) -> list[Finding]:
             key = b"".join(value.tobytes() for _, value in sorted(subject.last.weights.items()))
             twins.setdefault(key, []).append(subject.run)
     rule = next(each for each in rules() if each.id == "CKP112")
-    found = []
+    findings = []
     for runs in (runs for runs in twins.values() if len(runs) > 1):
         text = f"{', '.join(runs[:4])} have the same weights, bit for bit"
         fix = advice("give every run its own seed, and use it for the weights, the actions and the environments", "unknown")
         proof = evidence(f"{WHERE}policy.safetensors", text, runs=len(runs))
-        found += [
+        findings += [
             Finding(rule=rule.id, name=rule.name, severity=rule.severity, text=text, evidence=(proof,), remedies=(fix,), run=run)
             for run in runs
         ]
-    return found
+    return findings

@@ -103,25 +103,25 @@ def _tensors(name: str, contents: Mapping[str, bytes], problems: list[str]) -> d
     if name not in contents:
         return {}
     try:
-        found = load_tensors(contents[name])
+        tensors = load_tensors(contents[name])
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         problems.append(f"{name} is no safetensors file that numpy can read ({error})")
         return {}
-    return {key: value for key, value in found.items() if value.dtype.kind in "fiub"}
+    return {key: value for key, value in tensors.items() if value.dtype.kind in "fiub"}
 
 
 def _state(contents: Mapping[str, bytes], problems: list[str]) -> Mapping[str, Any]:
-    found = _json(contents.get(STATE))
-    if found is None and STATE in contents:
+    state = _json(contents.get(STATE))
+    if state is None and STATE in contents:
         problems.append(f"{STATE} is not JSON")
-    return found or {}
+    return state or {}
 
 
 def _json(data: bytes | None) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None

@@ -62,13 +62,13 @@ _CHECKS: dict[str, Rule] = {}
 def check(id: str, severity: Severity, cites: Sequence[str]) -> Callable[[Check], Check]:
     """Register a check of checkpoints. It is documented like a rule, and explained by `rlclinic rules`."""
 
-    def register(found: Check) -> Check:
+    def register(function: Check) -> Check:
         import inspect as python
 
-        doc = python.cleandoc(found.__doc__ or "")
-        name = found.__name__.replace("_", "-")
-        _CHECKS[id] = Rule(id, name, FAMILY, severity, "run", (), (("checkpoints",),), tuple(cites), True, found, doc)
-        return found
+        doc = python.cleandoc(function.__doc__ or "")
+        name = function.__name__.replace("_", "-")
+        _CHECKS[id] = Rule(id, name, FAMILY, severity, "run", (), (("checkpoints",),), tuple(cites), True, function, doc)
+        return function
 
     return register
 
@@ -100,25 +100,25 @@ def examine_group(runs: Sequence[Run], histories: Sequence[History] = ()) -> lis
 
 def read(run: Run, history: History | None = None) -> Subject | None:
     """A run's newest checkpoints; None if it has none."""
-    found = run.checkpoints[-MOST:]
-    if not found:
+    newest = run.checkpoints[-MOST:]
+    if not newest:
         return None
     try:
         settings = run.record
     except RunError:  # a record that cannot be read leaves the weights to look at
         settings = {}
-    return Subject(run.id, tuple(files.read(each) for each in found), settings, history)
+    return Subject(run.id, tuple(files.read(each) for each in newest), settings, history)
 
 
 def put(subject: Subject) -> list[Finding]:
     """Every check to one subject."""
-    found = []
+    findings = []
     with np.errstate(all="ignore"):
         for rule in rules():
             for finding in rule.check(subject):
                 weight = rule.severity if finding.strength >= 0.5 else Severity.LOW
-                found.append(finding.model_copy(update={"rule": rule.id, "name": rule.name, "run": subject.run, "severity": weight}))
-    return sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
+                findings.append(finding.model_copy(update={"rule": rule.id, "name": rule.name, "run": subject.run, "severity": weight}))
+    return sorted(findings, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
 
 
 # ── the numbers themselves ──

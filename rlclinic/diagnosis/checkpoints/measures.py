@@ -91,14 +91,14 @@ class Units:
 def units(saved: Saved, net: Mapping[str, Any], obs: Matrix) -> list[Units]:
     """Every hidden layer of every trunk on observations [rows, D] as the network sees them; [] where shapes do not fit."""
     activation = str(net.get("activation", "tanh"))
-    found = []
+    layers_seen = []
     for trunk in ("actor", "critic", "trunk"):
         x, place = obs, 0
         while (weight := saved.policy.get(f"{trunk}.{place}.weight")) is not None and weight.ndim == 2 and weight.shape[0] == x.shape[1]:
             x = _activate(activation, _affine(saved.policy, f"{trunk}.{place}", x, weight))
-            found.append(_count(f"{trunk}.{place}", activation, x))
+            layers_seen.append(_count(f"{trunk}.{place}", activation, x))
             place += 1
-    return found
+    return layers_seen
 
 
 def _affine(policy: Tensors, name: str, x: Matrix, weight: Array) -> Matrix:
@@ -131,9 +131,9 @@ def observations(saved: Sequence[Saved], clip: float) -> tuple[Matrix, str]:
 
     Also says what they are; [0, 0] if nothing was saved.
     """
-    found = [flat for each in saved if (flat := rows(each.loop.get("obs"))) is not None]
-    width = found[-1].shape[1] if found else 0
-    seen = np.concatenate([each for each in found if each.shape[1] == width]) if found else np.empty((0, 0))
+    batches = [flat for each in saved if (flat := rows(each.loop.get("obs"))) is not None]
+    width = batches[-1].shape[1] if batches else 0
+    seen = np.concatenate([each for each in batches if each.shape[1] == width]) if batches else np.empty((0, 0))
     moments = normalizer(saved[-1]) if saved else None
     if moments is None or (width and len(moments[0]) != width):
         return seen, f"{len(seen)} saved observations"

@@ -69,8 +69,8 @@ def features(case: Case) -> dict[str, float] | None:
     floor = float(min(*starts, *(np.quantile(each.values, 0.1) for each in (trained, judged) if len(each))))
     if threshold <= floor:
         return None
-    found = {**_curve(case, floor, threshold - floor, budget), **_policy(case, threshold - floor)}
-    return {name: found[name] for name in FEATURES}
+    numbers = {**_curve(case, floor, threshold - floor, budget), **_policy(case, threshold - floor)}
+    return {name: numbers[name] for name in FEATURES}
 
 
 def _curve(case: Case, start: float, way: float, budget: int) -> dict[str, float]:

@@ -49,8 +49,8 @@ class Chart(Part):
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads((files("rlclinic.diagnosis.forecast") / "growth.json").read_text("utf-8"))["charts"]
-    return found
+    shipped: Mapping[str, Any] = json.loads((files("rlclinic.diagnosis.forecast") / "growth.json").read_text("utf-8"))["charts"]
+    return shipped
 
 
 def shipped(env: str, algo: str) -> Chart | None:
@@ -86,7 +86,7 @@ def of_runs(env: str, algo: str, histories: Sequence[History], source: str = "yo
 def returns(history: History) -> Series | None:
     """The series that charts are made of: training returns, evaluations where there are none."""
     for name in (columns.RETURN, columns.EVAL_RETURN):
-        found = history.series.get(name)
-        if found is not None and len(found.values):
-            return found
+        series = history.series.get(name)
+        if series is not None and len(series.values):
+            return series
     return None

@@ -193,23 +193,23 @@ def pooled(own: Vector, others: Sequence[Vector | float]) -> Vector:
 
 def _others(place: int, standing: Sequence[Forecast | _Open]) -> list[Vector | float]:
     """The siblings' log-odds; those that got there, or ended without, are sure."""
-    found: list[Vector | float] = []
+    peers: list[Vector | float] = []
     for each in (*standing[:place], *standing[place + 1 :]):
         if isinstance(each, _Open):
-            found.append(each.own)
+            peers.append(each.own)
         elif each.probability is not None:
-            found.append(THERE if each.reached_at is not None else -THERE)
-    return found
+            peers.append(THERE if each.reached_at is not None else -THERE)
+    return peers
 
 
 def _covered(place: int, standing: Sequence[Forecast | _Open]) -> float:
     """How far siblings ever came, on average; NaN without any."""
-    found = [
+    shares = [
         each.known["covered"] if isinstance(each, _Open) else float(each.reached_at is not None)
         for each in (*standing[:place], *standing[place + 1 :])
         if isinstance(each, _Open) or each.probability is not None
     ]
-    return float(np.mean(found)) if found else math.nan
+    return float(np.mean(shares)) if shares else math.nan
 
 
 def lies_low(known: Mapping[str, Any], siblings: Any) -> Any:
@@ -255,9 +255,9 @@ def _predicted(place: int, standing: Sequence[Forecast | _Open], model: Model) -
     )
 
 
-def together(found: Sequence[Forecast]) -> tuple[float, float, float] | None:
+def together(forecasts: Sequence[Forecast]) -> tuple[float, float, float] | None:
     """Mean probability over the seeds of a group with its interval: the share of them that should get there. None if unknown."""
-    known = [each for each in found if each.probability is not None]
+    known = [each for each in forecasts if each.probability is not None]
     if not known:
         return None
     rows = np.array([[each.probability, each.low, each.high] for each in known], dtype=np.float64)

@@ -62,7 +62,7 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     text = (
         f"{steps} gradient steps in the whole run: {rollouts} rollouts of {case.rollout} transitions, {case.planned_updates} steps on each"
     )
-    found = evidence("config:algo.n_steps", text, gradient_steps=float(steps), rollouts=float(rollouts))
+    proof = evidence("config:algo.n_steps", text, gradient_steps=float(steps), rollouts=float(rollouts))
     fixes = []
     if rollouts < 50:
         n_steps = max(int(budget / 50 / (case.count("env.n_envs") or 1)), 16)
@@ -71,7 +71,7 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     if case.algo == "ppo" and case.planned_updates < 20:
         fixes.append(change(case, "algo.batch_size", 0.25, "four minibatches per epoch", "> 30 %"))
         fixes.append(change(case, "algo.n_epochs", 10, "use each rollout ten times", "> 30 %"))
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=tuple(fixes[:3]))
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=tuple(fixes[:3]))
 
 
 cause(
@@ -106,8 +106,8 @@ def rollout_tiny(case: Case) -> Iterator[Finding]:
         return
     text = f"{case.rollout} transitions per update (n_envs {case.setting('env.n_envs')} x n_steps {case.setting('algo.n_steps')})"
     fix = change(case, "algo.n_steps", max(256 // (case.count("env.n_envs") or 1), 32), "256 transitions or more", "10-30 %")
-    found = evidence("config:algo.n_steps", text, transitions=float(case.rollout))
-    yield Finding(strength=grade(-case.rollout, -64.0, -16.0), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence("config:algo.n_steps", text, transitions=float(case.rollout))
+    yield Finding(strength=grade(-case.rollout, -64.0, -16.0), text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(

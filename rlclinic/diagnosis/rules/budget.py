@@ -67,8 +67,8 @@ def still_rising_at_the_end(case: Case) -> Iterator[Finding]:
     budget = int(math.ceil(case.trained * (1 + min(1.5 * more, 4.0)) / 1000) * 1000)
     text = f"the return rose by {say(slope.rise)} over the second half and was still rising; {say(gap)} are missing"
     fix = change(case, "run.max_env_steps", budget, "go on at the slope of the second half, with half as much again", "> 30 %")
-    found = evidence(RETURN, text, float(late.steps[0]), float(late.steps[-1]), slope=slope.slope, gap=gap, more_budgets=more)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(RETURN, text, float(late.steps[0]), float(late.steps[-1]), slope=slope.slope, gap=gap, more_budgets=more)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -143,9 +143,9 @@ def some_seeds_fail(cases: Sequence[Case]) -> Iterator[Finding]:
     bad = [case for case in judged if case.solved_at is None]
     text = f"{len(good)} of {len(judged)} seeds reached the threshold; not {', '.join(case.id for case in bad[:3])}"
     late = [abs(case.returns.last) for case in bad if len(case.returns)]
-    found = evidence(EVAL_RETURN, text, share=share, **({"last": float(np.median(late))} if late else {}))
+    proof = evidence(EVAL_RETURN, text, share=share, **({"last": float(np.median(late))} if late else {}))
     fix = advice("report all seeds; a lower learning rate, more envs or more steps make it steadier", "10-30 %")
-    yield Finding(strength=grade(share, 0.3, 0.8), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(share, 0.3, 0.8), text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(

@@ -114,10 +114,10 @@ def changed(
 
 def make(steps: Any, values: Any, name: str) -> Series:
     """A series of numbers, some of which may be NaN."""
-    found = make_series(steps, np.asarray(values, dtype=float), name)
-    if found is None:
+    series = make_series(steps, np.asarray(values, dtype=float), name)
+    if series is None:
         raise ValueError(f"{name}: a series needs a row")
-    return found
+    return series
 
 
 def flat_returns(level: float) -> dict[str, Shape]:

@@ -264,8 +264,8 @@ def entropy_bonus_unusually_large(case: Case) -> Iterator[Finding]:
         return
     text = f"ent_coef {say(coefficient)}; usual is 0 to 0.02"
     fix = change(case, "algo.ent_coef", 0.01, "a usual weight", "> 30 %")
-    found = evidence("config:algo.ent_coef", text, value=coefficient)
-    yield Finding(strength=grade(decades(coefficient), -1.0, -0.3), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence("config:algo.ent_coef", text, value=coefficient)
+    yield Finding(strength=grade(decades(coefficient), -1.0, -0.3), text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(

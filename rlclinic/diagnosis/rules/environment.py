@@ -64,8 +64,8 @@ def observations_never_change(case: Case) -> Iterator[Finding]:
     if _vanishes(case):
         text = f"every observation is as good as zero: no component is larger than {say(case.signal(OBS_MAX).top)} to the network"
     fix = advice("print a few observations of the wrapped environment: which wrapper or reader returns a constant?", "> 30 %")
-    found = evidence(REPEAT, text, *case.span, repeat=repeat.median, deviation=deviation.median)
-    yield Finding(text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(REPEAT, text, *case.span, repeat=repeat.median, deviation=deviation.median)
+    yield Finding(text=text, evidence=(proof,), remedies=(fix,))
 
 
 def _blind(case: Case) -> bool:
@@ -404,15 +404,15 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
     fix = advice(
         "what changed at that step: a version, a curriculum, a limit of the simulator? Log the env's version and parameters", "> 30 %"
     )
-    found = evidence(RETURN, text, fell.top_at, fell.foot_at, **numbers)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=fell.top_at, remedies=(fix,))
+    proof = evidence(RETURN, text, fell.top_at, fell.foot_at, **numbers)
+    yield Finding(strength=strength, text=text, evidence=(proof,), onset=fell.top_at, remedies=(fix,))
 
 
 def _critic_broke(case: Case, at: float) -> bool:
     """Whether the critic, good until then, was suddenly wrong: the world changed, not only the policy."""
-    found = case.signal("train/metrics/explained_variance")
+    explained = case.signal("train/metrics/explained_variance")
     span = case.span[1] - case.span[0]
-    before, after = found.between(0.5 * at, at - 0.03 * span), found.between(at - 0.03 * span, at + 0.15 * span)
+    before, after = explained.between(0.5 * at, at - 0.03 * span), explained.between(at - 0.03 * span, at + 0.15 * span)
     return len(before) >= 2 and len(after) >= 1 and float(after.values.min()) < before.median - 0.3
 
 
@@ -456,7 +456,7 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     """
     if not case.sick or case.progress is None or case.standing == "failed":
         return
-    size, found, correlation = measures.step_size(case), measures.explained(case).share(0.4), case.learning(sentinel("adv_logp_corr"))
+    size, explained, correlation = measures.step_size(case), measures.explained(case).share(0.4), case.learning(sentinel("adv_logp_corr"))
     returns = case.signal(RETURN)
     level, chance = returns.share(0.5).median, measures.random_return(case)
     start, scale = (case.progress.start, max(0.35 * abs(case.progress.start), detect.noise(returns.values))) if chance is None else chance
@@ -465,14 +465,13 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     drift = abs(level - start) / width
     moved = measures.relative_entropy(case)
     settled = grade(-moved.share(0.7).median, -0.97, -0.8) if len(moved) else 0.7
-    parts = (grade(size, 0.02, 0.08), grade(-size, -4.0, -2.0), grade(found.median, 0.1, 0.4), grade(correlation.median, 0.0, 0.03))
+    parts = (grade(size, 0.02, 0.08), grade(-size, -4.0, -2.0), grade(explained.median, 0.1, 0.4), grade(correlation.median, 0.0, 0.03))
     # A return that once was far above chance shows that actions counted then.
     once = 1.0 if chance is None else grade(-(returns.top - start) / width, -8.0, -4.0)
     strength = min(*parts, grade(-drift, -0.6, -0.3), max(settled, 0.3), once, 0.0 if case.improved and chance is None else 1.0)
     if strength <= 0:
         return
-    text = (
-        f"KL {say(size)} of a usual step, explained variance {say(found.median)}, and the return stays at {say(returns.share(0.5).median)}"
-    )
+    stays = say(returns.share(0.5).median)
+    text = f"KL {say(size)} of a usual step, explained variance {say(explained.median)}, and the return stays at {stays}"
     fix = advice("follow one action from the policy to the simulator; does a scripted policy do better than a random one?", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, drift=drift),), remedies=(fix,))

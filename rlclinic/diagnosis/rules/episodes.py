@@ -187,8 +187,8 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     own = usual if limit and usual and limit < usual else int(4 * length.median)
     longer = change(case, "env.max_episode_steps", own, "can a random or scripted agent get there in that time?", "> 30 %")
     curious = change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.01), "keep looking for the goal", "10-30 %")
-    found = evidence(TRUNCATED, text, *case.span, share=share)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(longer, curious))
+    proof = evidence(TRUNCATED, text, *case.span, share=share)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(longer, curious))
 
 
 cause(
@@ -381,5 +381,5 @@ def no_episode_ever_ends(case: Case) -> Iterator[Finding]:
         return
     text = f"no episode ended in {say(case.trained)} env steps, {say(each)} in each env"
     fix = advice("gymnasium.make(id, max_episode_steps=…), or wrappers.TimeLimit; then look at the condition of `terminated`", "> 30 %")
-    found = evidence(EPISODES, text, *case.span, steps_in_each=each)
-    yield Finding(strength=grade(each, LONG_ENOUGH / 2, 2 * LONG_ENOUGH), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(EPISODES, text, *case.span, steps_in_each=each)
+    yield Finding(strength=grade(each, LONG_ENOUGH / 2, 2 * LONG_ENOUGH), text=text, evidence=(proof,), remedies=(fix,))

@@ -93,8 +93,8 @@ def best_policy_lost_again(case: Case) -> Iterator[Finding]:
         return
     text = f"best {say(progress.best)} at {say(progress.best_at)}, last {say(progress.last)}"
     fix = advice("use @best; a learning rate that falls to 0 keeps what was learned", "10-30 %")
-    found = evidence(case.returns.name, text, progress.best_at, case.span[1], best=progress.best, last=progress.last)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=progress.best_at, remedies=(fix,))
+    proof = evidence(case.returns.name, text, progress.best_at, case.span[1], best=progress.best, last=progress.last)
+    yield Finding(strength=strength, text=text, evidence=(proof,), onset=progress.best_at, remedies=(fix,))
 
 
 cause(

@@ -92,13 +92,13 @@ def nothing_of_the_returns_is_explained(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Where all returns are alike.
     """
-    found, size = measures.explained(case).share(0.3), measures.step_size(case)
-    if not _plain(case) or not case.sick or not len(found):
+    explained, size = measures.explained(case).share(0.3), measures.step_size(case)
+    if not _plain(case) or not case.sick or not len(explained):
         return
-    strength = min(grade(-found.median, -0.15, -0.03), grade(size, 0.05, 0.15) if size == size else 1.0)
+    strength = min(grade(-explained.median, -0.15, -0.03), grade(size, 0.05, 0.15) if size == size else 1.0)
     if strength <= 0:
         return
-    text = f"explained variance stays at {say(found.median)}"
+    text = f"explained variance stays at {say(explained.median)}"
     yield Finding(strength=strength, text=text, evidence=(evidence(EXPLAINED_VARIANCE, text, *case.span),), remedies=(_TELL,))
 
 
@@ -137,11 +137,11 @@ def sound_updates_without_progress(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Before a sparse reward was first met.
     """
-    progress, found, size = case.progress, measures.explained(case).share(0.3), measures.step_size(case)
-    if not _plain(case) or progress is None or not case.sick or not len(found) or case.standing not in ("stuck", "plateau"):
+    progress, explained, size = case.progress, measures.explained(case).share(0.3), measures.step_size(case)
+    if not _plain(case) or progress is None or not case.sick or not len(explained) or case.standing not in ("stuck", "plateau"):
         return
     covered = progress.share if progress.share is not None else 0.0
-    strength = min(grade(size, 0.1, 0.25), grade(-size, -6.0, -3.0), grade(found.median, 0.1, 0.3), grade(-covered, -0.5, -0.3))
+    strength = min(grade(size, 0.1, 0.25), grade(-size, -6.0, -3.0), grade(explained.median, 0.1, 0.3), grade(-covered, -0.5, -0.3))
     # A return that falls below a random policy's does follow: downwards, which is another fault.
     strength = min(strength, 1.0 - measures.led_downwards(case))
     if case.history.state == "unknown" and case.budget:
@@ -149,5 +149,5 @@ def sound_updates_without_progress(case: Case) -> Iterator[Finding]:
         strength *= grade(case.trained / case.budget, 0.3, 0.7)
     if strength <= 0:
         return
-    text = f"KL {say(size)} of a usual step, explained variance {say(found.median)}, and the return stays at {say(progress.last)}"
+    text = f"KL {say(size)} of a usual step, explained variance {say(explained.median)}, and the return stays at {say(progress.last)}"
     yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span),), remedies=(_TELL,))

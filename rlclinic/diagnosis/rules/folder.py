@@ -68,8 +68,8 @@ def total_loss_is_not_the_sum_of_its_parts(case: Case) -> Iterator[Finding]:
     if share < 0.3 or any(_off(case, *signs)[0] < 0.1 for signs in ((-1.0, 1.0), (1.0, -1.0))):
         return
     fix = advice("look at the sum of the loss terms: one is missing, or counted twice", "> 30 %")
-    found = evidence(TOTAL_LOSS, text, *case.span, share=share)
-    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(TOTAL_LOSS, text, *case.span, share=share)
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(proof,), remedies=(fix,))
 
 
 def _off(case: Case, value_sign: float = 1.0, entropy_sign: float = 1.0) -> tuple[float, str]:
@@ -113,8 +113,8 @@ def critic_driven_away_by_its_loss(case: Case) -> Iterator[Finding]:
         return
     text = f"in {percent(share)} of the rows the total loss is the policy's loss minus the weighted value loss"
     fix = advice("add the value loss in place of subtracting it", "> 30 %")
-    found = evidence(TOTAL_LOSS, text, *case.span, share=share)
-    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(TOTAL_LOSS, text, *case.span, share=share)
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -150,8 +150,8 @@ def entropy_added_to_the_loss(case: Case) -> Iterator[Finding]:
         return
     text = f"in {percent(share)} of the rows the entropy is added to the loss in place of subtracted"
     fix = advice("subtract ent_coef x entropy from the loss", "> 30 %")
-    found = evidence(TOTAL_LOSS, text, *case.span, share=share)
-    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(TOTAL_LOSS, text, *case.span, share=share)
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(

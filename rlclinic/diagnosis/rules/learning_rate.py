@@ -62,9 +62,9 @@ def learning_rate_unusually_high(case: Case) -> Iterator[Finding]:
         return
     text = f"learning_rate {say(rate)}; tuned settings stay below {say(limit)}"
     constant = not isinstance(case.setting("algo.learning_rate"), Mapping)
-    found = evidence(RATE, text + (", and it never falls" if constant else ""), value=rate, usual_most=limit)
+    proof = evidence(RATE, text + (", and it never falls" if constant else ""), value=rate, usual_most=limit)
     fix = change(case, "algo.learning_rate", {"start": 1e-3, "end": 0.0, "schedule": "linear"}, "a usual rate that falls to 0", "> 30 %")
-    yield Finding(strength=grade(decades(rate / limit), 0.0, 0.5), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(decades(rate / limit), 0.0, 0.5), text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -90,8 +90,8 @@ def learning_rate_unusually_low(case: Case) -> Iterator[Finding]:
         return
     text = f"learning_rate {say(rate)}; tuned settings stay above {say(limit)}"
     fix = change(case, "algo.learning_rate", case.default("learning_rate"), "the usual rate of this algorithm", "> 30 %")
-    found = evidence(RATE, text, value=rate, usual_least=limit)
-    yield Finding(strength=grade(decades(limit / rate), 0.0, 1.0), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(RATE, text, value=rate, usual_least=limit)
+    yield Finding(strength=grade(decades(limit / rate), 0.0, 1.0), text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -142,11 +142,11 @@ def steps_too_small_for_the_budget(case: Case) -> Iterator[Finding]:
     factor = min((0.5 / max(size, 1e-6)) ** 0.5, 100.0)
     new = float(f"{min(rate * factor, HIGH.get(case.algo, 1e-2) / 4):.1g}")
     text = f"KL {say(size * measures.step_scale(case))} per update at learning_rate {say(rate)}: {say(size)} of a usual step"
-    found = evidence(measures.kl(case).name, text, *case.span, usual_steps=size, learning_rate=rate)
+    proof = evidence(measures.kl(case).name, text, *case.span, usual_steps=size, learning_rate=rate)
     fix = change(
         case, "algo.learning_rate", new, f"{say(new / rate)} x: KL grows with its square", "> 30 %", "watch that KL stays below 0.03"
     )
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,) if new > rate else ())
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,) if new > rate else ())
 
 
 def _held_back(case: Case) -> bool:
@@ -201,11 +201,11 @@ def schedule_ends_long_before_the_run(case: Case) -> Iterator[Finding]:
     if strength <= 0:
         return
     text = f"the learning rate is below 2 % of its start from {say(end)} env steps on ({percent(share)} of the run)"
-    found = evidence(RATE, text, end, float(steps[-1]), share=share)
+    proof = evidence(RATE, text, end, float(steps[-1]), share=share)
     fix = change(
         case, "algo.learning_rate", {"start": float(rates.max()), "end": 0.0, "schedule": "linear"}, "fall over the whole budget", "> 30 %"
     )
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=end, remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(proof,), onset=end, remedies=(fix,))
 
 
 cause(
@@ -267,8 +267,8 @@ def schedule_not_followed(case: Case) -> Iterator[Finding]:
             worst = int(np.argmax(off))
             real, wanted = float(logged.values[worst]), float(planned[worst])
             text = f"{name} was {say(real)} at {say(float(logged.steps[worst]))} env steps; planned: {say(wanted)}"
-            found = evidence(applied(name), text, *case.span, share=share, largest=float(off[worst]))
-            yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,))
+            proof = evidence(applied(name), text, *case.span, share=share, largest=float(off[worst]))
+            yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(proof,))
 
 
 def _falls_from(values: NDArray[np.float64], start: float) -> bool:
@@ -310,9 +310,9 @@ def plain_sgd_at_the_rate_of_adam(case: Case) -> Iterator[Finding]:
     if case.setting("algo.optimizer") != "sgd" or rate is None or rate >= 0.05:
         return
     text = f"optimizer sgd with learning_rate {say(rate)}"
-    found = evidence("config:algo.optimizer", text, value=rate)
+    proof = evidence("config:algo.optimizer", text, value=rate)
     fix = change(case, "algo.optimizer", "adam", "scales each weight's step by its gradients", "> 30 %")
-    yield Finding(strength=grade(-decades(rate), 1.3, 2.3), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(-decades(rate), 1.3, 2.3), text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -346,7 +346,7 @@ def late_swings_at_a_constant_rate(case: Case) -> Iterator[Finding]:
     if swing < 1.5 or len(late) < detect.SHORTEST or not size > 0.5:
         return
     text = f"the return swings between {say(late.bottom)} and {say(late.top)} to the end; learning_rate is constant"
-    found = evidence(judged.name, text, float(late.steps[0]), float(late.steps[-1]), low=late.bottom, high=late.top)
+    proof = evidence(judged.name, text, float(late.steps[0]), float(late.steps[-1]), low=late.bottom, high=late.top)
     value = first_value(rate)
     fix = change(case, "algo.learning_rate", {"start": value, "end": 0.0, "schedule": "linear"}, "let it fall to 0", "10-30 %")
-    yield Finding(strength=grade(swing, 1.0, 2.5), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(swing, 1.0, 2.5), text=text, evidence=(proof,), remedies=(fix,))

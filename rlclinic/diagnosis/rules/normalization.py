@@ -60,10 +60,10 @@ def normalizer_moves_between_rollout_and_update(case: Case) -> Iterator[Finding]
     small, fades = grade(-deviation.median, -1.0, -0.3), grade(early / max(late, 1e-12), 1.5, 4.0)
     text = f"the ratio is off by {say(early)} early and {say(late)} late, with a running normalizer"
     fix = advice("update the statistics once per iteration, after the update; keep them frozen in between", "10-30 %")
-    found = evidence(RATIO, text, *case.span, early=early, late=late, share=share)
+    proof = evidence(RATIO, text, *case.span, early=early, late=late, share=share)
     strength = 0.7 * small + 0.3 * min(small, fades)
     if strength > 0:
-        yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+        yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -150,8 +150,8 @@ def components_differ_in_scale(case: Case) -> Iterator[Finding]:
         return
     text = f"one component varies by {say(deviation.median)}, another reaches {say(largest.median)}: {say(times)} x"
     fix = change(case, "env.normalize_obs", True, "every component with deviation 1", "10-30 %")
-    found = evidence(sentinel("obs_std_min"), text, *case.span, smallest=deviation.median, largest=largest.median)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(sentinel("obs_std_min"), text, *case.span, smallest=deviation.median, largest=largest.median)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(

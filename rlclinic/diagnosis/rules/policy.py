@@ -46,12 +46,12 @@ def policy_step_too_large(case: Case) -> Iterator[Finding]:
     level = size * measures.step_scale(case)
     text = f"KL {say(level)} per update (median), {say(size)} times a usual step"
     numbers = {"median": level, "usual_steps": size, "largest": measured.top}
-    found = [evidence(measured.name, text, *case.span, **numbers)]
+    proofs = [evidence(measured.name, text, *case.span, **numbers)]
     clipped = case.learning(CLIP_FRACTION)
     if len(clipped):
-        found.append(evidence(CLIP_FRACTION, f"clip fraction {say(clipped.median)}", median=clipped.median))
+        proofs.append(evidence(CLIP_FRACTION, f"clip fraction {say(clipped.median)}", median=clipped.median))
     yield Finding(
-        strength=large, text=text, evidence=tuple(found), onset=_when(case, 1.2 * measures.step_scale(case)), remedies=_smaller(case, size)
+        strength=large, text=text, evidence=tuple(proofs), onset=_when(case, 1.2 * measures.step_scale(case)), remedies=_smaller(case, size)
     )
 
 
@@ -109,8 +109,8 @@ def policy_hardly_moves(case: Case) -> Iterator[Finding]:
     # Rounding leaves a KL of nothing, which may even be below 0, where a policy has become certain.
     pace = f"{say(size)} of a usual step" if size > 1e-6 else "it stands still"
     text = f"KL {say(max(level, 0.0))} per update (median): {pace}"
-    found = evidence(measures.kl(case).name, text, *case.span, median=level, usual_steps=size)
-    yield Finding(strength=small, text=text, evidence=(found,))
+    proof = evidence(measures.kl(case).name, text, *case.span, median=level, usual_steps=size)
+    yield Finding(strength=small, text=text, evidence=(proof,))
 
 
 cause(
@@ -146,11 +146,11 @@ def clip_range_too_tight(case: Case) -> Iterator[Finding]:
         return
     limit = case.number("clip_range")
     text = f"clip fraction {say(clipped.median)} at a KL of only {say(size * measures.step_scale(case))}"
-    found = [evidence(CLIP_FRACTION, text, *case.span, median=clipped.median, usual_steps=size)]
+    proofs = [evidence(CLIP_FRACTION, text, *case.span, median=clipped.median, usual_steps=size)]
     if limit is not None:
-        found.append(evidence("config:algo.clip_range", f"clip_range {say(limit)}; usual is 0.1 to 0.3", value=limit))
+        proofs.append(evidence("config:algo.clip_range", f"clip_range {say(limit)}; usual is 0.1 to 0.3", value=limit))
     fix = change(case, "algo.clip_range", 0.2, "let an update move a probability by a fifth", "> 30 %", "larger steps: watch KL")
-    yield Finding(strength=strength, text=text, evidence=tuple(found), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=tuple(proofs), remedies=(fix,))
 
 
 cause(
@@ -199,9 +199,9 @@ def clipping_does_not_bind(case: Case) -> Iterator[Finding]:
     if strength <= 0 or (len(sure) and measures.in_learning(case, sure).median < 0.15):
         return
     text = f"KL {say(size * measures.step_scale(case))} per update with a clip fraction of {say(clipped.median)}"
-    found = evidence(CLIP_FRACTION, text, *case.span, median=clipped.median, usual_steps=size)
+    proof = evidence(CLIP_FRACTION, text, *case.span, median=clipped.median, usual_steps=size)
     fix = change(case, "algo.clip_range", 0.2, "hold the update back", "10-30 %")
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -241,9 +241,9 @@ def target_kl_stops_almost_every_update(case: Case) -> Iterator[Finding]:
         return
     taken = case.sentinel("updates").median
     text = f"{say(taken)} of {case.planned_updates} planned gradient steps per rollout are taken (target_kl {say(limit)})"
-    found = evidence(sentinel("updates"), text, *case.span, median=taken, planned=float(case.planned_updates or 0))
+    proof = evidence(sentinel("updates"), text, *case.span, median=taken, planned=float(case.planned_updates or 0))
     fix = change(case, "algo.target_kl", 0.02, "0.01 to 0.03 lets most epochs run", "> 30 %", "larger steps: watch KL")
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -304,13 +304,13 @@ def old_log_probabilities_are_wrong(case: Case) -> Iterator[Finding]:
     if share < 0.2:
         return
     text = f"the ratio is off by {say(deviation.median)} before the first gradient step, in {percent(share)} of the rows"
-    found = evidence(RATIO, text, *case.span, median=deviation.median, largest=deviation.top, share=share)
+    proof = evidence(RATIO, text, *case.span, median=deviation.median, largest=deviation.top, share=share)
     fix = advice(
         "store the log-probability of the very action and observation that the policy chose with, at the moment it chose; "
         "freeze normalizers between rollout and update",
         "> 30 %",
     )
-    yield Finding(strength=grade(share, 0.1, 0.6), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(share, 0.1, 0.6), text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -373,9 +373,9 @@ def good_actions_get_less_likely(case: Case) -> Iterator[Finding]:
     if strength <= 0:
         return
     text = f"advantage and change of log-probability correlate by {say(middle)}: what is good gets rarer"
-    found = evidence(CORRELATION, text, *case.span, median=middle, share_negative=negative)
+    proof = evidence(CORRELATION, text, *case.span, median=middle, share_negative=negative)
     fix = advice("look for a wrong sign where the advantage enters the policy loss, and in the ratio (new over old)", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -440,9 +440,9 @@ def surrogate_is_dead(case: Case) -> Iterator[Finding]:
         text = f"KL is 0 in {percent(still)} of the rows, after {say(updates.median)} gradient steps each"
     if still < 0.85:
         return
-    found = evidence(KL, text, *case.span, share=still)
+    proof = evidence(KL, text, *case.span, share=still)
     fix = advice("keep the log-probabilities of the rollout; do not recompute them inside the update", "> 30 %")
-    yield Finding(strength=grade(still, 0.8, 0.95), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(still, 0.8, 0.95), text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -529,9 +529,9 @@ def advantages_are_not_targets_minus_values(case: Case) -> Iterator[Finding]:
     opposite = float((np.sign(advantage.values) != np.sign(wanted))[clear].mean())
     how = "have the opposite sign of" if opposite > 0.8 else "differ from"
     text = f"advantages {how} targets minus values in {percent(share)} of the rows"
-    found = evidence(sentinel("adv_mean"), text, *case.span, share=share, opposite=opposite)
+    proof = evidence(sentinel("adv_mean"), text, *case.span, share=share, opposite=opposite)
     fix = advice("look at the sign and the order of the terms where advantages are computed", "> 30 %")
-    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(found,), remedies=(fix,))
+    yield Finding(strength=grade(share, 0.2, 0.6), text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -566,5 +566,5 @@ def clip_does_not_hold_the_update(case: Case) -> Iterator[Finding]:
     taken = f"{planned} gradient steps at learning_rate {say(rate)}"
     text = f"updates of {say(size)} usual steps with {taken}; at most {say(expected)} is plausible"
     fix = advice("check the surrogate: -min(ratio x advantage, clip(ratio) x advantage), and that clip_range reaches it", "> 30 %")
-    found = evidence(KL, text, *case.span, usual_steps=size, plausible=expected)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(KL, text, *case.span, usual_steps=size, plausible=expected)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))

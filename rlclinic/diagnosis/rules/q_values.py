@@ -73,8 +73,8 @@ def q_values_beyond_any_return(case: Case) -> Iterator[Finding]:
     fix = advice(
         "check that terminal states have no future in the target; then a slower target, two critics (or double), a lower rate", "> 30 %"
     )
-    found = evidence(Q_TOP, text, *case.span, times=times, bound=bound.median)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(case.signal(Q_TOP)), remedies=(fix,))
+    proof = evidence(Q_TOP, text, *case.span, times=times, bound=bound.median)
+    yield Finding(strength=strength, text=text, evidence=(proof,), onset=detect.onset(case.signal(Q_TOP)), remedies=(fix,))
 
 
 @rule(
@@ -106,8 +106,8 @@ def q_values_far_above_returns(case: Case) -> Iterator[Finding]:
     fixes = [change(case, "algo.double", True, "one network chooses, the other judges", "10-30 %")] if case.algo == "dqn" else []
     if case.algo in ACTORS and (case.count("algo.n_critics") or 2) < 2:
         fixes = [change(case, "algo.n_critics", 2, "the lower of two critics", "10-30 %")]
-    found = evidence(Q_BIAS, text, *case.span, bias=bias.median, returns=real)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=tuple(fixes))
+    proof = evidence(Q_BIAS, text, *case.span, bias=bias.median, returns=real)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=tuple(fixes))
 
 
 # ── targets, checked against a second calculation ──
@@ -230,8 +230,8 @@ def learning_rate_above_every_tuned_one(case: Case) -> Iterator[Finding]:
         return
     text = f"learning_rate {say(rate)}; tuned settings stay below {say(HIGH)}"
     fix = change(case, "algo.learning_rate", 1e-3 if case.algo in Q_LEARNERS else 3e-4, "a usual rate", "> 30 %")
-    found = evidence(RATE, text, value=rate, usual_most=HIGH)
-    yield Finding(strength=grade(decades(rate / HIGH), 0.0, 0.4), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(RATE, text, value=rate, usual_most=HIGH)
+    yield Finding(strength=grade(decades(rate / HIGH), 0.0, 0.4), text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -262,8 +262,8 @@ def learning_rate_below_every_tuned_one(case: Case) -> Iterator[Finding]:
     if rate >= LOW:
         text = f"learning_rate {say(rate)}, and Q-values have hardly left their start"
     fix = change(case, "algo.learning_rate", case.default("learning_rate"), "the usual rate of this algorithm", "> 30 %")
-    found = evidence(RATE, text, value=rate, usual_least=LOW)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(RATE, text, value=rate, usual_least=LOW)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 def _left_behind(case: Case) -> float:
@@ -329,8 +329,8 @@ def critic_error_grows_without_end(case: Case) -> Iterator[Finding]:
     text = f"the critic's loss went from {say(loss.share(0.0, 0.2).median)} to {say(loss.share(0.8).median)}"
     rate = case.number("learning_rate")
     fixes = () if rate is None else (change(case, "algo.learning_rate", float(f"{rate / 10:.1g}"), "smaller steps", "> 30 %"),)
-    found = evidence(loss.name, text, *case.span, decades=grown)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(loss), remedies=fixes)
+    proof = evidence(loss.name, text, *case.span, decades=grown)
+    yield Finding(strength=strength, text=text, evidence=(proof,), onset=detect.onset(loss), remedies=fixes)
 
 
 # ── reward scale ──

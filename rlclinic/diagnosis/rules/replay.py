@@ -59,8 +59,8 @@ def target_network_hardly_ever_moves(case: Case) -> Iterator[Finding]:
     if strength <= 0:
         return
     text = f"the target network is renewed about {say(rounds)} times in the run"
-    found = evidence("config:algo.tau", text, rounds=rounds, gradient_steps_behind=lag)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(_usual_target(case),))
+    proof = evidence("config:algo.tau", text, rounds=rounds, gradient_steps_behind=lag)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(_usual_target(case),))
 
 
 cause(
@@ -170,8 +170,8 @@ def target_network_does_not_do_what_the_settings_say(case: Case) -> Iterator[Fin
     elif not (missing or often):
         return
     fix = advice("copy the network when the interval has passed (or by a share tau), and never share its tensors", "> 30 %")
-    found = evidence(sentinel("target_updates"), text, *case.span, renewed=mean, planned=planned)
-    yield Finding(text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(sentinel("target_updates"), text, *case.span, renewed=mean, planned=planned)
+    yield Finding(text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -395,8 +395,8 @@ def actions_stay_random(case: Case) -> Iterator[Finding]:
     if len(trained) and len(judged):
         text += f"; the return is {say(trained.median)} while training and {say(judged.median)} without them"
     fix = change(case, "algo.exploration_final_eps", 0.05, "one action in twenty", "> 30 %")
-    found = evidence(off_policy.EPSILON, text, *case.span, share=late.median)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(off_policy.EPSILON, text, *case.span, share=late.median)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(

@@ -188,8 +188,8 @@ def learns_to_do_worse_than_chance(case: Case) -> Iterator[Finding]:
         return
     late = returns.share(0.5)
     text = f"the return fell from {say(progress.start)} (random) to {say(late.median)}"
-    found = evidence(RETURN, text, *case.span, start=progress.start, late=late.median)
-    yield Finding(strength=strength, text=text, evidence=(found,), onset=detect.onset(returns))
+    proof = evidence(RETURN, text, *case.span, start=progress.start, late=late.median)
+    yield Finding(strength=strength, text=text, evidence=(proof,), onset=detect.onset(returns))
 
 
 @rule(
@@ -278,16 +278,16 @@ def reward_is_mostly_noise(case: Case) -> Iterator[Finding]:
     Games of chance, with batches to match.
     """
     deviation, low, high = case.learning(STD), case.learning(LOW), case.learning(HIGH)
-    found, mean = measures.explained(case), case.learning(sentinel("reward_mean"))
-    if not len(found) or deviation.median <= 0 or not len(mean) or not case.sick:
+    explained, mean = measures.explained(case), case.learning(sentinel("reward_mean"))
+    if not len(explained) or deviation.median <= 0 or not len(mean) or not case.sick:
         return
     # Bell-shaped and on both sides: neither a rare event nor a constant with exceptions.
     spread = (high.median - low.median) / deviation.median
     both = low.median < mean.median - deviation.median and high.median > mean.median + deviation.median
-    strength = min(grade(-found.share(0.4).median, -0.25, -0.05), grade(deviation.median / max(abs(mean.median), 1e-9), 2.0, 5.0))
+    strength = min(grade(-explained.share(0.4).median, -0.25, -0.05), grade(deviation.median / max(abs(mean.median), 1e-9), 2.0, 5.0))
     if strength <= 0 or not both or not 3.5 < spread < 9:
         return
-    text = f"rewards are {say(mean.median)} ± {say(deviation.median)} per step; explained variance {say(found.share(0.4).median)}"
+    text = f"rewards are {say(mean.median)} ± {say(deviation.median)} per step; explained variance {say(explained.share(0.4).median)}"
     fixes = (advice("take the noise out of the reward; else average it: longer rollouts and more envs (x4)", "> 30 %"),)
     yield Finding(strength=strength, text=text, evidence=(evidence(STD, text, *case.span, deviation=deviation.median),), remedies=fixes)
 
@@ -377,8 +377,8 @@ def reward_clip_hides_magnitudes(case: Case) -> Iterator[Finding]:
         return
     text = f"clip_reward {say(limit)}; rewards that are learned from have a deviation of {say(trained.median)}"
     fix = change(case, "env.clip_reward", 10.0, "only outliers are cut", "10-30 %")
-    found = evidence("config:env.clip_reward", text, value=limit)
-    yield Finding(strength=grade(-limit, -3.0, -1.0), text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence("config:env.clip_reward", text, value=limit)
+    yield Finding(strength=grade(-limit, -3.0, -1.0), text=text, evidence=(proof,), remedies=(fix,))
 
 
 cause(
@@ -463,8 +463,8 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     text = f"rewards lie between {say(least)} and {say(most)}, the threshold is {say(case.threshold)}"
     text += f"; episodes became shorter ({say(length.first)} -> {say(length.share(0.6).median)})" if shorter else ""
     fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
-    found = evidence(HIGH, text, *case.span, largest=most, smallest=least)
-    yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(HIGH, text, *case.span, largest=most, smallest=least)
+    yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -510,8 +510,8 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     fix = advice(
         "print a reward of the training environment beside the same step's reward in evaluation: which wrapper negates it?", "> 30 %"
     )
-    found = evidence(EVAL_RETURN, text, *case.span, random=mean, first=progress.start)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(EVAL_RETURN, text, *case.span, random=mean, first=progress.start)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 def _extremes(case: Case) -> tuple[float, float]:

@@ -15,8 +15,8 @@ PHASES = ("env", "act", "learn", "sentinels", "eval", "write")
 
 
 def _seconds(case: Case) -> dict[str, float]:
-    found = {phase: case.history.series.get(f"time/{phase}") for phase in PHASES}
-    return {phase: float(np.sum(series.values)) for phase, series in found.items() if series is not None and len(series.values)}
+    phases = {phase: case.history.series.get(f"time/{phase}") for phase in PHASES}
+    return {phase: float(np.sum(series.values)) for phase, series in phases.items() if series is not None and len(series.values)}
 
 
 @rule(

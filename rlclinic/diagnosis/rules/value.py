@@ -37,8 +37,8 @@ def critic_explains_nothing(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Early in a run; rewards that are mostly chance; a critic that is switched off on purpose.
     """
-    found = measures.explained(case)
-    late = found.share(0.5)
+    explained = measures.explained(case)
+    late = explained.share(0.5)
     if len(late) < 3 or not measures.targets_vary(case) or not case.sick:
         return
     strength = grade(-late.median, -0.25, -0.02)
@@ -251,16 +251,16 @@ def critic_runs_away(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Never; a value loss that grows with the returns stays below their variance.
     """
-    loss, found, deviation = case.signal(VALUE_LOSS), case.signal(EXPLAINED_VARIANCE), case.signal(sentinel("return_std"))
-    worse = grade(-found.share(0.5).median, 5.0, 50.0)
+    loss, explained, deviation = case.signal(VALUE_LOSS), case.signal(EXPLAINED_VARIANCE), case.signal(sentinel("return_std"))
+    worse = grade(-explained.share(0.5).median, 5.0, 50.0)
     grown = grade(decades(max(loss.share(0.8).median, 1e-12) / max(loss.share(0.0, 0.1).median, 1e-12)), 2.0, 4.0)
     negative = grade(-loss.share(0.3).median, 0.0, 1e-6)
     settled = len(deviation) > 0 and deviation.share(0.5).median < 0.02 * max(case.signal(TARGETS).share(0.5).median, 1e-9)
     strength = max(min(worse, max(grown, 0.3)) if not settled else min(worse, grown), negative)
     if strength <= 0:
         return
-    text = f"value loss {say(loss.first)} -> {say(loss.last)}, explained variance {say(found.share(0.5).median)}"
-    numbers = {"first": loss.first, "last": loss.last, "explained_variance": found.share(0.5).median}
+    text = f"value loss {say(loss.first)} -> {say(loss.last)}, explained variance {say(explained.share(0.5).median)}"
+    numbers = {"first": loss.first, "last": loss.last, "explained_variance": explained.share(0.5).median}
     fix = advice("look at the sign of the value loss and at the shapes in its difference; then at the learning rate", "> 30 %")
     yield Finding(
         strength=strength,
@@ -562,8 +562,8 @@ def targets_larger_than_episodes_can_earn(case: Case) -> Iterator[Finding]:
         return
     text = f"mean targets are {say(float(np.median(ratios)))} x what an episode can earn at most"
     fix = advice("multiply the bootstrapped value by (1 - terminated), and cut the trace at both kinds of end", "> 30 %")
-    found = evidence(sentinel("return_mean"), text, *case.span, times=float(np.median(ratios)))
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(sentinel("return_mean"), text, *case.span, times=float(np.median(ratios)))
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 def _reward_scale(case: Case) -> float:
@@ -601,8 +601,8 @@ def targets_do_not_follow_from_rewards(case: Case) -> Iterator[Finding]:
         return
     text = f"targets within episodes are off by {percent(error)} of their size"
     fix = advice("write the recursion as a slow loop and compare: its direction, which value is bootstrapped, where it is cut", "> 30 %")
-    found = evidence(sentinel("target_error"), text, *case.span, error=error)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(sentinel("target_error"), text, *case.span, error=error)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
@@ -630,5 +630,5 @@ def targets_go_on_behind_terminal_states(case: Case) -> Iterator[Finding]:
         return
     text = f"targets at terminal states are off by {percent(ends)} of the usual size"
     fix = advice("multiply what follows by (1 - terminated), and cut the trace at every end", "> 30 %")
-    found = evidence(sentinel("target_error_ends"), text, *case.span, error=ends)
-    yield Finding(strength=strength, text=text, evidence=(found,), remedies=(fix,))
+    proof = evidence(sentinel("target_error_ends"), text, *case.span, error=ends)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))

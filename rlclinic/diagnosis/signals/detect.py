@@ -337,10 +337,10 @@ def phases(signal: Signal, most: int = 5) -> list[Phase]:
     """The series cut at its change points, the clearest first, into at most `most` stretches of one level each."""
     parts = [thin(signal, 128)] if len(signal) else []
     while parts and len(parts) < most:
-        found = [(change.p, place, change) for place, part in enumerate(parts) if (change := change_point(part)) is not None]
-        if not found:
+        changes = [(change.p, place, change) for place, part in enumerate(parts) if (change := change_point(part)) is not None]
+        if not changes:
             break
-        _, place, change = min(found, key=lambda entry: entry[:2])
+        _, place, change = min(changes, key=lambda entry: entry[:2])
         part = parts[place]
         parts[place : place + 1] = [part.between(-math.inf, np.nextafter(change.step, -math.inf)), part.between(change.step, math.inf)]
     return [Phase(float(part.steps[0]), float(part.steps[-1]), part.median) for part in parts]

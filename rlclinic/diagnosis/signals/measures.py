@@ -89,13 +89,13 @@ def targets_vary(case: Case) -> bool:
 
 def explained(case: Case) -> Signal:
     """Explained variance where it means something: points whose targets hardly vary are left out."""
-    found, deviation = case.learning(columns.EXPLAINED_VARIANCE), case.sentinel("return_std")
+    variance, deviation = case.learning(columns.EXPLAINED_VARIANCE), case.sentinel("return_std")
     size = case.sentinel("return_abs_p95")
-    if not len(found) or not len(deviation) or not len(size):
-        return found
-    spread, scale = (np.interp(found.steps, each.steps, each.values) for each in (deviation, size))
+    if not len(variance) or not len(deviation) or not len(size):
+        return variance
+    spread, scale = (np.interp(variance.steps, each.steps, each.values) for each in (deviation, size))
     keep = spread > np.maximum(0.02 * scale, 1e-6)
-    return Signal(found.steps[keep], found.values[keep], found.low[keep], found.high[keep], found.name)
+    return Signal(variance.steps[keep], variance.values[keep], variance.low[keep], variance.high[keep], variance.name)
 
 
 def updates_share(case: Case) -> float:
@@ -106,8 +106,8 @@ def updates_share(case: Case) -> float:
 
 def return_fell_at(case: Case) -> float | None:
     """Env step of the peak before a lasting fall of the training return; None if it did not fall."""
-    found = detect.collapse(case.signal(columns.RETURN) if case.has(columns.RETURN) else case.returns)
-    return None if found is None else found.peak_at
+    fall = detect.collapse(case.signal(columns.RETURN) if case.has(columns.RETURN) else case.returns)
+    return None if fall is None else fall.peak_at
 
 
 def horizon(gamma: float) -> float:

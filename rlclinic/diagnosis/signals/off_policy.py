@@ -53,9 +53,9 @@ def _counted_rate(case: Case) -> float | None:
 
 def learning_starts(case: Case) -> float:
     """Env steps before the first gradient step: as set, as the optimizer's count leads back to, or before the first loss; 0 if unknown."""
-    told, total, rate = case.real("algo.learning_starts"), case.sentinel(STEPS), _counted_rate(case)
-    if told is not None:
-        return told
+    configured, total, rate = case.real("algo.learning_starts"), case.sentinel(STEPS), _counted_rate(case)
+    if configured is not None:
+        return configured
     if rate is not None:
         return max(0.0, float(total.steps[0] - total.first / rate))
     losses = next((case.history.series[name].steps for name in LOSSES if case.has(name)), np.empty(0))

@@ -16,12 +16,12 @@ from rlclinic.treatment.prescription.prescription import Prescription
 from rlclinic.treatment.prescription.recorded_effects import Effects
 
 
-def recommended(found: Diagnosis, histories: Sequence[History], owner: Run | Group | None) -> list[Recommendation]:
+def recommended(diagnosis: Diagnosis, histories: Sequence[History], owner: Run | Group | None) -> list[Recommendation]:
     """At most three changes, the most promising first."""
-    given = for_diagnosis(found, histories, owner)
+    given = for_diagnosis(diagnosis, histories, owner)
     if given:
         return [_of_prescription(rx) for rx in given]
-    return [_of_remedy(place, remedy, found) for place, remedy in enumerate(found.remedies, 1)]
+    return [_of_remedy(place, remedy, diagnosis) for place, remedy in enumerate(diagnosis.remedies, 1)]
 
 
 def _of_prescription(rx: Prescription) -> Recommendation:
@@ -38,13 +38,13 @@ def _of_prescription(rx: Prescription) -> Recommendation:
     )
 
 
-def _of_remedy(place: int, remedy: Remedy, found: Diagnosis) -> Recommendation:
-    priorities = ("critical", "high", "medium") if found.causes[0].severity.rank == 2 else ("high", "medium", "low")
-    told = remedy.text if remedy.setting is None else f"{remedy.setting} {say_setting(remedy.current)} → {say_setting(remedy.value)}"
+def _of_remedy(place: int, remedy: Remedy, diagnosis: Diagnosis) -> Recommendation:
+    priorities = ("critical", "high", "medium") if diagnosis.causes[0].severity.rank == 2 else ("high", "medium", "low")
+    change = remedy.text if remedy.setting is None else f"{remedy.setting} {say_setting(remedy.current)} → {say_setting(remedy.value)}"
     return Recommendation(
         number=place,
         priority=priorities[min(place - 1, 2)],
-        change=told,
+        change=change,
         overrides=[remedy.override] if remedy.override else [],
         rationale=remedy.text if remedy.setting else "",
         expected="no data" if remedy.effect == "unknown" else f"{remedy.effect} fewer steps or more return (an estimate, no trial)",
@@ -52,9 +52,9 @@ def _of_remedy(place: int, remedy: Remedy, found: Diagnosis) -> Recommendation:
     )
 
 
-def for_diagnosis(found: Diagnosis, histories: Sequence[History], owner: Run | Group | None) -> list[Prescription]:
+def for_diagnosis(diagnosis: Diagnosis, histories: Sequence[History], owner: Run | Group | None) -> list[Prescription]:
     """The prescriptions of a diagnosis that was already made."""
-    return make_prescriptions(found, histories, config_of(owner), effects_of(owner))
+    return make_prescriptions(diagnosis, histories, config_of(owner), effects_of(owner))
 
 
 def config_of(owner: Run | Group | None) -> Config | None:

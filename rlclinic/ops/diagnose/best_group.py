@@ -33,13 +33,13 @@ _NOT_COMPARED: Final = (
 _RETURNS: Final = ("val/roll/ep_rew_mean", "train/roll/ep_rew_mean")
 
 
-def best(owner: Group, found: Sequence[History], others: Sequence[Outcome] | None = None) -> Comparable | None:
+def best(owner: Group, histories: Sequence[History], others: Sequence[Outcome] | None = None) -> Comparable | None:
     """The best other group of the owner's environment and algorithm, if it did better than the owner.
 
     `others` are the groups of that kind, where somebody knows them already.
     """
     top = best_of(owner, [outcome(group) for group in candidates(owner)] if others is None else others)
-    return None if top is None else _compared(top, owner, found)
+    return None if top is None else _compared(top, owner, histories)
 
 
 def best_of(owner: Group, others: Sequence[Outcome]) -> Outcome | None:
@@ -70,12 +70,12 @@ def is_readable(group: Group) -> bool:
         return False
 
 
-def _compared(top: Outcome, owner: Group, found: Sequence[History]) -> Comparable:
+def _compared(top: Outcome, owner: Group, histories: Sequence[History]) -> Comparable:
     theirs = [history.of_run(run) for run in top.group.runs]
     # What another framework's log does not say is unknown, and no difference.
     partial = bool(owner.record.get("source") or top.group.record.get("source"))
     apart = differences(_flat(owner.record), _flat(top.group.record), partial=partial)
-    parts_at = parting(found, theirs)
+    parts_at = parting(histories, theirs)
     return Comparable(
         group=top.group.id,
         seeds=top.seeds,
@@ -133,5 +133,5 @@ def _last_start(above: Any) -> int:
 
 
 def _curves(side: Sequence[History], name: str) -> list[tuple[Any, Any]]:
-    found = [each.series[name] for each in side if name in each.series]
-    return [(series.steps, series.values) for series in found if len(series.values) >= 3]
+    curves = [each.series[name] for each in side if name in each.series]
+    return [(series.steps, series.values) for series in curves if len(series.values) >= 3]

@@ -1,6 +1,5 @@
 """Why a run does not learn: reading what it left behind, examining it, and writing the answer beside our own groups."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.report import evidence, group
 from rlclinic.report.models import DiagnosisReport, Recommendation, TopFinding
 from rlclinic.runs import disk, history
-from rlclinic.runs.history import History
+from rlclinic.runs.history import History, group_by_config
 from rlclinic.runs.metrics_file.table import Table
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
@@ -50,14 +49,14 @@ def diagnose(
     _check_out(target, out)
     chosen = rule_selection.chosen(select, ignore)
     owner, groups = read(target, runs_dir, threshold, budget, mapping)
-    found = [examine(owner, each, target, chosen) for each in groups or [[]]]
+    reports = [examine(owner, each, target, chosen) for each in groups or [[]]]
     # A part of the rules, or another threshold, is a question and not the record.
     whole = not select and not ignore and threshold is None and budget is None
-    files = _write(owner, found[0]) if owner is not None and write and whole else []
+    files = _write(owner, reports[0]) if owner is not None and write and whole else []
     if out is not None:
-        for place, (each, histories) in enumerate(zip(found, groups, strict=True), 1):
-            files += _write_out(out if len(found) == 1 else out / str(place), owner, each, histories)
-    return found[0].model_copy(update={"more": tuple(found[1:]), "files": [str(file) for file in files]})
+        for place, (each, histories) in enumerate(zip(reports, groups, strict=True), 1):
+            files += _write_out(out if len(reports) == 1 else out / str(place), owner, each, histories)
+    return reports[0].model_copy(update={"more": tuple(reports[1:]), "files": [str(file) for file in files]})
 
 
 @np.errstate(all="ignore")
@@ -74,28 +73,28 @@ def examine(
     """
     rules = chosen or rule_selection.chosen()
     selection = findings.choose_checks(rules.select, rules.ignore)
-    found = engine.diagnose(histories, select=selection.select, ignore=selection.ignore)
+    diagnosis = engine.diagnose(histories, select=selection.select, ignore=selection.ignore)
     if owner is not None:
-        found = findings.add_checkpoints(found, owner.runs if isinstance(owner, Group) else [owner], histories, selection.checks)
+        diagnosis = findings.add_checkpoints(diagnosis, owner.runs if isinstance(owner, Group) else [owner], histories, selection.checks)
     if isinstance(owner, Group):
-        found = found.model_copy(update={"facts": found.facts.model_copy(update={"id": owner.id})})
-    cases, calm = [Case(each) for each in histories], found.causes[0].calm
-    advised = advice.recommended(found, histories, owner)
+        diagnosis = diagnosis.model_copy(update={"facts": diagnosis.facts.model_copy(update={"id": owner.id})})
+    cases, calm = [Case(each) for each in histories], diagnosis.causes[0].calm
+    advised = advice.recommended(diagnosis, histories, owner)
     return DiagnosisReport(
         target=target,
         group=owner.id if isinstance(owner, Group) else None,
         ended_seconds_ago=_ended(owner),
-        diagnosis=found,
+        diagnosis=diagnosis,
         standing=evidence.standing(cases),
         metrics=tuple(evidence.key_metrics(cases)),
-        panels=tuple(evidence.panels(found, cases)),
-        marked=evidence.marked(found, cases),
+        panels=tuple(evidence.panels(diagnosis, cases)),
+        marked=evidence.marked(diagnosis, cases),
         recommendations=tuple(advised),
-        suspects=tuple(bug_locations.find_suspects(found, _repeat(owner))),
+        suspects=tuple(bug_locations.find_suspects(diagnosis, _repeat(owner))),
         watched=watch_list.checked(owner, histories),
         comparable=best_group.best(owner, histories, others) if isinstance(owner, Group) and not calm else None,
         switched=rules.switched,
-        next=_next(owner, found, advised, target),
+        next=_next(owner, diagnosis, advised, target),
         files=[],
     )
 
@@ -105,10 +104,10 @@ def examine_group(group: Group) -> DiagnosisReport | None:
     return examine(group, [history.of_run(run) for run in group.runs], group.id) if group.runs else None
 
 
-def top_finding(found: DiagnosisReport, runs_dir: Path | None = None) -> TopFinding:
+def top_finding(report: DiagnosisReport, runs_dir: Path | None = None) -> TopFinding:
     """The answer in a few words. `runs_dir`: where the command must look to find the group again, if that is not the usual place."""
-    cause = found.diagnosis.causes[0]
-    change = found.recommendations[0] if found.recommendations else None
+    cause = report.diagnosis.causes[0]
+    change = report.recommendations[0] if report.recommendations else None
     return TopFinding(
         cause=cause.id,
         title=cause.title,
@@ -118,7 +117,7 @@ def top_finding(found: DiagnosisReport, runs_dir: Path | None = None) -> TopFind
         of=cause.of,
         rule=cause.rules[0] if cause.rules else None,
         change=None if change is None or cause.calm else change.change,
-        command=Action("diagnose", found.target, runs_dir=runs_dir),
+        command=Action("diagnose", report.target, runs_dir=runs_dir),
     )
 
 
@@ -154,24 +153,14 @@ def read(
         # Imported here: reading our own runs must not wait for the formats of others.
         from rlclinic import readers
 
-        return None, by_config(readers.read(target, threshold=threshold, budget=budget, mapping=list(mapping)))
+        return None, group_by_config(readers.read(target, threshold=threshold, budget=budget, mapping=list(mapping)))
     if isinstance(owner, Group):
         owner.runs = [_ReadOnce(run.path) for run in owner.runs]
     runs = owner.runs if isinstance(owner, Group) else [owner]
     more: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
     more |= {} if budget is None else {"max_env_steps": budget}
-    found = [replace(each, **more) if more else each for each in map(history.of_run, runs)]
-    return owner, [found] if found else []
-
-
-def by_config(found: Sequence[History]) -> list[list[History]]:
-    """Runs that differ in their seed only belong together: what they agree on is no accident."""
-    groups: dict[str, list[History]] = {}
-    for each in found:
-        settings = {key: value for key, value in each.settings.items() if key not in ("seed", "name")}
-        key = json.dumps([each.source, each.env_id, each.algo, settings], sort_keys=True, default=str)
-        groups.setdefault(key, []).append(each)
-    return list(groups.values())
+    histories = [replace(each, **more) if more else each for each in map(history.of_run, runs)]
+    return owner, [histories] if histories else []
 
 
 def _ours(target: str, runs_dir: Path) -> Run | Group | None:
@@ -186,13 +175,13 @@ def _ours(target: str, runs_dir: Path) -> Run | Group | None:
     if path.exists() and not (runs_dir / path.name / "config.json").is_file():
         return None
     try:
-        found = Store(runs_dir).resolve(target)
+        selected = Store(runs_dir).resolve(target)
     except UsageError:
         if "/" in target:
             # Neither a selector nor a path: the reader says that it does not exist.
             return None
         raise
-    return found.run if isinstance(found, Checkpoint) else found
+    return selected.run if isinstance(selected, Checkpoint) else selected
 
 
 def _ended(owner: Run | Group | None) -> float | None:
@@ -218,26 +207,26 @@ def _check_out(target: str, out: Path | None) -> None:
         )
 
 
-def _write(owner: Run | Group, found: DiagnosisReport) -> list[Path]:
+def _write(owner: Run | Group, report: DiagnosisReport) -> list[Path]:
     """diagnosis.json; for a group also report.md and report.html, the page first."""
-    record = owner.write_report(FILE, found.diagnosis.model_dump_json(indent=2) + "\n")
+    record = owner.write_report(FILE, report.diagnosis.model_dump_json(indent=2) + "\n")
     if isinstance(owner, Run):
         return [record]
-    said = group.describe_group(owner)
+    described = group.describe_group(owner)
     picture = "curve.png" if (owner.path / "curve.png").exists() else None
-    page = owner.write_report("report.html", group.html(said, found))
-    return [page, owner.write_report("report.md", group.markdown(said, found, picture)), record]
+    page = owner.write_report("report.html", group.html(described, report))
+    return [page, owner.write_report("report.md", group.markdown(described, report, picture)), record]
 
 
-def _write_out(folder: Path, owner: Run | Group | None, found: DiagnosisReport, histories: Sequence[History]) -> list[Path]:
+def _write_out(folder: Path, owner: Run | Group | None, report: DiagnosisReport, histories: Sequence[History]) -> list[Path]:
     """The three files in a folder of the user's choice."""
-    said = group.describe_group(owner) if isinstance(owner, Group) else group.describe_histories(histories, found.diagnosis)
+    page = group.describe_group(owner) if isinstance(owner, Group) else group.describe_histories(histories, report.diagnosis)
     with disk.guarded(folder):
         folder.mkdir(parents=True, exist_ok=True)
     contents = {
-        "report.html": group.html(said, found),
-        "report.md": group.markdown(said, found),
-        FILE: found.diagnosis.model_dump_json(indent=2) + "\n",
+        "report.html": group.html(page, report),
+        "report.md": group.markdown(page, report),
+        FILE: report.diagnosis.model_dump_json(indent=2) + "\n",
     }
     for name, content in contents.items():
         disk.write(folder / name, content)
@@ -247,28 +236,28 @@ def _write_out(folder: Path, owner: Run | Group | None, found: DiagnosisReport, 
 # ── what next ──
 
 
-def _next(owner: Run | Group | None, found: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[Action]:
+def _next(owner: Run | Group | None, diagnosis: Diagnosis, advised: Sequence[Recommendation], target: str) -> list[Action]:
     """What exists and helps, the most useful first."""
     actions: list[Action] = []
-    sound = evidence.needs_no_change(found)
+    sound = evidence.needs_no_change(diagnosis)
     first = None if sound else next((each for each in advised if each.overrides), None)
     if owner is not None and is_ours(owner):
-        actions = [*_unfinished(owner, found), *([] if first is None else _treatments(owner, first))]
-    elif first is not None and first.prescribed and found.facts.env and target != "-":
+        actions = [*_unfinished(owner, diagnosis), *([] if first is None else _treatments(owner, first))]
+    elif first is not None and first.prescribed and diagnosis.facts.env and target != "-":
         # Somebody else's trainer: ours tries the change with translated settings, and says so.
-        threshold = f"{found.facts.threshold:g}" if owner is None and found.facts.threshold is not None else None
+        threshold = f"{diagnosis.facts.threshold:g}" if owner is None and diagnosis.facts.threshold is not None else None
         where = None if owner is None else group.runs_dir_of(owner)
         actions = [Action("trial", target if owner is None else owner.id, runs_dir=where, rx=first.number, threshold=threshold)]
-    rules = found.causes[0].rules
+    rules = diagnosis.causes[0].rules
     return [*actions, *([Action("rules", rules[0])] if rules else [])]
 
 
-def _unfinished(owner: Run | Group, found: Diagnosis) -> list[Action]:
+def _unfinished(owner: Run | Group, diagnosis: Diagnosis) -> list[Action]:
     """What comes before any cure, where the runs have not come to their end."""
     where = group.runs_dir_of(owner)
-    if "running" in found.facts.state:
+    if "running" in diagnosis.facts.state:
         return [Action("status", owner.id, runs_dir=where)]
-    return [Action("train", resume=owner.id, runs_dir=where)] if "stopped" in found.facts.state else []
+    return [Action("train", resume=owner.id, runs_dir=where)] if "stopped" in diagnosis.facts.state else []
 
 
 def _treatments(owner: Run | Group, first: Recommendation) -> list[Action]:

@@ -27,11 +27,11 @@ def list_guides() -> GuideList:
 
 def get_guide(question: str) -> GuidePage:
     """The answer to a question: by its name, its number in the list, or words of it. NotFound lists what there is."""
-    found = _named(question) or _alike(question)
-    if found is None:
+    guide = _named(question) or _alike(question)
+    if guide is None:
         named = "\n".join(f"    {place:>2}  {each.name:<18} {each.question}" for place, each in enumerate(_read(), 1))
         raise NotFound(f"no guide for {question[:80]!r}.\n  It cannot be told which question is meant. There are:\n{named}")
-    return GuidePage(guide=found, references=[str(cite(key)) for key in found.cites])
+    return GuidePage(guide=guide, references=[str(cite(key)) for key in guide.cites])
 
 
 @cache

@@ -17,7 +17,7 @@ from rlclinic.errors import NotFound, nearest
 from rlclinic.ops.diagnose.best_group import is_readable
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import history
-from rlclinic.runs.history import History
+from rlclinic.runs.history import History, group_by_config
 from rlclinic.runs.outcome import arrived, measure_group
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
@@ -115,14 +115,14 @@ class _Side:
 
 def history_of(env: str, runs_dir: Path = Path("runs"), paths: Sequence[str] = (), *, threshold: float | None = None) -> EnvironmentHistory:
     """What was tried on an environment in the store, and in folders of other frameworks."""
-    found = [*_ours(env, runs_dir, threshold), *_foreign(env, paths, threshold)]
-    if not found:
+    sides = [*_ours(env, runs_dir, threshold), *_foreign(env, paths, threshold)]
+    if not sides:
         _nothing(env, runs_dir)
-    ranked = sorted(found, key=lambda side: _rank(side.tried))
+    ranked = sorted(sides, key=lambda side: _rank(side.tried))
     best = ranked[-1]
-    compared = [side for side in found if side.tried.solved is not None]
+    compared = [side for side in sides if side.tried.solved is not None]
     solved, failed = [side for side in compared if side.tried.solved], [side for side in compared if not side.tried.solved]
-    shown = [side.tried.model_copy(update={"changed": _changed(side.settings, best.settings)}) for side in found]
+    shown = [side.tried.model_copy(update={"changed": _changed(side.settings, best.settings)}) for side in sides]
     return EnvironmentHistory(
         env=env,
         groups=shown,
@@ -131,7 +131,7 @@ def history_of(env: str, runs_dir: Path = Path("runs"), paths: Sequence[str] = (
         n_solved=len(solved),
         n_failed=len(failed),
         separations=separations(solved, failed),
-        note=_note(solved, failed, found),
+        note=_note(solved, failed, sides),
     )
 
 
@@ -148,10 +148,9 @@ def _foreign(env: str, paths: Sequence[str], threshold: float | None) -> Iterabl
     if not paths:
         return
     from rlclinic import readers
-    from rlclinic.ops.diagnose.diagnose import by_config
 
     for path in paths:
-        for together in by_config(readers.read(path, threshold=threshold)):
+        for together in group_by_config(readers.read(path, threshold=threshold)):
             if (together[0].env_id or env).lower() == env.lower():
                 yield _side(together[0].id, together, None, threshold)
 
@@ -318,8 +317,8 @@ def _rank(tried: Tried) -> tuple[float, float, float]:
     )
 
 
-def _note(solved: Sequence[_Side], failed: Sequence[_Side], found: Sequence[_Side]) -> str:
-    if not any(side.tried.solved is not None for side in found):
+def _note(solved: Sequence[_Side], failed: Sequence[_Side], sides: Sequence[_Side]) -> str:
+    if not any(side.tried.solved is not None for side in sides):
         return "no threshold is known: give --threshold to tell solved from failed"
     if min(len(solved), len(failed)) < FEWEST:
         return f"{len(solved)} solved and {len(failed)} failed groups: too few to say what separates them"

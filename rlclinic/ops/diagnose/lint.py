@@ -64,8 +64,8 @@ def lint(
             raise UsageError(
                 f"{ref} is another framework's run, whose settings cannot be changed here.\n  Try: without --set, or a YAML file of ours"
             )
-        found = [lint_settings(each.settings, each, select=chosen.select, ignore=chosen.ignore) for each in foreign]
-        return LintReport(ref=ref, ours=False, lint=found[0], more=tuple(found[1:]))
+        lints = [lint_settings(each.settings, each, select=chosen.select, ignore=chosen.ignore) for each in foreign]
+        return LintReport(ref=ref, ours=False, lint=lints[0], more=tuple(lints[1:]))
     view = show_config(ref, changes, runs_dir)
     return LintReport(ref=ref, lint=lint_config(from_record(view.config), select=chosen.select, ignore=chosen.ignore))
 
@@ -93,11 +93,11 @@ def _foreign(ref: str, runs_dir: Path) -> list[History]:
     # Imported here: our own settings must not wait for the formats of others.
     from rlclinic import readers
 
-    found: dict[str, History] = {}
+    histories: dict[str, History] = {}
     for each in readers.read(ref):
         settings = {key: value for key, value in each.settings.items() if key != "seed"}
-        found.setdefault(json.dumps([each.algo, each.env_id, settings], sort_keys=True, default=str), each)
-    return list(found.values())
+        histories.setdefault(json.dumps([each.algo, each.env_id, settings], sort_keys=True, default=str), each)
+    return list(histories.values())
 
 
 # ── environments ──
@@ -115,19 +115,19 @@ def lint_env(
 
     target: a Gymnasium id, module:Id, module:Class, or file.py:Class.
     """
-    from rlclinic.diagnosis.lint.env import judge
+    from rlclinic.diagnosis.lint.env import lint_facts
     from rlclinic.ops.diagnose.examine_env import facts_of
 
     chosen = _chosen("ENV", select, ignore)
     facts = facts_of(target, kwargs or {}, seconds)
-    return EnvLintReport(target=target, lint=judge(facts, select=chosen.select, ignore=chosen.ignore))
+    return EnvLintReport(target=target, lint=lint_facts(facts, select=chosen.select, ignore=chosen.ignore))
 
 
 def lint_env_object(
     env: Any, *, seconds: float = SECONDS, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None
 ) -> EnvLint:
     """Look at an environment of this program: an instance, a class, or a function that makes one."""
-    from rlclinic.diagnosis.lint.env import judge
+    from rlclinic.diagnosis.lint.env import lint_facts
     from rlclinic.ops.diagnose.examine_env import facts_in_process
 
     instance = hasattr(env, "reset") and hasattr(env, "step") and not isinstance(env, type)
@@ -139,7 +139,7 @@ def lint_env_object(
     name = type(env).__name__ if instance else getattr(env, "__name__", type(env).__name__)
     chosen = _chosen("ENV", select, ignore)
     facts = facts_in_process((lambda: env) if instance else env, name, seconds)
-    return judge(facts, select=chosen.select, ignore=chosen.ignore)
+    return lint_facts(facts, select=chosen.select, ignore=chosen.ignore)
 
 
 def lint_script(target: str, *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> CodeLintReport:

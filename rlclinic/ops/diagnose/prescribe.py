@@ -56,25 +56,25 @@ def prescribe_group(selector: str | Group = "@last", runs_dir: Path = Path("runs
 def _prescriptions(
     target: str, owner: Run | Group | None, histories: Sequence[History], effects: Effects, framework: str | None
 ) -> Prescriptions:
-    found = engine.diagnose(histories)
+    diagnosis = engine.diagnose(histories)
     config = config_of(owner)
-    given = make_prescriptions(found, histories, config, effects)
+    given = make_prescriptions(diagnosis, histories, config, effects)
     base = config or stand_in(histories)
-    facts = found.facts.model_copy(update={"id": owner.id}) if isinstance(owner, Group) else found.facts
+    facts = diagnosis.facts.model_copy(update={"id": owner.id}) if isinstance(owner, Group) else diagnosis.facts
     wanted = [framework] if framework else [histories[0].source] if histories[0].source in FRAMEWORKS else []
     return Prescriptions(
         target=target,
         group=owner.id if isinstance(owner, Group) else None,
         facts=facts,
-        verdict=found.verdict,
-        answer=found.answer,
-        probability=found.causes[0].probability,
+        verdict=diagnosis.verdict,
+        answer=diagnosis.answer,
+        probability=diagnosis.causes[0].probability,
         prescriptions=given,
         written=[_written(rx, base, wanted) for rx in given],
         trials=len({outcome.trial for outcome in effects.outcomes}),
         translated=config is None,
-        why_none="" if given else _why_none(found.causes[0]),
-        next=_next(owner, given, found),
+        why_none="" if given else _why_none(diagnosis.causes[0]),
+        next=_next(owner, given, diagnosis),
     )
 
 
@@ -92,7 +92,7 @@ def _why_none(first: Cause) -> str:
     }.get(first.id, "no setting is known to help here")
 
 
-def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagnosis) -> list[Action]:
+def _next(owner: Run | Group | None, given: Sequence[Prescription], diagnosis: Diagnosis) -> list[Action]:
     """Commands that prove, use or search, the most useful first."""
     if owner is None or owner.record.get("source"):
         return []
@@ -101,7 +101,7 @@ def _next(owner: Run | Group | None, given: Sequence[Prescription], found: Diagn
     tried = []
     if first is not None:
         tried = [Action("trial", owner.id, rx=first.number, runs_dir=where), Action("train", owner.id, rx=first.number, runs_dir=where)]
-    searched = [Action("optimize", owner.id, budget="3M", runs_dir=where)] if first is None or found.causes[0].id == UNKNOWN else []
+    searched = [Action("optimize", owner.id, budget="3M", runs_dir=where)] if first is None or diagnosis.causes[0].id == UNKNOWN else []
     # What was stopped goes on first, where no setting is known to help.
-    go_on = [Action("train", resume=owner.id, runs_dir=where)] if first is None and "stopped" in found.facts.state else []
+    go_on = [Action("train", resume=owner.id, runs_dir=where)] if first is None and "stopped" in diagnosis.facts.state else []
     return [*go_on, *tried, *searched]

@@ -51,8 +51,8 @@ def _read(path: Path) -> Switched | None:
         read = read.get(name, {}) if isinstance(read, dict) else {}
     if not isinstance(read, dict) or not read.keys() & {"select", "ignore"}:
         return None
-    found = Switched(file=_shown(path), select=_names(read, "select", path), ignore=_names(read, "ignore", path))
-    return found if found.select or found.ignore else None
+    switched = Switched(file=_shown(path), select=_names(read, "select", path), ignore=_names(read, "ignore", path))
+    return switched if switched.select or switched.ignore else None
 
 
 def _names(table: dict[str, Any], key: str, path: Path) -> list[str]:

@@ -40,17 +40,17 @@ def check(watch: Watch, histories: Sequence[History]) -> WatchCheck:
         return WatchCheck(text=watch.text, series=watch.series, measured=None, held=None, said=f"{watch.text}: not logged this time")
     measured = float(np.median(levels))
     held = (watch.below is None or measured <= watch.below) and (watch.above is None or measured >= watch.above)
-    said = f"{watch.text}: {'held' if held else 'did not hold'}, {number(measured)}"
-    return WatchCheck(text=watch.text, series=watch.series, measured=measured, held=held, said=said)
+    text = f"{watch.text}: {'held' if held else 'did not hold'}, {number(measured)}"
+    return WatchCheck(text=watch.text, series=watch.series, measured=measured, held=held, said=text)
 
 
 def _level(watch: Watch, history: History) -> float | None:
-    found = history.series.get(watch.series)
-    if found is None or not len(found.values):
+    series = history.series.get(watch.series)
+    if series is None or not len(series.values):
         return None
-    end = float(history.max_env_steps or found.steps[-1])
+    end = float(history.max_env_steps or series.steps[-1])
     low, high = next(((low, high) for phrase, low, high in _WHEN if phrase in watch.text), (0.0, 1.0))
-    inside = found.values[(found.steps >= low * end) & (found.steps <= high * end)]
+    inside = series.values[(series.steps >= low * end) & (series.steps <= high * end)]
     return float(np.median(inside)) if len(inside) else None
 
 
@@ -59,21 +59,21 @@ def _source(owner: Run | Group) -> Run | Group | None:
     root = owner.path.parent.parent if isinstance(owner, Group) else owner.path.parent
     try:
         named = owner.parent or coerce.text(owner.record.get("repeats"))
-        found = Store(root).resolve(named.partition("@")[0]) if named else None
+        selected = Store(root).resolve(named.partition("@")[0]) if named else None
     except RlclinicError:
         return None
-    if isinstance(found, Run):
-        return found.group or found
-    return found if isinstance(found, Group) else None
+    if isinstance(selected, Run):
+        return selected.group or selected
+    return selected if isinstance(selected, Group) else None
 
 
 def _diagnosis(source: Run | Group) -> Diagnosis | None:
     """The diagnosis beside a group, or beside one of its runs where only that was diagnosed."""
     runs = source.runs if isinstance(source, Group) else []
     for folder in (source.path, *(run.path for run in runs)):
-        found = read(folder / FILE)
-        if found is not None:
-            return found
+        diagnosis = read(folder / FILE)
+        if diagnosis is not None:
+            return diagnosis
     return None
 
 

@@ -20,8 +20,8 @@ MOST_RUN_REPORTS = 64
 
 def show(selector: str = "@last", runs_dir: Path = Path("runs")) -> GroupReport | RunInfo:
     """A group's report, or one run's facts."""
-    found = Store(runs_dir).resolve(selector)
-    return describe_group(found) if isinstance(found, Group) else get_run_info(selector, runs_dir)
+    selected = Store(runs_dir).resolve(selector)
+    return describe_group(selected) if isinstance(selected, Group) else get_run_info(selector, runs_dir)
 
 
 def get_group_report(selector: str = "@last", runs_dir: Path = Path("runs")) -> GroupReport:
@@ -38,21 +38,21 @@ def write_group_reports(selector: str = "@last", runs_dir: Path = Path("runs")) 
     return write_reports(group, diagnose.examine_group(group))[1]
 
 
-def write_reports(group: Group, found: "DiagnosisReport | None" = None) -> tuple[GroupReport, list[Path]]:
+def write_reports(group: Group, diagnosis: "DiagnosisReport | None" = None) -> tuple[GroupReport, list[Path]]:
     """Replace the group's report files; with a diagnosis, its sections and diagnosis.json too. Runs of small groups get one each."""
     report = describe_group(group)
     # The picture is an extra: without matplotlib the report has the same curve as SVG.
     drawn = importlib.util.find_spec("matplotlib") is not None
     written = [
-        group.write_report("report.md", markdown(report, found, "curve.png" if drawn else None)),
-        group.write_report("report.html", html(report, found)),
+        group.write_report("report.md", markdown(report, diagnosis, "curve.png" if drawn else None)),
+        group.write_report("report.html", html(report, diagnosis)),
         group.write_report("solution.yaml", as_yaml(group, report)),
     ]
-    if found is not None:
-        written.append(group.write_report("diagnosis.json", found.diagnosis.model_dump_json(indent=2) + "\n"))
+    if diagnosis is not None:
+        written.append(group.write_report("diagnosis.json", diagnosis.diagnosis.model_dump_json(indent=2) + "\n"))
     if drawn:
         picture = group.path / "curve.png"
-        charts.png(report.curve, picture, f"{report.name} · {report.verdict}", found.marked if found else None)
+        charts.png(report.curve, picture, f"{report.name} · {report.verdict}", diagnosis.marked if diagnosis else None)
         written.append(picture)
     for run, seed in zip(group.runs, report.seeds, strict=True) if len(group.runs) <= MOST_RUN_REPORTS else ():
         run.write_report("report.md", run_markdown(report, seed))

@@ -57,8 +57,8 @@ def audit(store: Store, by: Caller, action: Action, target: str, **about: Any) -
 
 def audit_log(runs_dir: Path = Path("runs"), *, limit: int = 50) -> AuditLog:
     """The last `limit` lines of the audit log."""
-    found = jobs.lines(Store(runs_dir), jobs.AUDIT)
-    return AuditLog(lines=[AuditLine(**line) for line in reversed(found[-limit:])], total=len(found))
+    lines = jobs.lines(Store(runs_dir), jobs.AUDIT)
+    return AuditLog(lines=[AuditLine(**line) for line in reversed(lines[-limit:])], total=len(lines))
 
 
 def record_start(store: Store, entry: LedgerLine) -> None:
@@ -73,8 +73,8 @@ def record_outcome(store: Store, job: str, outcome: str, verdict: str | None, en
 
 def get_ledger(runs_dir: Path = Path("runs"), *, limit: int | None = 50) -> Ledger:
     """What was tried, newest first: a line that opens an entry and the lines that close it are joined."""
-    found: dict[str, dict[str, Any]] = {}
+    by_job: dict[str, dict[str, Any]] = {}
     for line in jobs.lines(Store(runs_dir), jobs.LEDGER):
-        found.setdefault(str(line.get("job")), {}).update(line)
-    entries = [LedgerLine(**entry) for entry in reversed(found.values()) if "kind" in entry]
+        by_job.setdefault(str(line.get("job")), {}).update(line)
+    entries = [LedgerLine(**entry) for entry in reversed(by_job.values()) if "kind" in entry]
     return Ledger(entries=entries if limit is None else entries[:limit], total=len(entries))

@@ -119,9 +119,9 @@ def import_run(
     """Copy runs of other frameworks into the store; their folder is only read."""
     from rlclinic.ops.runs import import_runs
 
-    found = import_runs.import_path(path, runs_dir, name=name, threshold=threshold, budget=budget, mapping=mapping)
-    audit(Store(runs_dir), by, "import", ", ".join(found.groups), path=path)
-    return found
+    imported = import_runs.import_path(path, runs_dir, name=name, threshold=threshold, budget=budget, mapping=mapping)
+    audit(Store(runs_dir), by, "import", ", ".join(imported.groups), path=path)
+    return imported
 
 
 def evaluate_checkpoint(

@@ -72,10 +72,10 @@ def whole_budget(config: Config) -> int:
 def _trial(request: TrialRequest) -> Prepared:
     store = Store(request.runs_dir)
     if request.resume is not None:
-        found = conduct.load(store, request.resume)
-        spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
-        planned = Planned(target=found.id, change=_changes(found.plan), max_env_steps=_most(found.plan, spent), runs=found.plan.n_seeds)
-        return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
+        begun = conduct.load(store, request.resume)
+        spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
+        planned = Planned(target=begun.id, change=_changes(begun.plan), max_env_steps=_most(begun.plan, spent), runs=begun.plan.n_seeds)
+        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
     if request.extend is not None:
         ended = conduct.load(store, request.extend)
         seeds = request.seeds or trial.EXTENSION_SEEDS
@@ -119,10 +119,10 @@ def _optimize(request: OptimizeRequest) -> Prepared:
 def _sensitivity(request: SensitivityRequest) -> Prepared:
     store = Store(request.runs_dir)
     if request.resume is not None:
-        found = load(store, request.resume)
-        spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, found.id) for run in group.runs)
-        planned = Planned(target=found.target, change=[], max_env_steps=_varied(found, spent), runs=_runs(found))
-        return Prepared(planned=planned, begin=lambda: {"refers": found.id, "before_env_steps": spent})
+        begun = load(store, request.resume)
+        spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
+        planned = Planned(target=begun.target, change=[], max_env_steps=_varied(begun, spent), runs=_runs(begun))
+        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
     study = sensitivity.plan(request).study
     planned = Planned(target=request.target, change=request.changes, max_env_steps=_varied(study, 0), runs=_runs(study))
     return Prepared(planned=planned, begin=lambda: {"refers": start(store, study).id})

@@ -83,8 +83,8 @@ class SearchView(Result):
 def get_trial(tid: str = "@last", runs_dir: Path = Path("runs")) -> TrialView:
     """A trial by its id, its job's id, or @last. Nothing is written."""
     store = Store(runs_dir)
-    found = conduct.load(store, _made_by(store, tid))
-    return TrialView(trial=found, job=models.of(store, found.id), progress=_trial(store, found.id))
+    trial = conduct.load(store, _made_by(store, tid))
+    return TrialView(trial=trial, job=models.of(store, trial.id), progress=_trial(store, trial.id))
 
 
 def get_optimize(sid: str = "@last", runs_dir: Path = Path("runs")) -> SearchView:
@@ -134,13 +134,13 @@ def wait_for_run(
     forecast_at = began + OUTLOOK_SECONDS
     while True:
         now = time.monotonic()
-        found = get_progress(target, runs_dir, forecast=now >= forecast_at)
+        progress = get_progress(target, runs_dir, forecast=now >= forecast_at)
         forecast_at = now + OUTLOOK_SECONDS if now >= forecast_at else forecast_at
         if watch is not None:
-            watch(found)
+            watch(progress)
         waited = time.monotonic() - began
-        if found.done or found.alert is not None or waited >= timeout_seconds:
-            return found.model_copy(update={"waited_seconds": round(waited, 1)})
+        if progress.done or progress.alert is not None or waited >= timeout_seconds:
+            return progress.model_copy(update={"waited_seconds": round(waited, 1)})
         time.sleep(min(LOOK_SECONDS, max(0.0, timeout_seconds - waited)))
 
 
@@ -154,15 +154,15 @@ def _made_by(store: Store, name: str) -> str:
 
 
 def _group(store: Store, name: str, forecast: bool) -> Progress:
-    found = store.resolve(name)
-    members = found.runs if isinstance(found, Group) else [found if isinstance(found, Run) else found.run]
-    group = found if isinstance(found, Group) else store.group(name)
+    selected = store.resolve(name)
+    members = selected.runs if isinstance(selected, Group) else [selected if isinstance(selected, Run) else selected.run]
+    group = selected if isinstance(selected, Group) else store.group(name)
     live: LiveGroup = observe(group)
     if forecast and live.state == "running":
         live = get_training_status(group.id, store.root).groups[0]
     names = {run.id for run in members}
     rows = [member for member in live.members if member.run in names]
-    told = next((event for event in alerts.events(live) if event.kind in ("failed", "doomed")), None)
+    alert_event = next((event for event in alerts.events(live) if event.kind in ("failed", "doomed")), None)
     state = rows[0].state if len(rows) == 1 else live.state
     job = models.of(store, group.id)
     if state == "queued" and job is not None and job.state in ("crashed", "failed", "stopped"):
@@ -170,7 +170,7 @@ def _group(store: Store, name: str, forecast: bool) -> Progress:
     returns = [member.eval_mean if member.eval_mean is not None else member.return_mean for member in rows]
     known = [value for value in returns if value is not None]
     return Progress(
-        id=found.id if isinstance(found, Group | Run) else group.id,
+        id=selected.id if isinstance(selected, Group | Run) else group.id,
         kind="group",
         state=state,
         # The process that trained them still diagnoses and reports: asked again now, it would be found alive.
@@ -183,7 +183,7 @@ def _group(store: Store, name: str, forecast: bool) -> Progress:
         ended=sum(member.state in OVER for member in rows),
         reached=sum(member.threshold_reached_at is not None for member in rows),
         return_mean=sum(known) / len(known) if known else None,
-        alert=None if told is None or state == "finished" else f"{told.kind}: {told.reason}",
+        alert=None if alert_event is None or state == "finished" else f"{alert_event.kind}: {alert_event.reason}",
         reason=_why(job) or next((member.reason for member in rows if member.reason), None),
     )
 

@@ -79,8 +79,8 @@ def start_sensitivity(
 
 def list_jobs(runs_dir: Path = Path("runs"), *, limit: int | None = 20) -> JobList:
     """What was started in the background, newest first."""
-    found = models.everything(Store(runs_dir))[::-1]
-    return JobList(jobs=found if limit is None else found[:limit])
+    jobs = models.everything(Store(runs_dir))[::-1]
+    return JobList(jobs=jobs if limit is None else jobs[:limit])
 
 
 # ── one way to start ──

@@ -167,12 +167,12 @@ def _train(store: Store, job: Job) -> Ending:
         return Ending("stopped", None, "stopped when asked to", "stopped when asked to")
     report, finding = result.report, result.finding
     verdict = report.verdict if report is not None else None
-    said = f"{group.id} {verdict or 'ended'}"
+    outcome = f"{group.id} {verdict or 'ended'}"
     if report is not None and report.last.value is not None:
-        said += f", return {number(report.last.value)}"
+        outcome += f", return {number(report.last.value)}"
     if finding is not None:
-        said += f"; {finding.title} (p {finding.probability:.2f})"
-    return Ending("finished", verdict, said)
+        outcome += f"; {finding.title} (p {finding.probability:.2f})"
+    return Ending("finished", verdict, outcome)
 
 
 def _try(store: Store, job: Job) -> Ending:

@@ -160,8 +160,8 @@ def read_log(run: Run, *, after: int | None = None, before: int | None = None, m
 
 def annotate(selector: str, runs_dir: Path = Path("runs"), *, tags: list[str] | None = None, note: str | None = None) -> NotesView:
     """Replace the tags or the note of a run or group; None leaves them as they are."""
-    found = Store(runs_dir).resolve(selector)
-    owner = found.run if isinstance(found, Checkpoint) else found
+    selected = Store(runs_dir).resolve(selector)
+    owner = selected.run if isinstance(selected, Checkpoint) else selected
     old = notes.read(owner.path)
     new = notes.Notes(old.tags if tags is None else tuple(sorted(set(tags))), old.note if note is None else note)
     notes.write(owner.path, new)
@@ -169,8 +169,8 @@ def annotate(selector: str, runs_dir: Path = Path("runs"), *, tags: list[str] | 
 
 
 def _origins(owner: Run | Group) -> dict[str, str]:
-    found = owner.record.get("origins")
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    origins = owner.record.get("origins")
+    return {str(key): str(value) for key, value in origins.items()} if isinstance(origins, dict) else {}
 
 
 def _derived(owner: Run | Group) -> dict[str, Any]:
@@ -193,9 +193,9 @@ def inspect_checkpoints(selector: str = "@last", runs_dir: Path = Path("runs")) 
     if path.is_file():
         return InspectionReport(inspection=inspect_run.inspect_file(path))
     run = Store(runs_dir).run(selector)
-    found = inspect_run.inspect(run, history.of_run(run))
-    if found is None:
+    inspection = inspect_run.inspect(run, history.of_run(run))
+    if inspection is None:
         raise NotFound(
             f"run {run.id} has no checkpoint yet.\n  There is nothing to inspect.\n  See how far it is: ", Action("status", run.id)
         )
-    return InspectionReport(inspection=found)
+    return InspectionReport(inspection=inspection)

@@ -19,8 +19,8 @@ _VARIANT = re.compile(r"([A-Za-z0-9]\w*):")
 
 def list_environments(pattern: str = "") -> EnvironmentList:
     """Environments that have a file, a user's own first; `pattern` is a part of the name."""
-    found = [entry for entry in files.available() if pattern.lower() in entry.env.lower()]
-    if pattern and not found:
+    entries = [entry for entry in files.available() if pattern.lower() in entry.env.lower()]
+    if pattern and not entries:
         raise NotFound(
             f"no environment with settings has {pattern!r} in its name.\n  See all of them: ",
             Action("envs"),
@@ -38,7 +38,7 @@ def list_environments(pattern: str = "") -> EnvironmentList:
                 source="shipped" if entry.shipped else str(entry.path),
                 problem=entry.problem,
             )
-            for entry in found
+            for entry in entries
         ]
     )
 
@@ -64,19 +64,19 @@ def complete_reference(incomplete: str) -> list[str]:
 
 def _measured(path: Path) -> dict[str, str]:
     """By variant: the comment `# measured: …` right above it or inside it. It is written for readers of the file, too."""
-    found: dict[str, str] = {}
+    measured: dict[str, str] = {}
     waiting, variant = "", ""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         if match := _MEASURED.match(line):
             if line.startswith("#"):
                 waiting = match[1]
             elif variant:
-                found[variant] = match[1]
+                measured[variant] = match[1]
         elif match := _VARIANT.match(line):
             variant = match[1]
             if waiting:
-                found[variant], waiting = waiting, ""
-    return found
+                measured[variant], waiting = waiting, ""
+    return measured
 
 
 def _stored(ref: str, runs_dir: Path) -> Run | Group | None:
@@ -86,9 +86,9 @@ def _stored(ref: str, runs_dir: Path) -> Run | Group | None:
     if Path(ref).suffix in (".yaml", ".yml"):
         return None
     try:
-        found = Store(runs_dir).resolve(ref)
+        selected = Store(runs_dir).resolve(ref)
     except NotFound:
         if ref.startswith("@"):
             raise
         return None
-    return found.run if isinstance(found, Checkpoint) else found
+    return selected.run if isinstance(selected, Checkpoint) else selected

@@ -40,19 +40,19 @@ def list_runs(
 ) -> RunList:
     """Runs, newest first; `env` matches the beginning of the config's name, `limit=None` gives all of them."""
     store = Store(runs_dir)
-    found = store.runs()[::-1]
+    runs = store.runs()[::-1]
     if group is not None:
         wanted = store.group(group).id
-        found = [run for run in found if run.group_id == wanted]
+        runs = [run for run in runs if run.group_id == wanted]
     if trial is not None:
         tid = trials.find(store, trial).id
-        found = [run for run in found if trials.trial_of(run) == tid]
+        runs = [run for run in runs if trials.trial_of(run) == tid]
     if env is not None:
-        found = [run for run in found if run.name.lower().startswith(env.lower())]
+        runs = [run for run in runs if run.name.lower().startswith(env.lower())]
     if state is not None:
-        found = [run for run in found if run.status.state == state]
-    shown = found if limit is None else found[:limit]
-    return RunList(root=str(runs_dir), runs=[run_row(run) for run in shown], total=len(found))
+        runs = [run for run in runs if run.status.state == state]
+    shown = runs if limit is None else runs[:limit]
+    return RunList(root=str(runs_dir), runs=[run_row(run) for run in shown], total=len(runs))
 
 
 def run_row(run: Run) -> RunRow:
@@ -105,15 +105,15 @@ def list_checkpoints(selector: str = "@last", runs_dir: Path = Path("runs")) -> 
 def remove_runs(selectors: Sequence[str], runs_dir: Path = Path("runs"), *, dry_run: bool = False) -> Removed:
     """Delete runs, or groups with all their runs. All names are resolved before anything is deleted."""
     store = Store(runs_dir)
-    found: dict[Path, Run | Group] = {}
+    targets: dict[Path, Run | Group] = {}
     for selector in selectors:
         named = store.resolve(selector)
         if isinstance(named, Checkpoint):
             raise UsageError(f"{selector!r} is a checkpoint, and runs are removed as a whole.\n  Type: ", Action("runs rm", named.run.id))
-        found[named.path] = named
-    groups = [target for target in found.values() if isinstance(target, Group)]
+        targets[named.path] = named
+    groups = [target for target in targets.values() if isinstance(target, Group)]
     members = {run.path: run for group in groups for run in group.runs}
-    single = [target for target in found.values() if isinstance(target, Run) and target.path not in members]
+    single = [target for target in targets.values() if isinstance(target, Run) and target.path not in members]
     runs = [*members.values(), *single]
     freed = sum(_bytes(run.path) for run in runs) + sum(_bytes(group.path) for group in groups)
     if not dry_run:

@@ -34,8 +34,8 @@ def plot_metrics(
     """Draw metrics of runs or groups (thin lines: the seeds) against env steps. No names: the return."""
     if not 1 <= len(targets) <= MOST_LINES:
         raise UsageError(f"{len(targets)} runs: between 1 and {MOST_LINES} can be told apart in one picture.\n  Name fewer")
-    found = [Store(runs_dir).resolve(target) for target in targets]
-    owners = [each.run if isinstance(each, Checkpoint) else each for each in found]
+    targets_found = [Store(runs_dir).resolve(target) for target in targets]
+    owners = [each.run if isinstance(each, Checkpoint) else each for each in targets_found]
     tables = {owner.id: [run.metrics for run in _runs(owner)] for owner in owners}
     available = sorted({name for group in tables.values() for table in group for name in table.names})
     wanted = choose_metrics(names, available, owners[0].id) if names else [EVAL_RETURN if EVAL_RETURN in available else TRAIN_RETURN]

@@ -86,10 +86,10 @@ def play(
 
 def pick_checkpoint(store: Store, selector: str) -> Checkpoint:
     """The checkpoint that is meant: of a run the best (else the last), of a group its best run's."""
-    found = store.resolve(selector)
-    if isinstance(found, Checkpoint):
-        return found
-    run = _best_run(found) if isinstance(found, Group) else found
+    selected = store.resolve(selector)
+    if isinstance(selected, Checkpoint):
+        return selected
+    run = _best_run(selected) if isinstance(selected, Group) else selected
     kept = run.checkpoints
     if not kept:
         raise NotFound(
@@ -176,8 +176,8 @@ def _without_screen() -> None:
 def _play(policy: "Policy", starts: Sequence[int], deterministic: bool, render_mode: str | None, show: Frame | None) -> list[Played]:
     """One episode after the other, from these seeds; `show` gets every frame."""
     if policy.remembers is not None:
-        found = policy.watch(starts, show, render_mode, deterministic=deterministic)
-        ends = [(each.returns[0, 0], each.lengths[0, 0], each.success[0, 0]) for each in found]
+        episodes_played = policy.watch(starts, show, render_mode, deterministic=deterministic)
+        ends = [(each.returns[0, 0], each.lengths[0, 0], each.success[0, 0]) for each in episodes_played]
         return [(float(total), int(length), None if success != success else float(success)) for total, length, success in ends]
     env = _environment(policy, render_mode)
     try:

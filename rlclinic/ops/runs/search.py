@@ -194,12 +194,12 @@ def outcomes(index: Index, env: str, algo: str) -> list[Outcome]:
     """How every group of an environment and algorithm did, without looking at a single folder."""
     columns = (RUN.c.group_id, RUN.c.threshold_reached_at, RUN.c.eval_mean, RUN.c.lost)
     asked = select(*columns).where(RUN.c.env == env, RUN.c.algo == algo)
-    found: dict[str, list[tuple[float | None, float | None, bool]]] = {}
+    by_group: dict[str, list[tuple[float | None, float | None, bool]]] = {}
     with index.connection() as connection:
         for group, reached, final, lost in connection.execute(asked):
             if group is not None:
-                found.setdefault(group, []).append((reached, final, bool(lost)))
-    return [Outcome(Group(index.store.root / GROUPS / id), seeds) for id, seeds in found.items()]
+                by_group.setdefault(group, []).append((reached, final, bool(lost)))
+    return [Outcome(Group(index.store.root / GROUPS / id), seeds) for id, seeds in by_group.items()]
 
 
 def reindex(runs_dir: Path = Path("runs"), *, full: bool = True) -> IndexStatus:
@@ -227,22 +227,22 @@ def _status(index: Index, done: Refreshed) -> IndexStatus:
 
 
 def _conditions(table: Table, query: Query) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = [table.c.text.contains(word, autoescape=True) for word in (query.q or "").lower().split()]
+    conditions: list[ColumnElement[bool]] = [table.c.text.contains(word, autoescape=True) for word in (query.q or "").lower().split()]
     if query.env is not None:
-        found.append(table.c.env == query.env)
+        conditions.append(table.c.env == query.env)
     if query.algo is not None:
-        found.append(table.c.algo == query.algo)
+        conditions.append(table.c.algo == query.algo)
     if query.state is not None:
-        found.append(table.c.state == query.state)
+        conditions.append(table.c.state == query.state)
     if query.tag is not None:
-        found.append(table.c.tags.contains(f" {query.tag} ", autoescape=True))
+        conditions.append(table.c.tags.contains(f" {query.tag} ", autoescape=True))
     if query.trial is not None:
-        found.append(table.c.trial == query.trial)
+        conditions.append(table.c.trial == query.trial)
     if query.group is not None:
-        found.append((table.c.group_id if table is RUN else table.c.id) == query.group)
+        conditions.append((table.c.group_id if table is RUN else table.c.id) == query.group)
     elif table is GROUP and query.trial is None and not query.trials:
-        found.append(table.c.trial.is_(None))
-    return found
+        conditions.append(table.c.trial.is_(None))
+    return conditions
 
 
 def _page(index: Index, table: Table, query: Query, conditions: list[ColumnElement[bool]]) -> tuple[list[Row[Any]], int, str | None]:

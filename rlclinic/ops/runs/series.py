@@ -58,7 +58,7 @@ def list_metrics(names: Sequence[str]) -> list[str]:
 
 def choose_metrics(names: Sequence[str], available: Sequence[str], run: str) -> list[str]:
     """Exact names first, then every column that contains the text: `kl` finds train/metrics/kl_divergence."""
-    found: list[str] = []
+    chosen: list[str] = []
     for name in names:
         hits = [name] if name in available else [column for column in available if name.lower() in column.lower()]
         if not hits:
@@ -69,8 +69,8 @@ def choose_metrics(names: Sequence[str], available: Sequence[str], run: str) -> 
                 + f".\n  See all {len(available)}: ",
                 Action("runs metrics", run, list=True),
             )
-        found += [hit for hit in hits if hit not in found]
-    return found
+        chosen += [hit for hit in hits if hit not in chosen]
+    return chosen
 
 
 def round_numbers(values: Values, digits: int) -> Numbers:
@@ -230,14 +230,14 @@ def get_metric_rows(
 
 def one_run(store: Store, selector: str) -> tuple[Run, list[str]]:
     """The run that is meant; of a group the one with the median return, and the names of the others."""
-    found = store.resolve(selector)
-    if isinstance(found, Checkpoint):
-        return found.run, []
-    if isinstance(found, Run):
-        return found, []
-    ordered = sorted(found.runs, key=_last_return)
+    selected = store.resolve(selector)
+    if isinstance(selected, Checkpoint):
+        return selected.run, []
+    if isinstance(selected, Run):
+        return selected, []
+    ordered = sorted(selected.runs, key=_last_return)
     middle = ordered[(len(ordered) - 1) // 2]
-    return middle, [run.id for run in found.runs if run.id != middle.id]
+    return middle, [run.id for run in selected.runs if run.id != middle.id]
 
 
 def _last_return(run: Run) -> float:
@@ -248,17 +248,17 @@ def _last_return(run: Run) -> float:
 
 def _make_row(steps: Values, read: dict[str, tuple[Values, Mask]], rows: slice, bucketed: bool) -> dict[str, Cell]:
     """One bucket: its last env step, and what the metrics were in it."""
-    found: dict[str, Cell] = {STEPS: float(steps[rows][-1])}
+    cells: dict[str, Cell] = {STEPS: float(steps[rows][-1])}
     for name, (values, logged) in read.items():
         there = values[rows][logged[rows]]
         finite = there[np.isfinite(there)]
         if not len(finite):
-            found[name] = cell(float(there[-1])) if len(there) else None
+            cells[name] = cell(float(there[-1])) if len(there) else None
             continue
-        found[name] = cell(float(finite.mean()))
+        cells[name] = cell(float(finite.mean()))
         if bucketed and len(there) > 1:
-            found[f"{name}:min"], found[f"{name}:max"] = cell(float(there.min())), cell(float(there.max()))
-    return found
+            cells[f"{name}:min"], cells[f"{name}:max"] = cell(float(there.min())), cell(float(there.max()))
+    return cells
 
 
 def _describe_column(name: str, steps: Values, values: Values, logged: Mask) -> MetricColumn:
@@ -525,14 +525,14 @@ def get_curves(
 
 
 def _find_runs(store: Store, selectors: Sequence[str]) -> list[Run]:
-    found: dict[str, Run] = {}
+    by_id: dict[str, Run] = {}
     for selector in selectors:
         named = store.resolve(selector)
         members = named.runs if isinstance(named, Group) else [named.run if isinstance(named, Checkpoint) else named]
-        found |= {run.id: run for run in members}
-    if not found:
+        by_id |= {run.id: run for run in members}
+    if not by_id:
         raise UsageError("no run to draw was named.\n  Name groups or runs: of=g7k2,g8bx")
-    return list(found.values())[:MOST_RUNS]
+    return list(by_id.values())[:MOST_RUNS]
 
 
 def _read_tables(runs: Sequence[Run], wanted: Sequence[str], rough: bool) -> tuple[list[dict[str, Values]], bool]:
@@ -650,10 +650,10 @@ def _describe_run(run: Run, axis: Values) -> CurveRun:
 
 
 def _list_available(runs: Sequence[Run]) -> list[str]:
-    found: dict[str, None] = {}
+    names_seen: dict[str, None] = {}
     for run in runs:
-        found |= dict.fromkeys(open_columns(run.path / METRICS).header())
-    return [name for name in list_metrics(list(found)) if "fingerprint" not in name]
+        names_seen |= dict.fromkeys(open_columns(run.path / METRICS).header())
+    return [name for name in list_metrics(list(names_seen)) if "fingerprint" not in name]
 
 
 def _find_growth(runs: Sequence[Run], axis: Axis) -> Growth | None:

@@ -1,6 +1,5 @@
 """What `compare` and `regress` are given: runs, groups, other frameworks' folders, YAML files, variants, files of a git revision."""
 
-import json
 import re
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from rlclinic.comparison import sides
 from rlclinic.comparison.sides import Side
 from rlclinic.config import files
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
-from rlclinic.runs.history import History
+from rlclinic.runs.history import group_by_config
 from rlclinic.runs.record import CONFIG, GROUP, Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
@@ -55,7 +54,7 @@ def _of_name(target: str, how: Reading) -> Side:
     if ":" in target and "@" not in target:
         return _of_reference(target)
     try:
-        found = Store(how.runs_dir).resolve(target)
+        selected = Store(how.runs_dir).resolve(target)
     except (NotFound, UsageError) as unknown:
         if "@" in target or "/" in target:
             raise
@@ -63,7 +62,7 @@ def _of_name(target: str, how: Reading) -> Side:
             return _of_reference(target)
         except RlclinicError:
             raise unknown from None
-    owner = found.run if isinstance(found, Checkpoint) else found
+    owner = selected.run if isinstance(selected, Checkpoint) else selected
     return _completed(sides.of_runs(_named(target, owner), owner), how)
 
 
@@ -80,8 +79,8 @@ def _ours(target: str, runs_dir: Path) -> Run | Group | None:
     if (path / CONFIG).is_file() and (path / "status.json").is_file():
         return Run(path)
     if (runs_dir / target / CONFIG).is_file() or (runs_dir / "@groups" / target / GROUP).is_file():
-        found = Store(runs_dir).resolve(target)
-        return found.run if isinstance(found, Checkpoint) else found
+        selected = Store(runs_dir).resolve(target)
+        return selected.run if isinstance(selected, Checkpoint) else selected
     return None
 
 
@@ -96,21 +95,11 @@ def _of_folder(target: str, how: Reading) -> list[Side]:
     # Imported here: comparing our own runs must not wait for the formats of others.
     from rlclinic import readers
 
-    found = readers.read(target, threshold=how.threshold, budget=how.budget, mapping=list(how.mapping))
-    groups = _by_config(found)
+    histories = readers.read(target, threshold=how.threshold, budget=how.budget, mapping=list(how.mapping))
+    groups = group_by_config(histories)
     if len(groups) == 1:
         return [sides.of_histories(target, groups[0])]
     return [sides.of_histories(f"{target}:{group[0].id}", group) for group in groups]
-
-
-def _by_config(found: Sequence[History]) -> list[list[History]]:
-    """Runs that differ in their seed only are one side."""
-    groups: dict[str, list[History]] = {}
-    for each in found:
-        settings = {key: value for key, value in each.settings.items() if key not in ("seed", "name")}
-        key = json.dumps([each.source, each.env_id, each.algo, settings], sort_keys=True, default=str)
-        groups.setdefault(key, []).append(each)
-    return list(groups.values())
 
 
 # ── git ──
@@ -133,8 +122,8 @@ def _of_git(target: str) -> Side:
             loaded = files.load(reference)
         except (ConfigError, NotFound) as error:
             # The file lies in a temporary folder for a moment; the user knows it by its revision.
-            said = str(error).replace(str(file), f"git:{match['rev']}:{match['path']}")
-            raise type(error)(said) from None
+            message = str(error).replace(str(file), f"git:{match['rev']}:{match['path']}")
+            raise type(error)(message) from None
     return sides.of_config(target, loaded.config, loaded.notes)
 
 
@@ -143,11 +132,11 @@ def _shown(revision: str, path: str) -> bytes:
     relative = path if not place.is_absolute() else str(place.relative_to(_top())) if place.is_relative_to(_top()) else path
     # ./ means: from this folder, as everywhere else on a command line. A revision that begins with - is no option.
     inside = relative if place.is_absolute() else f"./{relative}"
-    found = _git("show", "--end-of-options", f"{revision}:{inside}")
-    if found.returncode == 0:
-        return found.stdout
-    said = found.stderr.decode("utf-8", errors="replace").strip()
-    if "not a git repository" in said:
+    result = _git("show", "--end-of-options", f"{revision}:{inside}")
+    if result.returncode == 0:
+        return result.stdout
+    message = result.stderr.decode("utf-8", errors="replace").strip()
+    if "not a git repository" in message:
         raise UsageError(
             f"{Path.cwd()} is in no git repository.\n  There are no revisions to read {path} from.\n  Give the file itself: {path}"
         )
@@ -161,8 +150,8 @@ def _shown(revision: str, path: str) -> bytes:
 
 
 def _top() -> Path:
-    found = _git("rev-parse", "--show-toplevel")
-    return Path(found.stdout.decode("utf-8", errors="replace").strip() or ".")
+    result = _git("rev-parse", "--show-toplevel")
+    return Path(result.stdout.decode("utf-8", errors="replace").strip() or ".")
 
 
 def _git(*arguments: str) -> "subprocess.CompletedProcess[bytes]":

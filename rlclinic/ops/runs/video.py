@@ -39,13 +39,13 @@ def settle(path: Path) -> tuple[Path, str | None]:
 
 def ffmpeg() -> str | None:
     """The program that makes MP4s: the system's, or the one that imageio-ffmpeg brings."""
-    found = shutil.which("ffmpeg")
-    if found is None and importlib.util.find_spec("imageio_ffmpeg") is not None:
+    installed = shutil.which("ffmpeg")
+    if installed is None and importlib.util.find_spec("imageio_ffmpeg") is not None:
         try:
-            found = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+            installed = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
         except RuntimeError:  # the package without the program, as some systems build it
             return None
-    return found
+    return installed
 
 
 def write(path: Path, frames: Sequence[Any], fps: float) -> Path:
@@ -82,8 +82,8 @@ def _write_mp4(path: Path, frames: Sequence[Any], fps: float) -> None:
     data = b"".join(frame.tobytes() for frame in frames)
     done = subprocess.run([program, "-y", "-loglevel", "error", *source, *film], input=data, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
-        raise DiskFailed(f"ffmpeg could not write {path}: {said}.\n  Type: --video {path.with_suffix('.gif')}")
+        message = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+        raise DiskFailed(f"ffmpeg could not write {path}: {message}.\n  Type: --video {path.with_suffix('.gif')}")
 
 
 FOLDER: Final = "videos"
@@ -110,10 +110,10 @@ class FilmList(Result):
 def list_films(run: Run) -> FilmList:
     """What was recorded of a run."""
     try:
-        found = [file for file in (run.path / FOLDER).iterdir() if file.suffix in KINDS and file.stem.isdigit() and not file.is_symlink()]
+        files = [file for file in (run.path / FOLDER).iterdir() if file.suffix in KINDS and file.stem.isdigit() and not file.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):
-        found = []
-    films = [Film(run=run.id, step=int(file.stem), file=file.name) for file in sorted(found, key=lambda file: int(file.stem))]
+        files = []
+    films = [Film(run=run.id, step=int(file.stem), file=file.name) for file in sorted(files, key=lambda file: int(file.stem))]
     return FilmList(run=run.id, films=films)
 
 
@@ -121,7 +121,7 @@ def film(selector: str, runs_dir: Path = Path("runs"), *, checkpoint: str = "@be
     """Record an episode of a checkpoint, unless there is one. The environment may crash; whoever asks must not."""
     run = Store(runs_dir).run(selector)
     step = run.checkpoint(checkpoint).step
-    known = next((found for found in list_films(run).films if found.step == step), None)
+    known = next((recorded for recorded in list_films(run).films if recorded.step == step), None)
     if known is not None:
         return known
     folder = run.path / FOLDER
@@ -148,7 +148,7 @@ def film(selector: str, runs_dir: Path = Path("runs"), *, checkpoint: str = "@be
         raise RunError(f"recording an episode of {run.id}@{step} took longer than {SECONDS:g} s.\n  There is no film of it.") from None
     if done.returncode:
         raise RunError(done.stderr.strip() or f"recording ended with {done.returncode}")
-    made = next((found for found in list_films(run).films if found.step == step), None)
+    made = next((recorded for recorded in list_films(run).films if recorded.step == step), None)
     if made is None:
         raise NotFound(f"nothing was recorded of {run.id}@{step}.\n  Does its environment render?")
     return made

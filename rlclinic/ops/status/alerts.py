@@ -46,23 +46,23 @@ class Alerts:
 
     def tell(self, report: StatusReport) -> list[str]:
         """Run and post what is due; the texts of what was done and of what went wrong, to be shown. Nothing is raised."""
-        said = []
+        lines = []
         for event in (event for group in report.groups for event in events(group)):
             if (event.kind, event.group) in self._told:
                 continue
             self._told.add((event.kind, event.group))
-            said += [_run(command, event) for kind, command in self._commands if kind == event.kind]
-            said += [_post(self._webhook, event)] if self._webhook is not None else []
-        return said
+            lines += [_run(command, event) for kind, command in self._commands if kind == event.kind]
+            lines += [_post(self._webhook, event)] if self._webhook is not None else []
+        return lines
 
 
 def events(group: LiveGroup) -> list[Event]:
     """What is true of a group now."""
-    found = []
+    happened = []
     outlook = group.outlook
 
     def add(kind: Kind, runs: Sequence[str], reason: str) -> None:
-        found.append(Event(kind=kind, group=group.id, runs=list(runs), reason=reason))
+        happened.append(Event(kind=kind, group=group.id, runs=list(runs), reason=reason))
 
     everyone = [member.run for member in group.members]
     failed = [member for member in group.members if member.state in ("failed", "crashed")]
@@ -74,19 +74,19 @@ def events(group: LiveGroup) -> list[Event]:
         add("failed", [member.run for member in failed], (failed[0].reason or "no reason was recorded").splitlines()[0])
     if group.state in OVER:
         add("finished", everyone, outlook.reason if outlook is not None else group.state)
-    return found
+    return happened
 
 
 def _run(command: str, event: Event) -> str:
     """The user's own command in the user's own shell, told by its environment what happened."""
-    told = {
+    variables = {
         "RLCLINIC_EVENT": event.kind,
         "RLCLINIC_GROUP": event.group,
         "RLCLINIC_RUN": " ".join(event.runs),
         "RLCLINIC_REASON": event.reason,
     }
     try:
-        code = subprocess.run(command, shell=True, env={**os.environ, **told}, timeout=COMMAND_SECONDS, check=False).returncode
+        code = subprocess.run(command, shell=True, env={**os.environ, **variables}, timeout=COMMAND_SECONDS, check=False).returncode
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"warning: {event.kind} {event.group}: {command!r} did not run to its end ({type(error).__name__})"
     return f"{event.kind} {event.group}: ran {command!r}" + (f", which ended with {code}" if code else "")

@@ -29,12 +29,12 @@ FLOOR = 0.05
 
 def assess(histories: Sequence[History], name: str, chart: growth.Chart | None = None) -> Outlook:
     """The outlook of runs that belong together. `name` is what commands call them; `chart` is where they are placed."""
-    found = model.forecasts(histories)
-    whole = model.together(found)
-    live = [each for each, history in zip(found, histories, strict=True) if history.state in ("running", "unknown")]
+    forecasts = model.forecasts(histories)
+    whole = model.together(forecasts)
+    live = [each for each, history in zip(forecasts, histories, strict=True) if history.state in ("running", "unknown")]
     doomed = [each.run for each in live if each.doomed]
-    cause, remedy = _diagnosed(histories) if live and not all(each.reached_at is not None for each in found) else (None, None)
-    decision = _decision(found, live, doomed, remedy if whole is None or whole[0] <= HELP_BELOW else None)
+    cause, remedy = _diagnosed(histories) if live and not all(each.reached_at is not None for each in forecasts) else (None, None)
+    decision = _decision(forecasts, live, doomed, remedy if whole is None or whole[0] <= HELP_BELOW else None)
     place = _percentile(histories, chart)
     p, low, high = whole or (None, None, None)
     return Outlook(
@@ -42,8 +42,8 @@ def assess(histories: Sequence[History], name: str, chart: growth.Chart | None =
         probability=None if p is None else round(p, 4),
         low=None if low is None else round(low, 4),
         high=None if high is None else round(high, 4),
-        reason=_reason(decision, found, live),
-        seeds=[_seed(each) for each in found],
+        reason=_reason(decision, forecasts, live),
+        seeds=[_seed(each) for each in forecasts],
         percentile=place,
         healthy_runs=chart.runs if chart is not None and place is not None else None,
         healthy_source=chart.source if chart is not None and place is not None else None,
@@ -53,25 +53,25 @@ def assess(histories: Sequence[History], name: str, chart: growth.Chart | None =
     )
 
 
-def _seed(found: Forecast) -> SeedOutlook:
+def _seed(forecast: Forecast) -> SeedOutlook:
     return SeedOutlook(
-        run=found.run,
-        probability=found.probability,
-        low=found.low,
-        high=found.high,
-        reached_at=None if found.reached_at is None else int(found.reached_at),
-        lost=found.lost,
-        doomed=found.doomed,
-        reason=found.reason,
+        run=forecast.run,
+        probability=forecast.probability,
+        low=forecast.low,
+        high=forecast.high,
+        reached_at=None if forecast.reached_at is None else int(forecast.reached_at),
+        lost=forecast.lost,
+        doomed=forecast.doomed,
+        reason=forecast.reason,
     )
 
 
-def _is_there(found: Forecast) -> bool:
-    return found.reached_at is not None and not found.lost
+def _is_there(forecast: Forecast) -> bool:
+    return forecast.reached_at is not None and not forecast.lost
 
 
-def _decision(found: Sequence[Forecast], live: Sequence[Forecast], doomed: Sequence[str], remedy: Remedy | None) -> str:
-    if found and all(_is_there(each) for each in found):
+def _decision(forecasts: Sequence[Forecast], live: Sequence[Forecast], doomed: Sequence[str], remedy: Remedy | None) -> str:
+    if forecasts and all(_is_there(each) for each in forecasts):
         return "SOLVED"
     if not live:
         return "ENDED"
@@ -83,12 +83,12 @@ def _decision(found: Sequence[Forecast], live: Sequence[Forecast], doomed: Seque
     return "CONTINUE" if any(each.probability is not None for each in live) else "UNKNOWN"
 
 
-def _reason(decision: str, found: Sequence[Forecast], live: Sequence[Forecast]) -> str:
+def _reason(decision: str, forecasts: Sequence[Forecast], live: Sequence[Forecast]) -> str:
     """Of the run that the decision rests on: the middle one of those that are not there yet."""
     if decision == "SOLVED":
         return "every seed reached the threshold"
     if decision == "ENDED":
-        return next(each.reason for each in found if not _is_there(each))
+        return next(each.reason for each in forecasts if not _is_there(each))
     waiting = sorted((each for each in live if each.reached_at is None), key=lambda each: each.probability or 0.0)
     return waiting[len(waiting) // 2].reason if waiting else "every seed that still runs has reached the threshold"
 
@@ -135,12 +135,12 @@ def _percentile(histories: Sequence[History], chart: growth.Chart | None) -> flo
     """The median over seeds of where each lies at its own env step."""
     if chart is None:
         return None
-    found = []
+    percentiles = []
     for each in histories:
         curve = growth.returns(each)
         place = None if curve is None or not len(curve) else chart.percentile(float(curve.steps[-1]), float(curve.values[-1]))
-        found += [] if place is None else [place]
-    return sorted(found)[len(found) // 2] if found else None
+        percentiles += [] if place is None else [place]
+    return sorted(percentiles)[len(percentiles) // 2] if percentiles else None
 
 
 def watch(histories: Sequence[History]) -> str | None:
@@ -190,5 +190,5 @@ def _has_solved(status: Status) -> bool:
 
 def kwargs_of(group: Group) -> Mapping[str, Any]:
     """What the environment of a group was made with."""
-    found = (group.record.get("env") or {}).get("kwargs")
-    return found if isinstance(found, Mapping) else {}
+    kwargs = (group.record.get("env") or {}).get("kwargs")
+    return kwargs if isinstance(kwargs, Mapping) else {}

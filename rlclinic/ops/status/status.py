@@ -177,10 +177,10 @@ def adjust(selector: str, changes: Sequence[str], runs_dir: Path = Path("runs"))
 def _members(store: Store, selector: str) -> list[Run]:
     if selector == "@running":
         return store.select(selector)
-    found = store.resolve(selector)
-    if isinstance(found, Checkpoint):
-        raise UsageError(f"{selector!r} is a checkpoint; a run or a group is meant here.\n  Type: {found.run.id}")
-    return found.runs if isinstance(found, Group) else [found]
+    selected = store.resolve(selector)
+    if isinstance(selected, Checkpoint):
+        raise UsageError(f"{selector!r} is a checkpoint; a run or a group is meant here.\n  Type: {selected.run.id}")
+    return selected.runs if isinstance(selected, Group) else [selected]
 
 
 def _request(runs: Sequence[Run], numbers: dict[str, object], *, stop: bool = False) -> Requested:
@@ -223,9 +223,9 @@ def is_foreign(selector: str, runs_dir: Path) -> bool:
 def observe_folder(target: str, charts: forecast.Charts, *, threshold: float | None = None, budget: int | None = None) -> list[LiveGroup]:
     """One group for each config among the runs of a folder."""
     running = _newest(Path(target)) > time.time() - SILENT_SECONDS
-    found = [_placed(each, running) for each in readers.read(target, threshold=threshold, budget=budget)]
+    histories = [_placed(each, running) for each in readers.read(target, threshold=threshold, budget=budget)]
     groups: dict[str, list[History]] = {}
-    for each in found:
+    for each in histories:
         settings = {key: value for key, value in each.settings.items() if key not in ("seed", "name")}
         key = json.dumps([each.source, each.env_id, each.algo, settings], sort_keys=True, default=str)
         groups.setdefault(key, []).append(each)
@@ -277,8 +277,8 @@ def _group(target: str, histories: Sequence[History], charts: forecast.Charts) -
 
 def _member(place: int, history: History, came: Outcome) -> LiveMember:
     def last(name: str) -> float | None:
-        found = history.series.get(name)
-        return None if found is None else found.last
+        series = history.series.get(name)
+        return None if series is None else series.last
 
     state: State = history.state if history.state in ("finished", "running", "stopped", "failed") else "stopped"  # type: ignore[assignment]
     episodes = last(columns.EPISODES)

@@ -187,7 +187,7 @@ def _permissions(runs_dir: Path) -> Check:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        found = f"{folder} is not writable: {error.strerror}"
-        return Check(name="runs folder", status="failed", found=found, fix="--runs-dir FOLDER, or export RLCLINIC_RUNS=FOLDER")
+        problem = f"{folder} is not writable: {error.strerror}"
+        return Check(name="runs folder", status="failed", found=problem, fix="--runs-dir FOLDER, or export RLCLINIC_RUNS=FOLDER")
     state = "writable" if folder == runs_dir.absolute() else "will be created"
     return Check(name="runs folder", status="ok", found=f"{runs_dir} {state}")

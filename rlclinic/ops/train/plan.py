@@ -104,12 +104,12 @@ def _plan(request: TrainRequest, store: Store) -> TrainPlan:
             "\n  See what there is: ",
             Action("envs"),
         )
-    found = _selected(store, request.ref)
-    if found is None:
+    source = _selected(store, request.ref)
+    if source is None:
         return _plan_fresh(request, store)
-    if isinstance(found, list):
-        return _plan_fork(request, found)
-    return _plan_repeat(request, store, found)
+    if isinstance(source, list):
+        return _plan_fork(request, source)
+    return _plan_repeat(request, store, source)
 
 
 def flag_changes(request: TrainRequest) -> list[str]:
@@ -153,8 +153,8 @@ def _selected(store: Store, ref: str | None) -> Run | Group | list[Checkpoint] |
         return None  # an unknown name is for the configs to explain
 
 
-def _run_or_group(found: Run | Group | Checkpoint) -> Run | Group | list[Checkpoint]:
-    return [found] if isinstance(found, Checkpoint) else found
+def _run_or_group(selected: Run | Group | Checkpoint) -> Run | Group | list[Checkpoint]:
+    return [selected] if isinstance(selected, Checkpoint) else selected
 
 
 def _checkpoints(store: Store, ref: str) -> Run | Group | list[Checkpoint]:
@@ -192,13 +192,13 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
     return replace(_with_start(request, store, _with_seeds(config, _seeds(request, [config.seed])), origins), notes=notes)
 
 
-def _plan_repeat(request: TrainRequest, store: Store, found: Run | Group) -> TrainPlan:
+def _plan_repeat(request: TrainRequest, store: Store, source: Run | Group) -> TrainPlan:
     """A new group with the config of an old one, on the same seeds unless told otherwise."""
-    runs = found.runs if isinstance(found, Group) else [found]
-    config = set_values(found.config, flag_changes(request))
-    origins = {**(runs[0].record.get("origins") or {}), **_changed(found.config, config)}
+    runs = source.runs if isinstance(source, Group) else [source]
+    config = set_values(source.config, flag_changes(request))
+    origins = {**(runs[0].record.get("origins") or {}), **_changed(source.config, config)}
     plan = _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
-    return replace(plan, repeats=found.id)
+    return replace(plan, repeats=source.id)
 
 
 def _with_start(request: TrainRequest, store: Store, configs: list[Config], origins: dict[str, str]) -> TrainPlan:
@@ -211,9 +211,9 @@ def _with_start(request: TrainRequest, store: Store, configs: list[Config], orig
 def _initial(store: Store, request: TrainRequest) -> Checkpoint:
     """The checkpoint that --init-from means: the best one unless another is named."""
     assert request.init_from is not None
-    found = store.resolve(request.init_from, prefer="run")
-    if isinstance(found, Checkpoint):
-        return found
+    selected = store.resolve(request.init_from, prefer="run")
+    if isinstance(selected, Checkpoint):
+        return selected
     return _best_or_last(store.run(request.init_from))
 
 
@@ -349,18 +349,18 @@ def share_out(configs: Sequence[Config], cores: int, idle: int, free: Collection
     free: run.threads and env.workers, where nobody has said what they should be.
     """
     config, each = configs[0], max(1, idle // min(cores, len(configs)))
-    found = list(configs)
+    shared = list(configs)
     notes: list[str] = []
     if config.run.device != "cpu" or each == 1:
-        return found, notes
+        return shared, notes
     if "run.threads" in free and config.run.threads == 1 and _is_wide(config):
-        found = [one.model_copy(update={"run": one.run.model_copy(update={"threads": each})}) for one in found]
+        shared = [one.model_copy(update={"run": one.run.model_copy(update={"threads": each})}) for one in shared]
         notes.append(f"{each} CPU threads for each run, as cores are idle and its network is large; --threads 1 uses one")
     workers = best_workers(config, each)
     if "env.workers" in free and not config.env.workers and workers:
-        found = [one.model_copy(update={"env": one.env.model_copy(update={"workers": workers})}) for one in found]
+        shared = [one.model_copy(update={"env": one.env.model_copy(update={"workers": workers})}) for one in shared]
         notes.append(f"{workers} {_why(config)}; --env-workers 0 leaves it to the training process")
-    return found, notes
+    return shared, notes
 
 
 def _is_wide(config: Config) -> bool:

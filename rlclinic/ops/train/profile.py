@@ -155,23 +155,23 @@ def _best(variants: Sequence[Variant]) -> tuple[str, ...]:
 def alternatives(config: Config, engine: str, compiling: bool, cores: int) -> list[Alternative]:
     """Changes to measure: more envs, longer rollouts, larger batches, another engine than this one, other cores."""
     sizes = _replay_sizes(config) if config.algo.loop == "off_policy" else _rollout_sizes(config)
-    found = [Alternative(changes, learns_otherwise=True) for changes in sizes]
+    variants = [Alternative(changes, learns_otherwise=True) for changes in sizes]
     engines = [name for name in ("eager", *(ENGINES if compiling else ())) if name != engine]
-    found += [Alternative((f"run.engine={name}",), False) for name in engines if name != "captured" or config.run.device != "cpu"]
-    return found + _machine(config, cores)
+    variants += [Alternative((f"run.engine={name}",), False) for name in engines if name != "captured" or config.run.device != "cpu"]
+    return variants + _machine(config, cores)
 
 
 def _rollout_sizes(config: Config) -> list[tuple[str, ...]]:
     env, rollout = config.env.n_envs, config.rollout_size
     steps: int = config.algo.n_steps  # type: ignore[union-attr]
-    found: list[tuple[str, ...]] = []
+    sizes: list[tuple[str, ...]] = []
     if steps % 2 == 0 and steps > 2:
-        found.append((f"env.n_envs={env * 2}", f"algo.n_steps={steps // 2}"))
-    found.append((f"env.n_envs={env * 4}", *_batch(config, 4)))
-    found.append((f"algo.n_steps={steps * 2}", *_batch(config, 2)))
+        sizes.append((f"env.n_envs={env * 2}", f"algo.n_steps={steps // 2}"))
+    sizes.append((f"env.n_envs={env * 4}", *_batch(config, 4)))
+    sizes.append((f"algo.n_steps={steps * 2}", *_batch(config, 2)))
     if config.batch_rows < rollout:
-        found.append((f"algo.batch_size={rollout}",))
-    return found
+        sizes.append((f"algo.batch_size={rollout}",))
+    return sizes
 
 
 def _replay_sizes(config: Config) -> list[tuple[str, ...]]:
@@ -189,17 +189,17 @@ def _replay_sizes(config: Config) -> list[tuple[str, ...]]:
 
 def _machine(config: Config, cores: int) -> list[Alternative]:
     """The same arithmetic on other cores, or in shorter numbers."""
-    env, found = config.env, []
+    env, variants = config.env, []
     # Environments of ours are one batch; they have nothing to share out.
     if cores > 1 and env.n_envs > 1 and not env.workers and (env.atari or not _is_native(config)):
-        found.append(Alternative((f"env.workers={min(cores, env.n_envs)}",), False, elsewhere=True))
+        variants.append(Alternative((f"env.workers={min(cores, env.n_envs)}",), False, elsewhere=True))
     if cores > 1 and config.run.threads == 1 and (env.atari or max(config.net.hidden, default=0) >= THREADED):
-        found.append(Alternative((f"run.threads={cores}",), False, elsewhere=True))
+        variants.append(Alternative((f"run.threads={cores}",), False, elsewhere=True))
     if config.run.device != "cpu" and config.run.precision == "float32":
-        found.append(Alternative(("run.precision=tf32",), True))
+        variants.append(Alternative(("run.precision=tf32",), True))
     if env.atari and config.net.image_precision == "float32":
-        found.append(Alternative(("net.image_precision=bfloat16",), True))
-    return found
+        variants.append(Alternative(("net.image_precision=bfloat16",), True))
+    return variants
 
 
 def _is_native(config: Config) -> bool:
@@ -221,15 +221,15 @@ def _measured(
     changes, otherwise, elsewhere = alternative
     tell(" ".join(changes))
     try:
-        found = profiling.measure(set_values(config, list(changes)), members, seconds)
+        profile = profiling.measure(set_values(config, list(changes)), members, seconds)
     except RlclinicError as error:
         why = str(error).partition("\n")[0]
         return Variant(changes=changes, env_steps_per_second=None, factor=None, learns_otherwise=otherwise, refused=why)
-    wall = found.env_steps_per_second / own.env_steps_per_second
+    wall = profile.env_steps_per_second / own.env_steps_per_second
     # What another process took of the core meanwhile says nothing about these settings.
-    alone = found.device == own.device == "cpu" and not (elsewhere or config.env.workers or config.run.threads > 1)
-    factor = found.env_steps_per_core_second / own.env_steps_per_core_second if alone else wall
-    return Variant(changes=changes, env_steps_per_second=found.env_steps_per_second, factor=factor, learns_otherwise=otherwise)
+    alone = profile.device == own.device == "cpu" and not (elsewhere or config.env.workers or config.run.threads > 1)
+    factor = profile.env_steps_per_core_second / own.env_steps_per_core_second if alone else wall
+    return Variant(changes=changes, env_steps_per_second=profile.env_steps_per_second, factor=factor, learns_otherwise=otherwise)
 
 
 def _note(same: tuple[str, ...], bold: tuple[str, ...], compiling: bool) -> str:

@@ -97,8 +97,8 @@ class _Observer:
 
 def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str | None = None) -> TrainResult:
     """How runs that have ended came out: diagnosed, and reported on where the plan asks for it."""
-    found = diagnose.examine_group(group)
-    report, files = write_reports.write_reports(group, found) if plan.request.report else (describe_group(group), [])
+    diagnosis = diagnose.examine_group(group)
+    report, files = write_reports.write_reports(group, diagnosis) if plan.request.report else (describe_group(group), [])
     return TrainResult(
         group=group.id,
         runs=[run.id for run in runs],
@@ -107,7 +107,7 @@ def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str |
         failed=[run.id for run in runs if run.status.state in ("failed", "crashed")],
         report=report,
         files=[str(file) for file in files],
-        finding=None if found is None else diagnose.top_finding(found, runs_dir_of(group)),
+        finding=None if diagnosis is None else diagnose.top_finding(diagnosis, runs_dir_of(group)),
     )
 
 

@@ -46,10 +46,10 @@ class Role:
 @cache
 def read(name: str) -> Role:
     """A role by its name."""
-    found = _HEAD.match(files("rlclinic.serve.agents").joinpath(FOLDER, f"{name}.md").read_text(encoding="utf-8"))
-    if found is None:
+    match = _HEAD.match(files("rlclinic.serve.agents").joinpath(FOLDER, f"{name}.md").read_text(encoding="utf-8"))
+    if match is None:
         raise ValueError(f"{name}.md has no head")
-    head: dict[str, Any] = yaml.safe_load(found[1])
+    head: dict[str, Any] = yaml.safe_load(match[1])
     return Role(
         name=head["name"],
         brief=head["brief"],
@@ -57,7 +57,7 @@ def read(name: str) -> Role:
         description=" ".join(str(head["description"]).split()),
         tools=tuple(head["tools"]),
         families=tuple(head["families"]),
-        text=found[2],
+        text=match[2],
     )
 
 
@@ -90,7 +90,7 @@ def rule_line(page: RulePage) -> str:
 
 def readable(page: RulePage) -> list[str]:
     """Thresholds that say something without the code around them: a name, and plain numbers."""
-    return [found[0] for limit in page.thresholds if (found := _PLAIN.match(limit))]
+    return [match[0] for limit in page.thresholds if (match := _PLAIN.match(limit))]
 
 
 def heaviest(family: str) -> list[RulePage]:

@@ -34,10 +34,10 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command by its name. Other packages are asked only for names that are not ours."""
-        found = super().get_command(ctx, cmd_name)
-        operation = None if found is not None else _find_outside().get(cmd_name)
+        command = super().get_command(ctx, cmd_name)
+        operation = None if command is not None else _find_outside().get(cmd_name)
         if operation is None:
-            return found
+            return command
         from rlclinic.serve.cli.commands import outside
 
         return outside.make(operation)

@@ -214,8 +214,8 @@ def _names(name: str, default: Any) -> tuple[str, ...]:
 
 
 def _bounds(field: "RequestField", mark: Any) -> dict[str, Any]:
-    found = {key: getattr(each, key) for each in field.info.metadata for key in ("ge", "le") if hasattr(each, key)}
-    return {"min": found.get("ge") if mark.min is None else mark.min, "max": found.get("le")}
+    bounds = {key: getattr(each, key) for each in field.info.metadata for key in ("ge", "le") if hasattr(each, key)}
+    return {"min": bounds.get("ge") if mark.min is None else mark.min, "max": bounds.get("le")}
 
 
 def _with_choices(name: str, kind: Any, default: Any) -> tuple[Any, Any]:

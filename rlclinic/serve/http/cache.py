@@ -50,11 +50,11 @@ class Answers:
 
     def known(self, key: Hashable, fingerprint: str) -> Answer | None:
         """An answer from memory, if the folders are still what they were."""
-        found = self._kept.get(key)
-        if found is None or found.fingerprint != fingerprint:
+        answer = self._kept.get(key)
+        if answer is None or answer.fingerprint != fingerprint:
             return None
         self._kept.move_to_end(key)
-        return found
+        return answer
 
     @property
     def busy(self) -> bool:
@@ -66,9 +66,9 @@ class Answers:
 
         keep: in the index too, for other processes and the next start. heavy: one at a time.
         """
-        found = self.known(key, fingerprint)
-        if found is not None:
-            return found
+        known = self.known(key, fingerprint)
+        if known is not None:
+            return known
         running = self._making.get((key, fingerprint))
         if running is not None:
             return await asyncio.shield(running)

@@ -83,10 +83,10 @@ def find_group(here: Context, text: str) -> Group:
 
 def find(here: Context, text: str) -> Run | Group:
     """The run or group that a request names."""
-    found = here.store.resolve(_checked(text))
-    if isinstance(found, Group):
-        return find_group(here, found.id)
-    return inside(here.store, found.run if isinstance(found, Checkpoint) else found)
+    selected = here.store.resolve(_checked(text))
+    if isinstance(selected, Group):
+        return find_group(here, selected.id)
+    return inside(here.store, selected.run if isinstance(selected, Checkpoint) else selected)
 
 
 def _checked(text: str) -> str:
@@ -114,8 +114,8 @@ async def answer_from_cache(
 ) -> Response:
     """The answer about a run or group, made anew only if a file of it has changed."""
     mark = fingerprint.of(owner)
-    found = await here.answers.get((*key, owner.id), mark, lambda: encode(make()), keep=keep, heavy=heavy)
-    return cache.respond(request, found)
+    answer = await here.answers.get((*key, owner.id), mark, lambda: encode(make()), keep=keep, heavy=heavy)
+    return cache.respond(request, answer)
 
 
 def answer_with_etag(request: Request, result: BaseModel) -> Response:

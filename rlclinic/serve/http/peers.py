@@ -39,6 +39,6 @@ class PeerTable:
         return known
 
     def _read(self, env: str, algo: str) -> Peers:
-        found = outcomes(self._index, env, algo)
-        best = sorted(found, key=lambda each: (each.rank, each.group.id))[-2:]
-        return Peers(found, "+".join(f"{each.group.id}:{each.rank}" for each in best), time.monotonic())
+        groups = outcomes(self._index, env, algo)
+        best = sorted(groups, key=lambda each: (each.rank, each.group.id))[-2:]
+        return Peers(groups, "+".join(f"{each.group.id}:{each.rank}" for each in best), time.monotonic())

@@ -64,8 +64,10 @@ def install(app: FastAPI) -> None:
         return answer(error.status_code, str(error.detail), str(error.detail), dict(error.headers or {}))
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
-        found = error.errors() if isinstance(error, RequestValidationError | ValidationError) else []
-        return answer(422, "the request does not fit its schema", "\n  ".join(["the request does not fit its schema:", *map(_line, found)]))
+        problems = error.errors() if isinstance(error, RequestValidationError | ValidationError) else []
+        return answer(
+            422, "the request does not fit its schema", "\n  ".join(["the request does not fit its schema:", *map(_line, problems)])
+        )
 
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         _log.error("unexpected error at %s", request.url.path, exc_info=error)

@@ -24,21 +24,21 @@ _EVERYWHERE: Final = {
 def describe(app: FastAPI) -> dict[str, Any]:
     """The whole description of an app, made once."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         schemas["Problem"] = Problem.model_json_schema()
-        found["components"]["securitySchemes"] = {
+        schema["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer", "description": "rlclinic serve token add NAME"},
             "cookie": {"type": "apiKey", "in": "cookie", "name": "rlclinic_session", "description": "POST /api/v1/session"},
         }
-        found["security"] = [{}, {"token": []}, {"cookie": []}]
-        for operations in found["paths"].values():
+        schema["security"] = [{}, {"token": []}, {"cookie": []}]
+        for operations in schema["paths"].values():
             for operation in operations.values():
                 for status, text in _EVERYWHERE.items():
                     operation["responses"][status] = {"description": text, **_PROBLEM}
-        app.openapi_schema = found
+        app.openapi_schema = schema
     return app.openapi_schema
 
 

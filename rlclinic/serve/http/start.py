@@ -36,8 +36,8 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     where = f"[{settings.host}]" if ":" in settings.host else settings.host
     agents = "   MCP /mcp" if settings.mcp else ""
     say(f"serving {store.root} at http://{where}:{settings.port}/   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
-    told = {"root": str(store.root.absolute()), "settings": settings.model_dump(mode="json"), "parent": os.getpid()}
-    os.environ[ENVIRONMENT] = json.dumps(told)
+    passed_on = {"root": str(store.root.absolute()), "settings": settings.model_dump(mode="json"), "parent": os.getpid()}
+    os.environ[ENVIRONMENT] = json.dumps(passed_on)
     uvicorn.run(
         "rlclinic.serve.http.start:from_environment",
         factory=True,
@@ -58,11 +58,11 @@ def from_environment() -> "FastAPI":
 
     # Short turns: whoever only wants a list must not wait long for whoever computes.
     sys.setswitchinterval(0.001)
-    told = json.loads(os.environ[ENVIRONMENT])
-    if told["parent"] != os.getpid():
+    passed_on = json.loads(os.environ[ENVIRONMENT])
+    if passed_on["parent"] != os.getpid():
         # A worker whose parent was killed would hold the port, and nobody could end it.
-        die_with(told["parent"])
-    return create_app(Store(Path(told["root"])), Settings(**told["settings"]))
+        die_with(passed_on["parent"])
+    return create_app(Store(Path(passed_on["root"])), Settings(**passed_on["settings"]))
 
 
 def _check_port(settings: Settings) -> None:

@@ -69,21 +69,21 @@ def _in_shape(value: Any, field: RequestField, taken: Mcp) -> Any:
 
 def say_action(action: Action) -> str | None:
     """The call as an agent writes it; None if only people can do it."""
-    found = find_call(action)
-    if found is None:
+    call = find_call(action)
+    if call is None:
         return None
-    said = f"{found[0]}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in found[1].items())})"
-    return said if action.following is None else f"{said} && {say_action(action.following) or action.following}"
+    text = f"{call[0]}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in call[1].items())})"
+    return text if action.following is None else f"{text} && {say_action(action.following) or action.following}"
 
 
 def say(*parts: str) -> str:
     """A text of parts as an agent reads it: actions as calls; a command that has no tool stays one, for a person to type."""
     text = ""
     for part in parts:
-        said = say_action(part) if isinstance(part, Action) else "" if isinstance(part, ForPeople) else str(part)
-        if said is None:
-            text, said = re.sub(r"Type: $", "A person types: ", text), str(part)
-        text += said
+        said_part = say_action(part) if isinstance(part, Action) else "" if isinstance(part, ForPeople) else str(part)
+        if said_part is None:
+            text, said_part = re.sub(r"Type: $", "A person types: ", text), str(part)
+        text += said_part
     return text
 
 

@@ -64,10 +64,10 @@ class _Documents:
         from rlclinic.report.group import describe_group, markdown
 
         group = self._group(run_id)
-        found = examine_group(group)
-        if found is None:
+        diagnosis = examine_group(group)
+        if diagnosis is None:
             raise ResourceNotFoundError(f"{group.id} has no run that could be reported on")
-        return markdown(describe_group(group), found)
+        return markdown(describe_group(group), diagnosis)
 
     def diagnosis(self, run_id: str) -> str:
         """The whole diagnosis of a run or group, with every finding and its evidence."""
@@ -108,12 +108,12 @@ class _Documents:
         try:
             if not self._local:
                 check_named(self._store, name)
-            found = self._store.resolve(name)
+            selected = self._store.resolve(name)
         except NotFound as error:
             raise ResourceNotFoundError(say(*error.parts)) from error
         except RlclinicError as error:
             raise ResourceError(say(*error.parts)) from error
-        return found.run if isinstance(found, Checkpoint) else found
+        return selected.run if isinstance(selected, Checkpoint) else selected
 
     def _group(self, name: str) -> Group:
         owner = self._owner(name)

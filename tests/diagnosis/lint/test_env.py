@@ -11,7 +11,7 @@ import pytest
 import rlclinic
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint import checks
-from rlclinic.diagnosis.lint.env import EnvLint, judge
+from rlclinic.diagnosis.lint.env import EnvLint, lint_facts
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.diagnose import examine_env, lint
 from rlclinic.training.envs.examine import play, scripts
@@ -37,7 +37,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def looked_at(make: Any, name: str = "Walk", seconds: float = 8.0) -> EnvLint:
-    return judge(examine(make, name, seconds))
+    return lint_facts(examine(make, name, seconds))
 
 
 def alarms(found: EnvLint, least: Severity = Severity.MEDIUM) -> set[str]:
@@ -93,7 +93,7 @@ def test_differing_scales_are_told() -> None:
         "dimensions": rows,
         "random": {"steps": 900, "returns": [], "lengths": [], "unfinished_steps": 900, "seconds": 1.0},
     }
-    assert {finding.rule for finding in judge(facts).findings} == {"ENV304"}
+    assert {finding.rule for finding in lint_facts(facts).findings} == {"ENV304"}
 
 
 def test_a_slow_environment_is_told_with_what_a_million_steps_cost() -> None:

@@ -34,11 +34,11 @@ def _reduced(script: Script, node: ast.AST) -> ast.AST:
 
 def _summands(script: Script, node: ast.AST) -> list[tuple[int, ast.AST]]:
     """Terms with their signs, through a mean and through a minus in front of it."""
-    found = []
+    summands = []
     for outer, term in terms(node):
         inner = _reduced(script, term)
-        found += [(outer * each, part) for each, part in terms(inner)] if inner is not term else [(outer, term)]
-    return found
+        summands += [(outer * each, part) for each, part in terms(inner)] if inner is not term else [(outer, term)]
+    return summands
 
 
 def _critic(script: Script, term: ast.AST) -> bool:
@@ -180,9 +180,9 @@ def entropy_against_value(script: Script) -> Iterator[Spot]:
     ```
     """
     for node in script.all(ast.Assign):
-        found = _summands(script, node.value)
-        values = {each for each, term in found if _critic(script, term)}
-        entropies = {each for each, term in found if _entropy_term(term)}
+        summands = _summands(script, node.value)
+        values = {each for each, term in summands if _critic(script, term)}
+        entropies = {each for each, term in summands if _entropy_term(term)}
         if len(values) == 1 and values == entropies:
             text = "a high value and a high log-probability are pulled the same way: one of the two signs is wrong"
             yield Spot(node, text, "value - alpha * log_prob in a target, alpha * log_prob - value in the actor's loss")
@@ -221,12 +221,12 @@ def actor_lowers_its_value(script: Script) -> Iterator[Spot]:
         name = words.own_name(node.targets[0])
         if not _ACTOR_LOSS.search(name) or direction(script, name, node) < 0:
             continue
-        found = _summands(script, node.value)
-        raised = [term for each, term in found if each > 0 and _critic(script, term) and sign(script, term) > 0]
+        summands = _summands(script, node.value)
+        raised = [term for each, term in summands if each > 0 and _critic(script, term) and sign(script, term) > 0]
         if (
             raised
-            and not any(_entropy_term(term) for _, term in found)
-            and len(found) == 1
+            and not any(_entropy_term(term) for _, term in summands)
+            and len(summands) == 1
             and isinstance(_reduced(script, raised[0]), ast.Call)
         ):
             yield Spot(node, "the critic's value is minimized: the actor learns the worst action", f"{name} = -…")
@@ -262,7 +262,7 @@ def temperature_the_wrong_way(script: Script) -> Iterator[Spot]:
             product = _reduced(script, term)
             # A minus may stand before the mean, before the product, or before a factor.
             whole = outer * (sign(script, product) if isinstance(product, ast.UnaryOp | ast.BinOp) else 1)
-            inner = next((found for factor in factors(product) if (found := _both(factor)) is not None), None)
+            inner = next((both for factor in factors(product) if (both := _both(factor)) is not None), None)
             if inner is not None and whole * inner > 0:
                 yield Spot(
                     node, "the temperature rises where the policy is random enough, and falls where it is not", "put a minus before it"
@@ -358,16 +358,16 @@ def target_takes_the_large_share(script: Script) -> Iterator[Spot]:
 
 def _kept(script: Script, value: ast.AST, target: set[str]) -> str | None:
     """tau, where it multiplies the target itself and 1 - tau what was learned."""
-    found: dict[bool, tuple[bool, ast.AST]] = {}
+    kept: dict[bool, tuple[bool, ast.AST]] = {}
     for each, term in terms(value):
         held = list(factors(term))
         share = next((part for part in held if _is_share(part) or _is_share(getattr(part, "right", part))), None)
         own = bool(target & {name for part in held for name in words.identifiers(part)})
         if each > 0 and share is not None:
-            found[_is_share(share)] = (own, share)
-    if set(found) != {True, False} or not found[True][0] or found[False][0]:
+            kept[_is_share(share)] = (own, share)
+    if set(kept) != {True, False} or not kept[True][0] or kept[False][0]:
         return None
-    tau = found[True][1]
+    tau = kept[True][1]
     number = script.constant(tau)
     return None if number is not None and number > LARGE_SHARE else ast.unparse(tau)
 

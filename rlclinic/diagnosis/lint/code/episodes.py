@@ -371,14 +371,14 @@ def observation_not_updated(script: Script) -> Iterator[Spot]:
 
 def _reset_into(script: Script, owner: str, loop: ast.AST) -> set[str]:
     """Names that hold the first observation when the loop begins."""
-    found = set()
+    names = set()
     for node in ast.walk(script.scope(loop)):
         if position(node) >= position(loop):
             continue
         if isinstance(node, ast.Assign) and script.last(node.value) == "reset" and script.owner(node.value) == owner:  # type: ignore[arg-type]
             target = node.targets[0].elts[0] if isinstance(node.targets[0], ast.Tuple) else node.targets[0]
-            found.add(words.own_name(target))
-    return found - {""}
+            names.add(words.own_name(target))
+    return names - {""}
 
 
 def _is_read(node: ast.AST, name: str) -> bool:
@@ -669,12 +669,12 @@ def episode_never_ends(script: Script) -> Iterator[Spot]:
         return
     for owner in env_classes(script):
         step = method(owner, "step")
-        found = (
+        ending = (
             [each.value for each in own_returns(script, step) if isinstance(each.value, ast.Tuple) and len(each.value.elts) == 5]
             if step
             else []
         )
-        if found and all(_never(script, each.elts[2]) and _never(script, each.elts[3]) for each in found if isinstance(each, ast.Tuple)):
+        if ending and all(_never(script, each.elts[2]) and _never(script, each.elts[3]) for each in ending if isinstance(each, ast.Tuple)):
             yield Spot(step or owner, f"{owner.name}.step never ends an episode, and nothing sets a time limit")
 
 

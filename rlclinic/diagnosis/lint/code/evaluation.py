@@ -24,25 +24,25 @@ SEEN = frozenset(
 
 def models(script: Script) -> dict[str, ast.Call]:
     """Stable-Baselines3 agents: the names they are kept under, and the call that makes them."""
-    found = {}
+    models_made = {}
     for node in script.all(ast.Assign):
         if isinstance(node.value, ast.Call) and script.last(node.value) in ALGORITHMS and script.is_sb3:
-            found[script.dotted(node.targets[0])] = node.value
-    return found
+            models_made[script.dotted(node.targets[0])] = node.value
+    return models_made
 
 
 def chain(script: Script, node: ast.AST | None, depth: int = 8) -> list[ast.Call]:
     """The calls that an environment was made by, from the outermost wrapper to gymnasium.make."""
-    found: list[ast.Call] = []
+    calls: list[ast.Call] = []
     value = node
     while value is not None and depth > 0:
         depth -= 1
         value = script.resolve(value)
         if not isinstance(value, ast.Call):
             break
-        found.append(value)
+        calls.append(value)
         value = _inside(script, value)
-    return found
+    return calls
 
 
 def _inside(script: Script, call: ast.Call) -> ast.AST | None:
@@ -59,8 +59,8 @@ def _inside(script: Script, call: ast.Call) -> ast.AST | None:
 
 
 def _training_env(script: Script) -> ast.AST | None:
-    found = [argument(call, 1, "env") for call in models(script).values()]
-    return next((each for each in found if each is not None), None)
+    envs = [argument(call, 1, "env") for call in models(script).values()]
+    return next((each for each in envs if each is not None), None)
 
 
 def _evaluated(script: Script) -> Iterator[tuple[ast.Call, ast.AST]]:

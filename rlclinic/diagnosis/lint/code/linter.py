@@ -43,7 +43,7 @@ def lint_code(target: str, *, select: Sequence[str] | None = None, ignore: Seque
     A single file that is no Python raises UsageError with the line; in a folder it is listed as skipped.
     """
     asked = checks.selected("COD", select, ignore)
-    found, skipped, lines = [], [], 0
+    findings, skipped, lines = [], [], 0
     read = sources.read(target)
     for source in read:
         try:
@@ -54,8 +54,8 @@ def lint_code(target: str, *, select: Sequence[str] | None = None, ignore: Seque
             skipped.append(Skipped(file=source.name, why=str(reason).splitlines()[0]))
             continue
         lines += source.text.count("\n")
-        found += [finding for each in asked for finding in examine(each, script)]
-    ordered = sorted(found, key=lambda finding: (-finding.severity.rank, finding.run, finding.evidence[0].numbers["line"], finding.rule))
+        findings += [finding for each in asked for finding in examine(each, script)]
+    ordered = sorted(findings, key=lambda finding: (-finding.severity.rank, finding.run, finding.evidence[0].numbers["line"], finding.rule))
     return CodeLint(
         target=target, files=len(read) - len(skipped), lines=lines, checks=len(asked), findings=tuple(ordered), skipped=tuple(skipped)
     )
@@ -82,12 +82,12 @@ def parse(source: Source) -> Script:
 def examine(check: Check, script: Script) -> list[Finding]:
     """What one check says about one script, each place once."""
     seen: set[tuple[int, int]] = set()
-    found = []
+    findings = []
     for spot in check.function(script):
         if position(spot.node) not in seen and not _is_waived(check, script, spot):
             seen.add(position(spot.node))
-            found.append(_finding(check, script, spot))
-    return found
+            findings.append(_finding(check, script, spot))
+    return findings
 
 
 def _is_waived(check: Check, script: Script, spot: Spot) -> bool:
@@ -95,8 +95,8 @@ def _is_waived(check: Check, script: Script, spot: Spot) -> bool:
     first, last = position(spot.node)[0], getattr(spot.node, "end_lineno", None) or position(spot.node)[0]
     last = min(last, first + LONGEST_WAIVED)
     for text in script.lines[first - 1 : last]:
-        found = _WAIVED.search(text)
-        if found and (not found[1] or check.id in re.split(r"[,\s]+", found[1].strip())):
+        waiver = _WAIVED.search(text)
+        if waiver and (not waiver[1] or check.id in re.split(r"[,\s]+", waiver[1].strip())):
             return True
     return False
 

@@ -336,11 +336,11 @@ def _known_sign(script: Script, node: ast.AST) -> int | None:
     value = script.resolve(node)
     if words.VALUE_LOSS(name):
         return sign(script, node)
-    told = words.mentions(value, lambda each: words.ENTROPY(each) and "loss" not in each.lower()) and value is not node
-    if value is not node and not told and words.mentions(value, words.LOG_PROB):
+    is_entropy = words.mentions(value, lambda each: words.ENTROPY(each) and "loss" not in each.lower()) and value is not node
+    if value is not node and not is_entropy and words.mentions(value, words.LOG_PROB):
         # Minus the log-probability is the entropy: what is called so may be its negative.
         return None
-    return sign(script, node) if told or "loss" not in name.lower() else None
+    return sign(script, node) if is_entropy or "loss" not in name.lower() else None
 
 
 # ── gradients where none belong ──
@@ -398,17 +398,17 @@ def _is_difference_with_network(script: Script, value: ast.AST) -> bool:
 
 def _from_network(script: Script, node: ast.AST) -> bool:
     if isinstance(node, ast.Name):
-        found = script.latest(node.id, node)
-        if found is not None and found.value is None and words.VALUE(node.id) and _is_fitted(script, node.id, node):
+        assigned = script.latest(node.id, node)
+        if assigned is not None and assigned.value is None and words.VALUE(node.id) and _is_fitted(script, node.id, node):
             return True  # taken from a list, and trained: it still has its graph
         if (
-            found is None
-            or found.value is None
-            or script.is_without_gradient(found.statement)
-            or script.scope(found.statement) is not script.scope(node)
+            assigned is None
+            or assigned.value is None
+            or script.is_without_gradient(assigned.statement)
+            or script.scope(assigned.statement) is not script.scope(node)
         ):
             return False
-        node = found.value
+        node = assigned.value
     if any(isinstance(each, ast.Attribute) and each.attr in FREE for each in ast.walk(node)):
         return False
     return any(nets.is_network_call(script, each) for each in ast.walk(node))
@@ -472,11 +472,18 @@ def _network_parts(script: Script, value: ast.AST) -> Iterator[ast.Call]:
         if isinstance(each, ast.Call) and nets.is_network_call(script, each):
             yield each
         elif isinstance(each, ast.Name):
-            found = script.latest(each.id, each)
-            if found is not None and found.value is not None and found.index is None and not script.is_without_gradient(found.statement):
-                free = any(isinstance(part, ast.Attribute) and part.attr in FREE for part in ast.walk(found.value))
+            assigned = script.latest(each.id, each)
+            if (
+                assigned is not None
+                and assigned.value is not None
+                and assigned.index is None
+                and not script.is_without_gradient(assigned.statement)
+            ):
+                free = any(isinstance(part, ast.Attribute) and part.attr in FREE for part in ast.walk(assigned.value))
                 if not free:
-                    yield from (part for part in ast.walk(found.value) if isinstance(part, ast.Call) and nets.is_network_call(script, part))
+                    yield from (
+                        part for part in ast.walk(assigned.value) if isinstance(part, ast.Call) and nets.is_network_call(script, part)
+                    )
 
 
 @check("COD308", Severity.HIGH, ["jones2021debugging"])

@@ -17,12 +17,12 @@ def module_classes(script: Script) -> set[str]:
 
 
 def _module_classes(script: Script) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for _ in range(3):  # a network may extend another one of the script
-        found |= {
-            kind.name for kind in script.classes if any(_is_module(script, base) or script.dotted(base) in found for base in kind.bases)
+        names |= {
+            kind.name for kind in script.classes if any(_is_module(script, base) or script.dotted(base) in names for base in kind.bases)
         }
-    return found
+    return names
 
 
 def _is_module(script: Script, base: ast.AST) -> bool:
@@ -38,11 +38,11 @@ def modules(script: Script) -> dict[str, ast.AST]:
 def _modules(script: Script) -> dict[str, ast.AST]:
     kinds = module_classes(script)
     inside = {node for kind in script.classes if kind.name in kinds for node in ast.walk(kind)}
-    found: dict[str, ast.AST] = {}
+    modules: dict[str, ast.AST] = {}
     for name, value, where in script.named:
         if where not in inside and _makes_network(script, value, kinds):
-            found.setdefault(name, where)
-    return found
+            modules.setdefault(name, where)
+    return modules
 
 
 def _makes_network(script: Script, value: ast.AST, kinds: set[str]) -> bool:
@@ -70,7 +70,7 @@ def _makes_network(script: Script, value: ast.AST, kinds: set[str]) -> bool:
 
 def optimizers(script: Script) -> dict[str, ast.Call]:
     """Optimizers: the names they are kept under, and the call that makes them."""
-    found: dict[str, ast.Call] = {}
+    by_name: dict[str, ast.Call] = {}
     for name, value, _ in script.named:
         made = script.called(value)
         if (
@@ -78,8 +78,8 @@ def optimizers(script: Script) -> dict[str, ast.Call]:
             and (script.last(value) in OPTIMIZERS or made.startswith("torch.optim."))
             and "lr_scheduler" not in made
         ):
-            found[name] = value
-    return found
+            by_name[name] = value
+    return by_name
 
 
 def held_by(script: Script, optimizer: ast.Call) -> set[str] | None:
@@ -88,10 +88,10 @@ def held_by(script: Script, optimizer: ast.Call) -> set[str] | None:
     if params is None:
         return None
     given = script.resolve(params)
-    found = {script.owner(call) for call in script.calls("parameters", "named_parameters", within=given)}
+    owners = {script.owner(call) for call in script.calls("parameters", "named_parameters", within=given)}
     names = {script.dotted(each) for each in ast.walk(given) if isinstance(each, ast.Name | ast.Attribute)}
     listed = isinstance(given, ast.List | ast.Tuple) and all(isinstance(elt, ast.Name | ast.Attribute) for elt in given.elts)
-    return found | names if found or listed else None
+    return owners | names if owners or listed else None
 
 
 # ── last layers ──
@@ -106,8 +106,8 @@ def last_layer(script: Script, value: ast.AST) -> str:
 
 def _made(script: Script, called: ast.AST) -> ast.AST:
     name = script.dotted(called)
-    found = script.anywhere(name, called)
-    values = [each.value for each in found if each.value is not None and each.index is None]
+    assigned = script.anywhere(name, called)
+    values = [each.value for each in assigned if each.value is not None and each.index is None]
     return values[0] if len(values) == 1 else called
 
 
@@ -188,9 +188,9 @@ def origin(script: Script, node: ast.AST) -> ast.AST:
     """What a name was last set to, followed into a function of the script that returned it among others."""
     value = script.resolve(node)
     if value is node and isinstance(node, ast.Name):
-        found = script.latest(node.id, node)
-        if found is not None and found.index is not None and isinstance(found.value, ast.Call):
-            return returned(script, found.value, found.index) or node
+        assigned = script.latest(node.id, node)
+        if assigned is not None and assigned.index is not None and isinstance(assigned.value, ast.Call):
+            return returned(script, assigned.value, assigned.index) or node
     return value
 
 

@@ -171,8 +171,8 @@ def stored_action_is_clipped(script: Script) -> Iterator[Spot]:
     """
     raw = {words.own_name(call.args[0]): call for call in script.calls("log_prob") if call.args}
     for node, stored in _stored(script):
-        found = script.latest(stored.id, node) if isinstance(stored, ast.Name) else None
-        value = found.value if found is not None else None
+        assigned = script.latest(stored.id, node) if isinstance(stored, ast.Name) else None
+        value = assigned.value if assigned is not None else None
         if value is None or script.last(value) not in CLIPS or not isinstance(value, ast.Call) or not isinstance(stored, ast.Name):
             continue
         inner = operand(script, value)
@@ -189,10 +189,10 @@ def stored_action_is_clipped(script: Script) -> Iterator[Spot]:
 
 def _drawn_with_log_prob(script: Script, name: str, at: ast.AST) -> ast.Call | None:
     """The call that returned an action together with its log-probability: action, log_prob, … = agent.act(obs)."""
-    found = script.latest(name, at)
-    targets = found.statement.targets if found is not None and isinstance(found.statement, ast.Assign) else []
+    assigned = script.latest(name, at)
+    targets = assigned.statement.targets if assigned is not None and isinstance(assigned.statement, ast.Assign) else []
     both = any(isinstance(target, ast.Tuple) and any(words.LOG_PROB(words.own_name(part)) for part in target.elts) for target in targets)
-    return found.value if both and found is not None and isinstance(found.value, ast.Call) else None
+    return assigned.value if both and assigned is not None and isinstance(assigned.value, ast.Call) else None
 
 
 def _stored(script: Script) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -461,8 +461,8 @@ def log_prob_of_another_action(script: Script) -> Iterator[Spot]:
             or not words.LOG_PROB(words.own_name(_stripped(node.right)))
         ):
             continue
-        found = script.latest(node.left.id, node) if words.LOG_PROB(node.left.id) else None
-        call = found.value if found is not None else None
+        assigned = script.latest(node.left.id, node) if words.LOG_PROB(node.left.id) else None
+        call = assigned.value if assigned is not None else None
         if not isinstance(call, ast.Call) or script.last(call) not in asked or len(call.args) + len(call.keywords) > 1:
             continue
         if not script.is_without_gradient(call) and "old" not in node.left.id:

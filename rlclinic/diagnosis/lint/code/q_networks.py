@@ -17,10 +17,10 @@ FEWEST_KEPT = 500
 def _futures(script: Script) -> Iterator[tuple[ast.Assign, ast.AST]]:
     """(statement, future) of reward + gamma * future."""
     for node in script.all(ast.Assign):
-        found = [term for _, term in terms(node.value)]
-        if len(found) < 2 or not any(words.RETURN(words.own_name(term)) for term in found):
+        summands = [term for _, term in terms(node.value)]
+        if len(summands) < 2 or not any(words.RETURN(words.own_name(term)) for term in summands):
             continue
-        for term in found:
+        for term in summands:
             held = list(factors(term))
             if any(words.GAMMA(words.own_name(each)) for each in held):
                 yield from ((node, each) for each in held if not words.GAMMA(words.own_name(each)) and not words.mentions(each, words.MASK))
@@ -68,10 +68,10 @@ def bounded_values(script: Script) -> Iterator[Spot]:
 
 def _last_layer(script: Script, call: ast.Call) -> str:
     """What a network ends in; one that was given to the function is looked for where the function is called."""
-    found = nets.last_layer(script, call)
+    layer = nets.last_layer(script, call)
     function = script.scope(call)
-    if found or not isinstance(function, ast.FunctionDef) or not isinstance(call.func, ast.Name):
-        return found
+    if layer or not isinstance(function, ast.FunctionDef) or not isinstance(call.func, ast.Name):
+        return layer
     parameters = [each.arg for each in function.args.args if each.arg != "self"]
     if call.func.id not in parameters:
         return ""

@@ -75,8 +75,8 @@ class Script:
         """A fact that several checks ask for, computed on first use."""
         if key not in self._facts:
             self._facts[key] = compute()
-        found: Value = self._facts[key]
-        return found
+        fact: Value = self._facts[key]
+        return fact
 
     @overload
     def all(self, first: type[Node], /) -> list[Node]: ...
@@ -93,22 +93,22 @@ class Script:
 
     def inside(self, holder: ast.AST, kind: type[Node]) -> list[Node]:
         """Nodes of a type below a node."""
-        found = self.all(kind)
-        return found if holder is self.tree else [node for node in found if _spans(holder, node)]
+        nodes = self.all(kind)
+        return nodes if holder is self.tree else [node for node in nodes if _spans(holder, node)]
 
     # ── names ──
 
     @cached_property
     def imports(self) -> dict[str, str]:
         """What a name at the top of the script stands for: {"optim": "torch.optim", "PPO": "stable_baselines3.PPO"}."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for node in self.all(ast.Import, ast.ImportFrom):
             for alias in node.names:
                 if isinstance(node, ast.ImportFrom):
-                    found[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+                    names[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
                 else:
-                    found[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
-        return found
+                    names[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+        return names
 
     def uses(self, package: str) -> bool:
         """Whether a package is imported."""
@@ -153,15 +153,15 @@ class Script:
         """Calls whose last name is one of these, in the order of the text; below a node, or in the whole script."""
         if within is None:
             return [node for name in names for node in self._calls.get(name, [])]
-        found = [node for name in names for node in self._calls.get(name, [])]
-        return sorted((node for node in found if _spans(within, node)), key=position) if found and within is not self.tree else found
+        named = [node for name in names for node in self._calls.get(name, [])]
+        return sorted((node for node in named if _spans(within, node)), key=position) if named and within is not self.tree else named
 
     @cached_property
     def _calls(self) -> dict[str, list[ast.Call]]:
-        found: dict[str, list[ast.Call]] = defaultdict(list)
+        by_name: dict[str, list[ast.Call]] = defaultdict(list)
         for node in self.all(ast.Call):
-            found[self.last(node)].append(node)
-        return found
+            by_name[self.last(node)].append(node)
+        return by_name
 
     def owner(self, call: ast.Call) -> str:
         """What a method is called on: `self.env` for self.env.step(a); "" for a plain function."""
@@ -195,13 +195,13 @@ class Script:
 
     def loops(self, node: ast.AST) -> list[Loop]:
         """Loops of the same function around a node, the innermost first."""
-        found: list[Loop] = []
+        outer: list[Loop] = []
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, _FUNCTIONS):
                 break
             if isinstance(ancestor, _LOOPS):
-                found.append(ancestor)
-        return found
+                outer.append(ancestor)
+        return outer
 
     def is_without_gradient(self, node: ast.AST) -> bool:
         """Under torch.no_grad, by a with, a decorator, or because its function is only called under one."""
@@ -228,12 +228,12 @@ class Script:
     @cached_property
     def named(self) -> list[tuple[str, ast.expr, ast.stmt]]:
         """Every name with each whole value that it gets, and where."""
-        found = [(name, each.whole, each.statement) for (_, name), made in self._assigned.items() for each in made]
-        return sorted(((name, value, where) for name, value, where in found if value is not None), key=lambda each: position(each[2]))
+        values = [(name, each.whole, each.statement) for (_, name), made in self._assigned.items() for each in made]
+        return sorted(((name, value, where) for name, value, where in values if value is not None), key=lambda each: position(each[2]))
 
     @cached_property
     def _assigned(self) -> dict[tuple[ast.AST, str], list[Assigned]]:
-        found: dict[tuple[ast.AST, str], list[Assigned]] = defaultdict(list)
+        by_place: dict[tuple[ast.AST, str], list[Assigned]] = defaultdict(list)
         for statement in self.all(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor, ast.NamedExpr):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             looping = isinstance(statement, ast.For | ast.AsyncFor)
@@ -241,11 +241,11 @@ class Script:
             holder = self.statement(statement)
             for target in targets:
                 for name, index in self._targets(target):
-                    found[self.scope(statement), name].append(Assigned(holder, value, index))
+                    by_place[self.scope(statement), name].append(Assigned(holder, value, index))
         for function in self.functions:
             for argument in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]:
-                found[function, argument.arg].insert(0, Assigned(function, None))
-        return found
+                by_place[function, argument.arg].insert(0, Assigned(function, None))
+        return by_place
 
     def _targets(self, target: ast.AST, index: int | None = None) -> Iterator[tuple[str, int | None]]:
         if isinstance(target, ast.Tuple | ast.List):
@@ -261,23 +261,23 @@ class Script:
     def assignments(self, name: str, at: ast.AST) -> list[Assigned]:
         """Assignments to a name in the function that `at` is in; attributes of self in the whole script."""
         if name.startswith("self."):
-            return [each for (_, other), found in self._assigned.items() if other == name for each in found]
+            return [each for (_, other), made in self._assigned.items() if other == name for each in made]
         return self._assigned.get((self.scope(at), name), [])
 
     def anywhere(self, name: str, at: ast.AST) -> list[Assigned]:
         """Assignments in this function; in the enclosing functions and the module if there is none."""
-        found = self.assignments(name, at)
+        assigned = self.assignments(name, at)
         node = self.scope(at)
-        while not found and node is not self.tree:
+        while not assigned and node is not self.tree:
             node = self.scope(node)
-            found = self._assigned.get((node, name), [])
-        return found
+            assigned = self._assigned.get((node, name), [])
+        return assigned
 
     def latest(self, name: str, at: ast.AST) -> Assigned | None:
         """The last assignment above `at` in its function, or the only one outside of it."""
-        found = self.assignments(name, at)
+        assigned = self.assignments(name, at)
         here = position(self.statement(at))
-        before = [each for each in found if each.line < here]
+        before = [each for each in assigned if each.line < here]
         if before:
             return max(before, key=lambda each: each.line)
         outside = self.anywhere(name, at)
@@ -286,9 +286,9 @@ class Script:
     def resolve(self, node: ast.AST) -> ast.AST:
         """What a name was last set to, if that was a whole value; else the node itself."""
         if isinstance(node, ast.Name | ast.Attribute):
-            found = self.latest(self.dotted(node) if isinstance(node, ast.Attribute) else node.id, node)
-            if found is not None:
-                return found.whole or node
+            assigned = self.latest(self.dotted(node) if isinstance(node, ast.Attribute) else node.id, node)
+            if assigned is not None:
+                return assigned.whole or node
         return node
 
     def constant(self, node: ast.AST | None, depth: int = 4) -> float | None:
@@ -303,8 +303,8 @@ class Script:
         if isinstance(node, ast.Call) and self.called(node) in ("int", "float") and node.args:
             return self.constant(node.args[0], depth)
         if isinstance(node, ast.Name) and depth > 0:
-            found = self.anywhere(node.id, node)
-            return self.constant(found[0].value, depth - 1) if len(found) == 1 and found[0].index is None else None
+            assigned = self.anywhere(node.id, node)
+            return self.constant(assigned[0].value, depth - 1) if len(assigned) == 1 and assigned[0].index is None else None
         return None
 
     def line(self, node: ast.AST) -> str:

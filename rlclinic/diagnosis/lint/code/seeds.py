@@ -141,7 +141,7 @@ def same_episode_again_and_again(script: Script) -> Iterator[Spot]:
 
 def _changing(loops: list[ast.For | ast.While | ast.AsyncFor]) -> set[str]:
     """Names that the loops change: their variables, and what is assigned inside."""
-    found = set()
+    names = set()
     for loop in loops:
         for each in ast.walk(loop):
             targets = (
@@ -151,5 +151,5 @@ def _changing(loops: list[ast.For | ast.While | ast.AsyncFor]) -> set[str]:
                 if isinstance(each, ast.AugAssign | ast.For | ast.AnnAssign)
                 else []
             )
-            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    return found
+            names |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return names

@@ -85,18 +85,18 @@ def form(script: Script, node: ast.AST, depth: int = DEPTH) -> Form | None:
 
 
 def _named(script: Script, node: ast.Name | ast.Attribute, depth: int) -> Form | None:
-    found = script.latest(script.dotted(node) if isinstance(node, ast.Attribute) else node.id, node)
-    if found is None or found.value is None or isinstance(found.statement, ast.AugAssign):
+    assigned = script.latest(script.dotted(node) if isinstance(node, ast.Attribute) else node.id, node)
+    if assigned is None or assigned.value is None or isinstance(assigned.statement, ast.AugAssign):
         return None
-    if found.index is None:
-        return form(script, found.value, depth - 1)
-    return _element(script, found.value, found.index, depth) if isinstance(found.value, ast.Call) else None
+    if assigned.index is None:
+        return form(script, assigned.value, depth - 1)
+    return _element(script, assigned.value, assigned.index, depth) if isinstance(assigned.value, ast.Call) else None
 
 
 def _element(script: Script, call: ast.Call, index: int, depth: int) -> Form | None:
     """One of several values that a function of the script returns."""
-    found = nets.returned(script, call, index)
-    return None if found is None else form(script, found, depth - 1)
+    returned = nets.returned(script, call, index)
+    return None if returned is None else form(script, returned, depth - 1)
 
 
 def _called(script: Script, node: ast.Call, depth: int) -> Form | None:
@@ -120,8 +120,8 @@ def _called(script: Script, node: ast.Call, depth: int) -> Form | None:
         return None
     if nets.width_of(script, node) == 1:
         return "column"
-    found = nets.returned(script, node)
-    return None if found is None else form(script, found, depth - 1)
+    returned = nets.returned(script, node)
+    return None if returned is None else form(script, returned, depth - 1)
 
 
 def _reshaped(script: Script, node: ast.Call) -> Form | None:

@@ -80,8 +80,8 @@ def sign(script: Script, node: ast.AST, depth: int = DEPTH) -> int:
 
 
 def _all_negative(script: Script, node: ast.BinOp, depth: int) -> bool:
-    found = list(terms(node))
-    return len(found) < 5 and all(direction * sign(script, term, depth - 1) < 0 for direction, term in found)
+    summands = list(terms(node))
+    return len(summands) < 5 and all(direction * sign(script, term, depth - 1) < 0 for direction, term in summands)
 
 
 def _call_sign(script: Script, node: ast.Call, depth: int) -> int:
@@ -113,16 +113,16 @@ def direction(script: Script, name: str, at: ast.AST, depth: int = 4) -> int:
     scope = script.scope(at)
     for call in script.calls("backward", within=scope):
         holder = call.func.value if isinstance(call.func, ast.Attribute) else None
-        found = 0 if holder is None else _sign_in(script, holder, name)
-        if found:
-            return found
+        sign = 0 if holder is None else _sign_in(script, holder, name)
+        if sign:
+            return sign
     for each in script.inside(scope, ast.Assign):
         target = script.dotted(each.targets[0])
         if not target or target == name or position(each) <= position(at) or not words.LOSS(target.rpartition(".")[2]):
             continue
-        found = _sign_in(script, each.value, name)
-        if found:
-            return found * (direction(script, target, each, depth - 1) or 1)
+        sign = _sign_in(script, each.value, name)
+        if sign:
+            return sign * (direction(script, target, each, depth - 1) or 1)
     return _elsewhere(script, name.rpartition(".")[2])
 
 
@@ -143,9 +143,9 @@ def _sign_in(script: Script, node: ast.AST, name: str) -> int:
                 break
             inner = held
         if inner is not term:
-            found = _sign_in(script, inner, name)
-            if found:
-                return sign_of_term * found
+            sign = _sign_in(script, inner, name)
+            if sign:
+                return sign_of_term * sign
         if any(script.dotted(factor) == name for factor in factors(inner)):
             return sign_of_term * written_sign(inner)
     return 0

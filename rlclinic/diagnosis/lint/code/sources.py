@@ -39,10 +39,10 @@ def read(target: str) -> list[Source]:
     """The scripts that a path means: one file, or all below a folder. NotFound and UsageError say what to type."""
     path = Path(target)
     if path.is_dir():
-        found = [source for file in _below(path) if (source := _read_quietly(file)) is not None]
-        if not found:
+        sources = [source for file in _below(path) if (source := _read_quietly(file)) is not None]
+        if not sources:
             raise NotFound(f"{target} holds no .py or .ipynb file.\n  There is no code to check.\n  Try: ", Action("lint", code="train.py"))
-        return found
+        return sources
     if not path.exists():
         raise NotFound(f"{target} does not exist.\n  There is no code to check.\n  Try: ", Action("lint", code="path/to/train.py"))
     return [_read(path)]

@@ -60,10 +60,10 @@ def _is_masked_by_name(script: Script) -> bool:
 
 def _discounted_future(script: Script, value: ast.AST) -> ast.AST | None:
     """The term gamma * (next value) of reward + gamma * (next value)."""
-    found = [term for _, term in terms(value)]
-    if len(found) < 2 or not any(words.RETURN(words.own_name(term)) for term in found):
+    summands = [term for _, term in terms(value)]
+    if len(summands) < 2 or not any(words.RETURN(words.own_name(term)) for term in summands):
         return None
-    for term in found:
+    for term in summands:
         held = list(factors(term))
         if len(held) < 2 or not any(words.GAMMA(words.own_name(each)) for each in held):
             continue
@@ -531,7 +531,7 @@ def discount_out_of_range(script: Script) -> Iterator[Spot]:
     target = reward + gamma * next_q * (1 - terminated)
     ```
     """
-    found = [(name, value, where) for name, value, where in script.named if words.GAMMA(name.rpartition(".")[2])]
+    gammas = [(name, value, where) for name, value, where in script.named if words.GAMMA(name.rpartition(".")[2])]
     given = [(each.arg, each.value, each.value) for each in script.all(ast.keyword) if each.arg == "gamma"]
     defaults = [
         (argument.arg, value, value)
@@ -546,7 +546,7 @@ def discount_out_of_range(script: Script) -> Iterator[Spot]:
         for argument, value in zip([each for each in function.args.args if each.arg != "self"], call.args, strict=False)
         if words.GAMMA(argument.arg) and (script.constant(value) or 0.0) > 1
     ]
-    for name, value, where in [*found, *given, *defaults, *passed]:
+    for name, value, where in [*gammas, *given, *defaults, *passed]:
         number = script.constant(value) if isinstance(value, ast.Constant | ast.UnaryOp | ast.BinOp) else None
         if number is not None and (number > 1 or number < LEAST_DISCOUNT) and "lr" not in name:
             ahead = "returns grow without bound" if number > 1 else f"it looks {1 / (1 - number):.2g} steps ahead"

@@ -239,13 +239,13 @@ def step_before_backward(script: Script) -> Iterator[Spot]:
     ```
     """
     for block in _blocks(script):
-        told = [call for statement in block for call in _own_calls(script, statement) if _is_event(script, call)]
-        names = [script.last(call) for call in told]
-        for place in range(len(told) - 2):
+        events = [call for statement in block for call in _own_calls(script, statement) if _is_event(script, call)]
+        names = [script.last(call) for call in events]
+        for place in range(len(events) - 2):
             fresh = place == 0 or names[place - 1] == "step"
-            same = script.owner(told[place]) == script.owner(told[place + 1])
+            same = script.owner(events[place]) == script.owner(events[place + 1])
             if fresh and same and names[place : place + 3] == ["zero_grad", "step", "backward"]:
-                yield Spot(told[place + 1], "the step is taken before backward(), on gradients that were just cleared")
+                yield Spot(events[place + 1], "the step is taken before backward(), on gradients that were just cleared")
 
 
 def _is_event(script: Script, call: ast.Call) -> bool:
@@ -844,17 +844,23 @@ def rollout_with_gradient(script: Script) -> Iterator[Spot]:
         target = node.targets[0]
         if not isinstance(target, ast.Subscript) or not words.LOG_PROB(words.own_name(target)) or not isinstance(node.value, ast.Name):
             continue
-        found = script.latest(node.value.id, node)
+        assigned = script.latest(node.value.id, node)
         loops = script.loops(node)
         scope = script.scope(node)
         unseen = isinstance(scope, ast.FunctionDef) and not script.calls(scope.name)
-        if found is None or not isinstance(found.value, ast.Call) or not loops or unseen or script.is_without_gradient(found.statement):
+        if (
+            assigned is None
+            or not isinstance(assigned.value, ast.Call)
+            or not loops
+            or unseen
+            or script.is_without_gradient(assigned.statement)
+        ):
             continue
         steps = [
             call for call in script.calls("step", within=loops[0]) if call.args and words.ENVIRONMENT(script.owner(call).rpartition(".")[2])
         ]
-        if steps and script.last(found.value) not in ("detach", "item", "numpy") and keyword(found.value, "grad") is None:
+        if steps and script.last(assigned.value) not in ("detach", "item", "numpy") and keyword(assigned.value, "grad") is None:
             yield Spot(
-                found.statement,
+                assigned.statement,
                 f"`{node.value.id}` is kept with its graph: memory grows with the rollout, and the old policy gets a gradient",
             )

@@ -49,9 +49,9 @@ def lint_settings(
         )
     )
     rules, more = _choose_checks(select, ignore)
-    found = [finding for rule in rules for finding in engine.examine(rule, [case]).findings]
-    found += [finding for each in more for finding in _ask(each, case)]
-    ordered = sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
+    findings = [finding for rule in rules for finding in engine.examine(rule, [case]).findings]
+    findings += [finding for each in more for finding in _ask(each, case)]
+    ordered = sorted(findings, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
     return Lint(name=case.id, findings=tuple(ordered), checks=len(rules) + len(more), derived=derived(case))
 
 

@@ -1,5 +1,5 @@
-"""Judging an environment by what an examination of it wrote down."""
+"""Findings about an environment, from what an examination of it wrote down."""
 
-from rlclinic.diagnosis.lint.env.judging import EnvLint, judge
+from rlclinic.diagnosis.lint.env.linter import EnvLint, lint_facts
 
-__all__ = ["EnvLint", "judge"]
+__all__ = ["EnvLint", "lint_facts"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.env.seen import Remark, Seen
+from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import say
 
 LONG, SHORT, MANY = 2_000, 2.5, 8
@@ -18,7 +18,7 @@ SHIFT = 5.0
 
 
 @check("ENV205", Severity.LOW, ["henderson2018matters"])
-def every_seed_is_the_same(seen: Seen) -> Iterator[Remark]:
+def every_seed_is_the_same(examination: Examination) -> Iterator[Remark]:
     """There is no chance in the environment: every seed is the same episode.
 
     ## Why it hurts
@@ -30,13 +30,13 @@ def every_seed_is_the_same(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Vary the start, or use sticky actions.
     """
-    found = seen.facts.get("seeding") or {}
-    if found.get("repeats") and not found.get("seed_matters", True):
+    seeding = examination.facts.get("seeding") or {}
+    if seeding.get("repeats") and not seeding.get("seed_matters", True):
         yield Remark("five seeds with the same actions gave the same episode: there is no chance in it")
 
 
 @check("ENV206", Severity.HIGH, ["nikanjam2022faults"])
-def reset_does_not_reset(seen: Seen) -> Iterator[Remark]:
+def reset_does_not_reset(examination: Examination) -> Iterator[Remark]:
     """Something of the last episode is left after a reset.
 
     ## Why it hurts
@@ -48,11 +48,11 @@ def reset_does_not_reset(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Set every attribute that step() changes again in reset().
     """
-    yield from _by_size(seen, "reset-does-not-reset")
+    yield from _by_size(examination, "reset-does-not-reset")
 
 
 @check("ENV203", Severity.MEDIUM, ["henderson2018matters"])
-def reset_ignores_seed(seen: Seen) -> Iterator[Remark]:
+def reset_ignores_seed(examination: Examination) -> Iterator[Remark]:
     """The same seed gives another episode.
 
     ## Why it hurts
@@ -64,19 +64,19 @@ def reset_ignores_seed(seen: Seen) -> Iterator[Remark]:
     ## Fix
     super().reset(seed=seed), and draw from self.np_random instead of random or np.random.
     """
-    yield from _by_size(seen, "reset-ignores-seed")
+    yield from _by_size(examination, "reset-ignores-seed")
 
 
-def _by_size(seen: Seen, kind: str) -> Iterator[Remark]:
+def _by_size(examination: Examination, kind: str) -> Iterator[Remark]:
     """Physics engines keep the state of their solvers: episodes that differ by a hair are worth knowing, and no more."""
-    noted = seen.breach(kind)
+    noted = examination.breach(kind)
     if noted is not None:
         size = noted["numbers"].get("size", 1.0)
         yield Remark(noted["text"], strength=1.0 if size > HAIR else 0.1, numbers={"size": size})
 
 
 @check("ENV208", Severity.MEDIUM, ["nikanjam2022faults"])
-def action_dimension_without_effect(seen: Seen) -> Iterator[Remark]:
+def action_dimension_without_effect(examination: Examination) -> Iterator[Remark]:
     """Part of the action has no effect.
 
     ## Why it hurts
@@ -88,13 +88,13 @@ def action_dimension_without_effect(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Drop that part of the action space, or use it in step().
     """
-    idle = (seen.facts.get("effects") or {}).get("idle_dimensions") or []
+    idle = (examination.facts.get("effects") or {}).get("idle_dimensions") or []
     if idle:
         yield Remark(f"action{idle if len(idle) > 1 else [idle[0]]}: its lowest and its highest value gave the same episode")
 
 
 @check("ENV209", Severity.MEDIUM, ["pardo2018time"])
-def no_end_seen(seen: Seen) -> Iterator[Remark]:
+def no_end_seen(examination: Examination) -> Iterator[Remark]:
     """Random episodes do not end, and there is no time limit.
 
     ## Why it hurts
@@ -106,18 +106,18 @@ def no_end_seen(seen: Seen) -> Iterator[Remark]:
     ## Fix
     register(…, max_episode_steps=…), or gymnasium.wrappers.TimeLimit(env, …).
     """
-    steps = seen.random.get("steps") or 0
-    if steps < LONG or seen.random.get("returns"):
+    steps = examination.random.get("steps") or 0
+    if steps < LONG or examination.random.get("returns"):
         return
-    limit = seen.facts.get("time_limit")
+    limit = examination.facts.get("time_limit")
     if limit is not None and limit > steps:
         yield Remark(f"no episode ended in {steps} random steps; the time limit is {limit}", "a shorter max_episode_steps", 0.3)
     elif limit is None:
-        yield Remark(f"no episode ended in {steps} random steps, and there is no time limit", strength=0.3 if seen.ends else 1.0)
+        yield Remark(f"no episode ended in {steps} random steps, and there is no time limit", strength=0.3 if examination.ends else 1.0)
 
 
 @check("ENV210", Severity.LOW, ["jones2021debugging"])
-def ends_at_once(seen: Seen) -> Iterator[Remark]:
+def ends_at_once(examination: Examination) -> Iterator[Remark]:
     """Episodes end after a step or two.
 
     ## Why it hurts
@@ -129,13 +129,13 @@ def ends_at_once(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Look at the condition of `terminated`: is it true at the start?
     """
-    lengths = seen.random.get("lengths") or []
+    lengths = examination.random.get("lengths") or []
     if len(lengths) >= MANY and sum(lengths) / len(lengths) < SHORT and max(lengths) < 10 and set(lengths) != {1}:
         yield Remark(f"random episodes last {sum(lengths) / len(lengths):.1f} steps: there is hardly anything to learn from")
 
 
 @check("ENV211", Severity.MEDIUM, ["pardo2018time"])
-def clock_reported_as_terminated(seen: Seen) -> Iterator[Remark]:
+def clock_reported_as_terminated(examination: Examination) -> Iterator[Remark]:
     """Every episode ends after the same number of steps, and says terminated.
 
     ## Why it hurts
@@ -147,7 +147,7 @@ def clock_reported_as_terminated(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Return the limit as truncated, or register the environment with max_episode_steps.
     """
-    lengths, terminated = seen.random.get("lengths") or [], seen.random.get("terminated") or 0
+    lengths, terminated = examination.random.get("lengths") or [], examination.random.get("terminated") or 0
     if len(lengths) >= MANY and len(set(lengths)) == 1 and lengths[0] > 3 and terminated == len(lengths):
         yield Remark(f"all {len(lengths)} random episodes ended after exactly {lengths[0]} steps, as `terminated`: that is a clock")
     elif lengths and terminated == len(lengths) and _is_a_wall(lengths):
@@ -165,7 +165,7 @@ def _is_a_wall(lengths: list[int]) -> bool:
 
 
 @check("ENV212", Severity.MEDIUM, ["schulman2016nuts"])
-def changes_over_time(seen: Seen) -> Iterator[Remark]:
+def changes_over_time(examination: Examination) -> Iterator[Remark]:
     """The same random policy earns something else later on.
 
     ## Why it hurts
@@ -177,8 +177,8 @@ def changes_over_time(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Look for counters and buffers that outlive reset().
     """
-    returns = seen.random.get("returns") or []
-    lengths = seen.random.get("lengths") or []
+    returns = examination.random.get("returns") or []
+    lengths = examination.random.get("lengths") or []
     if len(returns) < 20:
         return
     rates = [total / length for total, length in zip(returns, lengths, strict=True)]
@@ -197,7 +197,7 @@ def _moments(values: list[float]) -> tuple[float, float]:
 
 
 @check("ENV213", Severity.MEDIUM, ["raffin2021sb3"])
-def slow(seen: Seen) -> Iterator[Remark]:
+def slow(examination: Examination) -> Iterator[Remark]:
     """Steps take long.
 
     ## Why it hurts
@@ -209,7 +209,7 @@ def slow(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Run copies in processes; profile step().
     """
-    rate = seen.steps_per_second
+    rate = examination.steps_per_second
     if rate is not None and rate < SLOW:
         hours = 1e6 / rate / 3600
         yield Remark(
@@ -218,7 +218,7 @@ def slow(seen: Seen) -> Iterator[Remark]:
 
 
 @check("ENV202", Severity.HIGH, ["towers2024gymnasium"])
-def blocks(seen: Seen) -> Iterator[Remark]:
+def blocks(examination: Examination) -> Iterator[Remark]:
     """The environment does not come back.
 
     ## Why it hurts
@@ -230,14 +230,14 @@ def blocks(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Make it without rendering, and give every wait a limit.
     """
-    where = seen.facts.get("blocked_in")
+    where = examination.facts.get("blocked_in")
     if where:
-        text = f"the environment did not come back within {seen.facts.get('limit', 0):g} s, while {where} was looked at"
+        text = f"the environment did not come back within {examination.facts.get('limit', 0):g} s, while {where} was looked at"
         yield Remark(text, "If it only starts slowly: a larger --seconds. Else make it without rendering, and give every wait a limit.")
 
 
 @check("ENV201", Severity.HIGH, ["towers2024gymnasium"])
-def raises(seen: Seen) -> Iterator[Remark]:
+def raises(examination: Examination) -> Iterator[Remark]:
     """The environment raises an exception.
 
     ## Why it hurts
@@ -249,11 +249,11 @@ def raises(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Repeat it with that seed and action, and mend the line.
     """
-    yield from seen.noted("raises")
+    yield from examination.noted("raises")
 
 
 @check("ENV204", Severity.HIGH, ["towers2024gymnasium"])
-def copies_share_state(seen: Seen) -> Iterator[Remark]:
+def copies_share_state(examination: Examination) -> Iterator[Remark]:
     """Two copies of the environment change each other.
 
     ## Why it hurts
@@ -265,11 +265,11 @@ def copies_share_state(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Keep state in self, not in the class, in a module or in a mutable default argument.
     """
-    yield from seen.noted("copies-share-state")
+    yield from examination.noted("copies-share-state")
 
 
 @check("ENV207", Severity.HIGH, ["nikanjam2022faults"])
-def actions_without_effect(seen: Seen) -> Iterator[Remark]:
+def actions_without_effect(examination: Examination) -> Iterator[Remark]:
     """Whatever the action, the episode is the same.
 
     ## Why it hurts
@@ -281,4 +281,4 @@ def actions_without_effect(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Use the action in step(); look for a wrapper that drops or overwrites it.
     """
-    yield from seen.noted("actions-without-effect")
+    yield from examination.noted("actions-without-effect")

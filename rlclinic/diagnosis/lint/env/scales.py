@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.env.seen import Remark, Seen
+from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import say
 
 ENOUGH = 200
@@ -16,12 +16,12 @@ SPREAD = 1_000.0
 ROUNDING = 1e-9
 
 
-def _looked(seen: Seen) -> bool:
-    return (seen.random.get("steps") or 0) >= ENOUGH
+def _looked(examination: Examination) -> bool:
+    return (examination.random.get("steps") or 0) >= ENOUGH
 
 
 @check("ENV301", Severity.HIGH, ["nikanjam2022faults"])
-def observation_never_changes(seen: Seen) -> Iterator[Remark]:
+def observation_never_changes(examination: Examination) -> Iterator[Remark]:
     """The observation is always the same.
 
     ## Why it hurts
@@ -33,15 +33,14 @@ def observation_never_changes(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Return the current state, not the one of reset().
     """
-    moving = [each for each in seen.facts.get("dimensions") or [] if each["std"] > 0]
-    if _looked(seen) and seen.facts.get("dimensions") and not moving:
-        yield Remark(
-            f"all {len(seen.facts['dimensions'])} numbers of the observation stayed the same for {seen.random['steps']} random steps"
-        )
+    moving = [each for each in examination.facts.get("dimensions") or [] if each["std"] > 0]
+    if _looked(examination) and examination.facts.get("dimensions") and not moving:
+        steps = examination.random["steps"]
+        yield Remark(f"all {len(examination.facts['dimensions'])} numbers of the observation stayed the same for {steps} random steps")
 
 
 @check("ENV302", Severity.LOW, ["andrychowicz2021matters"])
-def constant_dimension(seen: Seen) -> Iterator[Remark]:
+def constant_dimension(examination: Examination) -> Iterator[Remark]:
     """Some numbers of the observation never change.
 
     ## Why it hurts
@@ -53,16 +52,15 @@ def constant_dimension(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Leave them out, or look whether their sensor works.
     """
-    fixed = [place for place, each in enumerate(seen.dimensions) if each["std"] == 0]
-    if _looked(seen) and fixed and len(fixed) < len(seen.dimensions):
+    fixed = [place for place, each in enumerate(examination.dimensions) if each["std"] == 0]
+    if _looked(examination) and fixed and len(fixed) < len(examination.dimensions):
         shown = ", ".join(map(str, fixed[:8])) + (", …" if len(fixed) > 8 else "")
-        yield Remark(
-            f"observation[{shown}] never changed in {seen.random['steps']} random steps: {len(fixed)} of {len(seen.dimensions)} numbers"
-        )
+        share = f"{len(fixed)} of {len(examination.dimensions)} numbers"
+        yield Remark(f"observation[{shown}] never changed in {examination.random['steps']} random steps: {share}")
 
 
 @check("ENV303", Severity.MEDIUM, ["andrychowicz2021matters"])
-def observation_scale(seen: Seen) -> Iterator[Remark]:
+def observation_scale(examination: Examination) -> Iterator[Remark]:
     """Some numbers of the observation are large.
 
     ## Why it hurts
@@ -74,9 +72,9 @@ def observation_scale(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Scale by known ranges, or normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
     """
-    if not _looked(seen) or seen.observation.get("dtype") == "uint8":
+    if not _looked(examination) or examination.observation.get("dtype") == "uint8":
         return
-    sizes = [max(abs(dimension["min"]), abs(dimension["max"])) for dimension in seen.dimensions]
+    sizes = [max(abs(dimension["min"]), abs(dimension["max"])) for dimension in examination.dimensions]
     large = [place for place, size in enumerate(sizes) if size > LARGE]
     if large:
         worst = max(large, key=lambda place: sizes[place])
@@ -85,7 +83,7 @@ def observation_scale(seen: Seen) -> Iterator[Remark]:
 
 
 @check("ENV304", Severity.LOW, ["andrychowicz2021matters"])
-def scales_differ(seen: Seen) -> Iterator[Remark]:
+def scales_differ(examination: Examination) -> Iterator[Remark]:
     """The numbers of the observation differ in scale by more than a thousand.
 
     ## Why it hurts
@@ -97,13 +95,13 @@ def scales_differ(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
     """
-    spreads = [dimension["std"] for dimension in seen.dimensions if dimension["std"] > ROUNDING]
-    if _looked(seen) and len(spreads) > 1 and max(spreads) / min(spreads) > SPREAD and max(spreads) <= LARGE:
+    spreads = [dimension["std"] for dimension in examination.dimensions if dimension["std"] > ROUNDING]
+    if _looked(examination) and len(spreads) > 1 and max(spreads) / min(spreads) > SPREAD and max(spreads) <= LARGE:
         yield Remark(f"deviations of the observation's numbers go from {say(min(spreads))} to {say(max(spreads))}")
 
 
 @check("ENV305", Severity.MEDIUM, ["raffin2021sb3"])
-def image_as_numbers(seen: Seen) -> Iterator[Remark]:
+def image_as_numbers(examination: Examination) -> Iterator[Remark]:
     """An image is given as floating-point numbers that are not scaled to 0..1.
 
     ## Why it hurts
@@ -115,14 +113,14 @@ def image_as_numbers(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Box(0, 255, shape, np.uint8)
     """
-    shape = seen.observation.get("shape") or []
-    highest = max((each["max"] for each in seen.facts.get("dimensions") or []), default=0.0)
-    if len(shape) == 3 and seen.observation.get("dtype", "").startswith("float") and highest > 2:
-        yield Remark(f"the observation looks like an image of shape {shape}, as {seen.observation['dtype']} up to {say(highest)}")
+    shape = examination.observation.get("shape") or []
+    highest = max((each["max"] for each in examination.facts.get("dimensions") or []), default=0.0)
+    if len(shape) == 3 and examination.observation.get("dtype", "").startswith("float") and highest > 2:
+        yield Remark(f"the observation looks like an image of shape {shape}, as {examination.observation['dtype']} up to {say(highest)}")
 
 
 @check("ENV306", Severity.LOW, ["sutton2018book"])
-def state_number_as_quantity(seen: Seen) -> Iterator[Remark]:
+def state_number_as_quantity(examination: Examination) -> Iterator[Remark]:
     """The observation is a whole number that may be the number of a state.
 
     ## Why it hurts
@@ -134,8 +132,8 @@ def state_number_as_quantity(seen: Seen) -> Iterator[Remark]:
     ## Fix
     spaces.Discrete(n), which libraries show as one-hot.
     """
-    for place, each in enumerate(seen.dimensions):
-        if _looked(seen) and each["whole"] and each["max"] - each["min"] >= 8 and len(seen.dimensions) <= 2:
+    for place, each in enumerate(examination.dimensions):
+        if _looked(examination) and each["whole"] and each["max"] - each["min"] >= 8 and len(examination.dimensions) <= 2:
             text = f"observation[{place}] is always a whole number, {each['min']:g} to {each['max']:g}"
             yield Remark(f"{text}: if it numbers states, neighbours mean nothing")
             return
@@ -145,7 +143,7 @@ def state_number_as_quantity(seen: Seen) -> Iterator[Remark]:
 
 
 @check("ENV307", Severity.MEDIUM, ["schulman2016nuts"])
-def reward_never_seen(seen: Seen) -> Iterator[Remark]:
+def reward_never_seen(examination: Examination) -> Iterator[Remark]:
     """Random actions never bring a reward.
 
     ## Why it hurts
@@ -157,13 +155,13 @@ def reward_never_seen(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Shape the reward by a potential, start closer to the goal, or explore on purpose.
     """
-    found = seen.rewards
-    if _looked(seen) and found and found["min"] == found["max"] == 0:
-        yield Remark(f"{seen.random['steps']} random steps brought no reward at all")
+    rewards = examination.rewards
+    if _looked(examination) and rewards and rewards["min"] == rewards["max"] == 0:
+        yield Remark(f"{examination.random['steps']} random steps brought no reward at all")
 
 
 @check("ENV308", Severity.LOW, ["schulman2016nuts"])
-def return_never_varies(seen: Seen) -> Iterator[Remark]:
+def return_never_varies(examination: Examination) -> Iterator[Remark]:
     """Every random episode returns the same.
 
     ## Why it hurts
@@ -175,14 +173,14 @@ def return_never_varies(seen: Seen) -> Iterator[Remark]:
     ## Fix
     More exploration, a shaped reward, or a longer time limit.
     """
-    returns = seen.random.get("returns") or []
-    rewarded = seen.rewards and not seen.rewards["min"] == seen.rewards["max"] == 0
+    returns = examination.random.get("returns") or []
+    rewarded = examination.rewards and not examination.rewards["min"] == examination.rewards["max"] == 0
     if len(returns) >= 8 and max(returns) - min(returns) < 1e-9 and rewarded:
         yield Remark(f"all {len(returns)} random episodes returned {say(returns[0])}: chance never finds anything better")
 
 
 @check("ENV309", Severity.MEDIUM, ["jones2021debugging"])
-def reward_scale(seen: Seen) -> Iterator[Remark]:
+def reward_scale(examination: Examination) -> Iterator[Remark]:
     """Rewards are large.
 
     ## Why it hurts
@@ -194,17 +192,17 @@ def reward_scale(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Divide the reward by a constant, or normalize it: env.normalize_reward=true, VecNormalize.
     """
-    found = seen.rewards
-    if not _looked(seen) or not found:
+    rewards = examination.rewards
+    if not _looked(examination) or not rewards:
         return
-    size = max(abs(found["min"]), abs(found["max"]))
-    typical = math.sqrt(found["mean"] ** 2 + found["std"] ** 2)
+    size = max(abs(rewards["min"]), abs(rewards["max"]))
+    typical = math.sqrt(rewards["mean"] ** 2 + rewards["std"] ** 2)
     if size > 10 * LARGE_REWARD or typical > LARGE_REWARD:
-        yield Remark(f"rewards go from {say(found['min'])} to {say(found['max'])} (typically {say(typical)} a step)")
+        yield Remark(f"rewards go from {say(rewards['min'])} to {say(rewards['max'])} (typically {say(typical)} a step)")
 
 
 @check("ENV310", Severity.MEDIUM, ["jones2021debugging"])
-def reward_tiny(seen: Seen) -> Iterator[Remark]:
+def reward_tiny(examination: Examination) -> Iterator[Remark]:
     """Rewards are tiny.
 
     ## Why it hurts
@@ -216,14 +214,14 @@ def reward_tiny(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Multiply the reward by a constant, or normalize it.
     """
-    found = seen.rewards
-    size = max(abs(found["min"]), abs(found["max"])) if found else 0.0
-    if _looked(seen) and 0 < size < TINY_REWARD:
+    rewards = examination.rewards
+    size = max(abs(rewards["min"]), abs(rewards["max"])) if rewards else 0.0
+    if _looked(examination) and 0 < size < TINY_REWARD:
         yield Remark(f"no reward is larger than {say(size)}")
 
 
 @check("ENV312", Severity.LOW, ["sutton2018book"])
-def reward_at_the_end_only(seen: Seen) -> Iterator[Remark]:
+def reward_at_the_end_only(examination: Examination) -> Iterator[Remark]:
     """The only reward comes at the end of an episode.
 
     ## Why it hurts
@@ -235,15 +233,22 @@ def reward_at_the_end_only(seen: Seen) -> Iterator[Remark]:
     ## Fix
     gamma with 1/(1-gamma) above the episode's length; potential-based shaping.
     """
-    found = seen.rewards
-    lengths = seen.random.get("lengths") or []
-    if _looked(seen) and found and found["nonzero"] > 0 and found["at_ends"] > 0.999 and lengths and sum(lengths) / len(lengths) > 5:
-        share = found["nonzero"] * sum(lengths) / len(lengths)
+    rewards = examination.rewards
+    lengths = examination.random.get("lengths") or []
+    if (
+        _looked(examination)
+        and rewards
+        and rewards["nonzero"] > 0
+        and rewards["at_ends"] > 0.999
+        and lengths
+        and sum(lengths) / len(lengths) > 5
+    ):
+        share = rewards["nonzero"] * sum(lengths) / len(lengths)
         yield Remark(f"a reward comes at the end of an episode only, in {min(share, 1):.0%} of the random ones")
 
 
 @check("ENV311", Severity.LOW, ["schulman2016nuts"])
-def doing_nothing_pays(seen: Seen) -> Iterator[Remark]:
+def doing_nothing_pays(examination: Examination) -> Iterator[Remark]:
     """Doing nothing earns more than acting at random.
 
     ## Why it hurts
@@ -255,7 +260,7 @@ def doing_nothing_pays(seen: Seen) -> Iterator[Remark]:
     ## Fix
     More exploration noise at the start, a reward for progress, a smaller cost of actions.
     """
-    by = {each.label: each for each in seen.played}
+    by = {each.label: each for each in examination.played}
     random = by.get("random")
     idle = by.get("middle")
     if idle is None or random is None or idle.mean is None or random.mean is None or random.high is None or random.low is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.env.seen import Remark, Seen
+from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import say
 
 FAR, NEAR = 100.0, 0.05
@@ -14,7 +14,7 @@ TRAINABLE = frozenset({"Discrete", "MultiDiscrete", "MultiBinary", "Box", "none"
 
 
 @check("ENV106", Severity.MEDIUM, ["towers2024gymnasium"])
-def observation_out_of_bounds(seen: Seen) -> Iterator[Remark]:
+def observation_out_of_bounds(examination: Examination) -> Iterator[Remark]:
     """Observations leave the bounds that the space declares.
 
     ## Why it hurts
@@ -26,17 +26,17 @@ def observation_out_of_bounds(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Widen the space's bounds, or clip the observation.
     """
-    noted = seen.breach("observation-out-of-bounds")
+    noted = examination.breach("observation-out-of-bounds")
     if noted is None:
         return
-    steps = seen.random.get("steps") or 0
+    steps = examination.random.get("steps") or 0
     # Seldom out, under random actions, is how many published environments are; it hurts only where bounds are used to rescale.
-    slight = steps > 0 and seen.random.get("out_of_bounds", steps) / steps < SLIGHT_SHARE
+    slight = steps > 0 and examination.random.get("out_of_bounds", steps) / steps < SLIGHT_SHARE
     yield Remark(f"{noted['text']} ({noted['count']} times)", strength=0.3 if slight else 1.0, numbers={"count": float(noted["count"])})
 
 
 @check("ENV112", Severity.MEDIUM, ["raffin2021sb3"])
-def action_space_not_trainable(seen: Seen) -> Iterator[Remark]:
+def action_space_not_trainable(examination: Examination) -> Iterator[Remark]:
     """The action space is nested, or of a kind that few algorithms know.
 
     ## Why it hurts
@@ -48,14 +48,13 @@ def action_space_not_trainable(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Flatten it in a wrapper: one MultiDiscrete or one Box.
     """
-    if seen.action.get("kind") and seen.action["kind"] not in TRAINABLE:
-        yield Remark(
-            f"the action space is {seen.action['text']}; most libraries choose from Discrete, MultiDiscrete, MultiBinary and Box only"
-        )
+    space = examination.action
+    if space.get("kind") and space["kind"] not in TRAINABLE:
+        yield Remark(f"the action space is {space['text']}; most libraries choose from Discrete, MultiDiscrete, MultiBinary and Box only")
 
 
 @check("ENV113", Severity.HIGH, ["raffin2021sb3"])
-def action_bounds_infinite(seen: Seen) -> Iterator[Remark]:
+def action_bounds_infinite(examination: Examination) -> Iterator[Remark]:
     """Actions have no finite bounds.
 
     ## Why it hurts
@@ -67,14 +66,14 @@ def action_bounds_infinite(seen: Seen) -> Iterator[Remark]:
     ## Fix
     spaces.Box(-1, 1, …), scaled inside step().
     """
-    for place, low, high in seen.bounds():
+    for place, low, high in examination.bounds():
         if abs(low) == float("inf") or abs(high) == float("inf"):
             yield Remark(f"action[{place}] goes from {low:g} to {high:g}: there is nothing to scale actions by")
             return
 
 
 @check("ENV114", Severity.HIGH, ["raffin2021sb3"])
-def action_bounds_equal(seen: Seen) -> Iterator[Remark]:
+def action_bounds_equal(examination: Examination) -> Iterator[Remark]:
     """The lowest action is not below the highest.
 
     ## Why it hurts
@@ -86,14 +85,14 @@ def action_bounds_equal(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Correct low and high of the Box.
     """
-    for place, low, high in seen.bounds():
+    for place, low, high in examination.bounds():
         if low >= high:
             yield Remark(f"action[{place}] goes from {low:g} to {high:g}: nothing can be chosen")
             return
 
 
 @check("ENV115", Severity.MEDIUM, ["raffin2021sb3"])
-def action_bounds_far_from_one(seen: Seen) -> Iterator[Remark]:
+def action_bounds_far_from_one(examination: Examination) -> Iterator[Remark]:
     """Actions live on a scale far from that of a fresh policy.
 
     ## Why it hurts
@@ -106,7 +105,7 @@ def action_bounds_far_from_one(seen: Seen) -> Iterator[Remark]:
     ## Fix
     spaces.Box(-1, 1, …), scaled inside step(); or gymnasium.wrappers.RescaleAction(env, -1, 1).
     """
-    for place, low, high in seen.bounds():
+    for place, low, high in examination.bounds():
         half, centre = (high - low) / 2, (high + low) / 2
         if not half > 0 or half == float("inf"):
             continue
@@ -122,7 +121,7 @@ def action_bounds_far_from_one(seen: Seen) -> Iterator[Remark]:
 
 
 @check("ENV101", Severity.HIGH, ["towers2024gymnasium"])
-def space_missing(seen: Seen) -> Iterator[Remark]:
+def space_missing(examination: Examination) -> Iterator[Remark]:
     """observation_space or action_space is missing, or is no Gymnasium space.
 
     ## Why it hurts
@@ -134,11 +133,11 @@ def space_missing(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Set both in __init__: self.action_space = gymnasium.spaces.Discrete(2).
     """
-    yield from seen.noted("space-missing")
+    yield from examination.noted("space-missing")
 
 
 @check("ENV102", Severity.HIGH, ["towers2024gymnasium"])
-def reset_signature(seen: Seen) -> Iterator[Remark]:
+def reset_signature(examination: Examination) -> Iterator[Remark]:
     """reset does not take a seed, or does not return (obs, info).
 
     ## Why it hurts
@@ -150,11 +149,11 @@ def reset_signature(seen: Seen) -> Iterator[Remark]:
     ## Fix
     def reset(self, *, seed=None, options=None): super().reset(seed=seed); …; return obs, {}
     """
-    yield from seen.noted("reset-signature")
+    yield from examination.noted("reset-signature")
 
 
 @check("ENV103", Severity.HIGH, ["towers2024gymnasium"])
-def step_signature(seen: Seen) -> Iterator[Remark]:
+def step_signature(examination: Examination) -> Iterator[Remark]:
     """step does not return five values.
 
     ## Why it hurts
@@ -166,11 +165,11 @@ def step_signature(seen: Seen) -> Iterator[Remark]:
     ## Fix
     return obs, reward, terminated, truncated, info
     """
-    yield from seen.noted("step-signature")
+    yield from examination.noted("step-signature")
 
 
 @check("ENV104", Severity.HIGH, ["towers2024gymnasium"])
-def observation_shape_or_type(seen: Seen) -> Iterator[Remark]:
+def observation_shape_or_type(examination: Examination) -> Iterator[Remark]:
     """Observations do not have the shape or kind that the space declares.
 
     ## Why it hurts
@@ -182,11 +181,11 @@ def observation_shape_or_type(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Return np.array(…, dtype=self.observation_space.dtype) of the declared shape.
     """
-    yield from seen.noted("observation-shape-or-type")
+    yield from examination.noted("observation-shape-or-type")
 
 
 @check("ENV105", Severity.LOW, ["towers2024gymnasium"])
-def observation_of_another_type(seen: Seen) -> Iterator[Remark]:
+def observation_of_another_type(examination: Examination) -> Iterator[Remark]:
     """Observations have another number type than the space declares.
 
     ## Why it hurts
@@ -198,11 +197,11 @@ def observation_of_another_type(seen: Seen) -> Iterator[Remark]:
     ## Fix
     obs.astype(np.float32)
     """
-    yield from seen.noted("observation-of-another-type")
+    yield from examination.noted("observation-of-another-type")
 
 
 @check("ENV107", Severity.HIGH, ["jones2021debugging"])
-def not_finite(seen: Seen) -> Iterator[Remark]:
+def not_finite(examination: Examination) -> Iterator[Remark]:
     """An observation or a reward is NaN or infinite.
 
     ## Why it hurts
@@ -214,11 +213,11 @@ def not_finite(seen: Seen) -> Iterator[Remark]:
     ## Fix
     Find the division or the square root in step(), and guard it; check with np.isfinite before returning.
     """
-    yield from seen.noted("not-finite")
+    yield from examination.noted("not-finite")
 
 
 @check("ENV108", Severity.MEDIUM, ["towers2024gymnasium"])
-def flags_not_boolean(seen: Seen) -> Iterator[Remark]:
+def flags_not_boolean(examination: Examination) -> Iterator[Remark]:
     """terminated or truncated is not a bool.
 
     ## Why it hurts
@@ -230,11 +229,11 @@ def flags_not_boolean(seen: Seen) -> Iterator[Remark]:
     ## Fix
     bool(…) around both.
     """
-    yield from seen.noted("flags-not-boolean")
+    yield from examination.noted("flags-not-boolean")
 
 
 @check("ENV109", Severity.HIGH, ["towers2024gymnasium"])
-def reward_not_a_number(seen: Seen) -> Iterator[Remark]:
+def reward_not_a_number(examination: Examination) -> Iterator[Remark]:
     """The reward is not a single number.
 
     ## Why it hurts
@@ -246,11 +245,11 @@ def reward_not_a_number(seen: Seen) -> Iterator[Remark]:
     ## Fix
     float(reward)
     """
-    yield from seen.noted("reward-not-a-number")
+    yield from examination.noted("reward-not-a-number")
 
 
 @check("ENV110", Severity.MEDIUM, ["towers2024gymnasium"])
-def info_not_a_dict(seen: Seen) -> Iterator[Remark]:
+def info_not_a_dict(examination: Examination) -> Iterator[Remark]:
     """info is not a dict.
 
     ## Why it hurts
@@ -262,11 +261,11 @@ def info_not_a_dict(seen: Seen) -> Iterator[Remark]:
     ## Fix
     return obs, reward, terminated, truncated, {}
     """
-    yield from seen.noted("info-not-a-dict")
+    yield from examination.noted("info-not-a-dict")
 
 
 @check("ENV111", Severity.HIGH, ["towers2024gymnasium"])
-def observation_aliased(seen: Seen) -> Iterator[Remark]:
+def observation_aliased(examination: Examination) -> Iterator[Remark]:
     """A returned observation changes afterwards: step writes into the same array.
 
     ## Why it hurts
@@ -278,4 +277,4 @@ def observation_aliased(seen: Seen) -> Iterator[Remark]:
     ## Fix
     return self.state.copy()
     """
-    yield from seen.noted("observation-aliased")
+    yield from examination.noted("observation-aliased")

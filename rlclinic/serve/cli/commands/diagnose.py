@@ -137,9 +137,9 @@ def _refuse_mixtures(request: "LintRequest") -> None:
     ref = request.ref
     asked = [name for name in (ref, request.env, request.code) if name is not None]
     if len(asked) != 1:
-        said = "nothing to look at was given" if not asked else f"{' and '.join(asked)} are different things to look at"
+        problem = "nothing to look at was given" if not asked else f"{' and '.join(asked)} are different things to look at"
         raise UsageError(
-            f"{said}.\n  lint looks at one: settings, an environment or a script.\n"
+            f"{problem}.\n  lint looks at one: settings, an environment or a script.\n"
             "  Try: rlclinic lint CartPole-v1:ppo, rlclinic lint --env CartPole-v1, or rlclinic lint --code train.py"
         )
     if ref is not None and ref.endswith((".py", ".ipynb")):

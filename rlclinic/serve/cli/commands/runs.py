@@ -128,8 +128,8 @@ def checkpoints(
     if inspect:
         from rlclinic.ops.runs.detail import inspect_checkpoints
 
-        found = inspect_checkpoints(request.selector, request.runs_dir)
-        console.print_json(found) if as_json else results.print_inspection(found.inspection)
+        inspection = inspect_checkpoints(request.selector, request.runs_dir)
+        console.print_json(inspection) if as_json else results.print_inspection(inspection.inspection)
         return
     result = list_checkpoints(request.selector, request.runs_dir)
     console.print_json(result) if as_json else results.print_checkpoints(result)

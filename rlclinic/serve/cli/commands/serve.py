@@ -136,25 +136,25 @@ def _index(runs_dir: Path, as_json: bool, *, full: bool) -> None:
     from rlclinic.ops.runs import search
     from rlclinic.serve.cli import console
 
-    found = search.reindex(runs_dir, full=full)
+    index = search.reindex(runs_dir, full=full)
     if as_json:
-        console.print_json(found)
+        console.print_json(index)
         return
-    typer.echo(f"{found.runs} runs in {found.groups} groups, {found.answers} kept answers, {found.bytes / 1e6:.1f} MB   {found.path}")
-    typer.echo(f"{found.behind} runs read in {found.seconds:.2f} s")
+    typer.echo(f"{index.runs} runs in {index.groups} groups, {index.answers} kept answers, {index.bytes / 1e6:.1f} MB   {index.path}")
+    typer.echo(f"{index.behind} runs read in {index.seconds:.2f} s")
 
 
-def _show_tokens(found: "TokenList", as_json: bool) -> None:
+def _show_tokens(listed: "TokenList", as_json: bool) -> None:
     import time
 
     from rlclinic.serve.cli import console
 
     if as_json:
-        console.print_json(found)
+        console.print_json(listed)
         return
-    for token in found.tokens:
+    for token in listed.tokens:
         typer.echo(f"{token.name:20} {token.scope:6} {time.strftime('%Y-%m-%d %H:%M', time.localtime(token.created))}")
-    if not found.tokens:
+    if not listed.tokens:
         typer.echo("no tokens; make one: rlclinic serve token add NAME", err=True)
 
 
@@ -178,13 +178,13 @@ def agents_install(
     from rlclinic.serve.cli import console
 
     where = Path.home() if everywhere else Path()
-    found = install.install(client, where, server_name=server_name, dry_run=dry_run, force=force)
+    result = install.install(client, where, server_name=server_name, dry_run=dry_run, force=force)
     if as_json:
-        console.print_json(found)
+        console.print_json(result)
         return
-    for file in found.files:
-        typer.echo(f"{file.action if found.written else 'would be ' + file.action:<16}  {file.path}")
-    for line in found.next:
+    for file in result.files:
+        typer.echo(f"{file.action if result.written else 'would be ' + file.action:<16}  {file.path}")
+    for line in result.next:
         typer.echo(f"next      {line}")
 
 

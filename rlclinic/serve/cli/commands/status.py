@@ -97,8 +97,8 @@ def adjust(request: "AdjustRequest", as_json: options.Json = False) -> None:
 
 
 def _event(text: str) -> tuple[str, str]:
-    kind, found, command = text.partition("=")
-    if not found or not command.strip():
+    kind, equals, command = text.partition("=")
+    if not equals or not command.strip():
         raise typer.BadParameter(f"--on {text}: what should be run then? Type: --on doomed 'rlclinic stop $RLCLINIC_GROUP'")
     return kind.strip(), command
 

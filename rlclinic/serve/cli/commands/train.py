@@ -73,11 +73,11 @@ def profile(request: "ProfileRequest", quiet: options.Quiet = False, as_json: op
     from rlclinic.serve.cli import console
 
     tell = None if quiet or as_json else lambda what: print(f"measuring {what}", file=sys.stderr)
-    found = profile.profile(**request.arguments, watch=tell)
-    console.print_json(found) if as_json else print_profile(found)
+    result = profile.profile(**request.arguments, watch=tell)
+    console.print_json(result) if as_json else print_profile(result)
 
 
-def print_profile(found: "Profile") -> None:
+def print_profile(result: "Profile") -> None:
     """The table, the variants, and the line to type."""
     from rlclinic.ops.train.profile import BUSY
     from rlclinic.serve.cli import console
@@ -87,34 +87,34 @@ def print_profile(found: "Profile") -> None:
     def say(text: str) -> None:
         shown.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    seeds = "" if found.members == 1 else f", {found.members} seeds"
-    say(f"{found.config}{seeds} on {found.device}, {found.engine} engine ({found.why}): {found.env_steps_per_second:,.0f} env steps/s")
-    iteration = f"{found.iteration_seconds * 1e3:,.1f} ms per iteration of {found.env_steps_per_iteration:,} env steps"
-    gpu = "" if found.gpu_busy is None else f" · GPU busy {found.gpu_busy:.0%}, idle {1 - found.gpu_busy:.0%}"
-    say(f"{iteration} · memory {found.memory_mib:,.0f} MiB · processor busy {found.cpu_busy:.0%}{gpu}")
+    seeds = "" if result.members == 1 else f", {result.members} seeds"
+    say(f"{result.config}{seeds} on {result.device}, {result.engine} engine ({result.why}): {result.env_steps_per_second:,.0f} env steps/s")
+    iteration = f"{result.iteration_seconds * 1e3:,.1f} ms per iteration of {result.env_steps_per_iteration:,} env steps"
+    gpu = "" if result.gpu_busy is None else f" · GPU busy {result.gpu_busy:.0%}, idle {1 - result.gpu_busy:.0%}"
+    say(f"{iteration} · memory {result.memory_mib:,.0f} MiB · processor busy {result.cpu_busy:.0%}{gpu}")
     say("")
-    say("where the time goes" + ("" if found.engine == "eager" else ", with the eager engine: others cannot be looked into"))
-    for phase in sorted(found.phases, key=lambda each: -each.seconds):
+    say("where the time goes" + ("" if result.engine == "eager" else ", with the eager engine: others cannot be looked into"))
+    for phase in sorted(result.phases, key=lambda each: -each.seconds):
         if phase.share >= 0.001:
             say(f"  {phase.name:<10} {phase.share:>6.1%} {phase.seconds * 1e3:>10,.2f} ms  {phase.what}")
-    _print_variants(found, say)
-    if found.device == "cpu" and found.cpu_busy < BUSY:
-        say(f"busy      others had the core for {1 - found.cpu_busy:.0%} of the time; factors are by processor time, where it tells")
-    if found.prescription:
-        say(f"rx        rlclinic train {found.config} {_settings(found.asked, found.prescription)}")
-    if found.trial:
-        say(f"try       rlclinic trial {found.config} {_settings(found.asked, found.trial)}")
-    say(f"note      {found.note}")
+    _print_variants(result, say)
+    if result.device == "cpu" and result.cpu_busy < BUSY:
+        say(f"busy      others had the core for {1 - result.cpu_busy:.0%} of the time; factors are by processor time, where it tells")
+    if result.prescription:
+        say(f"rx        rlclinic train {result.config} {_settings(result.asked, result.prescription)}")
+    if result.trial:
+        say(f"try       rlclinic trial {result.config} {_settings(result.asked, result.trial)}")
+    say(f"note      {result.note}")
 
 
-def _print_variants(found: "Profile", say: Callable[[str], None]) -> None:
+def _print_variants(result: "Profile", say: Callable[[str], None]) -> None:
     say("")
     say("what other settings would change")
-    for variant in found.variants:
+    for variant in result.variants:
         mark = "  *" if variant.learns_otherwise else ""
-        told = variant.refused or f"{variant.env_steps_per_second:>11,.0f} env steps/s  {variant.factor:.2f}x{mark}"
-        say(f"  {' '.join(variant.changes):<48} {told}")
-    if any(variant.learns_otherwise for variant in found.variants):
+        speed = variant.refused or f"{variant.env_steps_per_second:>11,.0f} env steps/s  {variant.factor:.2f}x{mark}"
+        say(f"  {' '.join(variant.changes):<48} {speed}")
+    if any(variant.learns_otherwise for variant in result.variants):
         say("  * changes what is learned, not only how fast")
     say("")
 

@@ -49,9 +49,9 @@ def lines(bands: Sequence[Band], threshold: float | None, width: int = 78, heigh
 
 def _index(band: Band, edge: float) -> int | None:
     """The last point at or before an edge; None before the first, and behind a curve that has ended."""
-    found = bisect_right(band.x, edge * (1 + 1e-9)) - 1
+    index = bisect_right(band.x, edge * (1 + 1e-9)) - 1
     step = band.x[-1] - band.x[-2] if len(band.x) > 1 else 0.0
-    return found if found >= 0 and edge <= band.x[-1] + max(step, 0.02 * band.x[-1]) else None
+    return index if index >= 0 and edge <= band.x[-1] + max(step, 0.02 * band.x[-1]) else None
 
 
 def _shade(grid: list[list[str]], band: Band, places: Sequence[int | None], row: Row, shade: str) -> None:

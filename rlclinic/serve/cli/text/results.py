@@ -124,26 +124,26 @@ def print_checkpoints(result: "CheckpointList") -> None:
     terminal.show([table if rows else Text(f"run {result.run} has no checkpoint yet")])
 
 
-def print_inspection(found: "Inspection") -> None:
+def print_inspection(inspection: "Inspection") -> None:
     """`runs checkpoints --inspect`: facts, a row per tensor, what is wrong, and what could not be looked at."""
     from rlclinic.report.diagnosis import SEVERITY_TONES
 
-    since = f", changes since {count(found.before)}" if found.before is not None else ""
-    steps = f" · {count(found.optimizer_steps)} optimizer steps" if found.optimizer_steps is not None else ""
-    blocks: list[Block] = [Text(f"{found.run} · env step {count(found.step)}{since}{steps}")]
-    if found.layers:
+    since = f", changes since {count(inspection.before)}" if inspection.before is not None else ""
+    steps = f" · {count(inspection.optimizer_steps)} optimizer steps" if inspection.optimizer_steps is not None else ""
+    blocks: list[Block] = [Text(f"{inspection.run} · env step {count(inspection.step)}{since}{steps}")]
+    if inspection.layers:
         heads = ["tensor", "shape", ">norm", ">change", ">rank", ">dead", ">saturated", ""]
-        blocks.append(Table(heads, [_layer_cells(layer) for layer in found.layers]))
-    if found.observations and any(layer.width for layer in found.layers):
-        blocks.append(Rows([("units", f"judged on {found.observations}")]))
-    for finding in found.findings:
+        blocks.append(Table(heads, [_layer_cells(layer) for layer in inspection.layers]))
+    if inspection.observations and any(layer.width for layer in inspection.layers):
+        blocks.append(Rows([("units", f"judged on {inspection.observations}")]))
+    for finding in inspection.findings:
         severity = finding.severity.value
         blocks.append(Verdict(severity.upper(), f"{finding.text}  {finding.rule}", SEVERITY_TONES[severity], 10))
         blocks.append(Rows([("", fix.text) for fix in finding.remedies]))
-    for missing in found.unassessable:
+    for missing in inspection.unassessable:
         why = "a pickled model is not opened: reading it would run what it says"
         blocks += [Points([why], "Not assessable"), Code("\n".join(missing.paste), "python", "save the weights first")]
-    if not found.findings and not found.unassessable:
+    if not inspection.findings and not inspection.unassessable:
         blocks.append(Text("nothing is wrong with it"))
     terminal.show(blocks)
 

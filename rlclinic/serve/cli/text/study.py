@@ -105,27 +105,27 @@ def print_search(result: "SearchReport") -> None:
 
 def print_probe_plan(plan: "ProbePlan") -> None:
     """The experiment, and what it costs."""
-    found = plan.experiment
-    if found is None:
+    experiment = plan.experiment
+    if experiment is None:
         terminal.show([Gap(), Verdict("PROBE", plan.why_none)])
         return
-    close = " or ".join(f"{title} (p {chance:.2f})" for title, chance in zip(found.titles, found.before, strict=True))
-    arms = f"{', '.join(arm.name for arm in found.arms)} · {plural(len(found.seeds), 'seed')} each"
+    close = " or ".join(f"{title} (p {chance:.2f})" for title, chance in zip(experiment.titles, experiment.before, strict=True))
+    arms = f"{', '.join(arm.name for arm in experiment.arms)} · {plural(len(experiment.seeds), 'seed')} each"
     cost = f"{count(plan.max_env_steps)} env steps{_took(plan.seconds)}"
-    terminal.show([Gap(), Verdict("PROBE", f"{close}: {found.question}"), Rows([("arms", arms), ("cost", cost)], 9, 2)])
+    terminal.show([Gap(), Verdict("PROBE", f"{close}: {experiment.question}"), Rows([("arms", arms), ("cost", cost)], 9, 2)])
 
 
 def print_probe(result: "ProbeReport") -> None:
     """Which cause gained."""
-    found = result.probed
-    tried = found.experiment
-    rows = [("shown", found.text)]
-    if found.control_repeated is not None:
-        repeated = "repeats the original bit for bit" if found.control_repeated else "does NOT repeat the original"
+    probed = result.probed
+    tried = probed.experiment
+    rows = [("shown", probed.text)]
+    if probed.control_repeated is not None:
+        repeated = "repeats the original bit for bit" if probed.control_repeated else "does NOT repeat the original"
         rows.append(("control", repeated))
     causes = [
-        f"{'→' if cause == found.gained else ' '} {title}: p {before:.2f} → {after:.2f}"
-        for cause, title, before, after in zip(tried.causes, tried.titles, tried.before, found.after, strict=True)
+        f"{'→' if cause == probed.gained else ' '} {title}: p {before:.2f} → {after:.2f}"
+        for cause, title, before, after in zip(tried.causes, tried.titles, tried.before, probed.after, strict=True)
     ]
-    causes += [] if found.gained else ["neither gained: the experiment does not separate them"]
+    causes += [] if probed.gained else ["neither gained: the experiment does not separate them"]
     terminal.show([Rows(rows, 9, 2), Points(causes)])

@@ -118,9 +118,9 @@ def _lay_out(block: Block, width: int) -> Iterator[Line]:
             yield from (Line(f"{label:<10}{flat(command)}") for label, command in rows)
         case Points(items, title, most, aside):
             if title:
-                said = listed([flat(item) for item in items], most, " · ") if most else " · ".join(map(flat, items))
-                apart = " " * 8 if said else ""
-                yield Line(f"{title.upper()}  {said}{f'{apart}{aside}' if aside else ''}", len(title) + 2)
+                joined_items = listed([flat(item) for item in items], most, " · ") if most else " · ".join(map(flat, items))
+                apart = " " * 8 if joined_items else ""
+                yield Line(f"{title.upper()}  {joined_items}{f'{apart}{aside}' if aside else ''}", len(title) + 2)
             else:
                 yield from (Line(f"  {flat(item)}", 4) for item in items)
         case Table():

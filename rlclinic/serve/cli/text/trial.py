@@ -93,10 +93,10 @@ def _progress_lines(event: "Event") -> list[str]:
 def _arm_progress(arm: "ArmProgress") -> str:
     share = f" {percent(min(1.0, arm.env_steps / arm.max_env_steps))}" if arm.max_env_steps else ""
     # How a command's runs stand is known once they have ended.
-    said = [f"{arm.ended}/{arm.runs} ended"] + ([f"{arm.solved} solved"] if arm.max_env_steps else [])
-    said += [f"{arm.failed} failed"] if arm.failed else []
+    parts = [f"{arm.ended}/{arm.runs} ended"] + ([f"{arm.solved} solved"] if arm.max_env_steps else [])
+    parts += [f"{arm.failed} failed"] if arm.failed else []
     steps = f", {short(arm.env_steps)} env steps{share}" if arm.env_steps else ""
-    return f"{arm.name} {', '.join(said)}{steps}"
+    return f"{arm.name} {', '.join(parts)}{steps}"
 
 
 # ── the end ──
@@ -109,21 +109,21 @@ def print_trial(result: "TrialResult") -> None:
     terminal.show([Gap(), *blocks, *ending(trial, result.next, result.files)])
 
 
-def print_trials(found: "TrialList") -> None:
+def print_trials(result: "TrialList") -> None:
     """`trial --list`."""
     import time
 
     rows = []
-    for row in found.trials:
+    for row in result.trials:
         verdict = (row.verdict or row.state) + (f" {row.winner}" if row.winner else "")
         rows.append([row.id, verdict, ago(time.time() - row.created), row.question])
     none = Text("no trials yet\nStart one: rlclinic trial --rx 1")
     terminal.show([Table(["trial", "verdict", "when", "question"], rows) if rows else none])
 
 
-def print_adopted(found: "Adopted") -> None:
+def print_adopted(result: "Adopted") -> None:
     """`adopt`: the difference, then what to type."""
-    verb = "wrote" if found.written else "would write"
-    done = Text(f"{verb} {found.ref} into {found.file}: {'; '.join(found.changes) or 'no change against the control'}")
-    use = Commands([("use it", f"rlclinic train {found.ref} --seeds 8")] if found.written else [])
-    terminal.show([Code("\n".join(found.diff), "diff"), done, use])
+    verb = "wrote" if result.written else "would write"
+    done = Text(f"{verb} {result.ref} into {result.file}: {'; '.join(result.changes) or 'no change against the control'}")
+    use = Commands([("use it", f"rlclinic train {result.ref} --seeds 8")] if result.written else [])
+    terminal.show([Code("\n".join(result.diff), "diff"), done, use])

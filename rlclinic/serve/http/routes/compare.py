@@ -22,5 +22,5 @@ async def compare(
     from rlclinic.ops.compare.compare import compare
 
     targets = [find(here, each).id for each in of]
-    found: Any = await run_in_threadpool(lambda: compare(targets, here.root, pairwise=pairwise))
-    return answer_with_etag(request, found)
+    comparison: Any = await run_in_threadpool(lambda: compare(targets, here.root, pairwise=pairwise))
+    return answer_with_etag(request, comparison)

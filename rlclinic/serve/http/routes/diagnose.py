@@ -60,9 +60,9 @@ async def diagnosis_of(here: Context, owner: Group) -> cache.Answer:
 
 def _diagnose(owner: Run | Group, others: Sequence[Outcome] = ()) -> DiagnosisReport:
     runs = owner.runs if isinstance(owner, Group) else [owner]
-    found = diagnose.examine(owner, [of_run(run) for run in runs], owner.id, others=others)
+    report = diagnose.examine(owner, [of_run(run) for run in runs], owner.id, others=others)
     # Kept for as long as nothing changes: it must not say how long ago that was.
-    return found.model_copy(update={"ended_seconds_ago": None})
+    return report.model_copy(update={"ended_seconds_ago": None})
 
 
 @router.get("/groups/{group}/prescriptions", response_model=Prescriptions, tags=["diagnosis"])
@@ -80,8 +80,8 @@ def _prescribe(owner: Group) -> Prescriptions:
 @takes_query
 async def get_history(request: Request, here: Here, asked: HistoryRequest) -> Response:
     """What was tried on an environment in this store, and what came of it."""
-    found: Any = await run_in_threadpool(history.history_of, asked.env, here.root)
-    return answer_with_etag(request, found)
+    result: Any = await run_in_threadpool(history.history_of, asked.env, here.root)
+    return answer_with_etag(request, result)
 
 
 # ── before anything is trained ──
@@ -102,8 +102,8 @@ async def examine_environment(here: Here, request: LintRequest) -> EnvLintReport
     """Step a registered environment for some seconds, in a process of its own: spaces, rewards, ends, what simple actions return."""
     env = requests.registered(here.store, str(request.env))
     async with here.examining:
-        found: EnvLintReport = await run_in_threadpool(lambda: lint.lint_env(env, seconds=request.seconds))
-    return found
+        report: EnvLintReport = await run_in_threadpool(lambda: lint.lint_env(env, seconds=request.seconds))
+    return report
 
 
 # ── what is known ──

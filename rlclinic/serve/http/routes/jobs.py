@@ -28,10 +28,10 @@ def list_jobs(request: Request, here: Here, limit: Limit = 50) -> Response:
 @router.get("/jobs/{id}", response_model=Job, tags=["jobs"])
 def get_job(request: Request, here: Here, id: Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]) -> Response:
     """A start, by its own id or by the group, trial or search that it made."""
-    found = models.of(here.store, id)
-    if found is None:
+    job = models.of(here.store, id)
+    if job is None:
         raise NotFound(f"no job {id!r} in {here.root}.\n  See what there is: GET /api/v1/jobs")
-    return answer_with_etag(request, found)
+    return answer_with_etag(request, job)
 
 
 @router.get("/ledger", response_model=Ledger, tags=["jobs"])
@@ -44,8 +44,8 @@ def get_ledger(request: Request, here: Here, limit: Limit = 50) -> Response:
 @takes_query
 async def get_morning(request: Request, here: Here, asked: ReportRequest) -> Response:
     """What ran, what was found, what is adopted and what is left, over the last day or another time."""
-    found: Any = await run_in_threadpool(lambda: daily_report.morning_report(here.root, hours=asked.hours))
-    return answer_with_etag(request, found)
+    report: Any = await run_in_threadpool(lambda: daily_report.morning_report(here.root, hours=asked.hours))
+    return answer_with_etag(request, report)
 
 
 @router.get("/budget", response_model=Budget, tags=["jobs"])

@@ -69,15 +69,15 @@ async def list_groups(request: Request, here: Here, asked: Search) -> Response:
 @router.get("/facets", response_model=Facets, tags=["groups"])
 async def get_facets(request: Request, here: Here) -> Response:
     """What lists can be narrowed to, with how many groups each."""
-    found = await here.answers.get("facets", here.watch.version, lambda: encode(search.facets(here.index)))
-    return cache.respond(request, found)
+    answer = await here.answers.get("facets", here.watch.version, lambda: encode(search.facets(here.index)))
+    return cache.respond(request, answer)
 
 
 async def _answer_list(request: Request, here: Here, kind: str, asked: search.Query) -> Response:
     look = search.search_runs if kind == "runs" else search.search_groups
     # The same question about an unchanged index has the same answer.
-    found = await here.answers.get((kind, asked), here.watch.version, lambda: encode(look(here.index, asked)))
-    return cache.respond(request, found)
+    answer = await here.answers.get((kind, asked), here.watch.version, lambda: encode(look(here.index, asked)))
+    return cache.respond(request, answer)
 
 
 @router.get("/environments", response_model=EnvironmentList, tags=["catalogue"])

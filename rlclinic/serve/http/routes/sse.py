@@ -93,19 +93,19 @@ async def _follow_runs(
 
 
 def _collect_events(runs: list[Run], followers: dict[str, Follower], names: list[str], states: dict[str, str]) -> list[str]:
-    found = []
+    events = []
     for run in runs:
         follower = followers[run.id]
         rows = follower.rows()
         wanted = [STEPS, *_choose_columns(follower.header, names, run.id)] if rows else []
         for start in range(0, len(rows), MOST_ROWS):
             part = latest_rows(wanted, follower.header, rows[start : start + MOST_ROWS])
-            found.append(_event("rows", {"run": run.id, "names": wanted, "rows": part}, f"{run.id}:{follower.offset}"))
+            events.append(_event("rows", {"run": run.id, "names": wanted, "rows": part}, f"{run.id}:{follower.offset}"))
         status = run.status
         if states.get(run.id) != status.state:
             states[run.id] = status.state
-            found.append(_event("state", {"run": run.id, "state": status.state, "reason": status.reason, "env_steps": status.env_steps}))
-    return found
+            events.append(_event("state", {"run": run.id, "state": status.state, "reason": status.reason, "env_steps": status.env_steps}))
+    return events
 
 
 def _choose_columns(header: Sequence[str], names: list[str], run: str) -> list[str]:

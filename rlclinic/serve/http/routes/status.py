@@ -21,8 +21,8 @@ router = APIRouter(prefix="/api/v1")
 async def get_status(request: Request, here: Here, asked: StatusRequest) -> Response:
     """How groups stand that are training (or one that is named), what to expect of them, and what to do."""
     named = None if asked.selector is None else find_group(here, asked.selector).id
-    found: Any = await run_in_threadpool(get_training_status, named, here.root)
-    return answer_with_etag(request, found)
+    report: Any = await run_in_threadpool(get_training_status, named, here.root)
+    return answer_with_etag(request, report)
 
 
 @router.post("/runs/{run}/stop", response_model=Stopped, tags=["runs"])

@@ -27,5 +27,5 @@ def start_training(response: Response, here: Here, by: By, request: TrainRequest
 @router.get("/doctor", response_model=Diagnostics, tags=["catalogue"])
 async def get_doctor(request: Request, here: Here) -> Response:
     """The state of this installation and machine."""
-    found: Any = await run_in_threadpool(machine.doctor, here.root)
-    return answer_with_etag(request, found)
+    diagnostics: Any = await run_in_threadpool(machine.doctor, here.root)
+    return answer_with_etag(request, diagnostics)

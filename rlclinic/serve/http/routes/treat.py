@@ -52,8 +52,8 @@ async def list_trials(request: Request, here: Here) -> Response:
     """Trials, newest first."""
 
     def list_with_queue() -> TrialList:
-        waiting, found = queue.waiting(here.store), trial.list_trials(here.root)
-        return TrialList(trials=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in found.trials])
+        waiting, listed = queue.waiting(here.store), trial.list_trials(here.root)
+        return TrialList(trials=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in listed.trials])
 
     return answer_with_etag(request, await run_in_threadpool(list_with_queue))
 
@@ -61,8 +61,8 @@ async def list_trials(request: Request, here: Here) -> Response:
 @router.get("/trials/{id}", response_model=TrialView, tags=["trials"])
 async def get_trial(request: Request, here: Here, id: Id) -> Response:
     """A trial: arms, looks, effects with their intervals, verdict."""
-    found: Any = await run_in_threadpool(progress.get_trial, id, here.root)
-    return answer_with_etag(request, found)
+    view: Any = await run_in_threadpool(progress.get_trial, id, here.root)
+    return answer_with_etag(request, view)
 
 
 @router.post("/trials", response_model=Job, status_code=202, tags=["trials"])
@@ -76,8 +76,8 @@ def start_trial(response: Response, here: Here, by: By, request: TrialRequest, a
 @takes_body
 async def preview_trial(here: Here, request: TrialRequest, about: StartRequest) -> Preview:
     """What a trial would do, cost and be able to see. Nothing is started."""
-    found: Preview = await run_in_threadpool(trial.plan_trial, request)
-    return found
+    preview: Preview = await run_in_threadpool(trial.plan_trial, request)
+    return preview
 
 
 @router.post("/trials/{id}/adopt", response_model=Adopted, tags=["trials"])
@@ -96,8 +96,8 @@ def list_studies(request: Request, here: Here) -> Response:
     """Searches and sensitivity studies, newest first."""
     kinds: tuple[StudyKind, ...] = ("optimize", "sensitivity")
     waiting = queue.waiting(here.store)
-    found = [_study_row(here.store, kind, id, id in waiting) for kind in kinds for id in studies.ids(here.store, kind)]
-    return answer_with_etag(request, StudyList(studies=sorted(found, key=lambda row: -row.created)))
+    rows = [_study_row(here.store, kind, id, id in waiting) for kind in kinds for id in studies.ids(here.store, kind)]
+    return answer_with_etag(request, StudyList(studies=sorted(rows, key=lambda row: -row.created)))
 
 
 def _study_row(store: Store, kind: StudyKind, id: str, waits: bool) -> StudyRow:
@@ -118,15 +118,15 @@ def _study_row(store: Store, kind: StudyKind, id: str, waits: bool) -> StudyRow:
 @router.get("/studies/optimize/{id}", response_model=SearchView, tags=["studies"])
 async def get_optimize(request: Request, here: Here, id: Id) -> Response:
     """A search: rounds, entries, what is best so far, what it cost."""
-    found: Any = await run_in_threadpool(progress.get_optimize, id, here.root)
-    return answer_with_etag(request, found)
+    view: Any = await run_in_threadpool(progress.get_optimize, id, here.root)
+    return answer_with_etag(request, view)
 
 
 @router.get("/studies/sensitivity/{id}", response_model=SensitivityView, tags=["studies"])
 async def get_sensitivity(request: Request, here: Here, id: Id) -> Response:
     """A sensitivity study: what each number of a config does, or how far it is."""
-    found: Any = await run_in_threadpool(progress.get_sensitivity, id, here.root)
-    return answer_with_etag(request, found)
+    view: Any = await run_in_threadpool(progress.get_sensitivity, id, here.root)
+    return answer_with_etag(request, view)
 
 
 @router.post("/studies/optimize", response_model=Job, status_code=202, tags=["studies"])
@@ -149,5 +149,5 @@ async def preview_sensitivity(here: Here, request: SensitivityRequest, about: St
     """What a study would train and cost. Nothing is started."""
     # Also where a study to go on with is named, which a preview does not look at.
     requests.safe(here.store, request.target, request.changes)
-    found: SensitivityPlan = await run_in_threadpool(sensitivity.plan, request)
-    return found
+    plan: SensitivityPlan = await run_in_threadpool(sensitivity.plan, request)
+    return plan

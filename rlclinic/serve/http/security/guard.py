@@ -105,14 +105,14 @@ class Guard:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         cookie = session_cookie(headers)
         if scheme.lower() == "bearer":
-            found = self.tokens.verify(token.strip())
-        elif cookie is not None and (found := self.tokens.from_session(cookie)) is not None:
+            principal = self.tokens.verify(token.strip())
+        elif cookie is not None and (principal := self.tokens.from_session(cookie)) is not None:
             pass
         else:
-            found = None if self.settings.guarded else EVERYBODY
-        if found is not None and self.settings.read_only:
-            return Principal(found.name, found.scopes - {"write"}, found.by_cookie)
-        return found
+            principal = None if self.settings.guarded else EVERYBODY
+        if principal is not None and self.settings.read_only:
+            return Principal(principal.name, principal.scopes - {"write"}, principal.by_cookie)
+        return principal
 
     def _csrf_held(self, headers: Headers) -> bool:
         given, cookie = headers.get(CSRF_HEADER, ""), session_cookie(headers) or ""
@@ -130,10 +130,10 @@ class Guard:
 def session_cookie(headers: Headers) -> str | None:
     """The session cookie of a request."""
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if cookie is None else cookie.value
 
 
 def _login(headers: Headers, path: str, method: str) -> Response:

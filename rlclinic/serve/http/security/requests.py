@@ -56,12 +56,12 @@ def _in_store(store: Store, ref: str) -> str | None:
     except UsageError:
         return None
     try:
-        found = store.resolve(ref)
+        selected = store.resolve(ref)
     except NotFound:
         if ref.startswith("@"):
             raise
         return None
-    return found.run.id if isinstance(found, Checkpoint) else found.id
+    return selected.run.id if isinstance(selected, Checkpoint) else selected.id
 
 
 def _imports(env: dict[str, object]) -> bool:

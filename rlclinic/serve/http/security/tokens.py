@@ -107,11 +107,11 @@ class Tokens:
 
     def verify(self, token: str) -> Principal | None:
         """Whose token it is. All hashes are compared, in the same time whether one fits or not."""
-        digest, found = _hash(token), None
+        digest, holder = _hash(token), None
         for name, about in self._read().items():
             if hmac.compare_digest(digest, str(about.get("hash", ""))):
-                found = _principal(name, about)
-        return found
+                holder = _principal(name, about)
+        return holder
 
     def session(self, principal: Principal) -> str:
         """The cookie for a browser whose user gave a token: the token's name and an end, signed."""
@@ -158,11 +158,11 @@ class Tokens:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            found = self.path.stat()
+            stat = self.path.stat()
         except FileNotFoundError:
             self._stamp, self._known = None, {}
             return {}
-        stamp = (found.st_mtime_ns, found.st_ino)
+        stamp = (stat.st_mtime_ns, stat.st_ino)
         if stamp != self._stamp:
             record = disk.read_json(self.path)
             if record is None:

@@ -24,14 +24,14 @@ def detailed(result: "DiagnosisReport") -> str:
 
 def _next(result: "DiagnosisReport") -> list[str]:
     """The calls that help most, with their arguments."""
-    found, name = result.diagnosis, result.group or result.target
+    diagnosis, name = result.diagnosis, result.group or result.target
     calls = []
     first = next((rx for rx in result.recommendations if rx.prescribed and rx.overrides), None)
-    if "running" in found.facts.state:
+    if "running" in diagnosis.facts.state:
         calls.append(f'get_training_status(run_id="{name}")')
-    if first is not None and not needs_no_change(found):
+    if first is not None and not needs_no_change(diagnosis):
         calls.append(f'start_trial(run_id="{name}", rx=[{first.number}])')
-    cause = first_cause(found)
+    cause = first_cause(diagnosis)
     if cause is not None:
         calls.append(f'explain_rule(rule="{cause.rules[0]}")')
         calls.append(f'diagnose_run(run_id="{name}", detail="detailed")')
@@ -40,18 +40,18 @@ def _next(result: "DiagnosisReport") -> list[str]:
 
 def data(result: "DiagnosisReport", full: bool) -> dict[str, Any]:
     """The same as JSON; with `full`, evidence and key metrics as well."""
-    found = result.diagnosis
-    facts = found.facts.model_dump(mode="json", exclude={"notes"})
+    diagnosis = result.diagnosis
+    facts = diagnosis.facts.model_dump(mode="json", exclude={"notes"})
     causes = [
         {"id": cause.id, "title": cause.title, "probability": round(cause.probability, 3), "severity": cause.severity.value}
         | {"rules": list(cause.rules), "agree": cause.agree, "of": cause.of, "consequence_of": cause.consequence_of}
-        for cause in found.causes
+        for cause in diagnosis.causes
         if cause.probability >= 0.01 or full
     ]
-    said: dict[str, Any] = {
-        "run_id": result.group or found.facts.id,
-        "verdict": found.verdict,
-        "answer": found.answer,
+    content: dict[str, Any] = {
+        "run_id": result.group or diagnosis.facts.id,
+        "verdict": diagnosis.verdict,
+        "answer": diagnosis.answer,
         "facts": facts,
         "causes": causes,
         "recommendations": [
@@ -65,17 +65,17 @@ def data(result: "DiagnosisReport", full: bool) -> dict[str, Any]:
             | {"risk": rx.risk, "trialable": rx.prescribed and bool(rx.overrides)}
             for rx in result.recommendations
         ],
-        "checks": found.checks.model_dump(),
+        "checks": diagnosis.checks.model_dump(),
         "not_assessable": {
-            "count": len(found.unassessable),
-            "needs": sorted({name for each in found.unassessable for name in each.missing})[: None if full else MOST_NEEDS],
+            "count": len(diagnosis.unassessable),
+            "needs": sorted({name for each in diagnosis.unassessable for name in each.missing})[: None if full else MOST_NEEDS],
         },
     }
     if full:
-        said["not_assessable"]["rules"] = [each.rule for each in found.unassessable]
-        said["findings"] = [finding.model_dump(mode="json", exclude={"remedies"}) for finding in found.findings]
-        said["key_metrics"] = [row.model_dump(mode="json") for row in result.metrics]
-        said["suspects"] = [suspect.model_dump(mode="json") for suspect in result.suspects]
-        said["watch"] = [each.model_dump(mode="json") for each in found.watch]
-        said["paste"] = pasted(found)
-    return said
+        content["not_assessable"]["rules"] = [each.rule for each in diagnosis.unassessable]
+        content["findings"] = [finding.model_dump(mode="json", exclude={"remedies"}) for finding in diagnosis.findings]
+        content["key_metrics"] = [row.model_dump(mode="json") for row in result.metrics]
+        content["suspects"] = [suspect.model_dump(mode="json") for suspect in result.suspects]
+        content["watch"] = [each.model_dump(mode="json") for each in diagnosis.watch]
+        content["paste"] = pasted(diagnosis)
+    return content

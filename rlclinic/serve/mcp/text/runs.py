@@ -51,21 +51,21 @@ def _group_line(group: str, rows: "Sequence[RunRow]") -> str:
     return f"{group}  {clip(rows[0].name, 40)}  {len(rows)}  {'/'.join(states)}  {steps}  {shown}  {bar}{when}"
 
 
-def metric_rows(found: "MetricRows") -> str:
+def metric_rows(table: "MetricRows") -> str:
     """A summary of each series, then the rows as CSV."""
-    bucket = f", {found.bucket_rows} logged rows each: mean, :min, :max" if found.bucket_rows > 1 else ""
-    lines = [f"{found.run}: {len(found.rows)} rows of {found.total_rows}{bucket}; axis env_steps; next_cursor={found.next_step:g}"]
-    if found.others:
-        lines[0] += f"; the seed with the median return, others: {clip(', '.join(found.others), 80)}"
-    for column in found.columns:
+    bucket = f", {table.bucket_rows} logged rows each: mean, :min, :max" if table.bucket_rows > 1 else ""
+    lines = [f"{table.run}: {len(table.rows)} rows of {table.total_rows}{bucket}; axis env_steps; next_cursor={table.next_step:g}"]
+    if table.others:
+        lines[0] += f"; the seed with the median return, others: {clip(', '.join(table.others), 80)}"
+    for column in table.columns:
         broken = f", {column.broken} NOT FINITE" if column.broken else ""
         low, high = f"{column.low} at {short(column.low_at)}", f"{column.high} at {short(column.high_at)}"
         lines.append(f"{column.name} [{column.unit}]: {column.first} → {column.last}, min {low}, max {high}, {column.trend}{broken}")
-    if found.left_out:
-        lines.append(f"left out, ask for them by name: {clip(', '.join(found.left_out), 300)}")
-    heads = list(dict.fromkeys(key for row in found.rows for key in row if key != "total_timesteps"))
+    if table.left_out:
+        lines.append(f"left out, ask for them by name: {clip(', '.join(table.left_out), 300)}")
+    heads = list(dict.fromkeys(key for row in table.rows for key in row if key != "total_timesteps"))
     lines.append("env_steps," + ",".join(heads))
-    lines += [f"{row['total_timesteps']:.0f}," + ",".join(_cell(row.get(head)) for head in heads) for row in found.rows]
+    lines += [f"{row['total_timesteps']:.0f}," + ",".join(_cell(row.get(head)) for head in heads) for row in table.rows]
     return "\n".join(lines)
 
 

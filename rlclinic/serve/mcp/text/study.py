@@ -19,109 +19,117 @@ if TYPE_CHECKING:
 # ── prescriptions ──
 
 
-def prescriptions(found: "Prescriptions") -> str:
+def prescriptions(result: "Prescriptions") -> str:
     """What is wrong, then each change with its reason, forecast and risk, and what to call."""
-    lines = [render_compact(prescription.describe(found, brief=True), 220)]
-    first = next((rx for rx in found.prescriptions if rx.trialable), None)
-    name = found.group or found.target
+    lines = [render_compact(prescription.describe(result, brief=True), 220)]
+    first = next((rx for rx in result.prescriptions if rx.trialable), None)
+    name = result.group or result.target
     if first is not None:
         lines.append(f'next: start_trial(run_id="{name}", rx=[{first.number}])')
-    elif found.group is not None:
+    elif result.group is not None:
         lines.append(f'next: start_trial(run_id="{name}", changes={{"KEY": VALUE}}, hypothesis="…") or start_optimize(run_id="{name}")')
     return "\n".join(lines)
 
 
-def prescriptions_data(found: "Prescriptions") -> dict[str, Any]:
+def prescriptions_data(result: "Prescriptions") -> dict[str, Any]:
     """The same as JSON."""
     return {
-        "run_id": found.group or found.target,
-        "verdict": found.verdict,
-        "answer": found.answer,
+        "run_id": result.group or result.target,
+        "verdict": result.verdict,
+        "answer": result.answer,
         "prescriptions": [
             {"rx": rx.number, "priority": rx.priority, "title": rx.title, "overrides": rx.overrides, "rationale": rx.rationale}
             | {"effect": rx.effect, "risk": rx.risk, "cause": rx.cause, "trialable": rx.trialable}
-            for rx in found.prescriptions
+            for rx in result.prescriptions
         ],
-        "why_none": found.why_none,
-        "recorded_trials": found.trials,
+        "why_none": result.why_none,
+        "recorded_trials": result.trials,
     }
 
 
 # ── starts ──
 
 
-def job(found: "Job") -> str:
+def job(started: "Job") -> str:
     """What was started, what it may cost, and what to call next."""
-    what = {"training": "TRAINING", "trial": "TRIAL", "optimize": "SEARCH", "sensitivity": "STUDY"}.get(found.kind, found.kind.upper())
-    again = f" (made before; {'taken up again' if found.resumes and found.live else 'nothing new was started'})" if found.repeated else ""
-    lines = [f"{what} {found.refers} · {found.state} · job {found.id}{again}"]
-    lines += [f"queued: it {clip(found.reason, 160)}; it begins by itself"] if found.state == "queued" and found.reason else []
-    lines += [f"change: {clip('; '.join(found.change), 200)}"] if found.change else []
-    lines += [f"may take {count(found.max_env_steps)} env steps"] if found.max_env_steps is not None else []
-    lines += [f"runs: {', '.join(found.runs[:8])}"] if found.runs else []
-    return "\n".join([*lines, f'next: wait_for_run(run_id="{found.refers}")'])
+    what = {"training": "TRAINING", "trial": "TRIAL", "optimize": "SEARCH", "sensitivity": "STUDY"}.get(started.kind, started.kind.upper())
+    again = (
+        f" (made before; {'taken up again' if started.resumes and started.live else 'nothing new was started'})" if started.repeated else ""
+    )
+    lines = [f"{what} {started.refers} · {started.state} · job {started.id}{again}"]
+    lines += [f"queued: it {clip(started.reason, 160)}; it begins by itself"] if started.state == "queued" and started.reason else []
+    lines += [f"change: {clip('; '.join(started.change), 200)}"] if started.change else []
+    lines += [f"may take {count(started.max_env_steps)} env steps"] if started.max_env_steps is not None else []
+    lines += [f"runs: {', '.join(started.runs[:8])}"] if started.runs else []
+    return "\n".join([*lines, f'next: wait_for_run(run_id="{started.refers}")'])
 
 
-def preview(found: "Preview") -> str:
+def preview(planned: "Preview") -> str:
     """What a trial asks, can see and costs."""
-    cost = cost_text(found.max_env_steps, found.max_seconds, found.likely_seconds, found.cores)
-    return render_compact(describe_plan(found.question, found.plan, found.power, found.control, cost, found.warnings), 200)
+    cost = cost_text(planned.max_env_steps, planned.max_seconds, planned.likely_seconds, planned.cores)
+    return render_compact(describe_plan(planned.question, planned.plan, planned.power, planned.control, cost, planned.warnings), 200)
 
 
-def job_data(found: "Job") -> dict[str, Any]:
+def job_data(started: "Job") -> dict[str, Any]:
     """gymnasium-solver's keys, and the job's own."""
-    kept = found.model_dump(
+    kept = started.model_dump(
         mode="json", include={"id", "kind", "state", "refers", "runs", "pid", "max_env_steps", "repeated", "hypothesis"}
     )
-    return {"success": True, "job_id": kept.pop("id"), "run_id": kept.pop("refers"), "message": f"{found.kind} {found.state}", **kept}
+    return {"success": True, "job_id": kept.pop("id"), "run_id": kept.pop("refers"), "message": f"{started.kind} {started.state}", **kept}
 
 
-def waited(found: "Progress") -> str:
+def waited(progress: "Progress") -> str:
     """How it stands, and what to call next."""
-    steps = f"{short(found.env_steps)}/{short(found.max_env_steps)}" if found.max_env_steps else short(found.env_steps)
-    parts = [found.id, found.kind, found.state, f"{steps} env steps", f"{found.ended}/{found.runs} runs ended, {found.reached} reached"]
-    parts += [f"return {number(found.return_mean)}"] if found.return_mean is not None else []
-    parts += [f"{count(found.steps_per_second)} steps/s"] if found.steps_per_second else []
-    parts += [f"{duration(found.eta_seconds)} left"] if found.eta_seconds else []
+    steps = f"{short(progress.env_steps)}/{short(progress.max_env_steps)}" if progress.max_env_steps else short(progress.env_steps)
+    parts = [
+        progress.id,
+        progress.kind,
+        progress.state,
+        f"{steps} env steps",
+        f"{progress.ended}/{progress.runs} runs ended, {progress.reached} reached",
+    ]
+    parts += [f"return {number(progress.return_mean)}"] if progress.return_mean is not None else []
+    parts += [f"{count(progress.steps_per_second)} steps/s"] if progress.steps_per_second else []
+    parts += [f"{duration(progress.eta_seconds)} left"] if progress.eta_seconds else []
     lines = [" · ".join(parts)]
-    lines += [f"ALERT {clip(found.alert, 200)}"] if found.alert else []
-    lines += [f"reason: {clip(found.reason, 200)}"] if found.reason else []
-    return "\n".join([*lines, f"next: {_after(found)}"])
+    lines += [f"ALERT {clip(progress.alert, 200)}"] if progress.alert else []
+    lines += [f"reason: {clip(progress.reason, 200)}"] if progress.reason else []
+    return "\n".join([*lines, f"next: {_after(progress)}"])
 
 
-def _after(found: "Progress") -> str:
-    if not found.done and found.alert is None:
-        return f'wait_for_run(run_id="{found.id}")'
+def _after(progress: "Progress") -> str:
+    if not progress.done and progress.alert is None:
+        return f'wait_for_run(run_id="{progress.id}")'
     tool, key, start = {
         "group": ("diagnose_run", "run_id", "start_training"),
         "trial": ("get_trial", "trial_id", "start_trial"),
         "optimize": ("get_optimize", "search_id", "start_optimize"),
         "sensitivity": ("get_sensitivity", "study_id", "start_sensitivity"),
-    }[found.kind]
-    if found.state in ("crashed", "stopped", "interrupted"):
-        return f'{start}(resume="{found.id}") goes on | {tool}({key}="{found.id}")'
-    return f'{tool}({key}="{found.id}")'
+    }[progress.kind]
+    if progress.state in ("crashed", "stopped", "interrupted"):
+        return f'{start}(resume="{progress.id}") goes on | {tool}({key}="{progress.id}")'
+    return f'{tool}({key}="{progress.id}")'
 
 
 # ── trials and searches ──
 
 
-def trial(found: "TrialView") -> str:
+def trial(view: "TrialView") -> str:
     """The verdict with its measures; while it runs, how far it is."""
-    made = found.trial
-    lines = [f"TRIAL {made.id} · {made.question}", *([waited(found.progress)] if made.verdict is None else [])]
+    made = view.trial
+    lines = [f"TRIAL {made.id} · {made.question}", *([waited(view.progress)] if made.verdict is None else [])]
     lines.append(render_compact(describe_result(made), 200))
     if made.verdict == "adopt" and made.source != "command":
         lines.append(f'next: adopt(trial_id="{made.id}", as_variant="{made.env_id}:NAME")')
     return "\n".join(lines)
 
 
-def trial_data(found: "TrialView") -> dict[str, Any]:
+def trial_data(view: "TrialView") -> dict[str, Any]:
     """The same as JSON, without whole configs."""
-    made = found.trial
+    made = view.trial
     return {
         "trial_id": made.id,
-        "state": found.progress.state,
+        "state": view.progress.state,
         "verdict": made.verdict,
         "winner": made.winner,
         "question": made.question,
@@ -136,9 +144,9 @@ def trial_data(found: "TrialView") -> dict[str, Any]:
             | {"ratio": _range(effect.ratio), "gain": _range(effect.gain), "seeds_needed": effect.seeds_needed, "worse": effect.worse}
             for effect in made.effects
         ],
-        "used_env_steps": made.used_env_steps or found.progress.env_steps,
+        "used_env_steps": made.used_env_steps or view.progress.env_steps,
         "max_env_steps": made.max_env_steps,
-        "job_id": None if found.job is None else found.job.id,
+        "job_id": None if view.job is None else view.job.id,
     }
 
 
@@ -146,32 +154,32 @@ def _range(value: Any) -> list[float | None] | None:
     return None if value is None else [value.value, value.low, value.high]
 
 
-def search(found: "SearchView") -> str:
+def search(view: "SearchView") -> str:
     """Rounds, the best config, its confirmation."""
-    ledger = found.ledger
-    spent = max(found.spent, found.progress.env_steps)
-    lines = [f"SEARCH {ledger.id} · {found.progress.state}", render_compact(optimize.describe(ledger, found.changes, spent=spent))]
-    if found.confirmed is not None:
-        lines.append(f'next: adopt(trial_id="{found.confirmed}", as_variant="{ledger.env_id}:NAME")')
-    elif not found.progress.done:
+    ledger = view.ledger
+    spent = max(view.spent, view.progress.env_steps)
+    lines = [f"SEARCH {ledger.id} · {view.progress.state}", render_compact(optimize.describe(ledger, view.changes, spent=spent))]
+    if view.confirmed is not None:
+        lines.append(f'next: adopt(trial_id="{view.confirmed}", as_variant="{ledger.env_id}:NAME")')
+    elif not view.progress.done:
         lines.append(f'next: wait_for_run(run_id="{ledger.id}")')
     elif ledger.state != "finished":
         lines.append(f'next: start_optimize(resume="{ledger.id}") goes on')
     return "\n".join(lines)
 
 
-def search_data(found: "SearchView") -> dict[str, Any]:
+def search_data(view: "SearchView") -> dict[str, Any]:
     """The same as JSON."""
-    ledger = found.ledger
+    ledger = view.ledger
     return {
         "search_id": ledger.id,
-        "state": found.progress.state,
+        "state": view.progress.state,
         "verdict": ledger.verdict or None,
         "budget_env_steps": ledger.budget,
-        "spent_env_steps": max(found.spent, found.progress.env_steps),
+        "spent_env_steps": max(view.spent, view.progress.env_steps),
         "tried": len(ledger.tried),
-        "best_changes": found.changes,
-        "confirmed_by": found.confirmed,
+        "best_changes": view.changes,
+        "confirmed_by": view.confirmed,
         "rounds": [{"kind": each.kind, "configs": len(each.entries), "done": each.done, "winner": each.winner} for each in ledger.rounds],
     }
 
@@ -179,22 +187,22 @@ def search_data(found: "SearchView") -> dict[str, Any]:
 # ── sensitivity ──
 
 
-def variations(found: "SensitivityPlan") -> str:
+def variations(planned: "SensitivityPlan") -> str:
     """What a study would train."""
-    study = found.study
-    most = f", at most {duration(found.seconds)} at the speed of its runs" if found.seconds else ""
-    lines = [f"{len(study.arms) + 1} configs of {study.env_id} {study.algo} x {plural(len(study.seeds), 'seed')}: {found.runs} runs"]
-    lines.append(f"cost: at most {count(found.max_env_steps)} env steps{most}")
+    study = planned.study
+    most = f", at most {duration(planned.seconds)} at the speed of its runs" if planned.seconds else ""
+    lines = [f"{len(study.arms) + 1} configs of {study.env_id} {study.algo} x {plural(len(study.seeds), 'seed')}: {planned.runs} runs"]
+    lines.append(f"cost: at most {count(planned.max_env_steps)} env steps{most}")
     lines.append(f"varies: {', '.join(dict.fromkeys(arm.setting for arm in study.arms))}")
     return "\n".join([*lines, *(f"left out: {clip(text, 120)}" for text in study.skipped[:6])])
 
 
-def sensitivity(found: "SensitivityView") -> str:
+def sensitivity(view: "SensitivityView") -> str:
     """Every number by how much it matters; while it trains, how far it is."""
-    study = found.study
-    lines = [f"STUDY {study.id} · {study.env_id} {study.algo} · {found.progress.state} · {len(study.seeds)} seeds a config"]
+    study = view.study
+    lines = [f"STUDY {study.id} · {study.env_id} {study.algo} · {view.progress.state} · {len(study.seeds)} seeds a config"]
     if not study.rows:
-        return "\n".join([*lines, waited(found.progress)])
+        return "\n".join([*lines, waited(view.progress)])
     lines.append(render_compact(effects_table(study)))
     better = next((row for row in study.rows if row.verdict == "better"), None)
     if better is not None:
@@ -202,17 +210,17 @@ def sensitivity(found: "SensitivityView") -> str:
     return "\n".join(lines)
 
 
-def sensitivity_data(found: "SensitivityView") -> dict[str, Any]:
+def sensitivity_data(view: "SensitivityView") -> dict[str, Any]:
     """The same as JSON."""
-    study = found.study
+    study = view.study
     return {
         "study_id": study.id,
-        "state": found.progress.state,
+        "state": view.progress.state,
         "measure": study.measure,
-        "ranking": [{"setting": setting, "size": size} for setting, size in found.ranking],
+        "ranking": [{"setting": setting, "size": size} for setting, size in view.ranking],
         "rows": [
             {"setting": row.arm.setting, "value": row.arm.value, "effect": [row.effect, row.low, row.high], "verdict": row.verdict}
             for row in study.rows
         ],
-        "used_env_steps": study.used_env_steps or found.progress.env_steps,
+        "used_env_steps": study.used_env_steps or view.progress.env_steps,
     }

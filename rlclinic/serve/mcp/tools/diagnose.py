@@ -24,10 +24,10 @@ class DiagnoseTools(Tools):
         self.settings.path(request.target, self.root)
         result = diagnose(**request.arguments, runs_dir=self.root, write=False)
         full = detail == "detailed"
-        told = [diagnosis.detailed(each) if full else diagnosis.concise(each) for each in (result, *result.more[:2])]
+        texts = [diagnosis.detailed(each) if full else diagnosis.concise(each) for each in (result, *result.more[:2])]
         data = diagnosis.data(result, full)
         data |= {"more": [diagnosis.data(each, full=False) for each in result.more]} if result.more else {}
-        return answer("\n\n".join(told), data)
+        return answer("\n\n".join(texts), data)
 
     @takes_arguments
     def prescribe(self, request: PrescribeRequest) -> CallToolResult:
@@ -35,8 +35,8 @@ class DiagnoseTools(Tools):
         from rlclinic.ops.diagnose.prescribe import prescribe
 
         self.settings.path(request.target, self.root)
-        found = prescribe(**request.arguments, runs_dir=self.root)
-        return answer(study.prescriptions(found), study.prescriptions_data(found))
+        result = prescribe(**request.arguments, runs_dir=self.root)
+        return answer(study.prescriptions(result), study.prescriptions_data(result))
 
     @takes_arguments
     def validate_config(self, request: ConfigRequest) -> CallToolResult:
@@ -48,15 +48,15 @@ class DiagnoseTools(Tools):
         try:
             # Here, and not before: a config that cannot be is an answer, not a failure of the tool.
             self.settings.config(config_id, changes, self.store)
-            found = lint(config_id, changes, self.root).lint
+            checked = lint(config_id, changes, self.root).lint
             view = show_config(config_id, changes, self.root)
         except ConfigError as error:
             return answer(f"INVALID  {say(*error.parts)}", {"config_id": config_id, "valid": False, "error": str(error), "findings": []})
-        findings = [{"rule": finding.rule, "severity": finding.severity.value, "text": finding.text} for finding in found.findings]
-        lines = [f"VALID  {view.name} · {found.checks} checks, {len(findings)} findings"]
+        findings = [{"rule": finding.rule, "severity": finding.severity.value, "text": finding.text} for finding in checked.findings]
+        lines = [f"VALID  {view.name} · {checked.checks} checks, {len(findings)} findings"]
         lines += [f"{each['severity'].upper()} {each['rule']}: {clip(each['text'], 200)}" for each in findings]
-        lines.append("follows: " + ", ".join(f"{key} {value:g}" for key, value in found.derived.items()))
-        data = {"config_id": config_id, "valid": True, "findings": findings, "derived": found.derived, "config": view.config}
+        lines.append("follows: " + ", ".join(f"{key} {value:g}" for key, value in checked.derived.items()))
+        data = {"config_id": config_id, "valid": True, "findings": findings, "derived": checked.derived, "config": view.config}
         return answer("\n".join(lines), data)
 
     @takes_arguments

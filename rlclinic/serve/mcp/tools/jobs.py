@@ -36,14 +36,14 @@ class JobTools(Tools):
         while True:
             now = anyio.current_time()
             due = now >= forecast_at
-            found = await anyio.to_thread.run_sync(lambda due=due: progress.get_progress(run_id, self.root, forecast=due))  # type: ignore[misc]
+            now_at = await anyio.to_thread.run_sync(lambda due=due: progress.get_progress(run_id, self.root, forecast=due))  # type: ignore[misc]
             forecast_at = now + progress.OUTLOOK_SECONDS if due else forecast_at
             waited = anyio.current_time() - began
-            if found.done or (found.alert is not None and not past_alerts) or waited >= timeout_s:
-                ended = found.model_copy(update={"waited_seconds": round(waited, 1)})
+            if now_at.done or (now_at.alert is not None and not past_alerts) or waited >= timeout_s:
+                ended = now_at.model_copy(update={"waited_seconds": round(waited, 1)})
                 return answer(study.waited(ended), ended.model_dump(mode="json", exclude={"schema_version"}))
             if ctx is not None:
-                await ctx.report_progress(found.env_steps, found.max_env_steps, found.state)
+                await ctx.report_progress(now_at.env_steps, now_at.max_env_steps, now_at.state)
             await anyio.sleep(min(LOOK_SECONDS, max(0.0, timeout_s - waited)))
 
     @takes_arguments

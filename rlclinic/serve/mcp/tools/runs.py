@@ -51,15 +51,15 @@ class RunTools(Tools):
         from rlclinic.ops.runs.listing import list_runs
 
         most = None if algo_filter else cursor + request.limit
-        found = list_runs(self.root, state=request.state or None, env=request.env or None, limit=most)
-        kept = [row for row in found.runs if algo_filter.lower() in row.name.rpartition(":")[2].lower() and self._shown(row.id)]
-        total = len(kept) if algo_filter else found.total
+        listed = list_runs(self.root, state=request.state or None, env=request.env or None, limit=most)
+        kept = [row for row in listed.runs if algo_filter.lower() in row.name.rpartition(":")[2].lower() and self._shown(row.id)]
+        total = len(kept) if algo_filter else listed.total
         shown = kept[cursor : cursor + request.limit]
         following = cursor + request.limit if cursor + request.limit < total else None
-        said = runs.runs(shown)
-        said += f"\n{len(shown)} of {total} runs" + (f"; next_cursor={following}" if following is not None else "")
+        text = runs.runs(shown)
+        text += f"\n{len(shown)} of {total} runs" + (f"; next_cursor={following}" if following is not None else "")
         rows = [runs.run_data(row) for row in shown]
-        return answer(said, {"count": len(shown), "total": total, "runs": rows, "next_cursor": following})
+        return answer(text, {"count": len(shown), "total": total, "runs": rows, "next_cursor": following})
 
     def _shown(self, id: str) -> bool:
         """Whether a run may be listed: not one that is a link, for callers from elsewhere."""
@@ -103,10 +103,10 @@ class RunTools(Tools):
         from rlclinic.ops.runs.series import get_metric_rows
 
         end = math.inf if to_step is None else to_step
-        found = get_metric_rows(request.selector, request.names, self.root, limit=limit, from_step=request.from_step, to_step=end)
-        data = found.model_dump(mode="json", exclude={"rows", "schema_version"})
-        data |= {"run_id": found.run, "rows": len(found.rows), "metrics": found.rows, "next_cursor": found.next_step}
-        return answer(runs.metric_rows(found), data)
+        table = get_metric_rows(request.selector, request.names, self.root, limit=limit, from_step=request.from_step, to_step=end)
+        data = table.model_dump(mode="json", exclude={"rows", "schema_version"})
+        data |= {"run_id": table.run, "rows": len(table.rows), "metrics": table.rows, "next_cursor": table.next_step}
+        return answer(runs.metric_rows(table), data)
 
     @takes_arguments
     def get_run_logs(
@@ -135,17 +135,18 @@ class RunTools(Tools):
         from rlclinic.ops.runs.series import one_run
 
         run, _ = one_run(self.store, request.selector)
-        found = list_checkpoints(run.id, self.root).checkpoints
+        checkpoints = list_checkpoints(run.id, self.root).checkpoints
         rows = [
             {"name": str(row.step), "size_mb": round(row.bytes / 1e6, 3), "modified": _modified(row.path)}
             | {"best": row.best, "last": row.last, "valid": row.valid}
-            for row in found
+            for row in checkpoints
         ]
         marks = [
-            f"{row.step:,}{' @best' if row.best else ''}{' @last' if row.last else ''}{'' if row.valid else ' DAMAGED'}" for row in found
+            f"{row.step:,}{' @best' if row.best else ''}{' @last' if row.last else ''}{'' if row.valid else ' DAMAGED'}"
+            for row in checkpoints
         ]
-        text = f"{run.id}: {plural(len(found), 'checkpoint')} (env steps): {', '.join(marks) or 'none'}"
-        has = {"has_best": any(row.best for row in found), "has_last": any(row.last for row in found)}
+        text = f"{run.id}: {plural(len(checkpoints), 'checkpoint')} (env steps): {', '.join(marks) or 'none'}"
+        has = {"has_best": any(row.best for row in checkpoints), "has_last": any(row.last for row in checkpoints)}
         return answer(text, {"run_id": run.id, "checkpoints": rows, **has})
 
     def get_plot(
@@ -156,10 +157,10 @@ class RunTools(Tools):
         height: Annotated[int, Field(ge=100, le=1000, description="Of one panel.")] = 240,
     ) -> CallToolResult:
         """A PNG of metrics against env steps, with the threshold and the healthy band."""
-        found = plot.plot_metrics(run_ids, metric_names or (), self.root, width=width, height=height)
-        picture = ImageContent(type="image", data=base64.b64encode(found.png).decode(), mime_type="image/png")
-        text = f"{', '.join(found.metrics)} of {', '.join(found.runs)} against env steps"
-        return answer(text, {"runs": found.runs, "metrics": found.metrics, "bytes": len(found.png)}, picture)
+        drawn = plot.plot_metrics(run_ids, metric_names or (), self.root, width=width, height=height)
+        picture = ImageContent(type="image", data=base64.b64encode(drawn.png).decode(), mime_type="image/png")
+        text = f"{', '.join(drawn.metrics)} of {', '.join(drawn.runs)} against env steps"
+        return answer(text, {"runs": drawn.runs, "metrics": drawn.metrics, "bytes": len(drawn.png)}, picture)
 
     @takes_arguments
     def describe_environment(

@@ -31,17 +31,17 @@ class StatusTools(Tools):
     def stop_training(self, request: StopRequest, ctx: Ctx = None) -> CallToolResult:
         """Ask it to write checkpoints and stop; it can be taken up again."""
         done = audited.stop_training(request.target, self.root, by=self.caller(ctx))
-        said = (
+        text = (
             f"job {done.job} was told to stop" if done.job else f"{len(done.runs)} runs stop after a checkpoint: {', '.join(done.runs[:8])}"
         )
-        data = {"success": True, "message": said, **done.model_dump(mode="json", exclude={"schema_version"})}
-        return answer(f'{said}\nnext: wait_for_run(run_id="{request.target}")', data)
+        data = {"success": True, "message": text, **done.model_dump(mode="json", exclude={"schema_version"})}
+        return answer(f'{text}\nnext: wait_for_run(run_id="{request.target}")', data)
 
     @takes_arguments
     def adjust_run(self, request: AdjustRequest, ctx: Ctx = None) -> CallToolResult:
         """Change a number while a run trains (learning_rate, ent_coef, clip_range, …); recorded, and replayed by a resume."""
         done = audited.adjust_run(request.target, request.changes, self.root, by=self.caller(ctx))
-        said = ", ".join(f"{key} = {value}" for key, value in done.changes.items())
+        changes = ", ".join(f"{key} = {value}" for key, value in done.changes.items())
         return answer(
-            f"{len(done.runs)} runs will set {said} at their next iteration", done.model_dump(mode="json", exclude={"schema_version"})
+            f"{len(done.runs)} runs will set {changes} at their next iteration", done.model_dump(mode="json", exclude={"schema_version"})
         )

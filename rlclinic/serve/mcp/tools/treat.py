@@ -65,19 +65,19 @@ class TreatTools(Tools):
 
     def get_trial(self, trial_id: Annotated[str, Field(description="Trial or job id; @last is the newest.")] = "@last") -> CallToolResult:
         """A trial's verdict with its interval, or how far it is."""
-        found = progress.get_trial(trial_id, self.root)
-        return answer(study.trial(found), study.trial_data(found))
+        view = progress.get_trial(trial_id, self.root)
+        return answer(study.trial(view), study.trial_data(view))
 
     def get_optimize(
         self, search_id: Annotated[str, Field(description="Search or job id; @last is the newest.")] = "@last"
     ) -> CallToolResult:
         """What a search has tried, its best config so far, whether that was confirmed on fresh seeds, and what it cost."""
-        found = progress.get_optimize(search_id, self.root)
-        return answer(study.search(found), study.search_data(found))
+        view = progress.get_optimize(search_id, self.root)
+        return answer(study.search(view), study.search_data(view))
 
     def get_sensitivity(
         self, study_id: Annotated[str, Field(description="Study or job id; @last is the newest.")] = "@last"
     ) -> CallToolResult:
         """How much each number of a config matters, the most first, with intervals; or how far the study is."""
-        found = progress.get_sensitivity(study_id, self.root)
-        return answer(study.sensitivity(found), study.sensitivity_data(found))
+        view = progress.get_sensitivity(study_id, self.root)
+        return answer(study.sensitivity(view), study.sensitivity_data(view))

@@ -7,7 +7,7 @@ from rlclinic.diagnosis.engine import lower
 from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
-from rlclinic.diagnosis.lint.env.seen import Played, Remark, Seen
+from rlclinic.diagnosis.lint.env.examination import Examination, Played, Remark
 
 SLIGHT = 0.2
 """Strength below which a finding is only worth knowing."""
@@ -40,27 +40,27 @@ class EnvLint(Part):
     """Phases that could not be finished, and why."""
 
 
-def judge(facts: Mapping[str, Any], *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> EnvLint:
+def lint_facts(facts: Mapping[str, Any], *, select: Sequence[str] | None = None, ignore: Sequence[str] | None = None) -> EnvLint:
     """Findings, the severe first; what was not seen is not judged."""
-    seen = Seen(facts)
+    examination = Examination(facts)
     asked = checks.selected("ENV", select, ignore)
-    found = [_finding(each, remark, str(facts["name"])) for each in asked for remark in each.function(seen)]
-    ordered = sorted(found, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
+    findings = [_finding(each, remark, str(facts["name"])) for each in asked for remark in each.function(examination)]
+    ordered = sorted(findings, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
     return EnvLint(
         name=str(facts["name"]),
         findings=tuple(ordered),
         checks=len(asked),
-        observation=str(seen.observation.get("text", "unknown")),
-        action=str(seen.action.get("text", "unknown")),
+        observation=str(examination.observation.get("text", "unknown")),
+        action=str(examination.action.get("text", "unknown")),
         time_limit=facts.get("time_limit"),
-        played=tuple(seen.played),
-        rewards=dict(seen.rewards),
+        played=tuple(examination.played),
+        rewards=dict(examination.rewards),
         dimensions=tuple(dict(each) for each in facts.get("dimensions") or []),
         summed_up=bool(facts.get("summed_up")),
-        ends={kind: int(seen.random.get(kind) or 0) for kind in ("terminated", "truncated")},
-        success=seen.random.get("success"),
+        ends={kind: int(examination.random.get(kind) or 0) for kind in ("terminated", "truncated")},
+        success=examination.random.get("success"),
         step_after_end=(facts.get("resets") or {}).get("step_after_end"),
-        steps_per_second=seen.steps_per_second,
+        steps_per_second=examination.steps_per_second,
         seconds=float(facts.get("seconds") or facts.get("limit") or 0.0),
         skipped=dict(facts.get("skipped") or {}),
     )

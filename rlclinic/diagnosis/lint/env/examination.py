@@ -1,4 +1,4 @@
-"""What was seen of an environment, ready to be asked about. Facts are what rlclinic.training.envs.examine.environment wrote down."""
+"""An examination of an environment, as checks look at it. Its facts are what rlclinic.training.envs.examine.environment wrote down."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Examination:
     """The facts of one examination."""
 
     facts: Mapping[str, Any]
@@ -68,7 +68,7 @@ class Seen:
     def played(self) -> list[Played]:
         """Random, constant and scripted actions, as far as they were tried."""
         ways = {"random": self.random, **(self.facts.get("constant") or {}), "scripted": self.facts.get("scripted") or {}}
-        return [played(label, told) for label, told in ways.items() if told]
+        return [played(label, episodes) for label, episodes in ways.items() if episodes]
 
     @property
     def ends(self) -> int:
@@ -77,8 +77,8 @@ class Seen:
 
     @property
     def steps_per_second(self) -> float | None:
-        told = self.facts.get("speed") or {}
-        return told["steps"] / told["seconds"] if told.get("steps") and told.get("seconds") else None
+        speed = self.facts.get("speed") or {}
+        return speed["steps"] / speed["seconds"] if speed.get("steps") and speed.get("seconds") else None
 
     def breach(self, kind: str) -> Mapping[str, Any] | None:
         """What was noted under the name of a check."""
