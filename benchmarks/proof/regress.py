@@ -81,7 +81,7 @@ EQUAL: Final[dict[str, Case]] = {
         for looks, per, seeds in ((1, 8, 16), (1, 16, 32), (4, 8, 16))
     },
 }
-_HARMED: Final[dict[str, Callable[[int, int], Case]]] = {
+WAYS_TO_FAIL: Final[dict[str, Callable[[int, int], Case]]] = {
     "a quarter collapses, the rest tied": lambda looks, per: collapsing(0.25, 0.0, looks, per),
     "a quarter collapses, noise": lambda looks, per: collapsing(0.25, 5.0, looks, per),
     "a quarter never arrives": lambda looks, per: arriving(0.75, looks, per),
@@ -90,7 +90,7 @@ _HARMED: Final[dict[str, Callable[[int, int], Case]]] = {
 QUARTER: Final[dict[str, tuple[Case, float]]] = {
     f"{what}, {looks} x {per}": (make(looks, per), bar)
     for looks, per, bar in ((1, 8, 0.12), (1, 16, 0.03), (2, 8, 0.03), (4, 8, 0.03))
-    for what, make in _HARMED.items()
+    for what, make in WAYS_TO_FAIL.items()
 }
 
 

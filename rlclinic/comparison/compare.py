@@ -81,7 +81,9 @@ def _pairs(read: Mapping[str, list[Reading]], horizon: float | None, pairwise: b
     labels = list(read)
     wanted = list(combinations(labels, 2)) if pairwise else [(labels[0], other) for other in labels[1:]] if labels else []
     lowest = outcomes.lowest_return(list(read.values()))
-    return pairs.decide([pairs.compare_pair((one, read[one]), (other, read[other]), lowest, horizon) for one, other in wanted])
+    assessable = sum(min(len(read[one]), len(read[other])) > 1 for one, other in wanted)
+    questions = max(1, assessable * (1 if horizon is None else 2))
+    return pairs.decide([pairs.compare_pair((one, read[one]), (other, read[other]), lowest, horizon, questions) for one, other in wanted])
 
 
 def _notes(

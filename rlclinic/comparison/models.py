@@ -19,7 +19,11 @@ class Part(BaseModel):
 
 
 class Interval(Part):
-    """A number with its 95 % interval; low and high are None with one seed."""
+    """A number with its interval, 95 % unless it says otherwise; low and high are None where there is none.
+
+    Of an interquartile mean below 8 seeds, and of a mean, they are the lowest and the highest seed: no interval of so few holds where part
+    of the seeds collapse (docs/statistics.md).
+    """
 
     value: float | None
     low: float | None = None
@@ -101,7 +105,7 @@ class ConfigDiff(Part):
 
 
 class Band(Part):
-    """A side's return over its runs: interquartile mean with its 95 % interval, point by point."""
+    """A side's return over its runs: interquartile mean with its 95 % interval (below 8 runs their range), point by point."""
 
     label: str
     axis: Axis
@@ -128,15 +132,17 @@ class SideOutcome(Part):
     """Runs that reached the threshold; None without one."""
     reached_share: Interval | None
     kept: int | None
-    """Runs that were still above it at their end."""
+    """Runs that reached it and did not lose it again."""
     steps: Interval | None
-    """Mean env steps to the threshold within the common horizon; runs that never got there count it whole."""
+    """Mean env steps to the threshold within the common horizon; runs that never got there count it whole. Lowest and highest run."""
     median_steps: float | None
     """Env steps after which half of the runs had reached it (Kaplan-Meier); None if fewer did."""
+    median_steps_interval: tuple[float, float | None] | None = None
+    """Its 95 % interval, which holds for any distribution; the end is None where it lies beyond the horizon. None below 5 runs."""
     wall: Interval | None
     """The same mean in seconds of the process that trained the runs."""
     spread: Interval | None
-    """Standard deviation of the common return over seeds."""
+    """Standard deviation of the common return over seeds, without an interval: a collapse that was not drawn changes it most."""
     lowest: float | None
     highest: float | None
     fall: Interval | None
@@ -144,7 +150,7 @@ class SideOutcome(Part):
     gap: Interval | None
     """Evaluation minus training return in the last third of a run."""
     success: Interval | None
-    """Last success rate that the environment reported, mean over runs."""
+    """Last success rate that the environment reported, mean over runs; lowest and highest run."""
     fps: float | None
     """Env steps per second of one run."""
     seconds_per_100k: float | None
@@ -160,6 +166,9 @@ class Contrast(Part):
     """The later side's mean minus the earlier one's. Of returns, this is what is tested."""
     ratio: Interval | None = None
     """Later over earlier. Of steps and seconds, this is what is tested: geometric means, never counting as the horizon."""
+    middle: Interval | None = None
+    """Interquartile means, later minus earlier (of steps and seconds: geometric, later over earlier), with a 95 % interval from 8 seeds
+    on. It does not see the lowest and the highest quarter of the seeds: what is tested does."""
     p: float | None
     """Two-sided; None where it cannot be judged."""
     p_holm: float | None

@@ -45,7 +45,7 @@ class Reading:
     seconds: float | None
     """Wall seconds at its end."""
     lost: bool = False
-    """It reached the threshold, and ended clearly below it."""
+    """It reached the threshold, and ended clearly below it (`rlclinic.runs.outcome`)."""
 
     @property
     def last(self) -> float | None:
@@ -113,9 +113,9 @@ def _reading(history: History, measure: ReturnSource, common: float, threshold: 
         common=_value_at(steps, returns, common),
         area=_area(steps[seen], returns[seen], common),
         reached=reached,
-        lost=came.lost,
         reached_seconds=_seconds_at(seconds, reached),
         seconds=_seconds_at(seconds, float("inf")),
+        lost=came.lost,
     )
 
 
@@ -207,11 +207,12 @@ def outcome(
         best=max((each.best for each in found if each.best is not None), default=None),
         area=_estimate(fill([each.area for each in found], lowest)),
         reached=reached if judged else None,
-        reached_share=Interval.of(stats.share_interval(reached, len(found))) if judged else None,
+        reached_share=Interval.of(stats.exact_share_interval(reached, len(found))) if judged else None,
         kept=sum(arrived(each, horizon) and not each.lost for each in found) if judged else None,
-        steps=Interval.of(stats.restricted_estimate(until, horizon)) if until is not None else None,
+        steps=_mean_time(until, horizon) if until is not None else None,
         median_steps=stats.median_time(until) if until is not None else None,
-        wall=Interval.of(stats.restricted_estimate(wall, wall_horizon)) if wall is not None and wall_horizon else None,
+        median_steps_interval=stats.median_time_interval(until) if until is not None else None,
+        wall=_mean_time(wall, wall_horizon) if wall is not None and wall_horizon else None,
         spread=_spread(common),
         lowest=min(common),
         highest=max(common),
@@ -233,16 +234,15 @@ def _estimate_known(values: Sequence[float | None]) -> Interval | None:
     return _estimate(known) if known else None
 
 
-def _deviation(values: object, axis: int = -1) -> object:
-    return np.std(np.asarray(values, dtype=np.float64), axis=axis, ddof=1)
+def _mean_time(times: stats.Times, horizon: float) -> Interval:
+    """Mean steps or seconds within the horizon, with those of the fastest and of the slowest run."""
+    value, ends = stats.restricted_times(times, horizon), np.minimum(times.steps, horizon)
+    return Interval(value=value, low=float(ends.min()), high=float(ends.max())) if len(times) > 1 else Interval(value=value)
 
 
 def _spread(values: Sequence[float]) -> Interval | None:
-    """Standard deviation over seeds with its bootstrap interval; None with one seed."""
-    if len(values) < 2:
-        return None
-    low, high = stats.bootstrap_interval(values, _deviation)
-    return Interval(value=float(np.std(values, ddof=1)), low=low, high=high)
+    """Standard deviation over seeds; None with one seed."""
+    return Interval(value=float(np.std(values, ddof=1))) if len(values) > 1 else None
 
 
 def _gap(history: History) -> float | None:
@@ -264,8 +264,7 @@ def _success(side: Side) -> Interval | None:
     known = [rate for each in side.histories if (rate := success_rate(each)) is not None]
     if not known:
         return None
-    low, high = stats.bootstrap_interval(known, np.mean) if len(known) > 1 else (None, None)
-    return Interval(value=float(np.mean(known)), low=low, high=high)
+    return Interval.of(stats.estimate_mean(known))
 
 
 def throughput(side: Side) -> tuple[float | None, dict[str, float], float | None]:

@@ -1,7 +1,9 @@
 """One side against another: effects with intervals, tests, and a verdict in a word."""
 
+import bisect
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -11,7 +13,6 @@ from rlclinic.comparison.models import Contrast, Interval, Pair, Verdict
 from rlclinic.comparison.outcomes import Reading, arrived, fill, times, wall_times
 
 ALPHA: Final = 0.05
-POWER_AND_ALPHA: Final = stats.normal_quantile(0.8) + stats.normal_quantile(0.975)
 LEAST_FOR_SPREAD: Final = 4
 MOST_SEEDS: Final = 1_000
 """More are not worth a suggestion."""
@@ -19,10 +20,16 @@ RETURN, STEPS, WALL, SPREAD = "return", "env steps to the threshold", "seconds t
 _ONE = "n = 1, not assessable: one seed has no spread to judge luck by"
 
 
-def compare_pair(first: tuple[str, Sequence[Reading]], second: tuple[str, Sequence[Reading]], lowest: float, horizon: float | None) -> Pair:
+def compare_pair(
+    first: tuple[str, Sequence[Reading]],
+    second: tuple[str, Sequence[Reading]],
+    lowest: float,
+    horizon: float | None,
+    questions: int = 1,
+) -> Pair:
     """The second side against the first; horizon: the env step up to which arrivals at the threshold are counted (None: no threshold).
 
-    p-values are not corrected yet: `decide` does that for the whole comparison.
+    p-values are not corrected yet: `decide` does that for the whole comparison, which asks so many `questions`.
     """
     (one, ours), (other, theirs) = first, second
     before, after = (fill([run.common for run in runs], lowest) for runs in (ours, theirs))
@@ -41,8 +48,8 @@ def compare_pair(first: tuple[str, Sequence[Reading]], second: tuple[str, Sequen
         contrasts=contrasts,
         improvement=None if few else Interval.of(stats.improvement(after, before)),
         reached=reached,
-        detectable=None if few else _detectable(before, after),
-        seeds_needed=None if few else _seeds_needed(before, after),
+        detectable=None if few else find_detectable(before, after, questions),
+        seeds_needed=None if few else find_seeds_needed(before, after, questions),
         smallest_p=None if few else _smallest_p(len(before), len(after)),
         spread=None if few else _contrast_spread(before, after),
         collapsed=None if few else count_collapsed(before, after),
@@ -73,9 +80,10 @@ def count_collapsed(before: Sequence[float], after: Sequence[float]) -> tuple[in
 
 
 def _contrast_returns(before: Sequence[float], after: Sequence[float]) -> Contrast:
-    difference = Interval.of(stats.bootstrap_difference(after, before, np.mean))
+    difference = float(np.mean(after) - np.mean(before))
     test = stats.compare_means(after, before)
-    return _contrast(RETURN, difference, None, test, "means; spreads may differ" if test else _ONE, (difference.value or 0.0))
+    made = _contrast(RETURN, difference, None, test, "means; spreads may differ" if test else _ONE, difference)
+    return made.model_copy(update={"middle": Interval.of(stats.estimate_difference(after, before))})
 
 
 def _contrast_times(ours: Sequence[Reading], theirs: Sequence[Reading], end: float) -> list[Contrast]:
@@ -90,22 +98,21 @@ def _contrast_times(ours: Sequence[Reading], theirs: Sequence[Reading], end: flo
         horizon = end if name == STEPS else stats.shared_horizon(before, after)
         if horizon <= 0:
             continue
-        difference, ratio = stats.restricted_contrast(after, before, horizon)
-        ratio = stats.geometric_ratio(after, before, horizon) or ratio
+        difference = stats.restricted_times(after, horizon) - stats.restricted_times(before, horizon)
+        ratio, middle = stats.geometric_ratio(after, before, horizon), stats.middle_ratio(after, before, horizon)
         test = stats.compare_times(after, before, horizon)
         why = _ONE if test is None else f"{int((~before.reached).sum() + (~after.reached).sum())} runs censored"
         # By the statistic: where a run was followed for less than the others, the ratio is not what was tested.
-        contrasts.append(_contrast(name, Interval.of(difference), Interval.of(ratio), test, why, 0.0 if test is None else test.statistic))
+        made = _contrast(name, difference, ratio, test, why, 0.0 if test is None else test.statistic)
+        contrasts.append(made.model_copy(update={"middle": None if middle is None else Interval.of(middle)}))
     return contrasts
 
 
-def _contrast(
-    name: str, difference: Interval, ratio: Interval | None, test: stats.TestResult | None, why: str, direction: float
-) -> Contrast:
+def _contrast(name: str, difference: float, ratio: float | None, test: stats.TestResult | None, why: str, direction: float) -> Contrast:
     return Contrast(
         outcome=name,
-        difference=difference,
-        ratio=ratio,
+        difference=Interval(value=difference),
+        ratio=None if ratio is None else Interval(value=ratio),
         p=None if test is None else test.p,
         p_holm=None,
         statistic=None if test is None or not math.isfinite(test.statistic) else test.statistic,
@@ -115,18 +122,34 @@ def _contrast(
     )
 
 
-def _detectable(before: Sequence[float], after: Sequence[float]) -> float:
-    """The true difference of means that a two-sided test at 5 % would find in 80 of 100 cases, with this spread and these seeds."""
-    return POWER_AND_ALPHA * math.sqrt(float(np.var(before, ddof=1)) / len(before) + float(np.var(after, ddof=1)) / len(after))
+def find_detectable(before: Sequence[float], after: Sequence[float], questions: int) -> float:
+    """The true difference of means that would be shown in 80 of 100 cases, with this spread and these seeds.
+
+    (t(1 - alpha/2) + t(0.8)) standard errors, for the level that Holm's correction leaves to the first of so many questions. The error
+    comes from the same few seeds: 1 + 1/n makes up for the half of the cases in which it is too small. In seeds that scatter as these do.
+    """
+    few = min(len(before), len(after))
+    parts = [float(np.var(side, ddof=1)) / len(side) for side in (before, after)]
+    return (1 + 1 / few) * _errors_needed(few, questions) * math.sqrt(sum(parts))
 
 
-def _seeds_needed(before: Sequence[float], after: Sequence[float]) -> int | None:
-    """Seeds a side for which the difference that was seen would be the detectable one."""
+def find_seeds_needed(before: Sequence[float], after: Sequence[float], questions: int) -> int | None:
+    """Seeds a side for which the difference that was seen would be the detectable one; None where that takes more than are worth it."""
     difference = abs(float(np.mean(after) - np.mean(before)))
-    spread = float(np.var(before, ddof=1) + np.var(after, ddof=1))
+    spread = (1 + 1 / min(len(before), len(after))) ** 2 * float(np.var(before, ddof=1) + np.var(after, ddof=1))
     if difference == 0 or spread == 0:
         return None
-    return max(2, math.ceil(POWER_AND_ALPHA**2 * spread / difference**2))
+    seeds = range(2, MOST_SEEDS + 1)
+    # Fewer seeds have larger errors and fewer degrees of freedom: the first number that is enough is found by halving.
+    place = bisect.bisect_left(seeds, True, key=lambda n: _errors_needed(n, questions) ** 2 * spread / n <= difference**2)
+    return seeds[place] if place < len(seeds) else None
+
+
+@cache
+def _errors_needed(seeds: int, questions: int) -> float:
+    """Standard errors that a true difference must have to be shown in 80 of 100 cases with so many seeds a side."""
+    freedom = 1.5 * (seeds - 1)  # between those of equal spreads, 2 (n - 1), and of a side without any, n - 1
+    return stats.student_quantile(1 - ALPHA / (2 * questions), freedom) + stats.student_quantile(0.8, freedom)
 
 
 def _smallest_p(m: int, n: int) -> float:
@@ -145,8 +168,8 @@ def _contrast_spread(before: Sequence[float], after: Sequence[float]) -> Contras
         return None
     theirs, ours = (np.abs(np.asarray(side) - np.median(side)) for side in (after, before))
     test = stats.compare_means(theirs, ours)
-    difference = Interval.of(stats.bootstrap_difference(theirs, ours, np.mean))
-    return _contrast(SPREAD, difference, None, test, "distances from the side's own median", -(difference.value or 0.0))
+    difference = float(theirs.mean() - ours.mean())
+    return _contrast(SPREAD, difference, None, test, "distances from the side's own median", -difference)
 
 
 def _decide_verdict(contrasts: Sequence[Contrast], pair: Pair, questions: int) -> tuple[Verdict, str]:
@@ -182,7 +205,7 @@ def _undetected(pair: Pair, questions: int) -> str:
         return f"so few seeds cannot show any difference ({best}): {_enough_seeds(questions)} a side or more"
     if pair.detectable is None or pair.detectable == 0:
         return "the seeds do not differ by more than luck"
-    said = f"with these seeds a difference in return of {pair.detectable:.3g} would be seen in 8 of 10 cases"
+    said = f"with seeds that scatter as these do, a difference in return of {pair.detectable:.3g} would be seen in 8 of 10 cases"
     if pair.seeds_needed is None or pair.seeds_needed > MOST_SEEDS:
         return f"{said}; smaller ones may be there"
     return f"{said}; the one that was seen would take about {pair.seeds_needed} seeds a side"

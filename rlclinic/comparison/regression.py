@@ -9,7 +9,7 @@ A candidate that is trained for the occasion is looked at several times, after e
 keep both rates over all looks together.
 
 A rank test sees seeds that collapse late: where three quarters of the seeds are as good as ever, the middle of them is, too. So failures
-are counted as well (`count_failures`: runs that never arrived, or that collapsed), and
+are counted as well (`count_failures`: runs that never arrived, lost it again, or collapsed), and
 
     a pass        needs that no larger share of the candidate's runs failed, up to FAILURES_ALLOWED, and that nothing alarms
     a regression  is also called where more of its runs failed by Fisher's exact test at FAILURES_ALPHA
@@ -67,6 +67,8 @@ class SeedResult(Part):
     """Wall seconds to the threshold."""
     success: float | None
     failed: bool
+    lost: bool = False
+    """It reached the threshold, and ended clearly below it."""
 
 
 class Baseline(Part):
@@ -170,6 +172,7 @@ def baseline_of(side: Side, versions: Mapping[str, str], threshold: float | None
                 seconds=each.reached_seconds,
                 success=outcomes.success_rate(log),
                 failed=each.failed,
+                lost=each.lost,
             )
             for each, log in zip(found, side.histories, strict=True)
         ],
@@ -248,8 +251,9 @@ def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
     alarm, passing = scores(before, after, rule, horizon)
     failed = count_failures(before, after, rule.outcome)
     if rule.outcome in ("steps", "wall"):
-        # A run that arrived may have collapsed afterwards.
-        fallen = [np.where(np.isinf(data), math.inf, values(side, "return", horizon)) for side, data in ((kept, before), (found, after))]
+        sides = ((kept, before), (found, after))
+        # A run that arrived may have lost it again, or collapsed afterwards.
+        fallen = [np.where(np.isinf(data) | _lost(side), math.inf, values(side, "return", horizon)) for side, data in sides]
         failed = count_failures(fallen[0], fallen[1], "return") if not np.all(np.isinf(fallen[0])) else failed
     alarms, passes = decide(alarm, passing, failed, (len(before), len(after)), bound, rule.fewest)
     counts = int(failed[0][0]), int(failed[1][0])
@@ -264,6 +268,10 @@ def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
         failed=counts,
         could_fail=stats.share_upper_bound(counts[1], len(after)),
     )
+
+
+def _lost(side: Baseline) -> Flags:
+    return np.array([seed.lost for seed in side.seeds])
 
 
 def decide(
@@ -311,16 +319,20 @@ def decided_by(effect: Interval, margin: float) -> Decision:
 
 
 def _effect(before: Column, after: Column, outcome: Outcome, horizon: float, level: float | None) -> Interval:
-    """The size of the difference: a ratio of restricted means, a difference of IQMs, or of shares."""
+    """The size of the difference: a ratio of interquartile geometric means, a difference of IQMs, or of shares."""
+    level = level or stats.LEVEL
     if outcome in ("steps", "wall"):
         end = horizon if outcome == "steps" else max([1e-9, *(float(side[np.isfinite(side)].max(initial=0.0)) for side in (before, after))])
         ours, theirs = (stats.Times.of([None if math.isinf(time) else time for time in side], end) for side in (after, before))
-        ratio = stats.restricted_contrast(ours, theirs, end, level=level or stats.LEVEL)[1]
-        return Interval.of(ratio)
-    if level is not None and binary(outcome, before, after):
+        ratio = stats.middle_ratio(ours, theirs, end, level=level)
+        return Interval(value=None) if ratio is None else Interval.of(ratio)
+    if binary(outcome, before, after):
         hits = [(int(-side.sum()), len(side)) for side in (after, before)]
         return Interval.of(stats.share_difference(hits[0], hits[1], level=level))
-    known = [-side[np.isfinite(side)] for side in (after, before)]
-    if not all(len(side) for side in known):
+    known = np.concatenate([before, after])
+    known = known[np.isfinite(known)]
+    if not len(known):
         return Interval(value=None)
-    return Interval.of(stats.bootstrap_difference(known[0], known[1], level=level or stats.LEVEL))
+    # A run without a return counts as the worst of all.
+    filled = [-np.where(np.isfinite(side), side, known.max()) for side in (after, before)]
+    return Interval.of(stats.estimate_difference(filled[0], filled[1], level=level))

@@ -208,7 +208,7 @@ class Facts(Part):
     """IQM over runs of the last return."""
     low: float | None
     high: float | None
-    """Its 95 % interval."""
+    """Its 95 % interval; below 8 runs the lowest and the highest."""
     best: float | None
     best_at: float | None
     notes: tuple[str, ...] = ()

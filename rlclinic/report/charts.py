@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlclinic.comparison.models import Band, Course
 from rlclinic.errors import UsageError
-from rlclinic.report.format import duration, number, short
+from rlclinic.report.format import duration, name_band, number, short
 
 if TYPE_CHECKING:
     from rlclinic.report.models import Curve, Interval, Panel
@@ -248,7 +248,7 @@ def _band(curve: "Curve", x: Scale, y: Scale) -> str:
     if len(upper) < 2:
         return ""
     line = " ".join(f"{x(s):.1f},{y(v):.1f}" for s, v in [*upper, *reversed(lower)])
-    return f'<polygon points="{line}" fill="{LINE}" fill-opacity="0.18"><title>95 % interval over seeds</title></polygon>'
+    return f'<polygon points="{line}" fill="{LINE}" fill-opacity="0.18"><title>{name_band(len(curve.seeds))}</title></polygon>'
 
 
 def png(curve: "Curve", path: Path, title: str, marked: "Interval | None" = None) -> None:
@@ -286,7 +286,7 @@ def _plot_center(axes: Any, curve: "Curve") -> None:
     label = f"seed {curve.seeds[0].seed}" if len(curve.seeds) == 1 else f"IQM of {len(curve.seeds)} seeds"
     if len(curve.seeds) > 1:
         low, high = _floats(curve.low), _floats(curve.high)
-        axes.fill_between(curve.steps, low, high, color=LINE, alpha=0.18, linewidth=0, zorder=2, label="95 % interval")
+        axes.fill_between(curve.steps, low, high, color=LINE, alpha=0.18, linewidth=0, zorder=2, label=name_band(len(curve.seeds)))
     mark = "o" if len(curve.steps) == 1 else None  # a line of one point would be invisible
     axes.plot(curve.steps, _floats(curve.center), color=LINE, linewidth=2, marker=mark, zorder=3, label=label)
 
@@ -384,7 +384,7 @@ def _drawn(band: Band, x: Scale, y: Scale, ink: str) -> list[str]:
     if band.runs > 1 and len(points) > 1:
         edge = [*zip(band.x, band.high, strict=True), *reversed(list(zip(band.x, band.low, strict=True)))]
         shape = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in edge)
-        parts.append(f'<polygon points="{shape}" fill="{ink}" fill-opacity="0.15"><title>{name}, 95 % interval</title></polygon>')
+        parts.append(f'<polygon points="{shape}" fill="{ink}" fill-opacity="0.15"><title>{name}, {name_band(band.runs)}</title></polygon>')
     if len(points) == 1:
         (at, value), *_ = points
         return [*parts, f'<circle cx="{x(at):.1f}" cy="{y(value):.1f}" r="3" fill="{ink}"><title>{name}</title></circle>']

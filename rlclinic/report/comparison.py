@@ -8,7 +8,7 @@ from rlclinic.comparison.models import Compared, Contrast, Difference, Interval,
 from rlclinic.references import cite
 from rlclinic.report import charts
 from rlclinic.report.document import Block, Figure, Gap, Heading, Points, Rows, Table, Text, Tone, Verdict, render_markdown, render_page
-from rlclinic.report.format import BLANK, count, duration, interval, number, percent, plural, short
+from rlclinic.report.format import BLANK, INTERVAL_FROM, count, duration, interval, number, percent, plural, short
 
 TONES: Final[dict[str, Tone]] = {
     "better": "good",
@@ -44,11 +44,14 @@ def verdicts(compared: Compared) -> list[Verdict]:
 def _sentence(pair: Pair) -> str:
     returns = next(each for each in pair.contrasts if each.outcome == "return")
     parts = [f"return {signed(returns.difference)}{_beside(returns)}"]
+    if returns.middle is not None and returns.middle.low is not None:
+        parts[0] += f", IQM {signed(returns.middle)}"
     if pair.improvement is not None:
         parts.append(f"P(better) {_estimate(pair.improvement, _share)}")
     steps = next((each for each in pair.contrasts if each.outcome.startswith("env steps")), None)
     if steps is not None and steps.ratio is not None:
-        parts.append(f"{times(steps.ratio)} the steps{_beside(steps)}")
+        middle = "" if steps.middle is None or steps.middle.low is None else f", IQM {times(steps.middle)}"
+        parts.append(f"{times(steps.ratio)} the steps{_beside(steps)}{middle}")
     return " · ".join([*parts, pair.reason])
 
 
@@ -98,23 +101,26 @@ def _outcomes(compared: Compared) -> Table:
     common = short(compared.common_env_steps)
     bar = number(compared.threshold, 4)
     wanted: list[tuple[str, Callable[[SideOutcome], str]]] = [
-        (f"{compared.measure} return at {common}, IQM", lambda side: _estimate(side.common)),
-        ("return at the end, IQM", lambda side: _estimate(side.last)),
-        ("mean return on the way", lambda side: _estimate(side.area)),
+        (f"{compared.measure} return at {common}, IQM", lambda side: _middle(side, side.common)),
+        ("return at the end, IQM", lambda side: _middle(side, side.last)),
+        ("mean return on the way, IQM", lambda side: _middle(side, side.area)),
         ("best", lambda side: number(side.best)),
         (f"reached {bar}", _reached),
-        (f"env steps to {bar}, mean", lambda side: _estimate(side.steps, short)),
+        (f"env steps to {bar}, mean", lambda side: _range(side.steps, short)),
         (f"env steps to {bar}, median", _median),
-        (f"wall time to {bar}, mean", lambda side: _estimate(side.wall, duration)),
-        ("success rate", lambda side: _estimate(side.success, percent)),
+        (f"wall time to {bar}, mean", lambda side: _range(side.wall, duration)),
+        ("success rate", lambda side: _range(side.success, percent)),
         ("spread over seeds (standard deviation)", lambda side: _estimate(side.spread)),
         ("lowest and highest seed", lambda side: f"{number(side.lowest)} – {number(side.highest)}"),
-        ("fall from a run's own best", lambda side: _estimate(side.fall)),
-        ("evaluation minus training", lambda side: _estimate(side.gap)),
+        ("fall from a run's own best, IQM", lambda side: _middle(side, side.fall)),
+        ("evaluation minus training, IQM", lambda side: _middle(side, side.gap)),
     ]
     rows = [[name, *(say(side) for side in compared.outcomes)] for name, say in wanted]
     rows = [row for row in rows if any(cell != BLANK for cell in row[1:])]
-    note = "intervals are 95 %, bootstrap over seeds (Wilson's for shares); runs that never reached the threshold count the whole horizon"
+    note = (
+        "[ ]: 95 % intervals; ( ): lowest and highest seed, where no interval of so few holds; runs that never reached the threshold count"
+    )
+    note += " the whole horizon"
     return Table(["outcome", *(f">{side.label}" for side in compared.outcomes)], rows if compared.outcomes else [], OUTCOMES, note=note)
 
 
@@ -128,7 +134,24 @@ def _reached(side: SideOutcome) -> str:
 def _median(side: SideOutcome) -> str:
     if side.reached is None:
         return BLANK
-    return short(side.median_steps) if side.median_steps is not None else "more than half never did"
+    if side.median_steps is None:
+        return "more than half never did"
+    if side.median_steps_interval is None:
+        return short(side.median_steps)
+    low, high = side.median_steps_interval
+    return f"{short(side.median_steps)} [{short(low)}, {'never' if high is None else short(high)}]"
+
+
+def _middle(side: SideOutcome, value: Interval | None) -> str:
+    """An interquartile mean with its interval, or with the range of few seeds."""
+    return _estimate(value) if side.runs >= INTERVAL_FROM else _range(value)
+
+
+def _range(value: Interval | None, say: Say = number) -> str:
+    """A number with the lowest and the highest seed: 23.3k (20.1k – 27k)."""
+    if value is None or value.value is None:
+        return BLANK
+    return say(value.value) + ("" if value.low is None or value.high is None else f" ({say(value.low)} – {say(value.high)})")
 
 
 def _pairs(compared: Compared) -> Table:
@@ -137,20 +160,26 @@ def _pairs(compared: Compared) -> Table:
         name = f"{pair.second} against {pair.first}"
         rows += [[f"{name}: {each.outcome}", *_tested(each)] for each in pair.contrasts]
         if pair.improvement is not None:
-            rows.append([f"{name}: P(improvement)", _estimate(pair.improvement, _share), BLANK, BLANK, BLANK, "score interval (Newcombe)"])
+            better = _estimate(pair.improvement, _share)
+            rows.append([f"{name}: P(improvement)", better, BLANK, BLANK, BLANK, BLANK, "score interval (Newcombe)"])
         if pair.reached is not None:
-            rows.append([f"{name}: share that reached it", points(pair.reached), BLANK, BLANK, BLANK, "Newcombe's interval"])
+            rows.append([f"{name}: share that reached it", points(pair.reached), BLANK, BLANK, BLANK, BLANK, "Newcombe's interval"])
         if pair.spread is not None:
             rows.append([f"{name}: {pair.spread.outcome}", *_tested(pair.spread)])
-    note = "p after Holm: corrected over every return and steps comparison in this table" if rows else ""
-    return Table(["question", ">difference", ">ratio", ">p", ">p (Holm)", "test"], rows, TESTS, note=note)
+    note = (
+        "p is of the means (of steps: of the ratio), and corrected over every return and steps comparison in this table (Holm); IQM leaves"
+    )
+    note += " out the lowest and the highest quarter of the seeds, and has an interval from 8 seeds on"
+    note = note if rows else ""
+    return Table(["question", ">means", ">ratio", ">IQM", ">p", ">p (Holm)", "test"], rows, TESTS, note=note)
 
 
 def _tested(each: Contrast) -> list[str]:
     say: Say = short if "env steps" in each.outcome else duration if "seconds" in each.outcome else number
     ratio = BLANK if each.ratio is None else times(each.ratio)
     method = each.why if each.p is None else f"{each.method} ({each.why})"
-    return [signed(each.difference, say), ratio, chance(each.p), chance(each.p_holm), method]
+    middle = BLANK if each.middle is None else signed(each.middle, say) if each.ratio is None else times(each.middle)
+    return [signed(each.difference, say), ratio, middle, chance(each.p), chance(each.p_holm), method]
 
 
 def _speed(compared: Compared) -> Table:
@@ -273,7 +302,7 @@ def curve_figures(compared: Compared) -> list[Figure]:
     for axis, name in PICTURES.items():
         bands = [band for band in compared.curves if band.axis == axis]
         if bands:
-            text = f"Return against {axis}: interquartile mean over runs, its 95 % bootstrap interval; dashes: threshold."
+            text = f"Return against {axis}: interquartile mean over runs, its 95 % interval (below 8 runs their range); dashes: threshold."
             svg = charts.bands_svg(bands, order, compared.threshold)
             drawing = charts.BandsDrawing(bands, compared.threshold)
             figures.append(Figure(partial(charts.add_names, svg, names), text, name, drawing))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from rlclinic.runs.goal import SuccessRate
 
 BLANK = "–"
+INTERVAL_FROM = 8
+"""Seeds from which on an interquartile mean has an interval: `stats.LEAST_SEEDS`, without importing numpy for it."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -72,6 +74,11 @@ def describe_success(success: SuccessRate | None) -> str:
     return share if success.episodes is None else f"{success.successes} of {plural(success.episodes, 'episode')} ({share})"
 
 
+def name_band(seeds: int) -> str:
+    """What a band or an interval of an interquartile mean is."""
+    return "95 % interval" if seeds >= INTERVAL_FROM else "lowest and highest seed"
+
+
 def describe_outcome(
     runs: int,
     reached: int | None,
@@ -85,13 +92,15 @@ def describe_outcome(
     """1 of 8 seeds reached 475 · return 212 [164, 268] (IQM, 95 %) · gap 263 (55 %) · best 488 at 31k.
 
     `lost`: of those that reached the goal, how many lost it again. `goal` and `success`: by the two functions above. `last`: the return
-    at the end and its interval; `best`: the best return and its env step.
+    at the end and its interval, of few seeds their range: return 194 (IQM; range 9.1 – 500). `best`: the best return and its env step.
     """
     parts = [f"{reached} of {plural(runs, 'seed')} reached {goal}" + (f", {lost} lost it again" if lost else "")] if goal else []
     parts += [f"success {success}"] if success else []
     value, low, high = last
     if value is not None:
-        spread = f" {interval(low, high)} (IQM, 95 %)" if low is not None else ""
+        spread = ""
+        if low is not None:
+            spread = f" {interval(low, high)} (IQM, 95 %)" if runs >= INTERVAL_FROM else f" (IQM; range {number(low)} – {number(high)})"
         parts.append(f"return {number(value)}{spread}")
         if threshold is not None and threshold > value:
             share = f" ({percent((threshold - value) / abs(threshold))})" if threshold else ""

@@ -165,7 +165,7 @@ def describe_failures(result: Regression, look: Look) -> list[str]:
     """How many runs failed, and the share that so few seeds cannot exclude."""
     if look.failed is None or look.could_fail is None:
         return []
-    failed = "never arrived or collapsed" if result.rule.outcome in ("steps", "wall") else "collapsed"
+    failed = "never arrived, or lost it again" if result.rule.outcome in ("steps", "wall") else "collapsed"
     before, after = look.failed
     seen = f"{after or 'none'} of {look.seeds} {failed}"
     seen += f" (baseline: {before} of {result.baseline_seeds})" if before or after else ""

@@ -38,6 +38,7 @@ from rlclinic.report.format import (
     frames,
     interval,
     listed,
+    name_band,
     number,
     percent,
     plural,
@@ -291,10 +292,13 @@ def facts(report: GroupReport) -> list[tuple[str, str]]:
     rows = [
         ("seeds that reached the threshold", reached if goal else "no threshold"),
         ("success in the last evaluations", describe_success(report.success)),
-        ("last evaluation, IQM over seeds, 95 % interval", estimate(report.last)),
+        (f"last evaluation, IQM over seeds, {name_band(report.n_runs)}", estimate(report.last)),
         ("gap to the threshold", f"{number(report.gap)} ({percent(report.gap_fraction)})" if report.gap else BLANK),
         ("best evaluation", _best(report)),
-        ("env steps to the threshold, mean within the budget", estimate(report.steps_to_threshold) if report.n_reached else BLANK),
+        (
+            "env steps to the threshold, mean within the budget, lowest and highest seed",
+            estimate(report.steps_to_threshold) if report.n_reached else BLANK,
+        ),
         ("wall time", duration(report.wall_seconds)),
         ("env steps per second, all seeds", count(report.steps_per_second)),
     ]
@@ -402,9 +406,8 @@ def curve_figure(report: GroupReport, diagnosed: "DiagnosisReport | None" = None
     """The learning curve; with a diagnosis, where its evidence lies."""
     marked = diagnosed.marked if diagnosed else None
     shaded = f"; shaded: {marked.text}" if marked else ""
-    text = (
-        f"Return against env steps. Thick: interquartile mean over seeds, with its 95 % interval; thin: seeds; dashes: threshold{shaded}."
-    )
+    band = name_band(report.n_runs)
+    text = f"Return against env steps. Thick: interquartile mean over seeds, with the {band}; thin: seeds; dashes: threshold{shaded}."
     return Figure(partial(charts.svg, report.curve, marked), text, picture, charts.CurveDrawing(report.curve))
 
 

@@ -36,7 +36,8 @@ class Result(BaseModel):
 
 
 class Estimate(ResultPart):
-    """A number over seeds with its 95 % bootstrap interval (none with one seed)."""
+    """A number over seeds: an interquartile mean with its 95 % interval from 8 seeds on; below, and of a mean, with the lowest and the
+    highest seed. One seed has neither."""
 
     value: float | None
     low: float | None
@@ -60,7 +61,7 @@ class SeedCurve(ResultPart):
 
 
 class Curve(ResultPart):
-    """Return against env steps: the interquartile mean over seeds, its 95 % interval, and every seed."""
+    """Return against env steps: the interquartile mean over seeds, its 95 % interval (below 8 seeds their range), and every seed."""
 
     label: str
     """What is drawn: evaluation return, or training return where no evaluation was made."""

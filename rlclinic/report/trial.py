@@ -515,7 +515,8 @@ def _curves(store: Store, trial: Trial) -> list[Block]:
     if not bands:
         return []
     order = [arm.name for arm in trial.arms]
-    text = "Return against env steps: interquartile mean over seeds and its 95 % interval. A run that ended keeps its last value."
+    text = "Return against env steps: interquartile mean over seeds and its 95 % interval (below 8 seeds their range). "
+    text += "A run that ended keeps its last value."
     return [Figure(lambda: charts.add_names(charts.bands_svg(bands, order, trial.threshold), order), text)]
 
 

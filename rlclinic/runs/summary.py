@@ -1,7 +1,8 @@
 """How a group did: the verdict and the numbers behind it, computed from its files as they are now.
 
 What counts as reaching the threshold, and what each verdict means: `rlclinic.runs.outcome`.
-The score is the interquartile mean over seeds of each seed's last evaluation, with its 95 % bootstrap interval.
+The score is the interquartile mean over seeds of each seed's last evaluation, with its 95 % interval (below 8 seeds: the lowest and the
+highest seed).
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ class Curve:
     iqm: Column
     low: Column
     high: Column
-    """95 % pointwise; equal to `iqm` with one seed."""
+    """95 % pointwise; the lowest and the highest seed below 8 of them; equal to `iqm` with one."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class GroupSummary:
     """Of the seeds' last evaluations together; None where the environment reports no success."""
     seeds: list[SeedSummary]
     score: stats.Estimate | None
-    """IQM over seeds of the last evaluation."""
+    """IQM over seeds of the last evaluation; below 8 seeds with the lowest and the highest one instead of an interval."""
     gap: float | None
     """Threshold minus score: positive when missed, negative when passed."""
     gap_percent: float | None
@@ -85,7 +86,7 @@ class GroupSummary:
     best_at: int | None
     best_run: str | None
     steps_to_threshold: stats.Estimate | None
-    """Mean env steps to the threshold, restricted to the budget: seeds that did not get there count it whole."""
+    """Mean env steps to the threshold, restricted to the budget: seeds that did not get there count it whole. Lowest and highest seed."""
     curve: Curve
     env_steps: int
     """Of all seeds together."""
@@ -209,10 +210,7 @@ def _steps_to_threshold(seeds: list[SeedSummary], budget: int | None) -> stats.E
     horizon = max([float(budget or 0), *(float(seed.steps[-1]) for seed in seeds if len(seed.steps))])
     if not times or horizon <= 0:
         return None
-    full = [horizon if time is None else float(time) for time in times]
-    if len(full) < 2:
-        return stats.Estimate(full[0], None, None)
-    return stats.Estimate(stats.restricted_mean(times, horizon), *stats.bootstrap_interval(full, np.mean))
+    return stats.estimate_mean([horizon if time is None else float(time) for time in times])
 
 
 def _curve(seeds: list[SeedSummary]) -> Curve:

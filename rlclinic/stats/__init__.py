@@ -13,16 +13,17 @@ from rlclinic.stats.censored import (
     kaplan_meier,
     log_rank,
     median_time,
-    restricted_contrast,
-    restricted_estimate,
+    median_time_interval,
+    middle_ratio,
     restricted_mean,
     restricted_mean_ratio,
     restricted_times,
     shared_horizon,
 )
 from rlclinic.stats.collapse import find_collapse_bound
-from rlclinic.stats.distributions import normal_quantile, normal_tail, normal_tails
+from rlclinic.stats.distributions import normal_quantile, normal_tail, normal_tails, student_quantile
 from rlclinic.stats.estimates import (
+    LEAST_SEEDS,
     LEVEL,
     RESAMPLES,
     Estimate,
@@ -30,8 +31,12 @@ from rlclinic.stats.estimates import (
     bootstrap_difference,
     bootstrap_interval,
     estimate,
+    estimate_difference,
+    estimate_mean,
+    exact_share_interval,
     improvement,
     iqm,
+    median_interval,
     probability_of_improvement,
     share_difference,
     share_interval,
@@ -51,6 +56,7 @@ from rlclinic.stats.significance import (
 )
 
 __all__ = [
+    "LEAST_SEEDS",
     "LEVEL",
     "MANY_SEEDS",
     "RESAMPLES",
@@ -66,6 +72,9 @@ __all__ = [
     "compare_times",
     "crossing_probability",
     "estimate",
+    "estimate_difference",
+    "estimate_mean",
+    "exact_share_interval",
     "find_collapse_bound",
     "geometric_ratio",
     "holm",
@@ -73,7 +82,10 @@ __all__ = [
     "iqm",
     "kaplan_meier",
     "log_rank",
+    "median_interval",
     "median_time",
+    "median_time_interval",
+    "middle_ratio",
     "more_hits",
     "normal_quantile",
     "normal_tail",
@@ -83,8 +95,6 @@ __all__ = [
     "pocock_bound",
     "probability_of_improvement",
     "rank_z",
-    "restricted_contrast",
-    "restricted_estimate",
     "restricted_mean",
     "restricted_mean_ratio",
     "restricted_times",
@@ -92,6 +102,7 @@ __all__ = [
     "share_interval",
     "share_upper_bound",
     "shared_horizon",
+    "student_quantile",
     "wang_tsiatis_bounds",
     "welch",
 ]

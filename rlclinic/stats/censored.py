@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlclinic.errors import UsageError
 from rlclinic.stats.distributions import Numbers, normal_tail
-from rlclinic.stats.estimates import LEVEL, RESAMPLES, Estimate, bootstrap_difference, draws, percentiles
+from rlclinic.stats.estimates import LEVEL, RESAMPLES, Estimate, draws, estimate_difference, median_interval, percentiles
 from rlclinic.stats.significance import MANY_SEEDS, TestResult, compare_means, permuted_p, splits
 
 
@@ -75,28 +75,6 @@ def restricted_times(times: Times, horizon: float) -> float:
     return float(_areas(times, horizon, np.ones((1, len(times))))[0])
 
 
-def restricted_estimate(times: Times, horizon: float, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Restricted mean steps with a bootstrap interval over runs; none with one run."""
-    value = restricted_times(times, horizon)
-    if len(times) < 2:
-        return Estimate(value, None, None)
-    return Estimate(value, *percentiles(_areas(times, horizon, _weights(len(times), resamples, seed)), level))
-
-
-def restricted_contrast(
-    a: Times, b: Times, horizon: float, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[Estimate, Estimate]:
-    """A's restricted mean minus B's, and over it (below 1, A needs fewer steps); each side is resampled on its own."""
-    ours, theirs = restricted_times(a, horizon), restricted_times(b, horizon)
-    if min(len(a), len(b)) < 2:
-        return Estimate(ours - theirs, None, None), Estimate(_ratio(ours, theirs), None, None)
-    drawn = [_areas(side, horizon, _weights(len(side), resamples, seed + place)) for place, side in enumerate((a, b))]
-    difference = Estimate(ours - theirs, *percentiles(drawn[0] - drawn[1], level))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(drawn[1] > 0, drawn[0] / drawn[1], np.where(drawn[0] > 0, np.inf, 1.0))
-    return difference, Estimate(_ratio(ours, theirs), *percentiles(ratios, level))
-
-
 def compare_times(a: Times, b: Times, horizon: float) -> TestResult | None:
     """Whether two groups need as many steps within a horizon, two-sided; the statistic is positive where A needs fewer.
 
@@ -113,12 +91,32 @@ def compare_times(a: Times, b: Times, horizon: float) -> TestResult | None:
     return None if test is None else test._replace(method=f"{test.method}, of log steps")
 
 
-def geometric_ratio(a: Times, b: Times, horizon: float) -> Estimate | None:
-    """A's geometric mean of steps over B's, never counting as the horizon; None where a run was followed for less."""
+def geometric_ratio(a: Times, b: Times, horizon: float) -> float:
+    """A's geometric mean of steps over B's, never counting as the horizon; of restricted means where a run was followed for less."""
+    if _followed(a, horizon) and _followed(b, horizon):
+        return float(np.exp(_log_steps(a, horizon).mean() - _log_steps(b, horizon).mean()))
+    ours, theirs = restricted_times(a, horizon), restricted_times(b, horizon)
+    return ours / theirs if theirs > 0 else 1.0 if ours == 0 else math.inf
+
+
+def middle_ratio(a: Times, b: Times, horizon: float, *, level: float = LEVEL) -> Estimate | None:
+    """A's interquartile geometric mean of steps over B's with its interval; None where a run was followed for less than the horizon."""
     if not (_followed(a, horizon) and _followed(b, horizon)):
         return None
-    difference = bootstrap_difference(_log_steps(a, horizon), _log_steps(b, horizon), np.mean)
-    return Estimate(*(None if end is None else math.exp(end) for end in difference))  # type: ignore[arg-type]
+    logs = estimate_difference(_log_steps(a, horizon), _log_steps(b, horizon), level=level)
+    low, high = (None if end is None else math.exp(end) for end in logs[1:])
+    return Estimate(math.exp(logs.value), low, high)
+
+
+def median_time_interval(times: Times) -> tuple[float, float | None] | None:
+    """An interval of the median steps; its end is None where it lies beyond what was followed. None below five runs.
+
+    A run that was followed for less counts as arriving at once for the lower end and as never arriving for the upper one.
+    """
+    ends = [median_interval(np.where(times.reached, times.steps, never)) for never in (times.steps, np.inf)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    return ends[0][0], None if math.isinf(ends[1][1]) else ends[1][1]
 
 
 def _followed(times: Times, horizon: float) -> bool:
@@ -177,18 +175,6 @@ def _areas(times: Times, horizon: float, weights: Numbers) -> Numbers:
     edges = np.concatenate([[0.0], events, [horizon]])
     below = np.concatenate([np.ones((len(weights), 1)), _below(times, events, weights)], axis=1)
     return np.asarray(below @ np.diff(edges), dtype=np.float64)
-
-
-def _weights(count: int, resamples: int, seed: int) -> Numbers:
-    """How often each run was drawn: [resamples, count]."""
-    rows = draws(count, resamples, seed) + count * np.arange(resamples)[:, None]
-    return np.bincount(rows.ravel(), minlength=resamples * count).reshape(resamples, count).astype(np.float64)
-
-
-def _ratio(ours: float, theirs: float) -> float:
-    if theirs > 0:
-        return ours / theirs
-    return float("inf") if ours > 0 else 1.0
 
 
 def restricted_mean(times: Sequence[float | None], horizon: float) -> float:

@@ -42,6 +42,17 @@ def student_tail(t: float, freedom: float) -> float:
     return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 
+def student_quantile(probability: float, freedom: float) -> float:
+    """The value that Student's t stays below with this probability, 0.5 or more and below 1; by bisection."""
+    low, high = 0.0, 1.0
+    while student_tail(high, freedom) > 2 * (1 - probability):
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tail(middle, freedom) > 2 * (1 - probability) else (low, middle)
+    return high
+
+
 def incomplete_beta(a: float, b: float, x: float) -> float:
     """The regularized incomplete beta function I_x(a, b), by its continued fraction (Lentz's method)."""
     if x <= 0 or x >= 1:

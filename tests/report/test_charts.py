@@ -29,7 +29,7 @@ def curve(seeds: int = 3, threshold: float | None = 475.0, points: int = 5, retu
 def test_the_svg_shows_every_seed_the_band_the_mean_and_the_threshold() -> None:
     root = ElementTree.fromstring(charts.svg(curve()))
     titles = [title.text for title in root.iter(f"{SVG}title")]
-    assert titles == ["seed 0", "seed 1", "seed 2", "95 % interval over seeds", "interquartile mean"]
+    assert titles == ["seed 0", "seed 1", "seed 2", "lowest and highest seed", "interquartile mean"]
     assert "threshold 475" in [text.text for text in root.iter(f"{SVG}text")]
 
 

@@ -428,7 +428,7 @@ class CurveSeries(ResultPart):
     center: Numbers
     low: Numbers
     high: Numbers
-    """Interquartile mean over runs and its 95 % interval; equal with one run."""
+    """Interquartile mean over runs and its 95 % interval, below 8 runs their range; equal with one run."""
     lowest: Numbers
     highest: Numbers
     """Over all rows of all runs at this place: a spike of one row is in here."""

@@ -132,14 +132,13 @@ def steps_left(members: Sequence[LiveMember]) -> int:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """IQM over seeds with its 95 % bootstrap interval; one seed has no interval."""
+    """IQM over seeds with its 95 % interval, below 8 seeds with their range; one seed has neither."""
     from rlclinic import stats
 
     if not values:
         return Estimate(value=None, low=None, high=None)
     # A thousand resamples: a live view needs no more digits, and asks several times a second.
-    low, high = stats.bootstrap_interval(values, resamples=1_000) if len(values) > 1 else (None, None)
-    return Estimate(value=stats.iqm(values), low=low, high=high)
+    return Estimate(**stats.estimate(values, resamples=1_000)._asdict())
 
 
 def stop(selector: str = "@running", runs_dir: Path = Path("runs")) -> Requested:

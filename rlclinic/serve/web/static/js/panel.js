@@ -231,7 +231,7 @@ export class Panel {
       this.legend,
       train && key("--c0", "", "training"),
       evaluated && key("--c1", "dot", "evaluation"),
-      many && key("--c0", "area", "95 % interval over seeds"),
+      many && key("--c0", "area", "95 % interval over seeds (below 8: their range)"),
       first.healthy && this.st.axis === "steps" && key("--c2", "area", `90 % of ${first.healthy.runs} healthy runs`),
       first.threshold !== null && key("--threshold", "dash", "threshold"),
     );

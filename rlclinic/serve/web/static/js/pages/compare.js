@@ -105,7 +105,7 @@ function show(body, { compared, next }, sheet, st, names) {
         "header",
         null,
         h("h2", null, "Return"),
-        h("span", { class: "faint" }, "interquartile mean over seeds and its 95 % interval"),
+        h("span", { class: "faint" }, "interquartile mean over seeds and its 95 % interval (below 8 seeds their range)"),
         h(
           "div",
           { class: "end" },
@@ -153,10 +153,11 @@ function verdicts(compared, names) {
         null,
         h("summary", null, "tests"),
         table(
-          ["outcome", { text: "difference", num: true }, { text: "p", num: true }, { text: "p, corrected", num: true }, "test"],
+          ["outcome", { text: "means", num: true }, { text: "IQM", num: true }, { text: "p", num: true }, { text: "p, corrected", num: true }, "test"],
           pair.contrasts.map((each) => [
             each.outcome,
-            range(each.difference),
+            each.ratio ? `${range(each.ratio)}×` : range(each.difference),
+            each.middle ? `${range(each.middle)}${each.ratio ? "×" : ""}` : "–",
             num(each.p, 2),
             num(each.p_holm, 2),
             `${each.method} (${each.why})`,
@@ -186,7 +187,7 @@ function outcomes(compared, colour, names) {
     compared.threshold !== null &&
       row("env steps to the threshold", (each) =>
         each.steps
-          ? `${short(each.steps.value)}${each.steps.low !== null ? ` [${short(each.steps.low)}, ${short(each.steps.high)}]` : ""}`
+          ? `${short(each.steps.value)}${each.steps.low !== null ? ` (${short(each.steps.low)} – ${short(each.steps.high)})` : ""}`
           : "–",
       ),
     row("best", (each) => num(each.best)),

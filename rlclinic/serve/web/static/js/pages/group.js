@@ -179,7 +179,7 @@ function episodes(success) {
 
 function factsOf(report) {
   const fact = (name, value, more) => h("div", null, h("dt", null, name), h("dd", null, value, more && h("small", null, more)));
-  const ends = report.last.low !== null ? `[${num(report.last.low)}, ${num(report.last.high)}] IQM, 95 %` : "one seed: no interval";
+  const ends = report.last.low !== null ? `[${num(report.last.low)}, ${num(report.last.high)}] IQM, ${report.n_runs < 8 ? "range" : "95 %"}` : "one seed: no interval";
   const live = report.verdict === "RUNNING";
   const done = report.max_env_steps ? Math.min(1, report.env_steps / (report.max_env_steps * report.n_runs)) : null;
   return h(
@@ -209,7 +209,7 @@ function factsOf(report) {
         ? fact(
             "steps to the threshold",
             short(report.steps_to_threshold.value),
-            report.steps_to_threshold.low !== null && `[${short(report.steps_to_threshold.low)}, ${short(report.steps_to_threshold.high)}]`,
+            report.steps_to_threshold.low !== null && `${short(report.steps_to_threshold.low)} – ${short(report.steps_to_threshold.high)}`,
           )
         : fact("steps to the threshold", `> ${short(report.env_steps / report.n_runs)}`, live ? "not yet" : "no seed got there")),
     fact("best", num(report.best), report.best_at !== null && `at ${short(report.best_at)}`),

@@ -28,7 +28,7 @@ export async function draw(main, [id]) {
         "header",
         null,
         h("h2", null, "Return of the arms"),
-        h("span", { class: "faint" }, "interquartile mean over seeds and its 95 % interval"),
+        h("span", { class: "faint" }, "interquartile mean over seeds and its 95 % interval (below 8 seeds their range)"),
       ),
       picture,
     ),
