@@ -284,7 +284,8 @@ def _effect(standing: Standing, arm: str, changes: tuple[str, ...]) -> Effect:
     called = standing.calls.get(arm)
     theirs, ours = standing.concurrent(arm), standing.observations(arm)
     open_still = called in (None, "futile") and interval is not None
-    needed = sequential.seeds_needed(interval, len(ours), standing.margin, limits) if open_still and interval is not None else None
+    later = sequential.pooled_bound(plan.sequential.extension_levels(len(plan.extensions) + 1))
+    needed = sequential.seeds_needed(interval, len(ours), standing.margin, limits, later) if open_still and interval is not None else None
     arrivals = standing.arrivals(arm)
     counts = int(arrivals.control), arrivals.n, int(arrivals.treatment), arrivals.m
     gain = None if standing.relative or interval is None or _contradicts(called, interval) else as_range(interval)

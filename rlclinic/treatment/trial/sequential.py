@@ -597,12 +597,12 @@ def means_within(control: Numbers, treatment: Numbers, margin: float, level: flo
     return result
 
 
-def seeds_needed(effect: Interval, seeds: int, margin: float, limits: Bounds) -> int | None:
+def seeds_needed(effect: Interval, seeds: int, margin: float, limits: Bounds, later: Bounds) -> int | None:
     """Seeds an arm by which the effect is probably told from 0, or shown to be within the margin; None if nothing can be said.
 
     `effect` is on a scale on which 0 is no effect and `margin` a small one (log ratio, or a shift). The true effect is not the one that
     was seen: of those that are as likely as not (within 0.84 standard errors), the one that takes most seeds counts, and it is to be
-    shown in four of five cases.
+    shown in four of five cases. `limits` made the interval; `later` is what all seeds together must pass.
     """
     half = 0.5 * (effect.high - effect.low)
     if not (math.isfinite(half) and math.isfinite(effect.value)) or margin <= 0 or half <= 0:
@@ -611,4 +611,4 @@ def seeds_needed(effect: Interval, seeds: int, margin: float, limits: Bounds) ->
     near = np.abs(np.linspace(effect.value - 0.84 * error, effect.value + 0.84 * error, 41))
     # Far from 0 it is told from 0; near 0, from the margin. In between, both are equally far.
     distance = float(np.maximum(near, margin - near).min())
-    return math.ceil(seeds * max(1.0, ((limits.better + 0.84) * error / distance) ** 2))
+    return math.ceil(seeds * max(1.0, ((later.better + 0.84) * error / distance) ** 2))

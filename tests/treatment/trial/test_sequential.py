@@ -303,9 +303,9 @@ def test_equivalence_takes_a_narrow_interval():
 
 def test_the_seeds_that_it_would_take_follow_from_the_width():
     # Half as wide an interval takes a quarter of the seeds; an effect between 0 and the margin takes most.
-    wide, narrow = (sequential.seeds_needed(Interval(0.0, -half, half), 32, 0.1, LIMITS) for half in (0.4, 0.2))
+    wide, narrow = (sequential.seeds_needed(Interval(0.0, -half, half), 32, 0.1, LIMITS, LIMITS) for half in (0.4, 0.2))
     assert wide == pytest.approx(4 * narrow, rel=0.01)
-    assert sequential.seeds_needed(Interval(0.05, -0.15, 0.25), 32, 0.1, LIMITS) > sequential.seeds_needed(
-        Interval(0.3, 0.1, 0.5), 32, 0.1, LIMITS
+    assert sequential.seeds_needed(Interval(0.05, -0.15, 0.25), 32, 0.1, LIMITS, LIMITS) > sequential.seeds_needed(
+        Interval(0.3, 0.1, 0.5), 32, 0.1, LIMITS, LIMITS
     )
-    assert sequential.seeds_needed(Interval(math.nan, -math.inf, 0.2), 32, 0.1, LIMITS) is None
+    assert sequential.seeds_needed(Interval(math.nan, -math.inf, 0.2), 32, 0.1, LIMITS, LIMITS) is None
