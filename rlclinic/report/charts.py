@@ -298,7 +298,7 @@ def _floats(values: Sequence[float | None]) -> list[float]:
 COLOURS = ("#2563eb", "#d97706", "#16a34a", "#9333ea", "#dc2626", "#0891b2", "#64748b", "#a16207")
 
 
-_UNITS: dict[str, Callable[[float], str]] = {"env steps": short, "wall seconds": duration}
+_UNITS: dict[str, Callable[[float], str]] = {"env steps": short, "wall seconds": duration, "seeds an arm": lambda seeds: f"{seeds:.0f}"}
 
 
 def colour(place: int) -> str:

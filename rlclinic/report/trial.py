@@ -36,7 +36,7 @@ from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription.prescription import gap_closed
 from rlclinic.treatment.trial import sequential
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, Power, Range, Trial, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, PlanRow, Power, Range, Trial, TrialPlan
 
 _LESS = {"steps": "fewer steps", "wall": "less time", "stability": "less spread"}
 _FASTER = {"steps": "FASTER", "wall": "FASTER", "return": "HIGHER", "success": "HIGHER", "stability": "STEADIER"}
@@ -66,6 +66,27 @@ def describe_plan(question: str, plan: TrialPlan, power: Power, control: str, co
         rows.append(("ends", "every run uses its whole budget" if plan.whole_budget else f"a run ends {end} · {more}"))
     rows += [("can see", power_text(plan, power)), ("cost", cost)]
     return [Verdict("TRIAL", question), Rows(rows, 9, 2)]
+
+
+def describe_power(plan: TrialPlan, power: Power, table: Sequence[PlanRow]) -> list[Block]:
+    """Seeds and time against the effect that would be seen, as a table and as curves."""
+    sizes = {effect: f"{effect} SD" if power.kind == "shift" else f"{100 * float(effect):.0f} %" for effect in table[0].power}
+    heads = [">seeds an arm", *(f">{size}" for size in sizes.values()), ">env steps, most", ">time, most"]
+    rows = [
+        [str(row.seeds), *(f"{row.power[effect]:.2f}" for effect in sizes), short(row.max_env_steps), duration(row.max_seconds)]
+        for row in table
+    ]
+    what = "more (deviations over seeds)" if power.kind == "shift" else _LESS.get(plan.outcome, "less")
+    bands = [
+        Band(label=size, axis="seeds an arm", x=[float(row.seeds) for row in table], center=line, low=line, high=line, runs=0)
+        for effect, size in sizes.items()
+        for line in [[row.power[effect] for row in table]]
+    ]
+    names = list(sizes.values())
+    text = f"Power against seeds an arm, for {', '.join(names)} {what}; dashes: 0.8."
+    figure = Figure(lambda: charts.add_names(charts.bands_svg(bands, names, 0.8), names), text, None, charts.BandsDrawing(bands, 0.8))
+    note = f"power to be adopted with {what}; a trial stops as soon as it is decided, mostly long before its last seed"
+    return [Table(heads, rows, "What more seeds would see", note=note), figure]
 
 
 def _treatments(plan: TrialPlan) -> str:

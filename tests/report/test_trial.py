@@ -216,3 +216,21 @@ def test_a_forecast_is_checked_against_what_was_seen_and_the_outcome_is_counted(
     new = found.model_copy(update={"context": {"causes": {"rx1": cause}}})
     assert trial_words.forecast_text(new, effect) == f"there was none; recorded as the first trial of this change for {cause}"
     assert trial_words.forecast_text(found.model_copy(update={"context": {}}), effect) is None
+
+
+def test_a_plan_shows_seeds_and_time_against_the_effect_as_a_table_and_as_curves():
+    from rlclinic.treatment.trial import power
+    from rlclinic.treatment.trial.models import Power
+
+    plan = conduct.plan(arms.control(CONTROL), [arms.changed(CONTROL, ["learning_rate=1e-3"], "rx1")])
+    table = power.plan_rows(plan, 1_000.0)
+    assert [row.seeds for row in table] == [16, 32, 64, 128, 256]
+    for effect in ("0.5", "0.3", "0.1"):
+        chances = [row.power[effect] for row in table]
+        assert chances == sorted(chances)
+    assert all(row.power["0.5"] >= row.power["0.1"] for row in table)
+    assert table[1].max_seconds == pytest.approx((plan.max_env_steps or 0) / 1_000.0)
+    known = Power(by_effect={}, seeds_by_effect={}, seeds_for_small=1, sigma=0.4, reaching=0.9, assumed=True)
+    shown, figure = trial_words.describe_power(plan, known, table)
+    assert len(shown.rows) == 5
+    assert figure.svg().count("<polyline") >= 4

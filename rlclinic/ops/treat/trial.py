@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from pydantic import Field
+
 from rlclinic.actions import Action
 from rlclinic.config import files
 from rlclinic.errors import UsageError
@@ -18,7 +20,7 @@ from rlclinic.report.trial import write
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial import conduct, power
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, Power, Trial, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, PlanRow, Power, Trial, TrialPlan
 
 __all__ = [
     "Preview",
@@ -58,6 +60,8 @@ class Preview(Result):
     cores: int
     warnings: list[str]
     plan: TrialPlan
+    table: list[PlanRow] = Field(default_factory=list)
+    """Where it was asked for: seeds and time against the effect that would be seen."""
 
 
 class TrialResult(Result):
@@ -88,8 +92,8 @@ class TrialList(Result):
     trials: list[TrialRow]
 
 
-def plan_trial(request: TrialRequest) -> Preview:
-    """Decide what to compare, what that can show and what it may cost; nothing is written."""
+def plan_trial(request: TrialRequest, *, table: bool = False) -> Preview:
+    """Decide what to compare, what that can show and what it may cost; nothing is written. `table`: also what more or fewer seeds would."""
     if request.seeds is not None:
         request = request.model_copy(update={"looks": 1, "per_look": request.seeds})
     resolved = arms.resolve(request)
@@ -124,7 +128,8 @@ def plan_trial(request: TrialRequest) -> Preview:
         timeout_seconds=request.timeout_seconds,
         notes=resolved.notes,
     )
-    return _preview(plan, resolved)
+    preview = _preview(plan, resolved)
+    return preview.model_copy(update={"table": power.plan_rows(plan, resolved.steps_per_second)}) if table else preview
 
 
 def _usual_outcome(resolved: Resolved, threshold: float | None) -> Outcome:

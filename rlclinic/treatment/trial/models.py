@@ -261,6 +261,19 @@ class Power(Part):
     """The spread is a guess: nothing was measured."""
 
 
+class PlanRow(Part):
+    """What a trial of so many seeds would see and cost."""
+
+    seeds: int
+    """An arm, at most, in as many looks as the plan has."""
+    power: dict[str, float]
+    """By the size of the effect."""
+    mean_seeds: dict[str, float]
+    """An arm, until such an effect stops the trial."""
+    max_env_steps: int | None
+    max_seconds: float | None
+
+
 class Trial(Part):
     """A trial and everything that came of it."""
 

@@ -17,11 +17,17 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.treatment.trial import sequential
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, Outcome, Power, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, Outcome, PlanRow, Power, TrialPlan
 from rlclinic.treatment.trial.sequential import Arrivals, Numbers, Rule
 
 EFFECTS: Final[dict[Kind, tuple[float, ...]]] = {"time": (0.5, 0.3, 0.1), "shift": (1.0, 0.7, 0.3), "spread": (0.75, 0.5, 0.25)}
 """Shares of the steps (or of the spread) that a treatment saves, or deviations that it gains; the last one is small."""
+PLANNED: Final[dict[Kind, tuple[float, ...]]] = {
+    "time": (0.5, 0.3, 0.2, 0.1),
+    "shift": (1.5, 1.0, 0.7, 0.3),
+    "spread": (0.75, 0.5, 0.25, 0.1),
+}
+"""Effects that `--plan` shows."""
 USUAL_SIGMA: Final = 0.40
 """Spread of the log of steps to a threshold over seeds where nothing was measured: the median over benchmarks/results."""
 USUAL_REACHING: Final = 0.85
@@ -81,6 +87,27 @@ def of_plan(plan: TrialPlan) -> Power:
     """The power of a trial, by the runs that it was planned from."""
     horizon = plan.context.get("steps_within") or plan.budget
     return power(plan.sequential, plan.context.get("steps", ()), len(plan.treatments), plan.outcome, horizon)
+
+
+def plan_rows(plan: TrialPlan, env_steps_per_second: float | None) -> list[PlanRow]:
+    """Seeds and time against the effect that would be seen: half, one, two, four and eight times the seeds of a plan."""
+    kind: Kind = "time" if plan.outcome in CENSORED_OUTCOMES else "spread" if plan.outcome == "stability" else "shift"
+    known = measure_spread(plan.context.get("steps", ()), plan.context.get("steps_within") or plan.budget)
+    rows = []
+    for per_look in sorted({max(2, plan.per_look * factor // 2) for factor in (1, 2, 4, 8, 16)}):
+        rule = Rule(plan.looks, per_look, plan.alpha / len(plan.treatments), plan.margin, plan.rule)
+        seen = {effect: _simulate(rule, round(known.sigma, 2), round(known.reaching, 2), effect, kind, 1_000) for effect in PLANNED[kind]}
+        most = plan.model_copy(update={"per_look": per_look}).max_env_steps
+        rows.append(
+            PlanRow(
+                seeds=plan.looks * per_look,
+                power={f"{effect:g}": chance for effect, (chance, _, _) in seen.items()},
+                mean_seeds={f"{effect:g}": seeds for effect, (_, seeds, _) in seen.items()},
+                max_env_steps=most,
+                max_seconds=most / env_steps_per_second if most is not None and env_steps_per_second else None,
+            )
+        )
+    return rows
 
 
 def measure_spread(steps: Sequence[float | None], horizon: float | None = None) -> Spread:

@@ -28,6 +28,7 @@ def trial(
     everything: Annotated[bool, typer.Option("--list", help="List the trials that were made.")] = False,
     jobs: options.Jobs = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, can see and costs; train nothing.")] = False,
+    planned: Annotated[bool, typer.Option("--plan", help="The same with a table of seeds and time against effects.")] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
     yes: options.Yes = False,
@@ -48,15 +49,15 @@ def trial(
         listed = trial.list_trials(request.runs_dir)
         console.print_json(listed) if as_json else print_trials(listed)
     else:
-        _start_trial(request, jobs, dry_run, quiet, as_json, yes)
+        _start_trial(request, jobs, dry_run or planned, planned, quiet, as_json, yes)
 
 
-def _start_trial(request: "TrialRequest", jobs: int | None, dry_run: bool, quiet: bool, as_json: bool, yes: bool) -> None:
+def _start_trial(request: "TrialRequest", jobs: int | None, dry_run: bool, table: bool, quiet: bool, as_json: bool, yes: bool) -> None:
     from rlclinic.ops.treat import trial
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text.trial import View, ask_to_start, print_preview
 
-    preview = trial.plan_trial(request)
+    preview = trial.plan_trial(request, table=table)
     if dry_run:
         console.print_json(preview) if as_json else print_preview(preview, to_results=True)
         return

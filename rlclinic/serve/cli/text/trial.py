@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rlclinic.report.document import Code, Commands, Gap, Table, Text
 from rlclinic.report.format import ago, percent, short
-from rlclinic.report.trial import cost_text, describe_plan, describe_result, ending, look_lines
+from rlclinic.report.trial import cost_text, describe_plan, describe_power, describe_result, ending, look_lines
 from rlclinic.serve.cli import console
 from rlclinic.serve.cli.text import terminal
 
@@ -24,6 +24,7 @@ def print_preview(preview: "Preview", *, to_results: bool = False) -> None:
     """Question, arms, rule, power and cost."""
     cost = cost_text(preview.max_env_steps, preview.max_seconds, preview.likely_seconds, preview.cores)
     blocks = describe_plan(preview.question, preview.plan, preview.power, preview.control, cost, preview.warnings)
+    blocks += describe_power(preview.plan, preview.power, preview.table) if preview.table else []
     terminal.show(blocks, None if to_results else sys.stderr)
 
 
