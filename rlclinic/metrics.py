@@ -66,7 +66,7 @@ _ROLL = _table("train/roll/", LAST100, """
     ep_rew_std | return | Standard deviation of those returns.
     ep_rew_best | return | The best single training episode so far. | all episodes so far
     ep_len_mean | steps | Mean length of training episodes.
-    success_rate | share | Share of episodes that the env called a success (info["is_success"]); blank if it says nothing.
+    success_rate | share | Share of episodes that the env called a success (info["is_success"] or ["success"]); blank if it says nothing.
     ep_rew_clipped_mean | return | Mean return of those episodes in rewards as learning saw them; only with env.clip_raw_reward.
 """)  # fmt: skip
 
@@ -106,7 +106,7 @@ _VALIDATION = _table("val/roll/", EVALUATION, """
     ep_rew_std | return | Standard deviation of those returns over episodes.
     ep_rew_min | return | The worst episode.
     ep_len_mean | steps | Mean length of those episodes.
-    success_rate | share | Share of them that the env called a success; blank if it says nothing.
+    success_rate | share | Share of them that the env called a success; one without a report is none; blank if it reports none at all.
 """)  # fmt: skip
 
 _TIME = _table("time/", "seconds since the row before, of the whole process (members share them)", """

@@ -198,8 +198,12 @@ class Case:
 
         This says where a run had nothing left to learn. Whether it counts for the verdict: `rlclinic.runs.outcome`.
         """
+        return self._outcome.reached_at
+
+    @cached_property
+    def _outcome(self) -> outcome.Outcome:
         source: outcome.ReturnSource = "evaluation" if self.has(columns.EVAL_RETURN) else "training"
-        return outcome.measure_log(self.history, self.history.goal, source).reached_at
+        return outcome.measure_log(self.history, self.history.goal, source)
 
     @cached_property
     def returns(self) -> Signal:
@@ -255,12 +259,15 @@ class Case:
             return "failed"
         if progress is None:
             return "unknown"
+        if self.solved_at is not None and self.threshold is None:
+            # By success alone.
+            return "lost" if self._outcome.lost else "solved"
         if self.solved_at is not None and self.threshold is not None:
             # Evaluations of a few episodes scatter: what ends within two deviations of the threshold has not lost it.
             scatter = min(2 * progress.noise, NEAR * (self.threshold - progress.start))
             # With one or two evaluations the rest is judged by training returns, which lag behind them.
             ended = self.ended_at if progress.source == "training" else progress.last
-            if ended >= self.threshold - max(0.02 * abs(self.threshold), scatter):
+            if ended >= self.threshold - max(0.02 * abs(self.threshold), scatter) and not self._outcome.lost:
                 return "solved"
             if not (self.unfinished and self.is_early):
                 return "lost"

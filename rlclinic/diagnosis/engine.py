@@ -206,7 +206,7 @@ def _calm(cases: Sequence[Case]) -> Cause:
         id, title = TOO_EARLY, "on its way: at the present rate it gets there within its budget"
     elif states["early"] or any(case.sick for case in cases):
         id = TOO_EARLY
-    elif cases[0].threshold is None:
+    elif cases[0].threshold is None and all(case.solved_at is None for case in cases):
         id = NO_REFERENCE
     else:
         id = HEALTHY

@@ -138,8 +138,8 @@ def _add_block(env: _Env, block: tables.Block, passed: float) -> float:
     return float(steps[-1]) if len(steps) else passed
 
 
-def read_evaluations(path: Path, notes: list[str]) -> RawLog | None:
-    """The evaluations in evaluations.npz; None with a note if it cannot be read."""
+def read_evaluations(path: Path, notes: list[str]) -> tuple[RawLog, int] | None:
+    """The evaluations in evaluations.npz and how many episodes each has; None with a note if it cannot be read."""
     try:
         arrays = _read_arrays(path)
         steps, results = arrays["timesteps"].reshape(-1), np.atleast_2d(arrays["results"])
@@ -158,7 +158,7 @@ def read_evaluations(path: Path, notes: list[str]) -> RawLog | None:
     table = np.stack(columns, axis=1)
     raw_log = RawLog()
     raw_log.add_rows(names, steps, table, np.zeros_like(table, dtype=bool))
-    return raw_log
+    return raw_log, results.shape[1]
 
 
 def _read_arrays(path: Path) -> dict[str, Column]:

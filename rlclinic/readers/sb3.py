@@ -92,7 +92,7 @@ def _read_run(files: Files, options: Options, folder: Path) -> History | None:
     series = main.series(options.table(metric_aliases.SB3.table(algo)), settings)
     if events is not None:
         series = {**events.series(options.table(metric_aliases.SB3.table(algo)), settings), **series}
-    series = _add_evaluations(files, series, main, notes)
+    series = _add_evaluations(files, series, settings, main, notes)
     if found.n_envs:
         found.raw_log.align(main)
         series = {**found.raw_log.series(episodes.MONITOR_TAGS, settings), **series}
@@ -170,13 +170,17 @@ def read_progress(path: Path, options: Options, notes: list[str]) -> RawLog:
     return raw_log
 
 
-def _add_evaluations(files: Files, series: dict[str, Series], main: RawLog, notes: list[str]) -> dict[str, Series]:
-    """evaluations.npz knows every episode: it counts more than the mean in the log."""
+def _add_evaluations(
+    files: Files, series: dict[str, Series], settings: dict[str, Any], main: RawLog, notes: list[str]
+) -> dict[str, Series]:
+    """evaluations.npz knows every episode: it counts more than the mean in the log, and says how many there were."""
     for path in files.evaluations:
         found = episodes.read_evaluations(path, notes)
         if found is not None:
-            found.align(main)
-            return {**series, **found.series(episodes.EVALUATION_TAGS, {})}
+            raw_log, count = found
+            settings.setdefault("run.eval_episodes", count)
+            raw_log.align(main)
+            return {**series, **raw_log.series(episodes.EVALUATION_TAGS, {})}
     return series
 
 

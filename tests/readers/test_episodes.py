@@ -70,8 +70,10 @@ def test_evaluations_have_mean_spread_worst_length_and_success(tmp_path: Path) -
     path = tmp_path / "evaluations.npz"
     results = np.array([[1.0, 3.0], [5.0, 5.0]])
     np.savez(path, timesteps=[100, 200], results=results, ep_lengths=[[10, 20], [30, 30]], successes=[[True, False], [True, True]])
-    raw_log = episodes.read_evaluations(path, [])
-    assert raw_log is not None
+    read = episodes.read_evaluations(path, [])
+    assert read is not None
+    raw_log, count = read
+    assert count == 2
     series = raw_log.series(EVALUATION_TAGS, {})
     assert {name: found.values.tolist() for name, found in series.items()} == {
         "val/roll/ep_rew_mean": [2.0, 5.0],
@@ -144,6 +146,6 @@ def test_damaged_or_hostile_evaluations_are_left_out_with_a_note(data: bytes, tm
 def test_infinite_results_are_broken_and_no_warning(tmp_path: Path) -> None:
     path = tmp_path / "evaluations.npz"
     np.savez(path, timesteps=[1, 2], results=[[np.inf, 1.0], [1.0, 1.0]])
-    raw_log = episodes.read_evaluations(path, [])
-    assert raw_log is not None
-    assert raw_log.series(EVALUATION_TAGS, {})["val/roll/ep_rew_mean"].broken.tolist() == [1]
+    read = episodes.read_evaluations(path, [])
+    assert read is not None
+    assert read[0].series(EVALUATION_TAGS, {})["val/roll/ep_rew_mean"].broken.tolist() == [1]

@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import rlclinic
+from rlclinic import readers
 from rlclinic.ops.diagnose import diagnose
 from rlclinic.ops.runs.listing import list_runs
 from rlclinic.report.group import describe_group, headline, markdown
 from rlclinic.runs.record import Group
+from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app as command_line
 
 ENV = '''
@@ -114,3 +117,20 @@ def test_success_is_the_same_from_workers(tmp_path: Path, workers: int) -> None:
     group = train(tmp_path, "env.kwargs.done=1.0", "env.kwargs.key=success", f"env.workers={workers}")
     assert group.summary.verdict == "SOLVED"
     assert group.runs[0].metrics.last("train/roll/success_rate") == 1.0
+
+
+@pytest.mark.parametrize(("successes", "verdict"), [([0, 9, 10], "SOLVED"), ([0, 2, 1], "NOT SOLVED")])
+def test_success_in_the_log_of_stable_baselines3_is_required_too(tmp_path: Path, successes: list[int], verdict: str) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    rows = [f"{step},{400 + step / 100}" for step in range(1_000, 10_001, 1_000)]
+    (folder / "progress.csv").write_text("\n".join(["time/total_timesteps,rollout/ep_rew_mean", *rows]) + "\n")
+    flags = np.array([[True] * count + [False] * (10 - count) for count in successes])
+    np.savez(folder / "evaluations.npz", timesteps=[2_000, 6_000, 10_000], results=np.full((3, 10), 490.0), successes=flags)
+    histories = readers.read(folder, threshold=475.0)
+    read = diagnose.diagnose(str(folder), tmp_path / "runs", threshold=475.0).diagnosis
+    group = readers.import_runs(histories, Store(tmp_path / "runs"))[0].group
+    assert group is not None
+    assert {read.verdict, group.verdict, diagnose.diagnose(group.id, tmp_path / "runs").diagnosis.verdict} == {verdict}
+    assert read.facts.success is not None
+    assert (read.facts.success.successes, read.facts.success.episodes) == (sum(successes), 30)
