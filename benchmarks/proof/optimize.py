@@ -34,8 +34,8 @@ def adopted(rng: np.random.Generator, simulations: int, *, arriving: float = 1.0
         open_ = np.ones(simulations, dtype=bool)
         for look, bound in enumerate(rule.bounds, 1):
             z = sequential.statistics(control[:look], treatment[:look])
-            wrong |= open_ & (z > bound)
-            open_ &= np.abs(z) <= bound
+            wrong |= open_ & (z > bound.better)
+            open_ &= (z <= bound.better) & (z >= -bound.worse)
     return wrong
 
 

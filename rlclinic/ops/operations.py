@@ -261,6 +261,15 @@ OPERATIONS: Final = (
         "treat.trial.list_trials", "read", "trial --list", http=("GET /trials",), absent={"mcp": "morning_report lists what was tried"}
     ),
     Operation(
+        "treat.questions.list_questions",
+        "read",
+        "questions",
+        "list_questions",
+        ("GET /questions",),
+        "Questions asked",
+        request="treat.requests.QuestionsRequest",
+    ),
+    Operation(
         "treat.trial.plan_trial", "read", "trial --dry-run", http=("POST /trials/preview",), absent={"mcp": "is start_trial(dry_run=true)"}
     ),
     Operation(

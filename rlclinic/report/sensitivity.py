@@ -187,7 +187,8 @@ def _level(found: Sensitivity) -> str:
         return "95 % intervals, each for itself"
     if all(row.low is None for row in found.rows):
         return "no intervals from so few seeds"
-    return f"95 % intervals, which hold for all {plural(len(found.rows), 'value')} together"
+    asked = f" (the same study was begun {plural(found.asked_before, 'time')} before, and is charged)" if found.asked_before else ""
+    return f"{100 * (1 - found.alpha):.3g} % intervals, which hold for all {plural(len(found.rows), 'value')} together{asked}"
 
 
 def _lost(found: Sensitivity) -> list[Block]:

@@ -1,7 +1,9 @@
 """The convergence gate: baselines kept as small files, candidates judged against them, trained for the occasion where need be."""
 
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +23,7 @@ from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.train.run import Watch, train
 from rlclinic.report.format import percent, short
 from rlclinic.report.gate import BaselineSaved, Needed, Regression, Rule
-from rlclinic.runs import trials
+from rlclinic.runs import questions, trials
 from rlclinic.runs.store import Store
 
 Say = Callable[[str], None]
@@ -80,7 +82,8 @@ def regress(
     if side.config is None:
         if changes:
             raise UsageError(f"--set changes a config that is trained; {candidate} was trained already.\n  Leave --set out")
-        return _once(baseline, kept, candidate, _kept(side, kept.threshold), judged, margin, alpha)
+        tried = _kept(side, kept.threshold)
+        return _write_down(Store(runs_dir), kept, tried.fingerprint, _once(baseline, kept, candidate, tried, judged, margin, alpha))
     rule = regression.gate(kept, judged, margin, alpha, looks, per_look)
     asked = set_values(side.config, list(changes))
     if judged in ("steps", "wall") and asked.spec.threshold == kept.threshold:
@@ -88,7 +91,19 @@ def regress(
         asked = set_values(asked, ["run.stop_at_threshold=true"])
     trainee = replace(side, config=asked)
     _ask(trainee, rule, confirm)
-    return _trained(baseline, kept, candidate, trainee, rule, runs_dir, seed0, watch, say or (lambda text: None))
+    result = _trained(baseline, kept, candidate, trainee, rule, runs_dir, seed0, watch, say or (lambda text: None))
+    return _write_down(Store(runs_dir), kept, questions.digest_config(asked), result)
+
+
+def _write_down(store: Store, kept: Baseline, candidate: str, result: Regression) -> Regression:
+    """Keep what was asked, in a store that is there. Code changes between two gates: each stands for itself, and nothing is charged."""
+    if store.root.is_dir():
+        title = f"is {result.candidate} as good as {result.baseline}: {result.rule.outcome}"
+        question = questions.Question(kept.env or "?", kept.fingerprint, (candidate,), result.rule.outcome, title)
+        asked = questions.Asked("regress", result.candidate, time.time(), result.rule.alpha, independent=True, verdict=result.decision)
+        with suppress(DiskFailed):
+            questions.register(store, question, asked)
+    return result
 
 
 def _ask(side: Side, rule: Gate, confirm: Confirm | None) -> None:

@@ -102,6 +102,8 @@ class TrialRequest(Request):
     """Add seeds to a trial that ended undecided; the error stays what was promised."""
     seeds: Annotated[int | None, Cli(min=2), Http(ge=2, le=256), Mcp(doc="", ge=2)] = Field(None, ge=2)
     """So many seeds an arm, in one look: for a GPU. With --extend: seeds an arm to add (16)."""
+    independent: bool = False
+    """Ask a question again at the whole alpha; else a repeat is charged for the times before."""
     seed0: int | None = Field(None, ge=0)
     """The first seed (unused ones): repeats a trial."""
     max_env_steps: Annotated[int | None, STEPS, MOST_STEPS, RUN_STEPS] = Field(None, ge=1)
@@ -126,9 +128,7 @@ class OptimizeRequest(Request):
 
     resumes_alone = True
 
-    target: Annotated[
-        str, Cli(argument=True, complete="run"), Http(max_length=200), Mcp("run_id", "Group to begin with, or ENV:VARIANT.")
-    ] = "@last"
+    target: Annotated[str, Cli(argument=True, complete="run"), Http(max_length=200), Mcp("run_id", "Group, or ENV:VARIANT.")] = "@last"
     """A group (@last), or ENV:VARIANT."""
     budget: Annotated[
         int,
@@ -161,9 +161,7 @@ class SensitivityRequest(Request):
 
     resumes_alone = True
 
-    target: Annotated[
-        str, Cli(argument=True, complete="run"), Http(max_length=200), Mcp("run_id", "Group whose config is varied, or ENV:VARIANT.")
-    ] = "@last"
+    target: Annotated[str, Cli(argument=True, complete="run"), Http(max_length=200), Mcp("run_id", "Group, or ENV:VARIANT.")] = "@last"
     """A group (@last), or ENV:VARIANT."""
     seeds: Annotated[int, Cli(), Http(ge=2, le=64), Mcp(doc="Of every config.", ge=2, le=64)] = Field(SEEDS, ge=2)
     """Seeds for each value; all values share them."""
@@ -178,7 +176,7 @@ class SensitivityRequest(Request):
         list[str],
         Cli(metavar="SETTING", help="Only this number. Repeatable."),
         Http(type=list[Annotated[str, StringConstraints(max_length=100)]], max_length=50),
-        Mcp(doc="Numbers to vary; none: all of the algorithm's."),
+        Mcp(doc="Numbers to vary; none: all."),
     ] = Field(default_factory=list)
     """Settings to vary; none: all numbers of the algorithm."""
     shapes: Annotated[bool, Http()] = False
@@ -197,6 +195,15 @@ class SensitivityRequest(Request):
     def scope(self) -> Scope:
         """What is varied, and how often."""
         return Scope(self.factors, self.seeds, self.only, self.shapes)
+
+
+class QuestionsRequest(Request):
+    """Which questions were asked of a store, how often, and the error that is spent on each."""
+
+    env: Annotated[str | None, Cli(metavar="ENV"), Http(max_length=200)] = None
+    """Only questions of this environment."""
+    at_least: Annotated[int, Http(ge=1, le=1_000)] = Field(1, ge=1)
+    """Only questions that were asked so often."""
 
 
 class AdoptRequest(Request):

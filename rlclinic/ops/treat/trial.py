@@ -19,7 +19,7 @@ from rlclinic.report.models import Result, ResultPart
 from rlclinic.report.trial import write
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import conduct, power
+from rlclinic.treatment.trial import conduct, power, questions
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Outcome, PlanRow, Power, Trial, TrialPlan
 
 __all__ = [
@@ -128,6 +128,7 @@ def plan_trial(request: TrialRequest, *, table: bool = False) -> Preview:
         timeout_seconds=request.timeout_seconds,
         notes=resolved.notes,
     )
+    plan = questions.charge(Store(request.runs_dir), plan, independent=request.independent)
     preview = _preview(plan, resolved)
     return preview.model_copy(update={"table": power.plan_rows(plan, resolved.steps_per_second)}) if table else preview
 

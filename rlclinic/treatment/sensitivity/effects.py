@@ -53,7 +53,9 @@ def as_scores(steps: Sequence[int | None], horizon: float) -> list[float]:
     return [math.log(MISSED * horizon if step is None else max(step, 1)) for step in steps]
 
 
-def compare(base: Mapping[int, float], arms: Sequence[Mapping[int, float]], resolution: float = 0.0) -> list[Effect | None]:
+def compare(
+    base: Mapping[int, float], arms: Sequence[Mapping[int, float]], resolution: float = 0.0, alpha: float = ALPHA
+) -> list[Effect | None]:
     """The effect of every arm against the base; scores are by seed, and a seed that is missing on either side is left out.
 
     `resolution`: what the scale cannot tell apart (the spacing of evaluations); no interval is narrower. None for an arm without a pair.
@@ -63,18 +65,18 @@ def compare(base: Mapping[int, float], arms: Sequence[Mapping[int, float]], reso
     paired = np.array([[seed in arm for seed in seeds] for arm in arms])
     if not len(arms) or not seeds:
         return [None for _ in arms]
-    limit = critical_value(differences)
+    limit = critical_value(differences, alpha)
     return [
-        _estimate(row[known], statistics(row[None, None])[0, 0], limit, len(seeds), resolution) if known.any() else None
+        _estimate(row[known], statistics(row[None, None])[0, 0], limit, len(seeds), resolution, alpha) if known.any() else None
         for row, known in zip(differences, paired, strict=True)
     ]
 
 
-def _estimate(differences: Numbers, statistic: float, limit: float, seeds: int, resolution: float) -> Effect:
+def _estimate(differences: Numbers, statistic: float, limit: float, seeds: int, resolution: float, alpha: float) -> Effect:
     value, n = float(differences.mean()), len(differences)
     passed = abs(statistic) > limit + 1e-9
     deviation = float(differences.std(ddof=1)) if n > 1 else 0.0
-    if seeds < fewest_seeds() or n < 2 or (deviation == 0 and resolution == 0):
+    if seeds < fewest_seeds(alpha) or n < 2 or (deviation == 0 and resolution == 0):
         return Effect(value, None, None, passed)
     half = max(as_student(limit, seeds) * deviation / math.sqrt(n), resolution)
     if not math.isfinite(half):
@@ -88,9 +90,9 @@ def as_student(statistic: float, n: int) -> float:
     return math.inf if rest <= 1e-12 else statistic * math.sqrt((n - 1) / rest)
 
 
-def critical_value(differences: Numbers) -> float:
+def critical_value(differences: Numbers, alpha: float = ALPHA) -> float:
     """What |u| must pass; `differences` is [arms, seeds]."""
-    return float(critical_values(differences[None])[0])
+    return float(critical_values(differences[None], alpha)[0])
 
 
 def critical_values(differences: Numbers, alpha: float = ALPHA) -> Numbers:

@@ -18,7 +18,7 @@ from rlclinic.config.schedule import Schedule
 from rlclinic.errors import ConfigError, UsageError
 from rlclinic.launch import batch
 from rlclinic.launch.batch import Study
-from rlclinic.runs import studies, trials
+from rlclinic.runs import questions, studies, trials
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.runs.summary import GroupSummary
@@ -67,7 +67,7 @@ class Row(BaseModel):
     """steps: the ratio of steps to the threshold (geometric mean over seeds), less is better; return: the difference, more is better."""
     low: float | None
     high: float | None
-    """Its interval: those of all values of a study hold together in 95 % of studies. None where so few seeds give none."""
+    """Its interval: those of all values of a study hold together in 1 - alpha of studies. None where so few seeds give none."""
     verdict: Literal["better", "worse", "no difference seen"]
     """Of all values asked together: equal ones are called better or worse in at most 5 % of studies."""
     lost: int = 0
@@ -101,6 +101,16 @@ class Sensitivity(BaseModel):
     """Verdicts and intervals hold for all values together; those of studies before this was so hold one by one."""
     fewest_seeds: int | None = None
     """Seeds below which no difference could be shown, however large."""
+    alpha: float = effects.ALPHA
+    """Share of studies of equal values that may show one to matter; less where the same study was made before."""
+    asked_before: int = 0
+    """How often the same study was begun in this store before."""
+
+    @property
+    def question(self) -> questions.Question:
+        """Whether any of these values of this config matters."""
+        title = f"does any of {len(self.arms)} values matter: {self.measure}"
+        return questions.identify(self.env_id, from_record(self.config), [arm.name for arm in self.arms], self.measure, title)
 
     @property
     def max_env_steps(self) -> int:
@@ -145,7 +155,7 @@ def plan(store: Store, target: str, config: Config, scope: Scope | None = None) 
     if not arms:
         named = ", ".join(_settings(config, True))
         raise UsageError(f"there is no number to vary{' in ' + ', '.join(scope.only) if scope.only else ''}.\n  There is: {named}")
-    return Sensitivity(
+    planned = Sensitivity(
         id="",
         created=time.time(),
         target=target,
@@ -158,6 +168,9 @@ def plan(store: Store, target: str, config: Config, scope: Scope | None = None) 
         arms=tuple(arms),
         skipped=tuple(skipped),
     )
+    known = questions.look_up(store, planned.question)
+    before = len(known.asked) if known is not None else 0
+    return planned.model_copy(update={"asked_before": before, "alpha": questions.next_alpha(effects.ALPHA, before)})
 
 
 def _check(scope: Scope) -> None:
@@ -251,6 +264,7 @@ def start(store: Store, planned: Sensitivity) -> Sensitivity:
             "state": "running",
         }
     )
+    questions.register(store, begun.question, questions.Asked("sensitivity", begun.id, time.time(), begun.alpha))
     _write(store, begun)
     return begun
 
@@ -298,7 +312,7 @@ def analyse(begun: Sensitivity, groups: Mapping[str, Group]) -> Sensitivity:
     horizon = _horizon(begun, summaries.values())
     lowest = min((seed.last for summary in summaries.values() for seed in summary.seeds if seed.last is not None), default=0.0)
     scores = {name: _scores(begun, groups[name], summary, horizon, lowest) for name, summary in summaries.items()}
-    found = effects.compare(scores[BASE], [scores[arm.name] for arm in begun.arms], _resolution(begun, scores[BASE]))
+    found = effects.compare(scores[BASE], [scores[arm.name] for arm in begun.arms], _resolution(begun, scores[BASE]), begun.alpha)
     rows = [
         _row(begun, arm, effect, summaries[arm.name], groups[arm.name], len(scores[arm.name]))
         for arm, effect in zip(begun.arms, found, strict=True)
@@ -312,7 +326,7 @@ def analyse(begun: Sensitivity, groups: Mapping[str, Group]) -> Sensitivity:
             "rows": tuple(rows),
             "used_env_steps": sum(summary.env_steps for summary in summaries.values()),
             "simultaneous": True,
-            "fewest_seeds": effects.fewest_seeds(),
+            "fewest_seeds": effects.fewest_seeds(begun.alpha),
         }
     )
 

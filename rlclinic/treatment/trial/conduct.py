@@ -23,7 +23,7 @@ from rlclinic.runs import trials
 from rlclinic.runs.outcome import was_evaluated
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import analysis, command, outcomes, power, running
+from rlclinic.treatment.trial import analysis, command, outcomes, power, questions, running
 from rlclinic.treatment.trial.analysis import LookData, Standing
 from rlclinic.treatment.trial.arms import Arm, differences
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Extension, Outcome, Source, Trial, TrialPlan
@@ -235,6 +235,7 @@ def begin(store: Store, plan: TrialPlan) -> Trial:
         max_env_steps=plan.max_env_steps,
         notes=plan.notes,
     )
+    questions.register_plan(store, plan, tid, seed0)
     _write(store, begun)
     return begun
 

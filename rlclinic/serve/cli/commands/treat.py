@@ -9,7 +9,7 @@ from rlclinic.actions import Action
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
-    from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, SensitivityRequest, TrialRequest
+    from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, SensitivityRequest, TrialRequest
     from rlclinic.ops.treat.trial import TrialResult
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -18,7 +18,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would trai
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for handler in (trial, adopt, optimize, sensitivity):
+    for handler in (trial, questions, adopt, optimize, sensitivity):
         options.command(app, requests="treat.requests")(handler)
 
 
@@ -78,6 +78,17 @@ def _end(result: "TrialResult", as_json: bool) -> None:
     console.print_json(result) if as_json else trial.print_trial(result)
     if result.signal:
         raise typer.Exit(TERMINATED if result.signal == "SIGTERM" else INTERRUPTED)
+
+
+def questions(request: "QuestionsRequest", as_json: options.Json = False) -> None:
+    """List what was asked of the store, how often, with which verdicts, and the error that is spent on each question."""
+    from rlclinic.ops.treat import questions
+    from rlclinic.report.questions import describe
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import terminal
+
+    listed = questions.list_questions(request)
+    console.print_json(listed) if as_json else terminal.show(describe(listed))
 
 
 def adopt(request: "AdoptRequest", as_json: options.Json = False) -> None:

@@ -1,20 +1,21 @@
 """Trials, searches and sensitivity studies: planning, starting, looking at them, and keeping what won."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.jobs import audited, progress, queue, start
 from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.jobs.progress import SearchView, SensitivityView, TrialView
 from rlclinic.ops.jobs.requests import StartRequest
-from rlclinic.ops.treat import sensitivity, trial
+from rlclinic.ops.treat import questions, sensitivity, trial
 from rlclinic.ops.treat.adopt import Adopted
-from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, SensitivityRequest, TrialRequest
 from rlclinic.ops.treat.sensitivity import SensitivityPlan
 from rlclinic.ops.treat.trial import Preview, TrialList
 from rlclinic.report.models import Result, ResultPart
+from rlclinic.report.questions import QuestionList
 from rlclinic.runs import coerce, studies
 from rlclinic.runs.store import Store
 from rlclinic.serve.http.bodies import takes_body
@@ -86,6 +87,19 @@ def adopt(here: Here, by: By, id: Id, request: AdoptRequest) -> Adopted:
     """Keep the winner of a trial as ENV:VARIANT in config/environments of the server's working folder."""
     requests.safe(here.store, request.ref.rpartition(":")[0] or request.ref)
     return audited.adopt_trial(**request.arguments, runs_dir=here.root, by=by)
+
+
+@router.get("/questions", response_model=QuestionList, tags=["trials"])
+async def list_questions(
+    request: Request,
+    here: Here,
+    env: Annotated[str | None, Query(max_length=200)] = None,
+    at_least: Annotated[int, Query(ge=1, le=1_000)] = 1,
+) -> Response:
+    """What was asked of the store, how often, with which verdicts, and the error that is spent on each question."""
+    asked = QuestionsRequest(runs_dir=here.root, env=env, at_least=at_least)
+    found: Any = await run_in_threadpool(questions.list_questions, asked)
+    return answer_with_etag(request, found)
 
 
 # ── searches and studies ──

@@ -7,8 +7,10 @@ from pydantic import Field
 
 from rlclinic.ops.jobs import audited, progress, start
 from rlclinic.ops.jobs.requests import StartRequest
-from rlclinic.ops.treat import sensitivity, trial
-from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat import questions, sensitivity, trial
+from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, SensitivityRequest, TrialRequest
+from rlclinic.report.document import render_compact
+from rlclinic.report.questions import describe
 from rlclinic.serve.mcp.replies import answer
 from rlclinic.serve.mcp.text import study
 from rlclinic.serve.mcp.tools.base import Ctx, Tools, takes_arguments
@@ -34,7 +36,7 @@ class TreatTools(Tools):
 
     @takes_arguments
     def start_optimize(self, request: OptimizeRequest, about: StartRequest, ctx: Ctx = None) -> CallToolResult:
-        """Search for a better config (diagnose, prescribe, screen, confirm on fresh seeds) in the background. Then wait_for_run."""
+        """Search for a better config, confirmed on fresh seeds, in the background. Then wait_for_run."""
         job = start.start_optimize(request, by=self.caller(ctx), **about.arguments)
         return answer(study.job(job), {**study.job_data(job), "search_id": job.refers})
 
@@ -46,7 +48,7 @@ class TreatTools(Tools):
         dry_run: Annotated[bool, Field(description="Say what it costs; start nothing.")] = False,
         ctx: Ctx = None,
     ) -> CallToolResult:
-        """Which numbers of a config matter? Each times and divided, on shared seeds, in the background. Then wait_for_run."""
+        """Which numbers of a config matter? Each times and divided, in the background. Then wait_for_run."""
         if dry_run:
             planned = sensitivity.plan(request)
             return answer(study.variations(planned), {"runs": planned.runs, "max_env_steps": planned.max_env_steps})
@@ -63,6 +65,12 @@ class TreatTools(Tools):
         lines.append(f'next: start_training(config_id="{done.ref}", seeds=8)')
         return answer("\n".join(lines), done.model_dump(mode="json", exclude={"schema_version"}))
 
+    @takes_arguments
+    def list_questions(self, request: QuestionsRequest) -> CallToolResult:
+        """What was asked of this store, how often, verdicts, error spent."""
+        listed = questions.list_questions(request)
+        return answer(render_compact(describe(listed), 200), listed.model_dump(mode="json", exclude={"schema_version"}))
+
     def get_trial(self, trial_id: Annotated[str, Field(description="Trial or job id; @last is the newest.")] = "@last") -> CallToolResult:
         """A trial's verdict with its interval, or how far it is."""
         view = progress.get_trial(trial_id, self.root)
@@ -71,13 +79,13 @@ class TreatTools(Tools):
     def get_optimize(
         self, search_id: Annotated[str, Field(description="Search or job id; @last is the newest.")] = "@last"
     ) -> CallToolResult:
-        """What a search has tried, its best config so far, whether that was confirmed on fresh seeds, and what it cost."""
+        """What a search has tried, its best config, whether fresh seeds confirmed it, and what it cost."""
         view = progress.get_optimize(search_id, self.root)
         return answer(study.search(view), study.search_data(view))
 
     def get_sensitivity(
         self, study_id: Annotated[str, Field(description="Study or job id; @last is the newest.")] = "@last"
     ) -> CallToolResult:
-        """How much each number of a config matters, the most first, with intervals; or how far the study is."""
+        """How much each number of a config matters, with intervals; or how far the study is."""
         view = progress.get_sensitivity(study_id, self.root)
         return answer(study.sensitivity(view), study.sensitivity_data(view))
