@@ -146,8 +146,10 @@ def _start(module: str, arguments: list[str], printed: str, fault: Sequence[Any]
         os.chdir(cwd)
         sys.path[0] = cwd
         if environment is not None:
+            # rlclinic.training has set it when it was imported, which does not happen again: without it, bits depend on addresses.
+            reproducible = {"MKL_CBWR": os.environ["MKL_CBWR"]}
             os.environ.clear()
-            os.environ.update(environment)
+            os.environ.update(reproducible | dict(environment))
             sys.path[1:1] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path not in sys.path]
         if fault:
             from tests.crash import faults
