@@ -86,9 +86,9 @@ def print_search_plan(plan: "SearchPlan") -> None:
     known = f"{plural(plan.known_runs, 'run')} of it exist already" if plan.known_runs else "two runs of it come first"
     length = f"{count(plan.budget)} env steps in all, runs of {count(plan.run_env_steps)}"
     rows = [
-        ("budget", f"{length}; a third is kept for the confirmation"),
+        ("budget", f"{length}; never more, and enough of it is kept for the confirmation"),
         ("rounds", f"diagnose ({known}), try what it says on two seeds each, settle on more, confirm on fresh seeds"),
-        ("rule", 'a wrong "adopt" in at most 5 % of searches, over all confirmations together'),
+        ("rule", 'a wrong "adopt" in at most 2.5 % of searches, over all confirmations together'),
     ]
     terminal.show([Verdict("OPTIMIZE", f"{plan.env_id} · {plan.algo} · from {plan.target}: {goal}"), Rows(rows, 9, 2)])
 

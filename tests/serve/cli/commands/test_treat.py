@@ -56,7 +56,7 @@ def test_a_prescription_is_told_with_reason_evidence_spelling_and_what_to_type(m
     assert "because" in text
     assert "seen" in text
     assert "% of the gap closed [" in text
-    assert "no data: no trial of it is recorded" in rlclinic("prescribe", "--no-recorded").stdout
+    assert "no data: no cell and no trial of it is recorded" in rlclinic("prescribe", "--no-recorded").stdout
     assert "--set 'algo.learning_rate=" in text
     assert "linear_schedule(" in text
     assert f"rlclinic trial {group} --rx 1" in text
