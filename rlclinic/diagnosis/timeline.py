@@ -25,10 +25,14 @@ def tell(cause: Cause, row: Weights | None, findings: Sequence[GroupFinding], by
     observed = [finding for finding in speaking if not is_config(finding)]
     config = [finding for finding in speaking if is_config(finding)]
     brought = [by_rule[rule] for rule in sorted((row.explains if row else frozenset()) & by_rule.keys()) if rule not in cause.rules]
-    # The key finding leads; the rest in the order in which it began, what was there from the start first.
-    rest = sorted([*observed[1:], *brought], key=lambda finding: (finding.onset or 0.0, -finding.strength))
     runs = by_run.get(observed[0].rule, {}) if observed else {}
     main = max(runs, key=lambda run: (runs[run].strength, run), default=None)
+    # The key finding leads, then what the same run shows, then other runs; each in the order in which it began, what was there from
+    # the start first.
+    rest = sorted(
+        [*observed[1:], *brought],
+        key=lambda finding: (main not in by_run.get(finding.rule, {main: None}), finding.onset or 0.0, -finding.strength),
+    )
     return cause.model_copy(
         update={
             "moved_first": _first(observed[0], cases) if observed else "",

@@ -107,8 +107,8 @@ def policy_hardly_moves(case: Case) -> Iterator[Finding]:
         return
     level = size * measures.step_scale(case)
     # Rounding leaves a KL of nothing, which may even be below 0, where a policy has become certain.
-    pace = f"{say(size)} of a usual step" if size > 1e-6 else "the policy stands still"
-    text = f"KL {say(max(level, 0.0))} per update (median): {pace}"
+    moved = f"KL {say(max(level, 0.0))} per update (median)"
+    text = f"{moved}: {say(size)} of a usual step" if size > 1e-6 else f"the policy stands still: {moved}"
     proof = evidence(measures.kl(case).name, text, *case.span, median=level, usual_steps=size)
     yield Finding(strength=small, text=text, evidence=(proof,))
 
