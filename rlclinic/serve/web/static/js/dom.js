@@ -114,6 +114,7 @@ const VERDICTS = {
   FAILED: ["bad", "✕"],
   adopt: ["good", "✓"],
   reject: ["bad", "✕"],
+  "less reliable": ["bad", "⚠"],
   equivalent: ["quiet", "="],
   undecided: ["warn", "?"],
   better: ["good", "▲"],

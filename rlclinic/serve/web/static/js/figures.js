@@ -48,12 +48,13 @@ export function forest(rows, { middle, log = false, better, worse, label, domain
   );
 }
 
-/** The statistic at each look against the bound that decides; lines are { label, colour, values }. */
+/** The statistic at each look against the bounds that decide, which differ from look to look; lines are { label, colour, values }. */
 export function looks(trial, lines) {
-  const bound = trial.looks[0]?.bound ?? 2.36;
+  const bounds = trial.looks.map((look) => [look.number, look.bound, look.worse_bound ?? look.bound]);
+  const [, bound, worse] = bounds.at(-1) ?? [1, 2.36, 2.36];
   const all = trial.looks.flatMap((look) => Object.values(look.z));
-  const top = Math.max(bound * 1.25, ...all.map((value) => Math.abs(value) * 1.1));
-  const most = Math.max(trial.plan.looks, 2),
+  const top = Math.max(...bounds.flat().map((value) => value * 1.1), bound * 1.25, ...all.map((value) => Math.abs(value) * 1.1));
+  const most = Math.max(trial.plan.looks + (trial.plan.extensions?.length ?? 0), 2),
     high = 200,
     left = 46;
   const x = (look) => left + (WIDE - left - 110) * (look / most);
@@ -73,15 +74,20 @@ export function looks(trial, lines) {
         )
         .join("; ")}; bound ${bound.toFixed(2)}`,
     },
-    s("rect", { x: left, width: WIDE - left - 110, y: y(top), height: y(bound) - y(top), fill: "var(--good-soft)" }),
-    s("rect", { x: left, width: WIDE - left - 110, y: y(-bound), height: y(-top) - y(-bound), fill: "var(--bad-soft)" }),
-    [bound, 0, -bound].map((at) => [
+    bounds.map(([number, better, lower]) => {
+      const [from, to] = [x(number - 0.5), number === bounds.length ? WIDE - 110 : x(number + 0.5)];
+      return [
+        s("rect", { x: from, width: to - from, y: y(top), height: y(better) - y(top), fill: "var(--good-soft)" }),
+        s("rect", { x: from, width: to - from, y: y(-lower), height: y(-top) - y(-lower), fill: "var(--bad-soft)" }),
+      ];
+    }),
+    [bound, 0, -worse].map((at) => [
       line(left, y(at), WIDE - 110, y(at), { class: at ? "zero" : "grid" }),
       text(left - 6, y(at) + 4, at.toFixed(2), { "text-anchor": "end" }),
     ]),
     text(WIDE - 102, y(bound) - 4, "better"),
-    text(WIDE - 102, y(-bound) + 14, "worse"),
-    Array.from({ length: trial.plan.looks }, (_, i) => text(x(i + 1), high - 6, `look ${i + 1}`, { "text-anchor": "middle" })),
+    text(WIDE - 102, y(-worse) + 14, "worse"),
+    Array.from({ length: most }, (_, i) => text(x(i + 1), high - 6, `look ${i + 1}`, { "text-anchor": "middle" })),
     lines.map((each) => {
       const points = [[0, 0], ...trial.looks.map((look) => [look.number, look.z[each.label]])].filter(([, z]) => z !== undefined);
       return [

@@ -11,7 +11,7 @@ import { EVAL, TRAIN } from "../panel.js";
 import { studyButton } from "../studying.js";
 
 const COLOURS = ["--c7", "--c0", "--c1", "--c2", "--c3", "--c4", "--c6"];
-const KINDS = { adopt: "good", reject: "bad", undecided: "warn", equivalent: "quiet" };
+const KINDS = { adopt: "good", reject: "bad", "less reliable": "bad", undecided: "warn", equivalent: "quiet" };
 
 export async function draw(main, [id]) {
   document.title = `${id} · rlclinic`;
@@ -125,6 +125,8 @@ function headOf({ trial, progress, job }) {
           { class: "quiet" },
           `${best.reached.value >= 0 ? "+" : ""}${num(100 * best.reached.value, 2)} points of runs reached the threshold`,
         ),
+      best?.arrived?.low < 0 &&
+        h("span", { class: "quiet" }, `a drop of up to ${num(-100 * best.arrived.low, 2)} points is not excluded`),
       trial.reason && h("span", { class: "quiet" }, trial.reason),
       progress.state === "queued" && h("span", null, `it ${progress.reason}; it begins by itself`),
       live &&
@@ -289,7 +291,7 @@ function looksCard(trial, arms) {
       h(
         "span",
         { class: "faint" },
-        `a wrong "adopt" in at most ${percent(trial.plan.alpha)} over all ${trial.plan.looks} looks (${trial.plan.rule})`,
+        `a wrong verdict in at most ${percent(trial.plan.alpha)} over all ${trial.plan.looks} looks (${trial.plan.rule})`,
       ),
     ),
     looks(
