@@ -74,7 +74,7 @@ def test_what_was_not_evaluated_failed_or_was_stopped_is_called_so(page: Any, ki
     page.wait_for_selector(f"dialog code:has-text('rlclinic train --resume {kinds.ids['stopped']} --detach')")
     page.goto(kinds.url)
     for name, words in (
-        ("failed", ("NOT SOLVED", "failed")),
+        ("failed", ("FAILED",)),
         ("stopped", ("NOT SOLVED", "stopped")),
         ("not evaluated", ("NOT EVALUATED",)),
     ):

@@ -60,7 +60,8 @@ def test_a_member_put_into_another_cohort_goes_on_exactly(tmp_path: Path) -> Non
             assert torch.equal(whole[index : index + 1], own)
         assert counted.row(0) == episodes.row(index)
         assert found.state == COUNTERS | {"adapted": {"learning_rate": 1e-4}, "best_eval": 5.0, "eval_mean": None, "reached_at": 32} | {
-            "best": True
+            "best": True,
+            "success_rate": None,
         }
 
 
