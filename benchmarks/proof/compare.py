@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.proof import scenarios
 from benchmarks.proof.scenarios import Draws
+from benchmarks.proof.shares import describe_value
 from rlclinic import stats
 
 ALPHA: Final = 0.05
@@ -111,39 +112,29 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     equal = {name: sum(different(pair, simulations)) for name, pair in EQUAL.items()}
     wrong = {name: different(pair, simulations)[1] for name, pair in COLLAPSING.items()}
     worst = max(equal, key=lambda name: equal[name])
-    yield scenarios.describe_share(
-        f"compare, equal sides called different, worst of {len(equal)} ({worst})", equal[worst], simulations, 0.06, 0.05
-    )
+    yield describe_value(f"compare, equal sides called different, worst of {len(equal)} ({worst})", equal[worst], simulations, 0.06, 0.05)
     worst = max(wrong, key=lambda name: wrong[name])
-    yield scenarios.describe_share(
+    yield describe_value(
         f"compare, the side with the higher mean called worse, worst of {len(wrong)} ({worst})", wrong[worst], simulations, 0.025, 0.02
     )
     for name, value in {**equal, **wrong}.items():
-        yield scenarios.describe_share(
-            f"compare: {name}", value, simulations, 0.06 if name in equal else 0.025, 0.05 if name in equal else 0.02
-        )
+        yield describe_value(f"compare: {name}", value, simulations, 0.06 if name in equal else 0.025, 0.05 if name in equal else 0.02)
     for name, pair in UNSEEN.items():
-        yield scenarios.describe_share(
+        yield describe_value(
             f"compare, called worse although its mean is higher: {name}", different(pair, simulations)[1], simulations, None, None
         )
     few = max(50, simulations // 20)
     alone = {name: different_by_welch(pair, few) for name, pair in EQUAL.items()}
     worst = max(alone, key=lambda name: alone[name])
-    yield scenarios.describe_share(f"Welch's test alone, equal sides called different, worst ({worst})", alone[worst], few, None, None)
+    yield describe_value(f"Welch's test alone, equal sides called different, worst ({worst})", alone[worst], few, None, None)
     drawn = {name: sum(different_by_bootstrap(pair, few)) for name, pair in EQUAL.items()}
     worst = max(drawn, key=lambda name: drawn[name])
-    yield scenarios.describe_share(
-        f"bootstrap of IQMs (rliable), equal sides called different, worst ({worst})", drawn[worst], few, None, None
-    )
+    yield describe_value(f"bootstrap of IQMs (rliable), equal sides called different, worst ({worst})", drawn[worst], few, None, None)
     ahead = "20 % collapse, the others are ahead by 10, 24 a side"
     share = different_by_bootstrap(UNSEEN[ahead], few)[1]
-    yield scenarios.describe_share(
-        f"bootstrap of IQMs (rliable), the side with the higher mean called worse: {ahead}", share, few, None, None
-    )
+    yield describe_value(f"bootstrap of IQMs (rliable), the side with the higher mean called worse: {ahead}", share, few, None, None)
     power = different(_thirty_percent, simulations)[0]
-    yield scenarios.describe_share(
-        "compare, power at 30 % fewer steps, 16 a side, usual spread", power, simulations, None, None, better="higher"
-    )
+    yield describe_value("compare, power at 30 % fewer steps, 16 a side, usual spread", power, simulations, None, None, better="higher")
 
 
 def _thirty_percent(rng: np.random.Generator, cases: int) -> tuple[Draws, Draws]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.proof import scenarios
 from benchmarks.proof.scenarios import Draws
+from benchmarks.proof.shares import describe_value
 from rlclinic import stats
 from rlclinic.comparison import pairs
 
@@ -161,16 +162,16 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     worst = {kind: min(found, key=lambda name: found[name]) for kind, found in kinds.items()}
     least = min(worst, key=lambda kind: kinds[kind][worst[kind]])
     every = f"intervals, coverage of every kind, worst ({least}, {worst[least]})"
-    yield scenarios.describe_share(every, kinds[least][worst[least]], cases, 0.92, 0.94, "higher")
+    yield describe_value(every, kinds[least][worst[least]], cases, 0.92, 0.94, "higher")
     for kind, name in worst.items():
-        yield scenarios.describe_share(f"intervals, {kind}, worst ({name})", kinds[kind][name], cases, 0.92, 0.94, "higher")
+        yield describe_value(f"intervals, {kind}, worst ({name})", kinds[kind][name], cases, 0.92, 0.94, "higher")
     ninety = {f"{name}, {n} seeds": cover_difference(name, n, cases, level=0.9) for name in PAIRS for n in (8, 16)}
     name = min(ninety, key=lambda name: ninety[name])
-    yield scenarios.describe_share(f"intervals, regress's effect at 90 %, worst ({name})", ninety[name], cases, 0.9, None, "higher")
+    yield describe_value(f"intervals, regress's effect at 90 %, worst ({name})", ninety[name], cases, 0.9, None, "higher")
     for kind, found in kinds.items():
         for name, value in found.items():
-            yield scenarios.describe_share(f"intervals, {kind}: {name}", value, cases, 0.92, 0.94, "higher")
+            yield describe_value(f"intervals, {kind}: {name}", value, cases, 0.92, 0.94, "higher")
     for name in ("normal", "exponential", "capped at 500", "30 % collapse, wide"):
         for n in SIZES:
             promise = f"compare, a difference that would be seen in 8 of 10 cases is seen: {name}, {n} seeds"
-            yield scenarios.describe_share(promise, keep_promise(name, n, cases), cases, 0.75, 0.8, "higher")
+            yield describe_value(promise, keep_promise(name, n, cases), cases, 0.75, 0.8, "higher")

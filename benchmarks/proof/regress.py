@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.proof import scenarios
 from benchmarks.proof.scenarios import Draws
+from benchmarks.proof.shares import describe_value
 from rlclinic import stats
 from rlclinic.comparison import power, regression
 from rlclinic.comparison.regression import Gate, Outcome
@@ -156,25 +157,28 @@ def _keep(steps: Draws) -> regression.Baseline:
 
 def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """The worst of each kind, and each scenario."""
-    describe = scenarios.describe_share
     equal = {name: end(case, simulations) for name, case in EQUAL.items()}
     worst = max(equal, key=lambda name: equal[name].alarmed)
-    yield describe(f"regress, false alarms, worst of {len(equal)} ({worst})", equal[worst].alarmed, simulations, 0.055, 0.05)
+    yield describe_value(f"regress, false alarms, worst of {len(equal)} ({worst})", equal[worst].alarmed, simulations, 0.055, 0.05)
     quarter = {name: end(case, simulations).passed for name, (case, _) in QUARTER.items()}
     for seeds, looks in (("8 seeds", ("1 x 8",)), ("16 seeds or more", ("1 x 16", "2 x 8", "4 x 8"))):
         name = max((name for name in quarter if name.endswith(looks)), key=lambda name: quarter[name])
-        yield describe(
+        yield describe_value(
             f"regress, passed although a quarter fails, {seeds}, worst ({name})", quarter[name], simulations, QUARTER[name][1], None
         )
     for name, share in quarter.items():
-        yield describe(f"regress, passed: {name}", share, simulations, QUARTER[name][1], None)
+        yield describe_value(f"regress, passed: {name}", share, simulations, QUARTER[name][1], None)
     for name, ends in equal.items():
-        yield describe(f"regress, false alarms: {name}", ends.alarmed, simulations, 0.055, 0.05)
+        yield describe_value(f"regress, false alarms: {name}", ends.alarmed, simulations, 0.055, 0.05)
     for noise in (0.0, 5.0, 20.0):
         share = end(collapsing(0.0, noise, 4, 8), simulations).passed
-        yield describe(f"regress, identical, all hold, noise {noise:g}: passed within 32 seeds", share, simulations, 0.8, 0.95, "higher")
+        yield describe_value(
+            f"regress, identical, all hold, noise {noise:g}: passed within 32 seeds", share, simulations, 0.8, 0.95, "higher"
+        )
     for margin in (0.1, 0.3, 0.4):
         share = end(arriving(1.0, 4, 8, margin=margin), simulations).passed
-        yield describe(f"regress, identical, steps, margin {margin:g}: passed within 32 seeds", share, simulations, None, None, "higher")
+        yield describe_value(
+            f"regress, identical, steps, margin {margin:g}: passed within 32 seeds", share, simulations, None, None, "higher"
+        )
     cases = max(100, simulations // 20)
-    yield describe("regress, the seeds that would settle it settle it", settled(cases), cases, 0.8, None, "higher")
+    yield describe_value("regress, the seeds that would settle it settle it", settled(cases), cases, 0.8, None, "higher")

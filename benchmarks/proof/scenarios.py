@@ -3,7 +3,7 @@
 Runs are rows of the last axis. Times are env steps to the threshold, infinite where a run never got there; returns are those at the end.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,11 +47,3 @@ def draw_returns(
     """Returns at the end, capped at `solved`; a share of the runs has collapsed."""
     returns = np.where(rng.random(shape) < collapsing, COLLAPSED, solved)
     return np.minimum(returns - noise * np.abs(rng.standard_normal(shape)), solved)
-
-
-def describe_share(
-    what: str, value: float, simulations: int, bar: float | None, stretch: float | None, better: str = "lower"
-) -> dict[str, Any]:
-    """A row of the results: a share of simulated cases with its 95 % interval."""
-    low, high = stats.share_interval(round(value * simulations), simulations)[1:]
-    return {"what": what, "unit": "share", "value": value, "interval": [low, high], "better": better, "bar": bar, "stretch": stretch}

@@ -18,11 +18,11 @@ from rlclinic.comparison.regression import (
     binary,
     count_failures,
     decide,
-    decided_by,
+    decide_by_shares,
     scale,
     scores,
     values,
-    worsened,
+    worsen,
 )
 from rlclinic.runs.history import Column
 
@@ -38,7 +38,7 @@ def simulate(kept: Baseline, rule: Gate, losses: Sequence[float] = LOSSES, *, ca
     if len(data) < 2:
         return []
     size = scale(data, rule.outcome)
-    return [_simulated(data, worsened(data, rule.outcome, loss, size, kept.env_steps), rule, loss, kept, cases, seed) for loss in losses]
+    return [_simulated(data, worsen(data, rule.outcome, loss, size, kept.env_steps), rule, loss, kept, cases, seed) for loss in losses]
 
 
 def _simulated(data: Column, worse: Column, rule: Gate, loss: float, kept: Baseline, cases: int, seed: int) -> Power:
@@ -78,7 +78,7 @@ def _decide_look(before: Column, after: Column, rule: Gate, bound: float, horizo
     for ours, theirs in zip((-after).sum(axis=1).astype(int).tolist(), (-before).sum(axis=1).astype(int).tolist(), strict=True):
         if (ours, theirs) not in known:
             effect = stats.share_difference((ours, after.shape[1]), (theirs, before.shape[1]), level=level)
-            known[ours, theirs] = decided_by(Interval.of(effect), rule.margin)
+            known[ours, theirs] = decide_by_shares(Interval.of(effect), rule.margin)
         made.append(known[ours, theirs])
     return np.array([each == "regression" for each in made]), np.array([each == "passed" for each in made])
 

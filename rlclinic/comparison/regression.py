@@ -179,7 +179,7 @@ def baseline_of(side: Side, versions: Mapping[str, str], threshold: float | None
     )
 
 
-def usual_outcome(baseline: Baseline) -> Outcome:
+def choose_outcome(baseline: Baseline) -> Outcome:
     """Steps to the threshold where the baseline mostly gets there; else the return at the end."""
     reached = sum(seed.reached is not None for seed in baseline.seeds)
     return "steps" if baseline.threshold is not None and 2 * reached >= len(baseline.seeds) else "return"
@@ -217,7 +217,7 @@ def gate(kept: Baseline, outcome: Outcome, margin: float, alpha: float, looks: i
     return Gate(outcome, margin, alpha, looks, per_look, stats.obrien_fleming_bounds(looks, 2 * alpha, information))
 
 
-def worsened(data: Column, outcome: Outcome, loss: float, size: float, horizon: float) -> Column:
+def worsen(data: Column, outcome: Outcome, loss: float, size: float, horizon: float) -> Column:
     """What the runs would have come to with a loss: that share more steps or seconds, or that share of `size` less return."""
     if outcome in ("steps", "wall"):
         longer = data * (1 + loss)
@@ -246,7 +246,7 @@ def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
     level = 1 - 2 * stats.normal_tail(bound)
     effect = _effect(before, after, rule.outcome, horizon, level)
     if binary(rule.outcome, before, after):
-        decision = decided_by(effect, rule.margin)
+        decision = decide_by_shares(effect, rule.margin)
         return Look(look=look, seeds=len(after), bound=bound, alarm=None, passing=None, effect=effect, decision=decision)
     alarm, passing = scores(before, after, rule, horizon)
     failed = count_failures(before, after, rule.outcome)
@@ -302,7 +302,7 @@ def count_failures(before: Column, after: Column, outcome: Outcome) -> tuple[Col
 def scores(before: Column, after: Column, rule: Gate, horizon: float) -> tuple[Column, Column]:
     """z of an alarm and of a pass; rows are separate cases."""
     size = scale(np.ravel(before), rule.outcome)
-    allowed = worsened(before, rule.outcome, rule.margin, size, horizon)
+    allowed = worsen(before, rule.outcome, rule.margin, size, horizon)
     return stats.rank_z(after, before, wide_steps=True), -stats.rank_z(after, allowed)
 
 
@@ -311,7 +311,7 @@ def binary(outcome: Outcome, *data: Column) -> bool:
     return outcome == "success" and all(bool(np.all((side == 0) | (side == -1))) for side in data)
 
 
-def decided_by(effect: Interval, margin: float) -> Decision:
+def decide_by_shares(effect: Interval, margin: float) -> Decision:
     """The decision that the interval of a difference of shares makes."""
     if effect.low is not None and effect.low > -margin:
         return "passed"

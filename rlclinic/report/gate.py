@@ -95,6 +95,7 @@ def rule_lines(result: Regression) -> list[tuple[str, str]]:
         "success": "success rate",
     }[rule.outcome]
     over = f"over {plural(rule.looks, 'look')}" + (" (O'Brien-Fleming)" if rule.looks > 1 else "")
+    over += f"; intervals are {percent(1 - 2 * rule.alpha)} ones, over all looks"
     lines = [("judged", f"{what} · a loss of up to {percent(rule.margin)} may pass")]
     lines.append(("errors", f"false alarms ≤ {percent(rule.alpha)}, wrong passes ≤ {percent(rule.alpha)}, {over}"))
     seen = [each for each in result.power if each.loss > 0]

@@ -219,9 +219,9 @@ def test_margins_and_error_rates_must_be_possible(margin: float, alpha: float) -
 
 
 def test_the_usual_outcome_is_steps_where_most_seeds_arrive() -> None:
-    assert regression.usual_outcome(kept([1.0, 2.0, None])) == "steps"
-    assert regression.usual_outcome(kept([1.0, None, None])) == "return"
-    assert regression.usual_outcome(kept([1.0, 2.0], threshold=None)) == "return"
+    assert regression.choose_outcome(kept([1.0, 2.0, None])) == "steps"
+    assert regression.choose_outcome(kept([1.0, None, None])) == "return"
+    assert regression.choose_outcome(kept([1.0, 2.0], threshold=None)) == "return"
 
 
 # ── error rates ──
@@ -309,9 +309,9 @@ def test_the_simulation_stops_at_the_first_decision_of_each_case() -> None:
 
 def test_a_loss_that_leads_past_the_horizon_means_never() -> None:
     data = np.array([50.0, 95.0, math.inf])
-    assert regression.worsened(data, "steps", 0.1, 1.0, 100.0).tolist() == pytest.approx([55.0, math.inf, math.inf])
-    assert regression.worsened(data, "wall", 0.1, 1.0, 100.0).tolist() == pytest.approx([55.0, 104.5, math.inf])
-    assert regression.worsened(np.array([-500.0]), "return", 0.1, 500.0, 100.0).tolist() == [-450.0]
+    assert regression.worsen(data, "steps", 0.1, 1.0, 100.0).tolist() == pytest.approx([55.0, math.inf, math.inf])
+    assert regression.worsen(data, "wall", 0.1, 1.0, 100.0).tolist() == pytest.approx([55.0, 104.5, math.inf])
+    assert regression.worsen(np.array([-500.0]), "return", 0.1, 500.0, 100.0).tolist() == [-450.0]
 
 
 def test_simulated_power_of_successes_is_that_of_shares() -> None:

@@ -36,7 +36,7 @@ FEW = 16
 
 def save_baseline(target: str, file: Path, runs_dir: Path = Path("runs"), *, threshold: float | None = None) -> BaselineSaved:
     """Keep the outcomes of a group, a run or a folder as a small JSON file for `regress`."""
-    kept = _of_runs(target, targets.Reading(runs_dir, threshold))
+    kept = _read_runs(target, targets.Reading(runs_dir, threshold))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -71,19 +71,19 @@ def regress(
     share (success: in absolute terms). confirm: asked before much is spent; False ends it.
     """
     how = targets.Reading(runs_dir, threshold, mapping=mapping)
-    kept = _baseline(baseline, how)
+    kept = _read_baseline(baseline, how)
     if threshold is not None and kept.threshold != threshold:
         raise UsageError(
             f"the baseline {baseline} was kept with threshold {kept.threshold}, not {threshold:g}.\n"
             "  Its steps would be counted to another mark than the candidate's.\n  Leave --threshold out, or save the baseline anew"
         )
-    judged = outcome or regression.usual_outcome(kept)
-    side = _one(candidate, how)
+    judged = outcome or regression.choose_outcome(kept)
+    side = _read_one(candidate, how)
     if side.config is None:
         if changes:
             raise UsageError(f"--set changes a config that is trained; {candidate} was trained already.\n  Leave --set out")
         tried = _kept(side, kept.threshold)
-        return _write_down(Store(runs_dir), kept, tried.fingerprint, _once(baseline, kept, candidate, tried, judged, margin, alpha))
+        return _write_down(Store(runs_dir), kept, tried.fingerprint, _judge_once(baseline, kept, candidate, tried, judged, margin, alpha))
     rule = regression.gate(kept, judged, margin, alpha, looks, per_look)
     asked = set_values(side.config, list(changes))
     if judged in ("steps", "wall") and asked.spec.threshold == kept.threshold:
@@ -91,7 +91,7 @@ def regress(
         asked = set_values(asked, ["run.stop_at_threshold=true"])
     trainee = replace(side, config=asked)
     _ask(trainee, rule, confirm)
-    result = _trained(baseline, kept, candidate, trainee, rule, runs_dir, seed0, watch, say or (lambda text: None))
+    result = _train_and_judge(baseline, kept, candidate, trainee, rule, runs_dir, seed0, watch, say or (lambda text: None))
     return _write_down(Store(runs_dir), kept, questions.digest_config(asked), result)
 
 
@@ -113,13 +113,15 @@ def _ask(side: Side, rule: Gate, confirm: Confirm | None) -> None:
         raise UsageError("nothing was trained, and nothing was judged")
 
 
-def _once(baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: Outcome, margin: float, alpha: float) -> Regression:
+def _judge_once(
+    baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: Outcome, margin: float, alpha: float
+) -> Regression:
     rule = regression.gate(kept, outcome, margin, alpha, 1, max(len(found.seeds), 1))
     look = regression.judge(kept, found, rule, 1)
     return _result(baseline, kept, candidate, found, rule, [look])
 
 
-def _trained(
+def _train_and_judge(
     baseline: str,
     kept: Baseline,
     candidate: str,
@@ -154,7 +156,7 @@ def _trained(
         signal = done.signal
         if signal is not None:
             break
-        found = _joined(found, _of_runs(done.group, targets.Reading(runs_dir, kept.threshold)))
+        found = _join(found, _read_runs(done.group, targets.Reading(runs_dir, kept.threshold)))
         looks.append(regression.judge(kept, found, rule, look))
         say(f"look {look}: {looks[-1].decision}")
         if looks[-1].decision != "undecided":
@@ -162,7 +164,7 @@ def _trained(
     return _result(baseline, kept, candidate, found, rule, looks, groups, signal)
 
 
-def _joined(before: Baseline | None, more: Baseline) -> Baseline:
+def _join(before: Baseline | None, more: Baseline) -> Baseline:
     if before is None:
         return more
     steps = min(before.env_steps, more.env_steps)
@@ -200,7 +202,9 @@ def _result(
 
 
 def _notes(kept: Baseline, found: Baseline, rule: Gate) -> list[str]:
-    notes = [f"n = {len(side.seeds)}, not assessable: {name} has one seed" for name, side in _both(kept, found) if len(side.seeds) < 2]
+    notes = [
+        f"n = {len(side.seeds)}, not assessable: {name} has one seed" for name, side in _pair_sides(kept, found) if len(side.seeds) < 2
+    ]
     if 2 <= len(kept.seeds) < FEW:
         notes.append(
             f"a baseline of {len(kept.seeds)} seeds may be a lucky one, and would then alarm about every candidate: keep {FEW} or more"
@@ -226,17 +230,17 @@ def _notes(kept: Baseline, found: Baseline, rule: Gate) -> list[str]:
     return notes
 
 
-def _both(kept: Baseline, found: Baseline) -> list[tuple[str, Baseline]]:
+def _pair_sides(kept: Baseline, found: Baseline) -> list[tuple[str, Baseline]]:
     return [("the baseline", kept), ("the candidate", found)]
 
 
 # ── reading ──
 
 
-def _baseline(target: str, how: targets.Reading) -> Baseline:
+def _read_baseline(target: str, how: targets.Reading) -> Baseline:
     path = Path(target)
     if not target.endswith(".json"):
-        return _of_runs(target, how)
+        return _read_runs(target, how)
     try:
         return Baseline.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as missing:
@@ -250,7 +254,7 @@ def _baseline(target: str, how: targets.Reading) -> Baseline:
         ) from error
 
 
-def _one(target: str, how: targets.Reading) -> Side:
+def _read_one(target: str, how: targets.Reading) -> Side:
     found = targets.read(target, how)
     if len(found) > 1:
         names = ", ".join(side.name for side in found[:4])
@@ -258,8 +262,8 @@ def _one(target: str, how: targets.Reading) -> Side:
     return found[0]
 
 
-def _of_runs(target: str, how: targets.Reading) -> Baseline:
-    side = _one(target, how)
+def _read_runs(target: str, how: targets.Reading) -> Baseline:
+    side = _read_one(target, how)
     if side.config is not None:
         raise UsageError(
             f"{target} is a config that was not trained: a baseline is made of runs.\n  Train it first: ", Action("train", target, seeds=16)
