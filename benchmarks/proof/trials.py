@@ -220,6 +220,29 @@ def extended_trials(trials: int) -> float:
     return wrong / trials
 
 
+def settled_share(trials: int) -> float:
+    """Of undecided trials that take as many seeds as would settle them, the share that is then decided; the worst of three effects."""
+    rng, plan, shares = np.random.default_rng(7), make_plan(futility=False), []
+    for median in (1.0, 0.95, 0.85):
+        settled, asked = 0, 0
+        for _ in range(trials):
+
+            def draw(name: str, count: int, median: float = median) -> list[Observation]:
+                return observe_steps(scenarios.draw_times(rng, (count,), median=1.0 if name == "control" else median), 30_000.0)
+
+            ended = find_verdict(plan, draw)
+            needed = analysis.effects(ended)[0].seeds_needed if analysis.verdict(ended)[0] == "undecided" else None
+            if needed is not None:
+                more = max(needed - ended.looks[-1].seeds, 2)
+                longer = Standing(plan.model_copy(update={"extensions": (Extension(seeds=more, seed0=10**6),)}))
+                for data in ended.data:
+                    longer.add(data)
+                longer.add({name: draw(name, more) for name in ("control", "rx1")})
+                asked, settled = asked + 1, settled + (analysis.verdict(longer)[0] != "undecided")
+        shares.append(settled / max(asked, 1))
+    return min(shares)
+
+
 def promised_power(simulations: int) -> Iterator[tuple[str, float]]:
     """How far `can see` from 16 measured runs is from the truth: outside of what is printed, on average over draws."""
     for spread in (0.2, 0.4, 0.7, 1.0):
@@ -228,7 +251,7 @@ def promised_power(simulations: int) -> Iterator[tuple[str, float]]:
             rng = np.random.default_rng(5)
             truth = power._simulate(RULE, spread, min(1.0 - censored, 0.99), 0.3, "time")[0]
             misses = []
-            for _ in range(max(20, simulations // 500)):
+            for _ in range(max(10, simulations // 1_000)):
                 times = scenarios.censor(scenarios.draw_times(rng, (16,), spread=spread), horizon)
                 measured = [float(time) if np.isfinite(time) else None for time in times]
                 made = power.power(RULE, measured, horizon=horizon)
@@ -287,6 +310,7 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     yield row("trial: ADOPTs whose interval reaches no effect, coarse evaluations", find_contradictions(few), 0.02)
     yield row("trial: error over ten extensions, sizes chosen by what was seen", extended_errors(simulations), 0.05)
     yield row("trial: error of trials that are extended twice, from their runs", extended_trials(few), 0.05)
+    yield row('trial: "about N more seeds settle it" comes true, worst', settled_share(max(simulations // 400, 10)), 0.80, "higher")
     misses = dict(promised_power(simulations))
     yield row("trial: `can see` from 16 runs beside the truth, worst over spread and censoring", max(misses.values()), 0.1, each=misses)
 

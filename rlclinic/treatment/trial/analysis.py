@@ -377,9 +377,7 @@ def _estimate(values: Sequence[float]) -> Range | None:
 def _median_steps(seen: Sequence[Observation]) -> Range:
     """Median env steps to the threshold; None for a median or an end that lies among runs that never got there."""
     times = np.array([math.inf if each.reached_at is None else float(each.reached_at) for each in seen])
-    if len(times) < 2:
-        return as_range(Interval(float(times[0]) if len(times) else math.nan, math.nan, math.nan))
-    # An order statistic on each side: infinite times would break an interpolated percentile.
-    draws = np.sort(times[np.random.default_rng(0).integers(len(times), size=(2_000, len(times)))], axis=1)
-    medians = np.sort(draws[:, (len(times) - 1) // 2])
-    return as_range(Interval(float(np.sort(times)[(len(times) - 1) // 2]), float(medians[50]), float(medians[-51])))
+    if not len(times):
+        return as_range(Interval(math.nan, math.nan, math.nan))
+    low, high = stats.median_interval(times) or (math.nan, math.nan)
+    return as_range(Interval(float(np.sort(times)[(len(times) - 1) // 2]), low, high))
