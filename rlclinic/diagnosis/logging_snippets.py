@@ -86,7 +86,7 @@ def lines(missing: Iterable[str], source: str = "") -> tuple[str, ...]:
         elif name.startswith(_CONFIG):
             pasted.append(f"# put {name.removeprefix(_CONFIG)} into the run's config file, or into the mapping's settings")
         elif name in ("threshold", "budget"):
-            pasted.append(Action("diagnose", "…", **{name: "N"}))
+            pasted.append(Action.quoted(f"rlclinic diagnose … --{name} N"))
         elif name in _TORCH:
             pasted.append(f'log("{name}", {_TORCH[name]})' if "  #" not in _TORCH[name] else _commented(name))
         else:

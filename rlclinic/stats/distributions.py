@@ -39,6 +39,9 @@ def student_tail(t: float, freedom: float) -> float:
     """P(|T| > |t|) of Student's t: the two-sided p-value."""
     if math.isinf(t):
         return 0.0
+    if t * t < freedom:
+        # Of a small t, what is left of 1 is known to more digits than what is taken off.
+        return 1 - incomplete_beta(0.5, freedom / 2, t * t / (freedom + t * t))
     return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import scipy.special
 import scipy.stats
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlclinic.stats import distributions
@@ -26,6 +26,7 @@ def test_the_incomplete_beta_function_agrees_with_scipy(a: float, b: float, x: f
 
 
 @given(t=st.floats(-60, 60), freedom=st.floats(1, 500))
+@example(t=1.192092896e-07, freedom=79.0)
 def test_students_tail_agrees_with_scipy(t: float, freedom: float) -> None:
     np.testing.assert_allclose(distributions.student_tail(t, freedom), 2 * scipy.stats.t.sf(abs(t), freedom), rtol=1e-8, atol=1e-13)
 

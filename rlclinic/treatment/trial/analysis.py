@@ -163,7 +163,7 @@ class Standing:
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
         """Whether an arm may be given up: "better" is very unlikely, and equivalence out of reach. No wrong "adopt" gets likelier by it."""
-        if not self.plan.futility or number >= self.plan.looks or len(self.plan.arms) * self.plan.looks < 4:
+        if not self.plan.futility or number >= self.plan.looks or z < sequential.MAY_BE_WORSE:
             return False
         last = self.plan.sequential.bounds[-1]
         if float(sequential.chance_of_better(np.asarray(z), number / self.plan.looks, last)) >= sequential.FUTILE:

@@ -55,6 +55,8 @@ ARRIVAL_LEVEL: Final = 1.645
 """z at which a drop in arrival is excluded: one-sided 5 %."""
 FUTILE: Final = 0.05
 """Chance of a later "better" below which an arm is given up, if the effect were one that the trial sees in nine of ten cases."""
+MAY_BE_WORSE: Final = -1.0
+"""Below this an arm is not given up: that it is worse is worth knowing, too."""
 _DROPS: Final = ((8, 16, 24, 32), (0.6, 0.8, 1.3, 1.78))
 """Seeds an arm, and the z of a drop in arrival that stands in the way; chosen by `benchmarks.proof`, see docs/statistics.md."""
 _LARGEST_RATIO: Final = 64.0

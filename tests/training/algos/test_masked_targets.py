@@ -112,7 +112,7 @@ def test_runs_begun_under_the_old_meaning_are_refused_and_others_are_not() -> No
     old = [name for name in corrections.CORRECTIONS if name != "masked_q_targets"]
     text = corrections.refusal("it", old, config("dqn", 0), skips=False)
     assert text is not None
-    assert "forbidden actions" in text
+    assert "forbidden actions" in "".join(text)
     free = config("dqn", 0)
     unmasked = free.model_copy(update={"env": free.env.model_copy(update={"action_mask": False})})
     assert corrections.refusal("it", old, unmasked, skips=False) is None

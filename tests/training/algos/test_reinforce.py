@@ -37,5 +37,5 @@ def test_a_lambda_of_one_has_the_same_bits_beside_any_other(tmp_path: Path) -> N
 def test_runs_that_were_begun_when_it_was_ignored_are_refused() -> None:
     old = [name for name in corrections.CORRECTIONS if name != "reinforce_gae_lambda"]
     touched, other = (make_config("reinforce", algo={"gae_lambda": each}) for each in (0.9, 1.0))
-    assert "gae_lambda" in (corrections.refusal("it", old, touched, skips=False) or "")
+    assert "gae_lambda" in "".join(corrections.refusal("it", old, touched, skips=False) or ())
     assert corrections.refusal("it", old, other, skips=False) is None
