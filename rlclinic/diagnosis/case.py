@@ -200,6 +200,11 @@ class Case:
         """
         return self._outcome.reached_at
 
+    @property
+    def lost(self) -> bool:
+        """Whether the verdict on it is that it reached the threshold and lost it; `standing` asks whether that takes a cause."""
+        return self._outcome.lost
+
     @cached_property
     def _outcome(self) -> outcome.Outcome:
         source: outcome.ReturnSource = "evaluation" if self.has(columns.EVAL_RETURN) else "training"
@@ -267,7 +272,7 @@ class Case:
             scatter = min(2 * progress.noise, NEAR * (self.threshold - progress.start))
             # With one or two evaluations the rest is judged by training returns, which lag behind them.
             ended = self.ended_at if progress.source == "training" else progress.last
-            if ended >= self.threshold - max(0.02 * abs(self.threshold), scatter) and not self._outcome.lost:
+            if ended >= self.threshold - max(0.02 * abs(self.threshold), scatter):
                 return "solved"
             if not (self.unfinished and self.is_early):
                 return "lost"

@@ -208,6 +208,8 @@ def _calm(cases: Sequence[Case]) -> Cause:
         id = TOO_EARLY
     elif cases[0].threshold is None and all(case.solved_at is None for case in cases):
         id = NO_REFERENCE
+    elif any(case.lost for case in cases):
+        id, title = HEALTHY, "it got there and ended below, by no more than its evaluations scatter; nothing else is wrong"
     else:
         id = HEALTHY
     title = title or known()[id].title

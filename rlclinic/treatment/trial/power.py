@@ -38,10 +38,10 @@ _SIGMAS: Final = np.geomspace(0.05, 2.0, 75)
 _MOST_SHARE: Final = 0.99
 _UNSURE: Final = 0.08
 """A range wider than this, to either side, is printed."""
-# Before anything is measured, spreads are about the usual one, give or take a factor of 1.8: it keeps eight runs from saying too much.
-_PRIOR: Final = 0.6
-_RANGE: Final = 0.82
-"""Half of 1.28 squared: how far the log-likelihood may fall within the range, an 80 % interval."""
+# Before anything is measured, spreads are about the usual one, give or take a factor of 2.5: two or three runs must not say too much.
+_PRIOR: Final = 0.9
+_RANGE: Final = 1.35
+"""Half of 1.64 squared: how far the log-likelihood may fall within the range, a 90 % interval."""
 
 
 class Spread(NamedTuple):
@@ -113,7 +113,7 @@ def plan_rows(plan: TrialPlan, env_steps_per_second: float | None) -> list[PlanR
 def measure_spread(steps: Sequence[float | None], horizon: float | None = None) -> Spread:
     """The spread of log steps and the share of runs that arrive, by a censored log-normal likelihood; usual ones where too few did."""
     arrived = np.array([step for step in steps if step is not None and step > 0], dtype=np.float64)
-    if len(arrived) < _FEWEST:
+    if not len(arrived) or len(steps) < _FEWEST:
         usual = (USUAL_SIGMA, USUAL_REACHING)
         return Spread(*usual, True, usual, usual)
     missing = len(steps) - len(arrived)
