@@ -272,6 +272,11 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     yield row("trial: false verdicts, worst of 14 null scenarios", max(nulls.values()), 0.055, stretch=0.05, each=nulls)
     for name, (draw, bar) in COLLAPSES.items():
         yield row(f"trial: ADOPT, {name}", float((carry_out(draw, simulations)[0] == sequential.BETTER).mean()), bar)
+        alone = float((carry_out(draw, simulations, arrival=False)[0] == sequential.BETTER).mean())
+        yield row(f"trial: ADOPT by ranks alone, {name}", alone, None)
+    failing = draw_pair({"arriving": 0.9}, {"median": 1 / 3, "arriving": 0.65})
+    adopted = float((carry_out(failing, simulations)[0] == sequential.BETTER).mean())
+    yield row("trial: ADOPT, a third of the steps, arrival 90 -> 65 %", adopted, None)
     gain = draw_pair({}, {"median": 0.7})
     calls, seeds = carry_out(gain, simulations)
     yield row(

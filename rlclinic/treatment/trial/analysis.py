@@ -107,11 +107,15 @@ class Standing:
         # Seeds that were added later are tested by themselves, at what the seeds before have left of the extension's error.
         better, worse = rule.extension_levels(number - self.plan.looks)
         levels = (better / max(len(treatments), 1), worse / max(len(treatments), 1))
-        z, bounds = {}, {}
+        z, bounds, stretch = {}, {}, 1.0
+        if self.scoring is not sequential.unchanged:
+            drawn = {name: self._values(name) for name in treatments}
+            stretch = sequential.measure_stretch(self._values(self.plan.control.name), drawn, self.scoring)
         for name, own in treatments.items():
-            bounds[name] = sequential.extension_bound(sequential.statistic(control[: number - 1], own[:-1]), levels)
-            z[name] = sequential.statistic(control[number - 1 :], own[-1:])
-        return z, bounds, sequential.pooled_bound(levels)
+            before = sequential.statistic(control[: number - 1], own[:-1]) / stretch
+            bounds[name] = sequential.extension_bound(before, levels)
+            z[name] = sequential.statistic(control[number - 1 :], own[-1:]) / stretch
+        return z, bounds, sequential.pooled_bound(levels).raised(stretch)
 
     @property
     def scoring(self) -> sequential.Scoring:

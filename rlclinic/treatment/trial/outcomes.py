@@ -18,8 +18,6 @@ from rlclinic.treatment.trial.sequential import Scores
 
 SUCCESS: Final = ("val/roll/success_rate", "train/roll/success_rate")
 FAILED: Final = ("failed", "crashed")
-FALLEN: Final = 0.25
-"""Of the control's middle return: a run must end at least so far below it to have collapsed."""
 GUARD_LEVEL: Final = 0.05
 SLOWER: Final = 1.10
 """A treatment that takes this many times the seconds is slower enough to say so."""
@@ -110,10 +108,9 @@ def count_arrived(side: Sequence[Observation], control: Sequence[Observation], t
     theirs, ours = (
         np.array([-math.inf if seen.final is None or seen.state in FAILED else seen.final for seen in runs]) for runs in (control, side)
     )
-    known = theirs[np.isfinite(theirs)]
-    if not len(known):
+    if not np.isfinite(theirs).any():
         return int(np.isfinite(ours).sum())
-    return int((ours >= stats.find_collapse_bound(theirs, FALLEN * abs(float(np.median(known))))).sum())
+    return int((ours >= stats.find_collapse_bound(theirs)).sum())
 
 
 def _time(seen: Observation, outcome: Outcome) -> float | None:

@@ -256,7 +256,7 @@ def bound(control: Strata, treatments: Mapping[str, Strata], rule: Rule, look: i
     if rule.per_look < NORMAL_FROM:
         alone = alone.raised(max((_tied(control, strata) for strata in treatments.values()), default=1.0))
     if scoring is not unchanged:
-        return alone.raised(_stretch(control, treatments, scoring))
+        return alone.raised(measure_stretch(control, treatments, scoring))
     if len(treatments) < 2:
         return alone
     dealt = _deal(control, treatments, scoring, PERMUTATIONS)
@@ -266,7 +266,7 @@ def bound(control: Strata, treatments: Mapping[str, Strata], rule: Rule, look: i
     return Bounds(max(alone.better, better), max(alone.worse, worse))
 
 
-def _stretch(control: Strata, treatments: Mapping[str, Strata], scoring: Scoring) -> float:
+def measure_stretch(control: Strata, treatments: Mapping[str, Strata], scoring: Scoring) -> float:
     """By how much bounds move out for scores that depend on their arm: at least 1, and further with the number of arms (Bonferroni)."""
     spreads = [1.0]
     for own in treatments.values():

@@ -7,9 +7,9 @@ import pytest
 
 from rlclinic.config import Config
 from rlclinic.errors import UsageError
-from rlclinic.treatment.trial import analysis, arms, conduct, outcomes
+from rlclinic.treatment.trial import analysis, arms, conduct, outcomes, sequential
 from rlclinic.treatment.trial.analysis import Standing
-from rlclinic.treatment.trial.models import Observation, TrialPlan
+from rlclinic.treatment.trial.models import Extension, Observation, TrialPlan
 
 CONFIG = Config(
     env={"id": "CartPole-v1"}, spec={"threshold": 475.0}, run={"max_env_steps": 100_000, "eval_every_env_steps": 1_000, "eval_episodes": 5}
@@ -216,3 +216,20 @@ def test_the_same_data_give_the_same_result_again():
         return standing.looks, analysis.effects(standing)
 
     assert once() == once()
+
+
+def test_without_a_threshold_a_run_has_collapsed_only_far_below_the_controls():
+    control = [seen(final=500.0)] * 8
+    assert outcomes.count_arrived([seen(final=470.0), seen(final=440.0), seen(final=None)], control, None) == 1
+
+
+def test_added_seeds_move_the_bounds_of_a_spread_out_as_the_looks_do():
+    plan, rng = plan_of(outcome="stability", looks=1, futility=False), np.random.default_rng(3)
+    longer = plan.model_copy(update={"extensions": (Extension(seeds=8, seed0=10**6),)})
+    standing = Standing(longer)
+    for _ in range(2):
+        standing.add({name: [seen(final=float(value)) for value in -rng.exponential(60.0, size=8)] for name in ("control", "rx1")})
+    look = standing.looks[-1]
+    assert look.pooled[0] > sequential.pooled_bound(plan.sequential.extension_levels(1)).better
+    fresh = sequential.statistic([standing.strata("control")[-1]], [standing.strata("rx1")[-1]])
+    assert abs(look.z["rx1"]) < abs(fresh)
