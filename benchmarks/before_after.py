@@ -103,13 +103,13 @@ def compute_speeds(sides: Sequence[list[np.ndarray]]) -> list[float]:
 
 
 def run_pairs(contest: Contest, trees: Sequence[Path], pairs: int, at_once: int) -> list[list[float]]:
-    """(before, after) of every pair; every second pair of a core begins with the other tree."""
+    """(before, after) of every pair; every second pair begins with the other tree, on a core and beside each other."""
     cores = sorted(os.sched_getaffinity(0))[:at_once]
 
     def fill(lane: int) -> list[list[float]]:
         measured = []
         for pair in range(lane, pairs, len(cores)):
-            order = 1 if pair // len(cores) % 2 == 0 else -1
+            order = 1 if (pair // len(cores) + lane) % 2 == 0 else -1
             measured.append(measure_pair(contest, trees[::order], cores[lane])[::order])
             print(f"{contest.target} x {contest.seeds}, pair {pair + 1} of {pairs}: {measured[-1]}", file=sys.stderr, flush=True)
         return measured
