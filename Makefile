@@ -12,11 +12,12 @@ PEER   := build/sb3-venv
 # One thread per process: the tests and the benchmarks use processes, and two pools on one core slow each other down.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help install test lint types layers pytest demo docs bench clean
+.PHONY: help install test attack lint types layers pytest demo docs bench clean
 
 help:
 	@echo "make demo    install into $(VENV), show the loop: a sick CartPole, its diagnosis, a trial of the cure, the adopted config"
 	@echo "make test    install, then ruff, mypy, import-linter and pytest"
+	@echo "make attack  install, then the long form of tests/attack: benchmarks.attack, about an hour"
 	@echo "make docs    write the generated pages of docs/"
 	@echo "make bench   install the peer into $(PEER), run every benchmark, write docs/benchmarks.md"
 	@echo "make clean   remove caches and build outputs (keeps $(VENV) and runs/)"
@@ -48,6 +49,10 @@ layers: install
 pytest: install
 	@$(BIN)/python -m tests.serve.web.chromium
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+# tests/attack is the short form, and part of make test.
+attack: install
+	$(BIN)/python -m benchmarks.attack
 
 demo: install
 	$(BIN)/rlclinic demo

@@ -35,6 +35,7 @@ TITLES = {
     "agents": "Do the tools of the MCP server suffice?",
     "serving": "How long the server lets people wait",
     "dashboard": "How long the dashboard lets people wait",
+    "attack": "Attacks, strangers' files and kills",
 }
 INTRODUCTION = """# Benchmarks
 

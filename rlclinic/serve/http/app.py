@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -26,8 +26,8 @@ from rlclinic.serve.web import routes
 ROUTERS = tuple(part.router for part in (session, sse, runs, train, status, diagnose, treat, compare, jobs))
 
 
-def create_app(store: Store, settings: Settings | None = None) -> FastAPI:
-    """An app over one store. It must be run with its lifespan, which keeps the index current."""
+def create_app(store: Store, settings: Settings | None = None, *, started: Callable[[], None] | None = None) -> FastAPI:
+    """An app over one store. It must be run with its lifespan, which keeps the index current. `started` is called in its event loop."""
     chosen = settings or Settings()
     tokens = Tokens(chosen.tokens_path(store.root))
     index = Index(store)
@@ -36,6 +36,8 @@ def create_app(store: Store, settings: Settings | None = None) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if started is not None:
+            started()
         tasks = [asyncio.create_task(work) for work in (here.watch.run(), *([prefetch.run(here)] if chosen.prepare else []))]
         try:
             async with talking:

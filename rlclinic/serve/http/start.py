@@ -1,6 +1,7 @@
 """Starting the server: checks first, then uvicorn with one or more worker processes."""
 
 import json
+import logging
 import os
 import secrets
 import socket
@@ -29,6 +30,8 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     """Serve until it is interrupted; `say` where, once nothing speaks against it. Trainings that it started go on."""
     import uvicorn
 
+    from rlclinic.serve.http import connections
+
     tokens = Tokens(settings.tokens_path(store.root))
     check(settings, len(tokens))
     tokens.prepare()
@@ -38,6 +41,7 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     say(f"serving {store.root} at http://{where}:{settings.port}/   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
     passed_on = {"root": str(store.root.absolute()), "settings": settings.model_dump(mode="json"), "parent": os.getpid()}
     os.environ[ENVIRONMENT] = json.dumps(passed_on)
+    limits = connections.raise_file_limit()
     uvicorn.run(
         "rlclinic.serve.http.start:from_environment",
         factory=True,
@@ -49,20 +53,26 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        http="rlclinic.serve.http.connections:Connection",
+        backlog=limits.backlog,
     )
 
 
 def from_environment() -> "FastAPI":
     """The app of one worker process."""
+    from rlclinic.serve.http import connections
     from rlclinic.serve.http.app import create_app
 
+    # Of our own, or the MCP library installs one that opens files to describe that there are too many of them.
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    connections.Connection.most = connections.raise_file_limit().connections
     # Short turns: whoever only wants a list must not wait long for whoever computes.
     sys.setswitchinterval(0.001)
     passed_on = json.loads(os.environ[ENVIRONMENT])
     if passed_on["parent"] != os.getpid():
         # A worker whose parent was killed would hold the port, and nobody could end it.
         die_with(passed_on["parent"])
-    return create_app(Store(Path(passed_on["root"])), Settings(**passed_on["settings"]))
+    return create_app(Store(Path(passed_on["root"])), Settings(**passed_on["settings"]), started=connections.end_with_loop)
 
 
 def _check_port(settings: Settings) -> None:

@@ -3,11 +3,13 @@
 import http.client
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ from typing import Any
 class Server:
     """`rlclinic serve` on a free port."""
 
-    def __init__(self, root: Path, *options: str) -> None:
+    def __init__(self, root: Path, *options: str, mcp: bool = False, most_files: int | None = None) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
-        command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(self.port), "--runs-dir", str(root), "--no-mcp", *options]
-        self.process = subprocess.Popen(command, cwd=root.parent, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(self.port), "--runs-dir", str(root), *options]
+        command += [] if mcp else ["--no-mcp"]
+        limit = None if most_files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (most_files, most_files))
+        self.process = subprocess.Popen(command, cwd=root.parent, env={**os.environ, "OMP_NUM_THREADS": "1"}, preexec_fn=limit)
         self._wait()
 
     def _wait(self) -> None:

@@ -10,6 +10,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -61,7 +62,10 @@ class Guard:
         except RlclinicError as error:
             refusal = problems.of(error)
         if refusal is None and scope["method"] not in SAFE:
-            body = await _body(receive, self.settings.max_body_bytes)
+            try:
+                body = await _body(receive, self.settings.max_body_bytes)
+            except ClientDisconnect:
+                return  # half a body asks for nothing, and nobody is there to be told
             refusal, receive = (self._too_large(), receive) if body is None else (None, _replay(body, receive))
         await (self.app if refusal is None else refusal)(scope, receive, send)
 
@@ -172,13 +176,13 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:
-    """The whole body; None if it is too large, whatever length was announced."""
+    """The whole body; None if it is too large, whatever length was announced. ClientDisconnect if its end never comes."""
     parts: list[bytes] = []
     size, more = 0, True
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            break
+            raise ClientDisconnect
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > most:
