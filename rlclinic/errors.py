@@ -3,6 +3,7 @@
     RlclinicError              exit code 1; catch this to catch them all
     ├── ConfigError        2   a setting, a file or a combination of settings is wrong; nothing was started
     ├── UsageError         2   a command or a call makes no sense as it was typed
+    │   └── Untrusted          code would be run that a run folder, a log or a caller names, and nobody has approved
     ├── NotFound           3   no such run, group, checkpoint, environment or variant
     └── RunError           1   a run could not go on
         ├── EnvironmentFailed    the environment raised, or returned something that is not a number
@@ -29,6 +30,7 @@ __all__ = [
     "RlclinicError",
     "RunBusy",
     "RunError",
+    "Untrusted",
     "UsageError",
     "nearest",
 ]
@@ -61,6 +63,10 @@ class UsageError(RlclinicError):
     """A command or a call makes no sense as it was typed."""
 
     exit_code = 2
+
+
+class Untrusted(UsageError):
+    """Code of others would be run that nobody has approved here, or that a server's callers may not choose."""
 
 
 class NotFound(RlclinicError):

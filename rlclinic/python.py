@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlclinic import trust
 from rlclinic.errors import UsageError
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -134,6 +135,7 @@ def _config(config: "str | Config | Mapping[str, Any]", env: Any, overrides: lis
         if isinstance(config, str)
         else set_values(config if isinstance(config, Config) else from_record(config), overrides)
     )
+    trust.approve(*trust.names_in(made.env))
     if env is None or isinstance(env, str):
         files.check_environment(made.env.id)
     return made

@@ -1,6 +1,7 @@
 """What every test can rely on: one thread per process, no display, no colours, repeatable property tests, no waits for disks or imports."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
 os.environ["NO_COLOR"] = "1"
 os.environ["TERM"] = "dumb"
 os.environ["COLUMNS"] = "120"
+# Environments of the tests are ours. tests/attack, which has a stranger's, asks for approval as users are asked.
+os.environ["RLCLINIC_TRUST"] = "all"
+os.environ.setdefault("RLCLINIC_STATE", tempfile.mkdtemp(prefix="rlclinic-state-"))
 for forced in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS"):
     os.environ.pop(forced, None)
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from rlclinic import trust
 from rlclinic.config import Config
 from rlclinic.errors import RunError
 from rlclinic.launch import local
@@ -94,6 +95,7 @@ def start(
     detach: bool = False,
 ) -> local.Launch:
     """Start runs as cohorts. `resume`: from their last checkpoints (None: if any of them has trained before)."""
+    trust.check_envs(run.config.env for run in runs)
     if resume is None:
         resume = any(run.status.env_steps or run.status.resumes or run.status.state != "queued" for run in runs)
     # Members of a cohort stand at the same env step: a kill may have left some behind, and those train after the others.

@@ -7,6 +7,7 @@ that is still being written always reads as of now.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from rlclinic.runs.metrics_file.table import Table
     from rlclinic.runs.summary import GroupSummary
 
+_REGISTERED: Final = re.compile(r"[\w.-]+(/[\w.-]+)?-v\d+(:\w+)?")
+"""The name of a config whose environment is registered, rather than imported from a module or a file."""
 SCHEMA_VERSION: Final = 1
 CONFIG: Final = "config.json"
 METRICS: Final = "metrics.csv"
@@ -354,11 +357,13 @@ def _config(record: dict[str, Any]) -> "Config":
     from rlclinic.config import records
 
     if isinstance(source := record.get("source"), dict):
+        # Code that a log names is not put into a command that somebody may type as it stands.
+        name = str(record.get("name"))
         raise RunError(
             f"{record.get('id')} was imported ({source.get('framework')}): not all of its settings are known.\n"
             "  What it left out would silently become another setting than the one it was trained with.\n"
             "  It can be diagnosed and compared; to train: ",
-            Action("train", record.get("name", "CONFIG"), set=["KEY=VALUE"]),
+            Action("train", name if _REGISTERED.fullmatch(name) else "CONFIG", set=["KEY=VALUE"]),
         )
     return records.from_record(settings(record))
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.runs import disk, selector, status_file
@@ -166,6 +167,7 @@ class Store:
         `parent` is RUN@STEP for all of them, or the group whose runs `parents` names, one for each config.
         `extra` goes into every config.json: origins, start ("fork", "extend", "init"), trial.
         """
+        trust.check_envs(config.env for config in configs)
         records = _records(configs, extra or {})
         gid = self._reserve()
         about: dict[str, Any] = {

@@ -1,10 +1,14 @@
 """What a request from elsewhere may name: runs and groups of the store and configs by their names; no file, and no way out."""
 
+import functools
+import inspect
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -13,6 +17,33 @@ from rlclinic.runs.store import Store
 Owner = TypeVar("Owner", Run, Group)
 
 _YAML: Final = re.compile(r"\.ya?ml(:|$)", re.IGNORECASE)
+
+
+def limit_code(function: Callable[..., Any], limits: trust.Limits) -> Callable[..., Any]:
+    """A tool whose callers have only that code run which the limits allow."""
+
+    async def call_later(**arguments: Any) -> Any:
+        with trust.limited(limits):
+            return await function(**arguments)
+
+    def call(**arguments: Any) -> Any:
+        with trust.limited(limits):
+            return function(**arguments)
+
+    made = functools.wraps(function)(call_later if inspect.iscoroutinefunction(function) else call)
+    made.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return made
+
+
+class LimitCode:
+    """An ASGI app whose callers have only that code run which the limits allow."""
+
+    def __init__(self, app: Any, limits: trust.Limits) -> None:
+        self.app, self.limits = app, limits
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        with trust.limited(self.limits):
+            await self.app(scope, receive, send)
 
 
 def names_file(ref: str) -> bool:

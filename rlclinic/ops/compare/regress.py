@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.comparison import power, regression
 from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome
@@ -86,6 +87,7 @@ def regress(
         return _write_down(Store(runs_dir), kept, tried.fingerprint, _judge_once(baseline, kept, candidate, tried, judged, margin, alpha))
     rule = regression.gate(kept, judged, margin, alpha, looks, per_look)
     asked = set_values(side.config, list(changes))
+    trust.approve(*trust.names_in(asked.env))
     if judged in ("steps", "wall") and asked.spec.threshold == kept.threshold:
         # What comes after the threshold is not judged: stopping there saves most of the time, and changes nothing before it.
         asked = set_values(asked, ["run.stop_at_threshold=true"])

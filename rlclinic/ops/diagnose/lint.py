@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rlclinic import trust
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import CodeLint, lint_code
 from rlclinic.diagnosis.lint.config.linter import Lint, lint_config, lint_settings
@@ -118,6 +119,8 @@ def lint_env(
     from rlclinic.diagnosis.lint.env import lint_facts
     from rlclinic.ops.diagnose.examine_env import facts_of
 
+    if trust.names_code(target):
+        trust.approve(target)
     chosen = _chosen("ENV", select, ignore)
     facts = facts_of(target, kwargs or {}, seconds)
     return EnvLintReport(target=target, lint=lint_facts(facts, select=chosen.select, ignore=chosen.ignore))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.report.models import EvaluationResult
@@ -105,6 +106,7 @@ def _best_run(group: Group) -> Run:
 
 
 def _load(checkpoint: Checkpoint) -> "Policy":
+    trust.check_envs([checkpoint.run.config.env])
     # One observation at a time is too little work to share: a second thread only waits, and on a busy machine for long.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:

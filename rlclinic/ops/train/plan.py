@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.config import Config, files
 from rlclinic.config.corrections import refusal
@@ -61,6 +62,7 @@ def plan_training(request: TrainRequest) -> TrainPlan:
     planned = _plan(request, Store(request.runs_dir)) if request.rx is None else _plan_prescribed(request)
     for env_id in {config.env.id: None for config in planned.configs}:
         files.check_environment(env_id)
+    trust.check_envs([*(config.env for config in planned.configs), *(run.config.env for run in planned.resumed)])
     for config in [*planned.configs, *(run.config for run in planned.resumed)][:1]:
         check_engine(config)
     return _with_cores(planned)
@@ -126,6 +128,13 @@ def flag_changes(request: TrainRequest) -> list[str]:
     return [*request.changes, *(f"{key}={value}" for key, value in flags.items() if value is not None)]
 
 
+def _change(config: Config, changes: Sequence[str]) -> Config:
+    """The config with changes; code that they name, rather than the run, is approved by whoever typed them."""
+    changed = set_values(config, changes)
+    trust.approve_new(config.env, changed.env)
+    return changed
+
+
 def engine_on(device: str | None, changes: Sequence[str]) -> str | None:
     """`auto` for who asks for a GPU and no engine: operation by operation it would mostly wait."""
     fast = device in ("cuda", "auto") and not any(change.startswith(("run.engine=", "engine=")) for change in changes)
@@ -182,9 +191,10 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
     """A new group of a config from a file (or, with --init-from alone, of the parent's config)."""
     if request.ref is None:
         config, origins, notes = _initial(store, request).run.config, {}, []
-        config = set_values(config, flag_changes(request))
+        config = _change(config, flag_changes(request))
     else:
         loaded = files.load(request.ref, flag_changes(request))
+        trust.approve(*trust.names_in(loaded.config.env))
         config, origins, notes = loaded.config, dict(loaded.origins), list(loaded.notes)
     if config.env.frames_per_step is not None:
         games = frames(config.run.max_env_steps, config.env.frames_per_step)
@@ -195,7 +205,7 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
 def _plan_repeat(request: TrainRequest, store: Store, source: Run | Group) -> TrainPlan:
     """A new group with the config of an old one, on the same seeds unless told otherwise."""
     runs = source.runs if isinstance(source, Group) else [source]
-    config = set_values(source.config, flag_changes(request))
+    config = _change(source.config, flag_changes(request))
     origins = {**(runs[0].record.get("origins") or {}), **_changed(source.config, config)}
     plan = _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
     return replace(plan, repeats=source.id)
@@ -231,7 +241,7 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
     configs, parents = [], []
     for checkpoint in checkpoints:
         _check_meaning(checkpoint.run)
-        config = set_values(_as_adjusted(checkpoint), changes)
+        config = _change(_as_adjusted(checkpoint), changes)
         if config.run.max_env_steps < checkpoint.step:
             raise UsageError(
                 f"{_name(checkpoint)} lies behind a budget of {count(config.run.max_env_steps)} env steps.\n"
@@ -302,7 +312,7 @@ def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:
             Action("train", resume=request.resume),
         )
     checkpoints = [run.checkpoint("@last") for run in runs]
-    configs = [set_values(_as_adjusted(checkpoint), flag_changes(request)) for checkpoint in checkpoints]
+    configs = [_change(_as_adjusted(checkpoint), flag_changes(request)) for checkpoint in checkpoints]
     parents = [_name(checkpoint) for checkpoint in checkpoints]
     source = parents[0] if len(parents) == 1 else runs[0].group_id
     origins = {**(runs[0].record.get("origins") or {}), "run.max_env_steps": "--max-env-steps"}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rlclinic import trust
 from rlclinic.config import Config, files, set_values
 from rlclinic.errors import ConfigError, RlclinicError
 from rlclinic.ops.train.machine import check_engine, usable_cores
@@ -95,6 +96,7 @@ def profile(
     flags = {"run.device": device, "run.engine": engine_on(device, changes)}
     asked = (*changes, *(f"{key}={value}" for key, value in flags.items() if value is not None))
     config, shorter = shortened(files.load(ref, asked).config)
+    trust.approve(*trust.names_in(config.env))
     check_installed()
     check_engine(config)
     from rlclinic.training import profiling, stopwatch

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.comparison.sides import Side
 from rlclinic.config import Config, describe, from_record, load
@@ -55,6 +56,7 @@ def resolve(request: TrialRequest) -> Resolved:
     _check(request)
     if request.command is not None:
         found = arms.commands(request.command, request.arms)
+        trust.approve(trust.COMMAND + request.command)
         return Resolved(found[0], found[1:], source="command", described=f"your command with {found[0].title}")
     if request.ablate is not None:
         return _ablation(request)
@@ -139,6 +141,8 @@ def _side(target: str, request: TrialRequest) -> Side:
         raise UsageError(
             f"{target} holds runs of {len(found)} configs.\n  It cannot be told which one is meant.\n  Give one of them: {found[0].name}"
         )
+    if found[0].config is not None:
+        trust.approve(*trust.names_in(found[0].config.env))
     return found[0]
 
 
@@ -191,6 +195,8 @@ def _treated(request: TrialRequest) -> Resolved:
     _add_history(resolved, side.histories)
     if request.changes:
         resolved.treatments = [arms.changed(base, request.changes, "change")]
+        for arm in resolved.treatments:
+            trust.approve_new(base.env, arm.config.env if arm.config is not None else base.env)
         return resolved
     _prescribe(resolved, base, target, request)
     return resolved

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rlclinic import trust
 from rlclinic.config import Config, files, set_values
 from rlclinic.errors import NotFound
 from rlclinic.launch.batch import Progress
@@ -86,6 +87,7 @@ def resolve(store: Store, target: str, changes: Sequence[str] = ()) -> tuple[Con
     config, speed = _named(store, target, changes)
     check_installed()
     files.check_environment(config.env.id)
+    trust.check_envs([config.env])
     return config, speed
 
 
@@ -100,5 +102,9 @@ def _named(store: Store, target: str, changes: Sequence[str]) -> tuple[Config, f
             owner = found.run if isinstance(found, Checkpoint) else found
             runs = owner.runs if isinstance(owner, Group) else [owner]
             speeds = [speed for run in runs if (speed := run.status.fps)]
-            return set_values(owner.config, list(changes)), sum(speeds) if speeds else None
-    return files.load(target, list(changes)).config, None
+            config = set_values(owner.config, list(changes))
+            trust.approve_new(owner.config.env, config.env)
+            return config, sum(speeds) if speeds else None
+    config = files.load(target, list(changes)).config
+    trust.approve(*trust.names_in(config.env))
+    return config, None

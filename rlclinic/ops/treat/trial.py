@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.config import files
 from rlclinic.errors import UsageError
@@ -100,6 +101,7 @@ def plan_trial(request: TrialRequest, *, table: bool = False) -> Preview:
     if resolved.control.config is not None:
         check_installed()
         files.check_environment(resolved.control.config.env.id)
+    trust.check_envs(arm.config.env for arm in (resolved.control, *resolved.treatments) if arm.config is not None)
     _check_seeds(request, resolved)
     config = resolved.control.config
     threshold = request.threshold if request.threshold is not None or config is None else config.spec.threshold

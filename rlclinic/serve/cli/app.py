@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rlclinic.errors import RlclinicError
+from rlclinic import trust
+from rlclinic.errors import RlclinicError, Untrusted
 from rlclinic.ops.operations import Operation, has_outside
 from rlclinic.serve.cli import options
 from rlclinic.serve.cli.commands import compare, diagnose, jobs, runs, serve, status, train, treat
@@ -41,6 +42,13 @@ class Commands(TyperGroup):
         from rlclinic.serve.cli.commands import outside
 
         return outside.make(operation)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """--trust may stand anywhere: whoever is told to add it adds it at the end."""
+        ours = args[: args.index("--")] if "--" in args else args
+        if "--trust" in ours:
+            args = ["--trust", *(word for word in ours if word != "--trust"), *args[len(ours) :]]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was typed."""
@@ -97,8 +105,16 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+    trusted: Annotated[bool, typer.Option("--trust", help="Run code that a run folder or a log names; it is remembered.")] = False,
 ) -> None:
-    pass
+    trust.ask_with(lambda error: trusted or _ask_person(error))
+
+
+def _ask_person(error: Untrusted) -> bool:
+    """Whether the person at this terminal wants code to be run that somebody else has named."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return typer.confirm(f"{str(error).partition(chr(10) + '  A person')[0]}\n  Run it, now and from now on?", err=True)
 
 
 DEMO = (

@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
+from rlclinic.serve.confined import LimitCode
 from rlclinic.serve.http import mcp_mount, prefetch, problems, schema
 from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
@@ -49,7 +50,8 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
             here.watch.close()
             index.close()
 
-    app = bare_app(lifespan=lifespan, middleware=[Middleware(Guard, settings=chosen, tokens=tokens)])
+    guards = [Middleware(Guard, settings=chosen, tokens=tokens), Middleware(LimitCode, limits=chosen.limits)]
+    app = bare_app(lifespan=lifespan, middleware=guards)
     app.state.context = here
     routes.mount(app)
     talking = mcp_mount.mount(app, store, chosen)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.actions import Action
 from rlclinic.errors import UsageError
+from rlclinic.trust import Limits
 
 FOLDER: Final = "@server"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -52,6 +53,11 @@ class Settings(BaseModel):
     def guarded(self) -> bool:
         """Nobody gets in without a token."""
         return self.require_token or not self.local
+
+    @property
+    def limits(self) -> Limits:
+        """Which code a request may have run: none that it names; what a person has trained here, unless nothing may be started."""
+        return Limits(run=not self.read_only, folders=())
 
     def tokens_path(self, root: Path) -> Path:
         """Where the hashed tokens lie."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.launch.child import die_with
@@ -42,6 +43,7 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     passed_on = {"root": str(store.root.absolute()), "settings": settings.model_dump(mode="json"), "parent": os.getpid()}
     os.environ[ENVIRONMENT] = json.dumps(passed_on)
     limits = connections.raise_file_limit()
+    trust.limit(settings.limits)
     uvicorn.run(
         "rlclinic.serve.http.start:from_environment",
         factory=True,

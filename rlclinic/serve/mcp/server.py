@@ -1,5 +1,6 @@
 """The MCP server: a table of tools over rlclinic.ops, resources for what lies in the store, prompts for the roles."""
 
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -7,9 +8,11 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
+from rlclinic import trust
 from rlclinic.errors import nearest
 from rlclinic.ops.operations import OPERATIONS, Operation, find_outside
 from rlclinic.runs.store import Store
+from rlclinic.serve.confined import limit_code
 from rlclinic.serve.mcp import resources
 from rlclinic.serve.mcp.replies import wrap
 from rlclinic.serve.mcp.settings import Settings
@@ -55,22 +58,24 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
     """A server over one store. Tools that write are left out where the settings are read-only."""
     chosen = settings or Settings()
     server = Server("rlclinic", title="rlclinic", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
+    confined = partial(limit_code, limits=chosen.limits(store.root))
     columns = (TrainTools, RunTools, StatusTools, DiagnoseTools, TreatTools, CompareTools, JobTools)
     tools = [column(store, chosen) for column in columns]
     for operation in OPERATIONS:
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):
             tool = next(getattr(part, operation.mcp) for part in tools if hasattr(part, operation.mcp))
-            server.add_tool(wrap(tool, None if chosen.local else store), name=operation.mcp, annotations=_annotations(operation))
+            server.add_tool(wrap(confined(tool), None if chosen.local else store), name=operation.mcp, annotations=_annotations(operation))
     for operation in find_outside():
         if operation.mcp is not None and (operation.effect == "read" or not chosen.read_only):
             tool = outside.make(operation, Tools(store, chosen))
-            server.add_tool(wrap(tool, None if chosen.local else store), name=operation.mcp, annotations=_annotations(operation))
+            server.add_tool(wrap(confined(tool), None if chosen.local else store), name=operation.mcp, annotations=_annotations(operation))
     resources.register(server, store, local=chosen.local)
     return server
 
 
 def serve_stdio(store: Store, settings: Settings) -> None:
     """Serve one client on stdin and stdout until it goes; what it started goes on."""
+    trust.limit(settings.limits(store.root))
     build(store, settings).run("stdio")
 
 

@@ -11,6 +11,7 @@ from rlclinic.ops.jobs.audit import Caller
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import names_file
 from rlclinic.serve.http.security.requests import safe
+from rlclinic.trust import Limits
 
 AGENT: Final = Caller(face="mcp", name="agent", budgeted=True)
 
@@ -32,6 +33,11 @@ class Settings:
     """Folders that logs may be read from, beside the working folder and the store."""
     caller: Callable[[Any], Caller] = field(default=agent)
     """Who asks: given the HTTP request (None over stdio). May raise UsageError if that caller may only read."""
+
+    def limits(self, store: Path) -> Limits:
+        """Which code a call may have run: over stdio that of the project and of allowed folders; in read-only none."""
+        folders = (Path.cwd().resolve(), *(path.resolve() for path in self.allowed_paths)) if self.local else ()
+        return Limits(run=not self.read_only, folders=folders, except_in=(store.resolve(),))
 
     def readable(self, store: Path) -> list[Path]:
         """Folders that a path in a call may lie in."""

@@ -11,11 +11,13 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlclinic import trust
 from rlclinic.errors import ConfigError, NotFound, UsageError, nearest
 
 
 def import_home(home: str, wanted: str) -> Any:
-    """The module of this name, or of this .py file; NotFound and ConfigError say what to type."""
+    """The module of this name, or of this .py file; NotFound and ConfigError say what to type. Untrusted if nobody has approved it."""
+    trust.check(wanted)
     if home.endswith(".py"):
         path = Path(home).resolve()
         if not path.is_file():
