@@ -161,6 +161,15 @@ def ends_with_collapse(share: float) -> Callable[[np.random.Generator, str, int]
     return draw
 
 
+def arrive_early(factor: float) -> Callable[[np.random.Generator, str, int], list[Observation]]:
+    """All runs get there well within the budget; the treatment takes so many times the control's steps."""
+
+    def draw(rng: np.random.Generator, name: str, count: int) -> list[Observation]:
+        return observe_steps(scenarios.draw_times(rng, (count,), median=1.0 if name == "control" else factor), 20_000.0)
+
+    return draw
+
+
 def success_rates(control: float, treatment: float) -> Callable[[np.random.Generator, str, int], list[Observation]]:
     """Runs that succeed or do not."""
 
@@ -308,6 +317,16 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
         "higher",
         0.95,
     )
+    yield row(
+        "trial: EQUIVALENT for identical arms by steps, all arriving, 32 seeds",
+        count_verdicts(make_plan(), arrive_early(1.0), few, "equivalent"),
+        0.80,
+        "higher",
+        0.95,
+    )
+    for factor in (0.7, 1 / 0.7):
+        what = f"trial: EQUIVALENT although {'30 % fewer' if factor < 1 else '43 % more'} steps are needed"
+        yield row(what, count_verdicts(make_plan(), arrive_early(factor), few, "equivalent"), 0.05)
     for kind in ("exponential", "bimodal", "capped"):
         plan = make_plan(outcome="stability")
         wrong = count_verdicts(plan, spreads_alike(kind), few, "adopt", "reject")

@@ -203,8 +203,14 @@ def headline(trial: Trial) -> str:
     if trial.verdict == "equivalent":
         effect = next((each for each in trial.effects if each.verdict == "equivalent"), effect)
         as_good = f"{effect.arm} is as good as {trial.control.name}, {effect_text(trial, effect)}"
-        return f"EQUIVALENT within ±{100 * trial.plan.margin:g} %: {as_good}"
+        return f"EQUIVALENT within {margin_text(trial)}: {as_good}"
     return f"UNDECIDED after {effect.seeds} seeds: {trial.reason or undecided_text(trial, effect)}"
+
+
+def margin_text(trial: Trial) -> str:
+    """Effects that count as none: ±10 %, or x0.70 to x1.43 where effects are ratios."""
+    margin = trial.plan.margin
+    return f"±{100 * margin:g} %" if trial.outcome in ("return", "success") else f"x{1 / (1 + margin):.2f} to x{1 + margin:.2f}"
 
 
 def drop_text(trial: Trial, effect: Effect) -> str:
@@ -225,12 +231,12 @@ def reliability_text(trial: Trial, effect: Effect) -> str:
 
 
 def undecided_text(trial: Trial, effect: Effect) -> str:
-    """8 % fewer [−9, +23]; about 190 more seeds an arm settle ±10 % in 4 of 5 cases."""
+    """8 % fewer [−9, +23]; about 40 more seeds an arm settle x0.70 to x1.43 in 4 of 5 cases."""
     said = effect_text(trial, effect)
     more = effect.seeds_needed - effect.seeds if effect.seeds_needed is not None else None
     if more is None:
         return f"{said}; how many seeds would settle it cannot be told yet"
-    return f"{said}; about {max(more, 1):,} more seeds an arm settle ±{100 * trial.plan.margin:g} % in 4 of 5 cases"
+    return f"{said}; about {max(more, 1):,} more seeds an arm settle {margin_text(trial)} in 4 of 5 cases"
 
 
 def effect_text(trial: Trial, effect: Effect) -> str:

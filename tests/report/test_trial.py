@@ -88,11 +88,11 @@ def test_the_other_endings_are_as_good(tmp_path, monkeypatch):
     assert trial_words.headline(rejected) == "REJECT rx1: control was better"
     undecided = run(tmp_path / "b", monkeypatch, (0.4, 0.4), looks=1)
     assert trial_words.headline(undecided).startswith("UNDECIDED after 8 seeds: ")
-    assert "more seeds an arm settle ±10 %" in trial_words.headline(undecided)
+    assert "more seeds an arm settle x0.70 to x1.43" in trial_words.headline(undecided)
     hopeless = run(tmp_path / "c", monkeypatch, (None, None))
     assert trial_words.headline(hopeless).startswith("UNDECIDED after 8 seeds: no run of any arm reached the threshold")
     equivalent = run(tmp_path / "d", monkeypatch, (0.4, 0.4), per_look=40, looks=1, margin=0.6)
-    assert trial_words.headline(equivalent).startswith("EQUIVALENT within ±60 %: rx1 is as good as control")
+    assert trial_words.headline(equivalent).startswith("EQUIVALENT within x0.62 to x1.60: rx1 is as good as control")
     for root in "abcd":
         assert show_trial("@last", tmp_path / root).files
 

@@ -25,6 +25,7 @@ from rlclinic.ops.train.run import Watch, train
 from rlclinic.report.format import percent, short
 from rlclinic.report.gate import BaselineSaved, Needed, Regression, Rule
 from rlclinic.runs import questions, trials
+from rlclinic.runs.outcome import usual_margin
 from rlclinic.runs.store import Store
 
 Say = Callable[[str], None]
@@ -52,7 +53,7 @@ def regress(
     runs_dir: Path = Path("runs"),
     *,
     outcome: Outcome | None = None,
-    margin: float = 0.10,
+    margin: float | None = None,
     alpha: float = 0.05,
     looks: int = LOOKS,
     per_look: int = PER_LOOK,
@@ -69,7 +70,7 @@ def regress(
     candidate: a group, run or folder, which is looked at once; or a config (variant, YAML file, git:REV:FILE.yaml), which is
     trained on fresh seeds in batches of `per_look`, with at most `looks` looks, until the matter is decided. outcome: steps, return,
     success or wall; None: steps where the baseline mostly reaches its threshold, else return. margin: the loss that may pass, as a
-    share (success: in absolute terms). confirm: asked before much is spent; False ends it.
+    share (success: in absolute terms); None: `usual_margin` of the outcome. confirm: asked before much is spent; False ends it.
     """
     how = targets.Reading(runs_dir, threshold, mapping=mapping)
     kept = _read_baseline(baseline, how)
@@ -79,6 +80,7 @@ def regress(
             "  Its steps would be counted to another mark than the candidate's.\n  Leave --threshold out, or save the baseline anew"
         )
     judged = outcome or regression.choose_outcome(kept)
+    margin = usual_margin(judged) if margin is None else margin
     side = _read_one(candidate, how)
     if side.config is None:
         if changes:

@@ -87,8 +87,8 @@ class TrialRequest(Request):
     """Seeds an arm per look."""
     alpha: float = 0.05
     """Share of equal arms that may be called different, over all looks."""
-    margin: float = 0.10
-    """Effects within this share count as none."""
+    margin: float | None = None
+    """Effects within this share count as none: 0.1 of returns and successes; of steps 0.43, which is 30 % fewer or 43 % more."""
     arrival_margin: float = 0.10
     """A drop in the share of runs that get there which counts as one: 0.1 is 10 points."""
     rule: RuleName = "wang-tsiatis"

@@ -20,7 +20,7 @@ from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.runs import trials
-from rlclinic.runs.outcome import was_evaluated
+from rlclinic.runs.outcome import usual_margin, was_evaluated
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial import analysis, command, outcomes, power, questions, running
@@ -47,7 +47,7 @@ def plan(
     per_look: int = 8,
     looks: int = 4,
     alpha: float = 0.05,
-    margin: float = 0.10,
+    margin: float | None = None,
     seed0: int | None = None,
     rule: RuleName = "wang-tsiatis",
     arrival_margin: float = 0.10,
@@ -63,6 +63,7 @@ def plan(
     notes: Sequence[str] = (),
 ) -> TrialPlan:
     """Check the arms and settle what they share: budget, evaluations, where runs end. Nothing is written; UsageError says what is wrong."""
+    margin = usual_margin(outcome) if margin is None else margin
     _check(control, treatments, per_look, looks, alpha, margin, arrival_margin)
     _check_outcome(outcome, per_look)
     base = control.config

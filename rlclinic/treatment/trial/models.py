@@ -95,7 +95,7 @@ class TrialPlan(Part):
 
     @property
     def sequential(self) -> Rule:
-        return Rule(self.looks, self.per_look, self.alpha, self.margin, self.rule)
+        return Rule(self.looks, self.per_look, self.alpha, self.arrival_margin, self.rule)
 
     @property
     def n_seeds(self) -> int:

@@ -63,7 +63,7 @@ def power(rule: Rule, steps: Sequence[float | None] = (), arms: int = 1, outcome
     """
     kind: Kind = "time" if outcome in CENSORED_OUTCOMES else "spread" if outcome == "stability" else "shift"
     known = measure_spread(steps, horizon)
-    alone = Rule(rule.looks, rule.per_look, rule.alpha / arms, rule.margin, rule.kind)
+    alone = Rule(rule.looks, rule.per_look, rule.alpha / arms, rule.arrival_margin, rule.kind)
     simulated = {effect: _simulate(alone, round(known.sigma, 2), round(known.reaching, 2), effect, kind) for effect in EFFECTS[kind]}
     ranges = {}
     if kind == "time" and not known.assumed:
@@ -95,7 +95,7 @@ def plan_rows(plan: TrialPlan, env_steps_per_second: float | None) -> list[PlanR
     known = measure_spread(plan.context.get("steps", ()), plan.context.get("steps_within") or plan.budget)
     rows = []
     for per_look in sorted({max(2, plan.per_look * factor // 2) for factor in (1, 2, 4, 8, 16)}):
-        rule = Rule(plan.looks, per_look, plan.alpha / len(plan.treatments), plan.margin, plan.rule)
+        rule = Rule(plan.looks, per_look, plan.alpha / len(plan.treatments), plan.arrival_margin, plan.rule)
         seen = {effect: _simulate(rule, round(known.sigma, 2), round(known.reaching, 2), effect, kind, 1_000) for effect in PLANNED[kind]}
         most = plan.model_copy(update={"per_look": per_look}).max_env_steps
         rows.append(
@@ -146,7 +146,7 @@ def _simulate(rule: Rule, sigma: float, reaching: float, effect: float, kind: Ki
         seeds = look * rule.per_look
         hits = [np.isfinite(side[:look]).sum((0, 2)) for side in (control, treatment)]
         arrivals = Arrivals(hits[0], seeds, hits[1], seeds) if kind == "time" else None
-        now = sequential.decide(z, rule.bounds[look - 1], arrivals, rule.margin, last=look == rule.looks)
+        now = sequential.decide(z, rule.bounds[look - 1], arrivals, rule.arrival_margin, last=look == rule.looks)
         fresh = (called == sequential.OPEN) & (now != sequential.OPEN)
         called, stopped = np.where(fresh, now, called), np.where(fresh, look, stopped)
     return float((called == sequential.BETTER).mean()), float(stopped.mean() * rule.per_look), float(z.mean())

@@ -95,7 +95,7 @@ class Rule:
     looks: int = 4
     per_look: int = 8
     alpha: float = 0.05
-    margin: float = 0.10
+    arrival_margin: float = 0.10
     kind: RuleName = "wang-tsiatis"
 
     @property
