@@ -71,7 +71,7 @@ def run_gate(before: Column, after: Column, rule: Gate, horizon: float) -> tuple
 def _decide_look(before: Column, after: Column, rule: Gate, bound: float, horizon: float) -> tuple[Flags, Flags]:
     if not binary(rule.outcome, before):
         failed = count_failures(before, after, rule.outcome)
-        return decide(*scores(before, after, rule, horizon), failed, (before.shape[1], after.shape[1]), bound, rule.fewest)
+        return decide(*scores(before, after, rule, horizon), failed, (before.shape[1], after.shape[1]), bound, rule)
     level = 1 - 2 * stats.normal_tail(bound)
     known: dict[tuple[int, int], str] = {}
     made = []

@@ -14,8 +14,9 @@ are counted as well (`count_failures`: runs that never arrived, lost it again, o
     a pass        needs that no larger share of the candidate's runs failed, up to FAILURES_ALLOWED, and that nothing alarms
     a regression  is also called where more of its runs failed by Fisher's exact test at FAILURES_ALPHA
 
-A candidate that is shown to be worse, and also shown to be worse by less than the margin, is neither: "undecided" says so. What so few
-seeds cannot exclude stands beside a pass: the share of failures that would still give what was seen in 5 % of cases.
+A candidate that is shown to be worse, and also shown to be worse by less than the margin, is neither: "undecided" says so. Of steps and
+seconds that holds for a margin that somebody gave; the usual one is wide, and what is shown is a regression. What so few seeds cannot
+exclude stands beside a pass: the share of failures that would still give what was seen in 5 % of cases.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from rlclinic.comparison.models import Interval, Part
 from rlclinic.comparison.sides import Side
 from rlclinic.errors import UsageError
 from rlclinic.runs.history import Column
+from rlclinic.runs.outcome import usual_margin
 
 KIND: Final = "rlclinic baseline"
 SCHEMA_VERSION: Final = 1
@@ -129,6 +131,9 @@ class Gate(NamedTuple):
     looks: int
     per_look: int
     bounds: list[float]
+    tolerates: bool = True
+    """A loss that is shown to be within the margin is no regression. It is one of steps and seconds, where nobody gave a margin and the
+    usual one is wide."""
 
     @property
     def fewest(self) -> int:
@@ -200,8 +205,10 @@ def _succeeded(seed: SeedResult) -> float:
     return seed.success if seed.success is not None else float(seed.reached is not None)
 
 
-def gate(kept: Baseline, outcome: Outcome, margin: float, alpha: float, looks: int, per_look: int) -> Gate:
+def gate(kept: Baseline, outcome: Outcome, margin: float | None, alpha: float, looks: int, per_look: int) -> Gate:
     """The rule for a candidate that comes in `looks` batches of `per_look` seeds; UsageError where the outcome cannot be judged."""
+    tolerates = margin is not None or outcome in ("return", "success")
+    margin = usual_margin(outcome) if margin is None else margin
     if not margin > 0 or not 0 < alpha < 0.5:
         raise UsageError(f"margin {margin:g} and alpha {alpha:g}: a margin above 0 (0.1: 10 %), an alpha between 0 and 0.5")
     if outcome in ("steps", "wall") and kept.threshold is None:
@@ -214,7 +221,7 @@ def gate(kept: Baseline, outcome: Outcome, margin: float, alpha: float, looks: i
         )
     n = len(kept.seeds)
     information = [1 / (1 / n + 1 / (per_look * (look + 1))) for look in range(looks)]
-    return Gate(outcome, margin, alpha, looks, per_look, stats.obrien_fleming_bounds(looks, 2 * alpha, information))
+    return Gate(outcome, margin, alpha, looks, per_look, stats.obrien_fleming_bounds(looks, 2 * alpha, information), tolerates)
 
 
 def worsen(data: Column, outcome: Outcome, loss: float, size: float, horizon: float) -> Column:
@@ -255,7 +262,7 @@ def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
         # A run that arrived may have lost it again, or collapsed afterwards.
         fallen = [np.where(np.isinf(data) | _lost(side), math.inf, values(side, "return", horizon)) for side, data in sides]
         failed = count_failures(fallen[0], fallen[1], "return") if not np.all(np.isinf(fallen[0])) else failed
-    alarms, passes = decide(alarm, passing, failed, (len(before), len(after)), bound, rule.fewest)
+    alarms, passes = decide(alarm, passing, failed, (len(before), len(after)), bound, rule)
     counts = int(failed[0][0]), int(failed[1][0])
     return Look(
         look=look,
@@ -275,7 +282,7 @@ def _lost(side: Baseline) -> Flags:
 
 
 def decide(
-    alarm: Column, passing: Column, failed: tuple[Column, Column], sizes: tuple[int, int], bound: float, fewest: int
+    alarm: Column, passing: Column, failed: tuple[Column, Column], sizes: tuple[int, int], bound: float, rule: Gate
 ) -> tuple[Flags, Flags]:
     """Which cases are regressions, and which pass: z of both questions, and failures of the baseline and of the candidate, case by case."""
     before, after = failed
@@ -283,7 +290,8 @@ def decide(
     ways = [stats.more_hits(int(ours), sizes[1], int(theirs), sizes[0]) for ours, theirs in zip(after, before, strict=True)]
     shown = np.asarray(ways) < FAILURES_ALPHA
     worse, within = alarm > bound, passing > bound
-    return shown | (worse & (~within | more)), within & ~worse & ~more & ~shown & (sizes[1] >= fewest)
+    tolerated = within & ~more & rule.tolerates
+    return shown | (worse & ~tolerated), within & ~worse & ~more & ~shown & (sizes[1] >= rule.fewest)
 
 
 def count_failures(before: Column, after: Column, outcome: Outcome) -> tuple[Column, Column]:

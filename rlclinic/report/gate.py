@@ -22,6 +22,8 @@ class Rule(ResultPart):
     looks: int
     per_look: int
     bounds: list[float]
+    tolerates: bool = True
+    """A loss that is shown to be within the margin is no regression."""
 
 
 class Needed(ResultPart):
@@ -96,7 +98,8 @@ def rule_lines(result: Regression) -> list[tuple[str, str]]:
     }[rule.outcome]
     over = f"over {plural(rule.looks, 'look')}" + (" (O'Brien-Fleming)" if rule.looks > 1 else "")
     over += f"; intervals are {percent(1 - 2 * rule.alpha)} ones, over all looks"
-    lines = [("judged", f"{what} · a loss of up to {percent(rule.margin)} may pass")]
+    tolerated = "" if rule.tolerates else ", unless it is shown"
+    lines = [("judged", f"{what} · a loss of up to {percent(rule.margin)} may pass{tolerated}")]
     lines.append(("errors", f"false alarms ≤ {percent(rule.alpha)}, wrong passes ≤ {percent(rule.alpha)}, {over}"))
     seen = [each for each in result.power if each.loss > 0]
     if seen:

@@ -92,6 +92,14 @@ def test_worse_and_within_the_margin_is_no_pass() -> None:
     assert look.decision == "undecided"
 
 
+def test_a_loss_that_is_shown_is_a_regression_where_nobody_gave_a_margin() -> None:
+    before, after = kept(spread_out(30_000, 200, width=0.05)), kept(spread_out(31_500, 200, 1, width=0.05))
+    rule = regression.gate(before, "steps", None, 0.05, 1, 200)
+    assert not rule.tolerates
+    assert rule.margin == pytest.approx(0.43, abs=0.01)
+    assert regression.judge(before, after, rule, 1).decision == "regression"
+
+
 def test_a_candidate_whose_seeds_collapse_does_not_pass() -> None:
     before, good = kept(returns=[500.0] * 16), [500.0] * 14
     for collapsed in (1, 2):

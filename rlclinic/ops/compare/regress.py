@@ -25,7 +25,6 @@ from rlclinic.ops.train.run import Watch, train
 from rlclinic.report.format import percent, short
 from rlclinic.report.gate import BaselineSaved, Needed, Regression, Rule
 from rlclinic.runs import questions, trials
-from rlclinic.runs.outcome import usual_margin
 from rlclinic.runs.store import Store
 
 Say = Callable[[str], None]
@@ -70,7 +69,8 @@ def regress(
     candidate: a group, run or folder, which is looked at once; or a config (variant, YAML file, git:REV:FILE.yaml), which is
     trained on fresh seeds in batches of `per_look`, with at most `looks` looks, until the matter is decided. outcome: steps, return,
     success or wall; None: steps where the baseline mostly reaches its threshold, else return. margin: the loss that may pass, as a
-    share (success: in absolute terms); None: `usual_margin` of the outcome. confirm: asked before much is spent; False ends it.
+    share (success: in absolute terms); None: `usual_margin` of the outcome,
+    and more steps or seconds that are shown are a regression, however few. confirm: asked before much is spent; False ends it.
     """
     how = targets.Reading(runs_dir, threshold, mapping=mapping)
     kept = _read_baseline(baseline, how)
@@ -80,7 +80,6 @@ def regress(
             "  Its steps would be counted to another mark than the candidate's.\n  Leave --threshold out, or save the baseline anew"
         )
     judged = outcome or regression.choose_outcome(kept)
-    margin = usual_margin(judged) if margin is None else margin
     side = _read_one(candidate, how)
     if side.config is None:
         if changes:
@@ -118,7 +117,7 @@ def _ask(side: Side, rule: Gate, confirm: Confirm | None) -> None:
 
 
 def _judge_once(
-    baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: Outcome, margin: float, alpha: float
+    baseline: str, kept: Baseline, candidate: str, found: Baseline, outcome: Outcome, margin: float | None, alpha: float
 ) -> Regression:
     rule = regression.gate(kept, outcome, margin, alpha, 1, max(len(found.seeds), 1))
     look = regression.judge(kept, found, rule, 1)

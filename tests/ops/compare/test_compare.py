@@ -240,10 +240,10 @@ def test_a_slower_candidate_is_a_regression_with_exit_code_6(two: tuple[Group, G
 
 def test_undecided_is_said_with_what_it_would_take_and_fails_only_when_strict(two: tuple[Group, Group]) -> None:
     few = record_group(Path("runs"), range(3), lambda seed, share: rising(4 * seed, share))
-    result = rlclinic("regress", two[1].id, few.id)
+    result = rlclinic("regress", two[1].id, few.id, "--margin", "0.1")
     assert result.exit_code == 0
     assert "UNDECIDED" in result.stdout
-    assert rlclinic("regress", two[1].id, few.id, "--strict").exit_code == 6
+    assert rlclinic("regress", two[1].id, few.id, "--margin", "0.1", "--strict").exit_code == 6
 
 
 def test_one_seed_is_not_assessable(two: tuple[Group, Group]) -> None:
