@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from rlclinic.comparison.regression import Outcome
-from rlclinic.ops.request import MAP, SET, STEPS, Cli, Mcp, Request
+from rlclinic.ops.request import MAP, SET, STEPS, Cli, Http, Mcp, Request
 
 
 class CompareRequest(Request):
@@ -15,10 +15,11 @@ class CompareRequest(Request):
     targets: Annotated[
         list[str],
         Cli(argument=True, metavar="A B ...", complete="run"),
+        Http("of", doc="Runs or groups; the first is what others are compared with.", min_length=2, max_length=12),
         Mcp("run_ids", "Runs, groups, variants or log folders; the first is A.", min_length=2, max_length=8),
     ]
     """Runs, groups, folders of other frameworks, YAML files, variants (CartPole-v1:ppo), or git:REV:FILE.yaml[:VARIANT]."""
-    pairwise: bool = False
+    pairwise: Annotated[bool, Http()] = False
     """Every two of them, instead of all against the first."""
     threshold: float | None = None
     """The return that counts as solved, where the runs do not say."""

@@ -46,3 +46,17 @@ class AuditRequest(Request):
 
     limit: Annotated[int, Http(default=100, ge=1, le=500)] = Field(50, ge=1)
     """How many lines."""
+
+
+class JobsRequest(Request):
+    """What was started in the background, newest first."""
+
+    limit: Annotated[int, Http(default=50, ge=1, le=500)] = Field(20, ge=1)
+    """How many."""
+
+
+class LedgerRequest(Request):
+    """What was tried, with its hypothesis and its outcome, newest first."""
+
+    limit: Annotated[int, Http(ge=1, le=500)] = Field(50, ge=1)
+    """How many."""

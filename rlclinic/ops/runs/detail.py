@@ -1,7 +1,7 @@
 """One run or group as a page shows it, and what its newest checkpoint holds."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rlclinic.actions import Action
 from rlclinic.config import describe
@@ -9,14 +9,13 @@ from rlclinic.diagnosis.checkpoints import inspect_run
 from rlclinic.diagnosis.checkpoints.inspect_run import Inspection
 from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.ops.runs.listing import list_checkpoints
+from rlclinic.ops.runs.requests import MOST_LOG_BYTES
 from rlclinic.report.group import describe_group
 from rlclinic.report.models import CheckpointRow, GroupReport, Result, State, state_of
 from rlclinic.runs import coerce, history, notes
 from rlclinic.runs.listed import describe_run
 from rlclinic.runs.record import Checkpoint, Group, Run, settings
 from rlclinic.runs.store import Store
-
-MOST_LOG_BYTES: Final = 1_000_000
 
 
 class NotesView(Result):

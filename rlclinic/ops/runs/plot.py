@@ -8,6 +8,7 @@ from typing import Any, Final
 from rlclinic import metrics
 from rlclinic.errors import UsageError
 from rlclinic.metrics import EVAL_RETURN, TRAIN_RETURN
+from rlclinic.ops.runs.requests import MOST_LINES
 from rlclinic.ops.runs.series import choose_metrics
 from rlclinic.report.format import number, short
 from rlclinic.report.models import Result
@@ -15,7 +16,6 @@ from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
 MOST_PANELS: Final = 6
-MOST_LINES: Final = 8
 COLOURS: Final = ("#2563eb", "#c2410c", "#15803d", "#7c3aed", "#b45309", "#0891b2", "#be185d", "#4b5563")
 DPI: Final = 80
 

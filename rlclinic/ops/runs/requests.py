@@ -2,7 +2,7 @@
 
 import operator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -11,6 +11,14 @@ from rlclinic.ops.request import CHANGES, MAP, OVERRIDES, RUN_ID, SELECTOR, SET,
 SAMPLED = Cli("--sampled", default=False, read=operator.not_, help="Sample actions as in training, instead of the most likely ones.")
 CHECKPOINT = r"^(@best|@last|[0-9]{1,15})$"
 """A checkpoint of a run that is named elsewhere."""
+MOST_POINTS: Final = 5_000
+"""Of one series."""
+MOST_LOG_BYTES: Final = 1_000_000
+MOST_LINES: Final = 8
+"""That can be told apart in one picture."""
+COLUMNS: Final = Http(type=list[str] | None, default=None, read=lambda names: names or [], max_length=64)
+OF: Final = Http(min_length=1, max_length=16)
+Axis = Literal["steps", "seconds"]
 
 
 class ListRequest(Request):
@@ -88,6 +96,80 @@ class MetricsRequest(Request):
     """Columns, or parts of their names."""
     from_step: Annotated[float, Mcp(doc="Env step to begin with; next_cursor gives what is new.", ge=0)] = Field(0.0, ge=0)
     """From this env step on."""
+
+
+class SeriesRequest(Request):
+    """Columns of a run on one axis."""
+
+    names: Annotated[list[str], COLUMNS] = Field(default_factory=list)
+    """Columns, or parts of their names; none: the main ones."""
+    points: Annotated[int, Http(ge=2, le=MOST_POINTS)] = 500
+    """At most this many buckets."""
+    since: Annotated[float, Http()] = -1.0
+    """Only what came after this env step."""
+
+
+class GroupSeriesRequest(Request):
+    """Columns of a group's seeds on one axis."""
+
+    names: Annotated[list[str], COLUMNS] = Field(default_factory=list)
+    """Columns, or parts of their names; none: the main ones."""
+    points: Annotated[int, Http(ge=2, le=MOST_POINTS)] = 300
+    """At most this many buckets."""
+    axis: Annotated[Axis, Http()] = "steps"
+    """Env steps, or seconds since the start."""
+
+
+class CurvesRequest(Request):
+    """Columns of several groups' and runs' seeds on one axis."""
+
+    of: Annotated[list[str], OF]
+    """Runs or groups."""
+    names: Annotated[list[str], COLUMNS] = Field(default_factory=list)
+    """Columns, or parts of their names; none: the main ones."""
+    points: Annotated[int, Http(ge=2, le=MOST_POINTS)] = 400
+    """At most this many buckets."""
+    axis: Annotated[Axis, Http()] = "steps"
+    """Env steps, or seconds since the start."""
+
+
+class PlotRequest(Request):
+    """A picture of metrics against env steps."""
+
+    of: Annotated[
+        list[str],
+        Http(min_length=1, max_length=MOST_LINES),
+        Mcp("run_ids", "Runs or groups, one colour each.", min_length=1, max_length=MOST_LINES),
+    ]
+    """Runs or groups."""
+    names: Annotated[
+        list[str],
+        COLUMNS,
+        Mcp(
+            "metric_names",
+            "Names or parts of them; none: the return.",
+            type=list[str] | None,
+            default=None,
+            read=lambda names: names or [],
+            max_length=6,
+        ),
+    ] = Field(default_factory=list)
+    """Columns, or parts of their names; none: the main ones."""
+    width: Annotated[int, Http(ge=200, le=2_000), Mcp(doc="", default=640, ge=200, le=1600)] = 800
+    """Of the picture."""
+    height: Annotated[int, Http(ge=100, le=1_000), Mcp(doc="Of one panel.", default=240, ge=100, le=1000)] = 300
+    """Of one panel."""
+
+
+class LogPageRequest(Request):
+    """A page of a run's log."""
+
+    after: Annotated[int | None, Http(ge=0)] = None
+    """What came after this byte."""
+    before: Annotated[int | None, Http(ge=0)] = None
+    """What lies before this byte."""
+    bytes: Annotated[int, Http(ge=100, le=MOST_LOG_BYTES)] = 65_536
+    """At most so many."""
 
 
 class LogsRequest(Request):

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from rlclinic import metrics, stats
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.metrics import EVAL_RETURN, STEPS, TRAIN_RETURN
+from rlclinic.ops.runs.requests import Axis
 from rlclinic.report.models import MetricSeries, MetricTable, Result, ResultPart, State, finite, state_of
 from rlclinic.runs import coerce, summary
 from rlclinic.runs.metrics_file.table import Mask, Table, glance, open_columns
@@ -302,7 +303,6 @@ def cell(value: float) -> Cell:
 
 # ── for a chart of one run ──
 
-MOST_POINTS: Final = 5_000
 MOST_COLUMNS: Final = 64
 SERIES_DIGITS: Final = 6
 
@@ -398,7 +398,6 @@ def _reduce(values: Values, finite: Any, starts: Any) -> tuple[Values, Values, V
 
 # ── for a picture of several runs ──
 
-Axis = Literal["steps", "seconds"]
 MOST_CURVE_POINTS: Final = 2_000
 MOST_NAMES: Final = 64
 MOST_RUNS: Final = 256

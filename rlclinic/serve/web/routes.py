@@ -9,7 +9,8 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from rlclinic.metrics import EVAL_RETURN, TRAIN_RETURN
-from rlclinic.ops.runs.series import Axis, get_curves
+from rlclinic.ops.runs.requests import Axis
+from rlclinic.ops.runs.series import get_curves
 from rlclinic.serve.http.context import Here, answer_with_etag, find
 
 FILES: Final = Path(__file__).parent / "static"

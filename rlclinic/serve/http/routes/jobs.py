@@ -2,27 +2,26 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.errors import NotFound
 from rlclinic.ops.jobs import audit, budget, daily_report, models, start
 from rlclinic.ops.jobs.audit import AuditLog, Ledger
 from rlclinic.ops.jobs.models import Job, JobList
-from rlclinic.ops.jobs.requests import AuditRequest, ReportRequest
+from rlclinic.ops.jobs.requests import AuditRequest, JobsRequest, LedgerRequest, ReportRequest
 from rlclinic.report.daily_report import Budget, MorningReport
 from rlclinic.serve.http.bodies import takes_query
 from rlclinic.serve.http.context import Here, answer_with_etag
 
 router = APIRouter(prefix="/api/v1")
 
-Limit = Annotated[int, Query(ge=1, le=500)]
-
 
 @router.get("/jobs", response_model=JobList, tags=["jobs"])
-def list_jobs(request: Request, here: Here, limit: Limit = 50) -> Response:
+@takes_query
+def list_jobs(request: Request, here: Here, asked: JobsRequest) -> Response:
     """What was started in the background, newest first."""
-    return answer_with_etag(request, start.list_jobs(here.root, limit=limit))
+    return answer_with_etag(request, start.list_jobs(here.root, limit=asked.limit))
 
 
 @router.get("/jobs/{id}", response_model=Job, tags=["jobs"])
@@ -35,9 +34,10 @@ def get_job(request: Request, here: Here, id: Annotated[str, Path(pattern=r"^[A-
 
 
 @router.get("/ledger", response_model=Ledger, tags=["jobs"])
-def get_ledger(request: Request, here: Here, limit: Limit = 50) -> Response:
+@takes_query
+def get_ledger(request: Request, here: Here, asked: LedgerRequest) -> Response:
     """What was tried, with its hypothesis and its outcome, newest first."""
-    return answer_with_etag(request, audit.get_ledger(here.root, limit=limit))
+    return answer_with_etag(request, audit.get_ledger(here.root, limit=asked.limit))
 
 
 @router.get("/morning", response_model=MorningReport, tags=["jobs"])

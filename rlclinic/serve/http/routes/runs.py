@@ -16,9 +16,19 @@ from rlclinic.ops.jobs.audit import Caller, audit
 from rlclinic.ops.runs import detail, environments, plot, search, series, video
 from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail
 from rlclinic.ops.runs.listing import list_checkpoints, remove_runs
-from rlclinic.ops.runs.requests import EnvironmentsRequest, EvaluateRequest, NotesRequest, VideoRequest
+from rlclinic.ops.runs.requests import (
+    CurvesRequest,
+    EnvironmentsRequest,
+    EvaluateRequest,
+    GroupSeriesRequest,
+    LogPageRequest,
+    NotesRequest,
+    PlotRequest,
+    SeriesRequest,
+    VideoRequest,
+)
 from rlclinic.ops.runs.search import Facets, GroupPage, RunPage
-from rlclinic.ops.runs.series import Axis, Curves, Series
+from rlclinic.ops.runs.series import Curves, Series
 from rlclinic.ops.runs.video import Film, FilmList
 from rlclinic.report.models import CheckpointList, ConfigView, EnvironmentList, EvaluationResult, Removed
 from rlclinic.runs import fingerprint
@@ -29,7 +39,6 @@ from rlclinic.serve.http.context import By, Context, Here, Named, answer_from_ca
 
 router = APIRouter(prefix="/api/v1")
 Names = Annotated[list[str] | None, Query(max_length=64, description="Columns, or parts of their names; none: the main ones.")]
-Points = Annotated[int, Query(ge=2, le=series.MOST_POINTS, description="At most this many buckets.")]
 Search = Annotated[search.Query, Query()]
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")]
 
@@ -98,26 +107,21 @@ async def get_run(request: Request, here: Here, run: Named) -> Response:
 
 
 @router.get("/runs/{run}/metrics", response_model=Series, tags=["runs"])
-async def get_run_metrics(
-    request: Request, here: Here, run: Named, names: Names = None, points: Points = 500, since: Annotated[float, Query()] = -1.0
-) -> Response:
+@takes_query
+async def get_run_metrics(request: Request, here: Here, run: Named, asked: SeriesRequest) -> Response:
     """Columns of numbers on one axis, bucketed with mean, min and max so that a spike survives; `since` an env step: what came after."""
     owner = find_run(here, run)
-    key = ("metrics", tuple(names or ()), points, since)
-    return await answer_from_cache(request, here, owner, key, lambda: series.run_series(owner, names or (), points=points, since=since))
+    key = ("metrics", tuple(asked.names), asked.points, asked.since)
+    make = partial(series.run_series, owner, asked.names, points=asked.points, since=asked.since)
+    return await answer_from_cache(request, here, owner, key, make)
 
 
 @router.get("/runs/{run}/log", response_model=LogPage, tags=["runs"])
-def get_run_log(
-    request: Request,
-    here: Here,
-    run: Named,
-    after: Annotated[int | None, Query(ge=0)] = None,
-    before: Annotated[int | None, Query(ge=0)] = None,
-    bytes: Annotated[int, Query(ge=100, le=detail.MOST_LOG_BYTES)] = 65_536,
-) -> Response:
+@takes_query
+def get_run_log(request: Request, here: Here, run: Named, asked: LogPageRequest) -> Response:
     """The end of a run's log, what came after a byte of it, or what lies before one."""
-    return answer_with_etag(request, detail.read_log(find_run(here, run), after=after, before=before, most_bytes=bytes))
+    page = detail.read_log(find_run(here, run), after=asked.after, before=asked.before, most_bytes=asked.bytes)
+    return answer_with_etag(request, page)
 
 
 @router.get("/runs/{run}/checkpoints", response_model=CheckpointList, tags=["runs"])
@@ -138,31 +142,23 @@ async def get_group(request: Request, here: Here, group: Named) -> Response:
 
 
 @router.get("/groups/{group}/metrics", response_model=Curves, tags=["groups"])
-async def get_group_metrics(
-    request: Request, here: Here, group: Named, names: Names = None, points: Points = 300, axis: Axis = "steps"
-) -> Response:
+@takes_query
+async def get_group_metrics(request: Request, here: Here, group: Named, asked: GroupSeriesRequest) -> Response:
     """Columns of all seeds on one axis, with the band over them and the healthy band."""
     owner = find_group(here, group)
-    key = ("curves", tuple(names or ()), points, axis)
-    return await answer_from_cache(
-        request, here, owner, key, lambda: series.get_curves([owner.id], here.root, names=names or (), points=points, axis=axis)
-    )
+    key = ("curves", tuple(asked.names), asked.points, asked.axis)
+    make = partial(series.get_curves, [owner.id], here.root, names=asked.names, points=asked.points, axis=asked.axis)
+    return await answer_from_cache(request, here, owner, key, make)
 
 
 @router.get("/curves", response_model=Curves, tags=["groups"])
-async def get_curves(
-    request: Request,
-    here: Here,
-    of: Annotated[list[str], Query(min_length=1, max_length=16)],
-    names: Names = None,
-    points: Points = 400,
-    axis: Axis = "steps",
-) -> Response:
+@takes_query
+async def get_curves(request: Request, here: Here, asked: CurvesRequest) -> Response:
     """Columns of several groups' and runs' seeds on one axis."""
-    owners = [find(here, each) for each in of]
+    owners = [find(here, each) for each in asked.of]
     ids, mark = [owner.id for owner in owners], " ".join(map(fingerprint.of, owners))
-    key = ("curves", tuple(ids), tuple(names or ()), points, axis)
-    make = partial(series.get_curves, ids, here.root, names=names or (), points=points, axis=axis)
+    key = ("curves", tuple(ids), tuple(asked.names), asked.points, asked.axis)
+    make = partial(series.get_curves, ids, here.root, names=asked.names, points=asked.points, axis=asked.axis)
     return cache.respond(request, await here.answers.get(key, mark, lambda: encode(make())))
 
 
@@ -199,15 +195,11 @@ def _send_file(path: File, attachment: str | None) -> Response:
 
 
 @router.get("/plot.png", response_class=Response, responses={200: {"content": {"image/png": {}}}}, tags=["groups"])
-def get_plot(
-    here: Here,
-    of: Annotated[list[str], Query(min_length=1, max_length=plot.MOST_LINES, description="Runs or groups.")],
-    names: Names = None,
-    width: Annotated[int, Query(ge=200, le=2_000)] = 800,
-    height: Annotated[int, Query(ge=100, le=1_000)] = 300,
-) -> Response:
+@takes_query
+def get_plot(here: Here, asked: PlotRequest) -> Response:
     """Metrics of runs or groups against env steps as a picture, one panel for each metric."""
-    drawn = plot.plot_metrics([find(here, each).id for each in of], names or (), here.root, width=width, height=height)
+    owners = [find(here, each).id for each in asked.of]
+    drawn = plot.plot_metrics(owners, asked.names, here.root, width=asked.width, height=asked.height)
     return Response(drawn.png, media_type="image/png")
 
 

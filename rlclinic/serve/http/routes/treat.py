@@ -1,8 +1,8 @@
 """Trials, searches and sensitivity studies: planning, starting, looking at them, and keeping what won."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.jobs import audited, progress, queue, start
@@ -18,7 +18,7 @@ from rlclinic.report.models import Result, ResultPart
 from rlclinic.report.questions import QuestionList
 from rlclinic.runs import coerce, studies
 from rlclinic.runs.store import Store
-from rlclinic.serve.http.bodies import takes_body
+from rlclinic.serve.http.bodies import takes_body, takes_query
 from rlclinic.serve.http.context import By, Here, Id, Once, announce, answer_with_etag
 from rlclinic.serve.http.security import requests
 
@@ -90,14 +90,9 @@ def adopt(here: Here, by: By, id: Id, request: AdoptRequest) -> Adopted:
 
 
 @router.get("/questions", response_model=QuestionList, tags=["trials"])
-async def list_questions(
-    request: Request,
-    here: Here,
-    env: Annotated[str | None, Query(max_length=200)] = None,
-    at_least: Annotated[int, Query(ge=1, le=1_000)] = 1,
-) -> Response:
+@takes_query
+async def list_questions(request: Request, here: Here, asked: QuestionsRequest) -> Response:
     """What was asked of the store, how often, with which verdicts, and the error that is spent on each question."""
-    asked = QuestionsRequest(runs_dir=here.root, env=env, at_least=at_least)
     found: Any = await run_in_threadpool(questions.list_questions, asked)
     return answer_with_etag(request, found)
 

@@ -20,6 +20,7 @@ from rlclinic.ops.runs.requests import (
     ListRequest,
     LogsRequest,
     MetricsRequest,
+    PlotRequest,
     RunRequest,
 )
 from rlclinic.report import environments, group
@@ -149,15 +150,10 @@ class RunTools(Tools):
         has = {"has_best": any(row.best for row in checkpoints), "has_last": any(row.last for row in checkpoints)}
         return answer(text, {"run_id": run.id, "checkpoints": rows, **has})
 
-    def get_plot(
-        self,
-        run_ids: Annotated[list[str], Field(min_length=1, max_length=8, description="Runs or groups, one colour each.")],
-        metric_names: Annotated[list[str] | None, Field(max_length=6, description="Names or parts of them; none: the return.")] = None,
-        width: Annotated[int, Field(ge=200, le=1600)] = 640,
-        height: Annotated[int, Field(ge=100, le=1000, description="Of one panel.")] = 240,
-    ) -> CallToolResult:
+    @takes_arguments
+    def get_plot(self, request: PlotRequest) -> CallToolResult:
         """A PNG of metrics against env steps, with the threshold and the healthy band."""
-        drawn = plot.plot_metrics(run_ids, metric_names or (), self.root, width=width, height=height)
+        drawn = plot.plot_metrics(request.of, request.names, self.root, width=request.width, height=request.height)
         picture = ImageContent(type="image", data=base64.b64encode(drawn.png).decode(), mime_type="image/png")
         text = f"{', '.join(drawn.metrics)} of {', '.join(drawn.runs)} against env steps"
         return answer(text, {"runs": drawn.runs, "metrics": drawn.metrics, "bytes": len(drawn.png)}, picture)
