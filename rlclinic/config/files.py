@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic import plain_files
 from rlclinic.actions import Action
-from rlclinic.config import gymnasium_registry, gymnasium_solver, yaml_lines
+from rlclinic.config import gymnasium_registry, gymnasium_solver, yaml_lines, yaml_text
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import Spec
 from rlclinic.config.experiment import Config
@@ -122,7 +123,9 @@ def _name_environment(path: Path) -> str:
 
 
 def _list_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yaml", ".yml")) if folder.is_dir() else []
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.glob("*.y*ml") if path.suffix in (".yaml", ".yml") and plain_files.is_plain(path))
 
 
 def _find(ref: str, user: Path) -> tuple[Tree, str, list[str]]:
@@ -163,7 +166,7 @@ def _split(ref: str, user: Path) -> tuple[str, str | None]:
 
 @cache
 def _read_text(path: Path, modified: int) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    return plain_files.read_text(path, yaml_text.MOST_BYTES, errors="replace")
 
 
 def _find_matching(env: str, user: Path) -> list[Path]:

@@ -130,13 +130,15 @@ def _parse_text(text: str) -> Any:
 
 
 def _parse_structure(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        # YAML's short form, `{start: 1e-3, end: 0}`, needs no quotes, which shells like to eat.
-        from rlclinic.config import yaml_lines
+    from rlclinic.config import yaml_lines, yaml_text
 
-        return yaml_lines.drop_origins(yaml_lines.parse(f"value: {text}", f"`{text}`"))["value"]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        # YAML's short form, `{start: 1e-3, end: 0}`, needs no quotes, which shells like to eat.
+        return yaml_lines.drop_origins(yaml_lines.parse(f"value: {text}", f"`{text}`", aliases=False))["value"]
+    yaml_text.check_value(value, f"`{text}`")
+    return value
 
 
 def _is_tuple(field: FieldInfo) -> bool:

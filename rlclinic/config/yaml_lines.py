@@ -12,6 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
+from rlclinic import plain_files
+from rlclinic.config import yaml_text
 from rlclinic.config.schema import read_number
 from rlclinic.errors import ConfigError
 
@@ -30,23 +32,22 @@ class Located:
 
 Tree: TypeAlias = "dict[str, Located | Tree]"
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 def read(path: Path, label: str | None = None) -> Tree:
     """The mapping in a YAML file. Origins read `<label>:<line>`; the label is the file's name unless given."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = plain_files.read_text(path, yaml_text.MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.\n  Nothing was started.\n  Try: check the path and its permissions") from None
     return parse(text, label or path.name)
 
 
-def parse(text: str, label: str) -> Tree:
-    """The mapping in a YAML text; see `read`."""
+def parse(text: str, label: str, *, aliases: bool = True) -> Tree:
+    """The mapping in a YAML text; see `read`. ConfigError also for a text that stands for more values than any config has."""
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        node = yaml_text.compose(text, label, aliases=aliases)
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_explain_syntax(error, text, label)) from None
     except yaml.YAMLError as error:
@@ -132,7 +133,10 @@ def _read_value(node: yaml.Node) -> Any:
 def _read_scalar(node: yaml.Node) -> Any:
     if node.tag == "tag:yaml.org,2002:str" and not node.style:
         return read_number(node.value)
-    value = _CONSTRUCTOR.construct_object(node)
+    try:
+        value = _CONSTRUCTOR.construct_object(node)
+    except (ValueError, OverflowError, yaml.YAMLError):  # a date that is none, a number of ten thousand digits, somebody's own tag
+        return str(node.value)
     # YAML knows dates, sets and bytes; no setting is one, and JSON could not hold them.
     return value if value is None or isinstance(value, bool | int | float | str) else str(node.value)
 

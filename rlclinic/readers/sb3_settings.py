@@ -9,6 +9,9 @@ from typing import Any, Final
 
 import yaml
 
+from rlclinic import plain_files
+from rlclinic.config import yaml_text
+from rlclinic.errors import ConfigError
 from rlclinic.readers import hyperparameters
 from rlclinic.readers.hyperparameters import Settings
 from rlclinic.runs.coerce import whole
@@ -52,11 +55,11 @@ def _construct_ordered(items: list[Any]) -> Any:
 def read_yaml(path: Path, notes: list[str]) -> dict[str, Any]:
     """The mapping in a YAML file; {} with a note if there is none."""
     try:
-        if path.stat().st_size > MAX_YAML_BYTES:
-            notes.append(f"{path.name} is too large for settings and was left out")
-            return {}
-        value = yaml.load(path.read_bytes(), Loader=_make_loader())
-    except (OSError, yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:
+        value = yaml_text.load(plain_files.read_bytes(path, MAX_YAML_BYTES), path.name, loader=_make_loader())
+    except plain_files.TooLarge:
+        notes.append(f"{path.name} is too large for settings and was left out")
+        return {}
+    except (OSError, ConfigError, yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:
         notes.append(f"{path.name} is not readable as YAML ({type(error).__name__}) and was left out")
         return {}
     if isinstance(value, Mapping):

@@ -6,8 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-import yaml
-
+from rlclinic.config import yaml_text
 from rlclinic.errors import NotFound
 from rlclinic.references import cite
 from rlclinic.report.guide import Guide, GuideList, GuidePage
@@ -37,7 +36,7 @@ def get_guide(question: str) -> GuidePage:
 @cache
 def _read() -> tuple[Guide, ...]:
     text = files("rlclinic.ops.diagnose").joinpath(FILE).read_text(encoding="utf-8")
-    return tuple(Guide(**entry) for entry in yaml.safe_load(text))
+    return tuple(Guide(**entry) for entry in yaml_text.load(text, FILE))
 
 
 def _named(text: str) -> Guide | None:

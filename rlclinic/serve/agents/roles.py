@@ -7,10 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-import yaml
-
 from rlclinic import metrics
-from rlclinic.config import ALGORITHMS
+from rlclinic.config import ALGORITHMS, yaml_text
 from rlclinic.ops.diagnose.rules import RulePage, explain_rule, list_rules
 
 FOLDER: Final = "texts"
@@ -49,7 +47,7 @@ def read(name: str) -> Role:
     match = _HEAD.match(files("rlclinic.serve.agents").joinpath(FOLDER, f"{name}.md").read_text(encoding="utf-8"))
     if match is None:
         raise ValueError(f"{name}.md has no head")
-    head: dict[str, Any] = yaml.safe_load(match[1])
+    head: dict[str, Any] = yaml_text.load(match[1], "a role")
     return Role(
         name=head["name"],
         brief=head["brief"],

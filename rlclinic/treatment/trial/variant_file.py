@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from rlclinic.config import ALGORITHMS, Config, NetConfig, RunConfig, Spec, files, from_record, to_record
+from rlclinic.config import ALGORITHMS, Config, NetConfig, RunConfig, Spec, files, from_record, to_record, yaml_text
 from rlclinic.errors import ConfigError, RlclinicError, UsageError
 from rlclinic.runs.history import dotted
 from rlclinic.treatment.prescription.prescription import flow
@@ -98,7 +98,7 @@ def trial_of(text: str, variant: str) -> str | None:
 def _span(text: str, variant: str) -> tuple[int, int] | None:
     """First line and the line after the last of a variant."""
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml_text.compose(text, "the file")
     except yaml.YAMLError as error:
         raise ConfigError(f"the file is not valid YAML: {error}\n  Nothing was written.\n  Mend it first") from None
     if not isinstance(node, yaml.MappingNode):
