@@ -10,7 +10,7 @@ __all__ = ["NotPlain", "TooLarge", "is_plain", "open_plain", "read_bytes", "read
 
 
 class NotPlain(OSError):
-    """A pipe, a socket, a device or a folder where a file was expected."""
+    """A pipe, a socket or a device where a file was expected."""
 
 
 class TooLarge(OSError):
@@ -32,9 +32,12 @@ def open_plain(path: Path | str) -> BinaryIO:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except ValueError as error:  # a NUL in the name
         raise NotPlain(errno.EINVAL, str(error), str(path)) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise NotPlain(errno.EINVAL, "not a plain file (a pipe, a device or a folder)", str(path))
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise NotPlain(errno.EINVAL, "not a plain file (a pipe, a socket or a device)", str(path))
     return os.fdopen(descriptor, "rb")
 
 

@@ -45,6 +45,10 @@ class Interrupted(RunError):
     """Somebody asked to stop: the runs have checkpoints, and what they belong to can be resumed."""
 
 
+class Killed(RunError):
+    """The machine killed runs each time that they were started: that says nothing about their config, and nothing is judged by it."""
+
+
 # ── runs ──
 
 
@@ -83,6 +87,18 @@ def is_open(run: Run) -> bool:
     """Whether a run still has something to train: it has not finished, nor failed by its own fault."""
     status = run.status
     return status.state != "finished" and (status.state != "failed" or any(word in (status.reason or "") for word in KILLED))
+
+
+def check_ended(runs: Sequence[Run], what: str, *go_on: str) -> None:
+    """Killed if a run still has something to train after all restarts: it would be counted as its config's failure."""
+    left = [run for run in runs if is_open(run)]
+    if left:
+        why = left[0].status.reason or "no reason was recorded"
+        raise Killed(
+            f"{len(left)} of {len(runs)} runs of {what} were killed each time that they were started: {why}\n"
+            "  They are not counted as failures of their config, and without them there is no verdict.",
+            *go_on,
+        )
 
 
 def start(

@@ -17,7 +17,7 @@ from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outco
 from rlclinic.comparison.sides import Side
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import DiskFailed, NotFound, UsageError
-from rlclinic.launch.batch import RESTARTS
+from rlclinic.launch.batch import RESTARTS, check_ended
 from rlclinic.ops.runs import targets
 from rlclinic.ops.train.plan import ASK_ABOVE_ENV_STEPS, TrainPlan, check_installed
 from rlclinic.ops.train.requests import TrainRequest
@@ -159,6 +159,7 @@ def _train_and_judge(
         signal = done.signal
         if signal is not None:
             break
+        check_ended(store.group(done.group).runs, f"look {look}", "\n  Its baseline is untouched: type the same again")
         found = _join(found, _read_runs(done.group, targets.Reading(runs_dir, kept.threshold)))
         looks.append(regression.judge(kept, found, rule, look))
         say(f"look {look}: {looks[-1].decision}")

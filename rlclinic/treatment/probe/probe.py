@@ -252,7 +252,7 @@ def run(
     stop: Callable[[], bool] | None = None,
     cores: int | None = None,
 ) -> Probed:
-    """Train the experiment's runs and say which cause gained; batch.Interrupted if `stop` says so."""
+    """Train the experiment's runs and say which cause gained; batch.Interrupted if `stop` says so, batch.Killed if the machine does."""
     if experiment.kind == "baselines":
         return baselines.run(store, experiment)
     id = studies.reserve(store, "probe")
@@ -261,6 +261,7 @@ def run(
     cells = {arm.name: changed(base, arm.changes) if arm.changes else base for arm in experiment.arms}
     pruner = None if experiment.kind in ("task", "noise") else _stop_at(experiment.until_env_steps)
     groups = batch.train(work, cells, experiment.seeds, pruner, experiment.parents)
+    batch.check_ended([run for group in groups.values() for run in group.runs if run.id not in work.pruned], f"probe {id}")
     found = concluded(store, id, experiment, groups)
     studies.write(store, "probe", id, found.model_dump(mode="json"))
     return found

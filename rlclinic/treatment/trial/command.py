@@ -20,7 +20,7 @@ from typing import IO, Any, Final
 from rlclinic import readers, trust
 from rlclinic.actions import Action
 from rlclinic.errors import RlclinicError
-from rlclinic.launch.batch import OBSERVE_SECONDS, Interrupted
+from rlclinic.launch.batch import OBSERVE_SECONDS, RESTARTS, Interrupted, Killed
 from rlclinic.runs import disk, trials
 from rlclinic.runs.history import History
 from rlclinic.runs.record import Group
@@ -31,6 +31,8 @@ from rlclinic.treatment.trial.running import Job
 POLL_SECONDS: Final = 0.05
 OUT: Final = "out"
 _ENDED: Final = "ended.json"
+_KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
+"""Exit codes of a command, or of the shell around it, that was killed: that says nothing about its arm."""
 _SHELL: Final = "rlclinic.treatment.trial.command_shell"
 
 
@@ -44,6 +46,8 @@ class Call:
     """Holds the user's `files/`, what the command printed, and how it ended."""
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
+    killed: int = 0
+    """How often the machine, or a person, ended it: it is started again."""
 
     @property
     def files(self) -> Path:
@@ -91,7 +95,15 @@ def _run(job: Job, look: int, waiting: list[Call], everything: Sequence[Call]) -
                 raise Interrupted(f"trial {job.tid} was interrupted in look {look}.\n  Go on: ", Action("trial", resume=job.tid))
             while waiting and len(running) < job.cores:
                 running.append(_start(waiting.pop(0)))
-            running = [call for call in running if not _finished(call, job.plan.timeout_seconds)]
+            over = [call for call in running if _finished(call, job.plan.timeout_seconds)]
+            running = [call for call in running if call.process is not None]
+            waiting += [call for call in over if call.ended is None]
+            if any(call.killed > RESTARTS for call in waiting):
+                raise Killed(
+                    f"a run of trial {job.tid} was killed each time that it was started, in look {look}.\n"
+                    "  That says nothing about its arm, and without it there is no verdict.\n  Go on: ",
+                    Action("trial", resume=job.tid),
+                )
             if time.monotonic() >= shown:
                 shown = time.monotonic() + OBSERVE_SECONDS
                 job.tell(look, _progress(everything), time.monotonic() - began)
@@ -127,6 +139,10 @@ def _finished(call: Call, timeout: float | None) -> bool:
     if code is None and not late:
         return False
     _kill(call)
+    call.process = None
+    if code in _KILLED:
+        call.killed += 1
+        return True
     reason = f"stopped after {timeout:g} s (--timeout)" if code is None else _why(code, call.log)
     disk.write_json(call.folder / _ENDED, {"code": code, "seconds": seconds, "reason": reason})
     return True

@@ -207,7 +207,7 @@ def question(plan: TrialPlan) -> str:
 def run(
     store: Store, plan: TrialPlan, *, progress: Progress | None = None, cores: int | None = None, stop: StopRequests | None = None
 ) -> Trial:
-    """Carry out a plan; blocks until the verdict. Interrupted if `stop` says so: `resume` goes on later."""
+    """Carry out a plan; blocks until the verdict. Interrupted if `stop` says so, Killed if the machine does: `resume` goes on later."""
     begun = begin(store, plan)
     job = Job(store, begun.id, plan, begun.seed0, cores or local.available_cores(), progress, stop)
     if progress is not None:
@@ -300,7 +300,7 @@ def _carry_out(job: Job, begun: Trial) -> Trial:
         arms = [arm for arm in job.plan.arms if arm.name == job.plan.control.name or arm.name in standing.active]
         try:
             trained = command.run_look(job, number, arms) if job.plan.source == "command" else running.train_look(job, number, arms)
-        except Interrupted:
+        except (Interrupted, batch.Killed):
             _write(job.store, _result(begun, standing, groups, "interrupted", began))
             raise
         for name, group in trained.items():

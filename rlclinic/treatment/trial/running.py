@@ -39,7 +39,10 @@ class Job:
 
 
 def train_look(job: Job, look: int, arms: Sequence[Arm]) -> dict[str, Group]:
-    """Train every arm's seeds of a look to their end; Interrupted if somebody stops it. What has ended already is left alone."""
+    """Train every arm's seeds of a look to their end. What has ended already is left alone.
+
+    Interrupted if somebody stops it; Killed if the machine ends runs each time that they are started.
+    """
     groups = _find_or_create(job, look, arms)
     began = time.monotonic()
     runs = [run for group in groups.values() for run in group.runs if batch.is_open(run)]
@@ -60,6 +63,7 @@ def train_look(job: Job, look: int, arms: Sequence[Arm]) -> dict[str, Group]:
         raise Interrupted(
             f"trial {job.tid} was interrupted in look {look}; its runs have checkpoints.\n  Go on: ", Action("trial", resume=job.tid)
         )
+    batch.check_ended(runs, f"look {look} of trial {job.tid}", "\n  Go on: ", Action("trial", resume=job.tid))
     return groups
 
 
