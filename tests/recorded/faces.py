@@ -30,7 +30,7 @@ def http_client(runs: Path) -> AbstractContextManager[Any]:
     from rlclinic.serve.http.app import create_app
     from rlclinic.serve.http.settings import Settings
 
-    app = create_app(Store(runs), Settings(mcp=False, prepare=False))
+    app = create_app(Store(runs), Settings(mcp=False, prepare=False, no_token=True))
     return TestClient(app, base_url="http://localhost", follow_redirects=False)
 
 

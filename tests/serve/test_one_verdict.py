@@ -64,7 +64,7 @@ def ask_for_verdicts(root: Path, group: Group) -> dict[str, str]:
     report, _ = write_reports(group, found)
     shown = CliRunner().invoke(command_line, ["runs", "show", group.id, "--runs-dir", str(root), "--json"])
     written = json.loads((group.path / "diagnosis.json").read_text())
-    with TestClient(create_app(Store(root), Settings(mcp=False, prepare=False)), base_url="http://localhost") as client:
+    with TestClient(create_app(Store(root), Settings(mcp=False, prepare=False, no_token=True)), base_url="http://localhost") as client:
         over_http = client.get(f"/api/v1/groups/{group.id}").json()["report"]
         listed = client.get("/api/v1/groups").json()["items"][0]
         diagnosed = client.get(f"/api/v1/groups/{group.id}/diagnosis").json()["diagnosis"]

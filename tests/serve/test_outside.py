@@ -94,7 +94,7 @@ def test_it_is_a_route_that_takes_what_may_come_from_elsewhere_and_nothing_else(
     from rlclinic.serve.http.app import create_app
     from rlclinic.serve.http.settings import Settings
 
-    with TestClient(create_app(Store(store), Settings(mcp=False, prepare=False)), base_url="http://localhost") as client:
+    with TestClient(create_app(Store(store), Settings(mcp=False, prepare=False, no_token=True)), base_url="http://localhost") as client:
         assert client.post("/api/v1/count", json={"times": 2, "label": "all"}).json()["count"] == 6
         assert client.get("/api/v1/count", params={"times": 3}).json()["count"] == 9
         assert client.post("/api/v1/count", json={"times": 11}).status_code == 422

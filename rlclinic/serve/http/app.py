@@ -30,7 +30,7 @@ ROUTERS = tuple(part.router for part in (session, sse, runs, train, status, diag
 def create_app(store: Store, settings: Settings | None = None, *, started: Callable[[], None] | None = None) -> FastAPI:
     """An app over one store. It must be run with its lifespan, which keeps the index current. `started` is called in its event loop."""
     chosen = settings or Settings()
-    tokens = Tokens(chosen.tokens_path(store.root))
+    tokens = Tokens(chosen.tokens_path(store.root), chosen.link)
     index = Index(store)
     index.refresh()
     here = Context(store, chosen, index, tokens, Answers(index, _version()), Watch(index, chosen.refresh_seconds), PeerTable(index))

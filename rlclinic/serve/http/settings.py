@@ -25,7 +25,11 @@ class Settings(BaseModel):
     read_only: bool = False
     """Nobody may start, stop, change or remove anything, whatever their token says."""
     require_token: bool = False
-    """Ask for a token on this machine's own address too."""
+    """Ask everybody for a token, also the user who runs the server, on this machine's own address."""
+    no_token: bool = False
+    """Let every user of this machine in without a token, on its own address."""
+    link: str | None = None
+    """SHA-256 of the token in the link that is printed at the start."""
     allow_hosts: tuple[str, ...] = ()
     """Other names that the server is reached by, as browsers send them in Host."""
     token_file: Path | None = None
@@ -51,8 +55,8 @@ class Settings(BaseModel):
 
     @property
     def guarded(self) -> bool:
-        """Nobody gets in without a token."""
-        return self.require_token or not self.local
+        """Nobody gets in without a token, not even the user who runs the server."""
+        return self.require_token or not self.local or self.https
 
     @property
     def limits(self) -> Limits:
@@ -92,7 +96,12 @@ def _is_address(name: str) -> bool:
 
 def check(settings: Settings, tokens: int) -> None:
     """Refuse to start where anybody could come in."""
-    if settings.guarded and not tokens:
+    if settings.guarded and settings.no_token:
+        raise UsageError(
+            "--no-token is for this machine's own address, without a proxy in front of it.\n"
+            "  Anybody who finds the port could start trainings here.\n  Leave it out"
+        )
+    if (settings.require_token or not settings.local) and not tokens:
         where = f"{settings.host} can be reached from other machines" if not settings.local else "--require-token was given"
         raise UsageError(
             f"{where}, and there is no token.\n"

@@ -15,7 +15,7 @@ from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.launch.child import die_with
 from rlclinic.runs.store import Store
-from rlclinic.serve.http.security.tokens import Tokens
+from rlclinic.serve.http.security.tokens import Tokens, hash_token, make_token
 from rlclinic.serve.http.settings import Settings, check
 
 if TYPE_CHECKING:
@@ -39,7 +39,11 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     _check_port(settings)
     where = f"[{settings.host}]" if ":" in settings.host else settings.host
     agents = "   MCP /mcp" if settings.mcp else ""
-    say(f"serving {store.root} at http://{where}:{settings.port}/   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
+    query = ""
+    if settings.local and not settings.no_token:
+        token = make_token()
+        settings, query = settings.model_copy(update={"link": hash_token(token)}), f"?token={token}"
+    say(f"serving {store.root} at http://{where}:{settings.port}/{query}   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
     passed_on = {"root": str(store.root.absolute()), "settings": settings.model_dump(mode="json"), "parent": os.getpid()}
     os.environ[ENVIRONMENT] = json.dumps(passed_on)
     limits = connections.raise_file_limit()

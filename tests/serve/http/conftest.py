@@ -36,9 +36,10 @@ def serve(root: Path) -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(base_url: str = "http://localhost", **settings: Any) -> TestClient:
-            app = create_app(
-                Store(root), Settings(**{"refresh_seconds": 0.05, "follow_seconds": 0.02, "mcp": False, "prepare": False, **settings})
-            )
+            usual = {"refresh_seconds": 0.05, "follow_seconds": 0.02, "mcp": False, "prepare": False}
+            # No system knows which user asks within one process.
+            usual["no_token"] = not settings.get("require_token")
+            app = create_app(Store(root), Settings(**{**usual, **settings}))
             return stack.enter_context(TestClient(app, base_url=base_url, follow_redirects=False))
 
         yield start

@@ -17,14 +17,17 @@ from typing import Any
 class Server:
     """`rlclinic serve` on a free port."""
 
-    def __init__(self, root: Path, *options: str, mcp: bool = False, most_files: int | None = None) -> None:
+    def __init__(self, root: Path, *options: str, mcp: bool = False, most_files: int | None = None, said: Path | None = None) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(self.port), "--runs-dir", str(root), *options]
         command += [] if mcp else ["--no-mcp"]
         limit = None if most_files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (most_files, most_files))
-        self.process = subprocess.Popen(command, cwd=root.parent, env={**os.environ, "OMP_NUM_THREADS": "1"}, preexec_fn=limit)
+        log = None if said is None else said.open("w")
+        self.process = subprocess.Popen(command, cwd=root.parent, env={**os.environ, "OMP_NUM_THREADS": "1"}, preexec_fn=limit, stderr=log)
+        if log is not None:
+            log.close()
         self._wait()
 
     def _wait(self) -> None:

@@ -29,7 +29,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for number in range(4):
         group = record_group(root, returns=flat, state="running" if number == 1 else "finished")
         add_checkpoint(group.runs[0].path, 10_240, best=True)
-    app = create_app(Store(root), Settings(mcp=False, allow_hosts=("testserver",)))
+    app = create_app(Store(root), Settings(mcp=False, allow_hosts=("testserver",), no_token=True))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(start, "_spawn", save)
         patched.chdir(root.parent)

@@ -15,7 +15,7 @@ SCRIPTS = [path for path in OURS if path.suffix == ".js"]
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
-    app = create_app(Store(tmp_path_factory.mktemp("empty")), Settings(mcp=False))
+    app = create_app(Store(tmp_path_factory.mktemp("empty")), Settings(mcp=False, no_token=True))
     return TestClient(app, base_url="http://localhost")
 
 

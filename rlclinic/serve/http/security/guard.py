@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -16,7 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlclinic.errors import RlclinicError
 from rlclinic.serve.http import problems
-from rlclinic.serve.http.security.tokens import Principal, Tokens
+from rlclinic.serve.http.security import peer
+from rlclinic.serve.http.security.tokens import LOCAL, SESSION_SECONDS, Principal, Tokens
 from rlclinic.serve.http.settings import Settings
 
 COOKIE: Final = "rlclinic_session"
@@ -26,7 +28,7 @@ OPEN: Final = re.compile(r"/login|/static/.*|/favicon\.ico|/api/v1/(health|sessi
 """Reached without a token: what the login page is made of."""
 ASKS: Final = re.compile(r"/api/v1/(config/validate|environments/examine|trials/preview|studies/sensitivity/preview|session)|/mcp(/.*)?")
 """Answered to readers though they are posted: they change nothing, and MCP looks at the scope of each tool itself."""
-EVERYBODY: Final = Principal("local", frozenset({"read", "write"}))
+EVERYBODY: Final = Principal(LOCAL, frozenset({"read", "write"}))
 
 HEADERS: Final = {
     # Scripts and styles come from files of ours only: a run name or a log line that holds a tag stays text.
@@ -58,7 +60,7 @@ class Guard:
             return
         send = _with_headers(send)
         try:
-            refusal = self._refused(scope, Headers(scope=scope))
+            refusal = self._answered(scope, Headers(scope=scope))
         except RlclinicError as error:
             refusal = problems.of(error)
         if refusal is None and scope["method"] not in SAFE:
@@ -69,14 +71,17 @@ class Guard:
             refusal, receive = (self._too_large(), receive) if body is None else (None, _replay(body, receive))
         await (self.app if refusal is None else refusal)(scope, receive, send)
 
-    def _refused(self, scope: Scope, headers: Headers) -> Response | None:
+    def _answered(self, scope: Scope, headers: Headers) -> Response | None:
+        """What the guard itself answers; None if the request goes on to the app."""
         foreign = self._foreign(headers)
         if foreign is not None:
             return foreign
+        if scope["method"] in SAFE and b"token=" in scope["query_string"] and not scope["path"].startswith("/api/"):
+            return self._follow_link(scope)
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.settings.max_body_bytes:
             return self._too_large()
-        principal = self._principal(headers)
+        principal = self._principal(scope, headers)
         path, method = scope["path"], scope["method"]
         if principal is None and not OPEN.fullmatch(path):
             return _login(headers, path, method)
@@ -88,6 +93,18 @@ class Guard:
         if "write" not in principal.scopes and not ASKS.fullmatch(path):
             return self._read_only(principal)
         return None
+
+    def _follow_link(self, scope: Scope) -> Response:
+        """Exchange the token in a link for a cookie, and go on to the same page without it: it must not stay in the address."""
+        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        rest = urlencode([(name, value) for name, value in asked if name != "token"])
+        principal = self.tokens.verify(next((value for name, value in asked if name == "token"), ""))
+        if principal is None:
+            return RedirectResponse("/login", 303)
+        # Of this server: a path with two slashes would name another.
+        answer = RedirectResponse("/" + scope["path"].lstrip("/\\") + (f"?{rest}" if rest else ""), 303)
+        set_cookie(answer, self.tokens, principal, secure=self.settings.https)
+        return answer
 
     def _foreign(self, headers: Headers) -> Response | None:
         host = headers.get("host", "")
@@ -104,7 +121,7 @@ class Guard:
             return problems.answer(403, "another site asks", f"{origin[:100]!r} may not ask: only this server's own pages may.")
         return None
 
-    def _principal(self, headers: Headers) -> Principal | None:
+    def _principal(self, scope: Scope, headers: Headers) -> Principal | None:
         """Who asks; None if nobody that is known. A wrong token is not made better by being on this machine."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         cookie = session_cookie(headers)
@@ -112,8 +129,10 @@ class Guard:
             principal = self.tokens.verify(token.strip())
         elif cookie is not None and (principal := self.tokens.from_session(cookie)) is not None:
             pass
+        elif self.settings.guarded:
+            principal = None
         else:
-            principal = None if self.settings.guarded else EVERYBODY
+            principal = EVERYBODY if self.settings.no_token or peer.is_us(scope) else None
         if principal is not None and self.settings.read_only:
             return Principal(principal.name, principal.scopes - {"write"}, principal.by_cookie)
         return principal
@@ -140,6 +159,13 @@ def session_cookie(headers: Headers) -> str | None:
     return None if cookie is None else cookie.value
 
 
+def set_cookie(answer: Response, tokens: Tokens, principal: Principal, *, secure: bool) -> str:
+    """Give a browser the cookie of a session, which scripts cannot read and other sites cannot send."""
+    cookie = tokens.session(principal)
+    answer.set_cookie(COOKIE, cookie, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict", secure=secure)
+    return cookie
+
+
 def _login(headers: Headers, path: str, method: str) -> Response:
     """People are sent to the login page, programs are told what to send."""
     if method in SAFE and "text/html" in headers.get("accept", ""):
@@ -147,7 +173,8 @@ def _login(headers: Headers, path: str, method: str) -> Response:
     return problems.answer(
         401,
         "no token",
-        "this needs a token.\n  Make one: rlclinic serve token add NAME\n  Send it as: Authorization: Bearer TOKEN",
+        "this needs a token.\n  Use the link that rlclinic serve printed, or make one: rlclinic serve token add NAME\n"
+        "  Send it as: Authorization: Bearer TOKEN",
         {"WWW-Authenticate": "Bearer"},
     )
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from rlclinic.report.models import Result
 from rlclinic.serve.http import problems
 from rlclinic.serve.http.context import Context, Here
-from rlclinic.serve.http.security.guard import COOKIE, session_cookie
-from rlclinic.serve.http.security.tokens import SESSION_SECONDS, Principal
+from rlclinic.serve.http.security.guard import COOKIE, session_cookie, set_cookie
+from rlclinic.serve.http.security.tokens import Principal
 
 router = APIRouter(prefix="/api/v1", tags=["session"])
 
@@ -62,15 +62,16 @@ def login(request: Request, response: Response, here: Here, body: Login) -> Sess
         return problems.answer(
             401, "wrong token", "this token is not known here.\n  Nobody came in.\n  See which there are: rlclinic serve token list"
         )
-    cookie = here.tokens.session(principal)
-    secure = here.settings.https
-    response.set_cookie(COOKIE, cookie, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict", secure=secure)
+    cookie = set_cookie(response, here.tokens, principal, secure=here.settings.https)
     return _session(here, principal, cookie)
 
 
 @router.delete("/session", status_code=204)
-async def logout(response: Response) -> None:
-    """Forget the cookie."""
+def logout(request: Request, response: Response, here: Here) -> None:
+    """End the session: the cookie is forgotten here and in the browser."""
+    cookie = session_cookie(request.headers)
+    if cookie is not None:
+        here.tokens.end(cookie)
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
 
 

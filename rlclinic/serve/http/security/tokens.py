@@ -9,20 +9,26 @@ import os
 import re
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from rlclinic.actions import Action
-from rlclinic.errors import NotFound, UsageError, nearest
+from rlclinic.errors import NotFound, RlclinicError, UsageError, nearest
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import disk
 
 Scope = Literal["read", "write"]
 PREFIX: Final = "rlc_"
+LINK: Final = "@link"
+"""The token of the link that is printed when the server starts: in no file, and ended with the server."""
+LOCAL: Final = "local"
+"""The user who runs the server: known by the system, or by the link."""
 SESSION_SECONDS: Final = 7 * 24 * 3_600
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _SECRET: Final = "cookie.key"
+_ENDED: Final = "ended.json"
 
 
 class TokenRow(ResultPart):
@@ -63,10 +69,14 @@ class Principal:
 class Tokens:
     """A file of hashed tokens; it is read again whenever it changed, so that a revoked token ends at once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, link: str | None = None) -> None:
+        """`link` is the hash of a token that is in no file."""
         self.path = path
         self._stamp: tuple[int, int] | None = None
         self._known: dict[str, dict[str, Any]] = {}
+        self._link = {} if link is None else {LINK: {"hash": link, "scope": "write"}}
+        self._ended: dict[str, float] = {}
+        """Cookies that were logged out, by what they are signed with, and when they would have ended by themselves."""
 
     def __len__(self) -> int:
         return len(self._read())
@@ -82,8 +92,8 @@ class Tokens:
             raise UsageError(
                 f"there is a token {name} already.\n  Two could not be told apart.\n  Type: ", Action("serve token revoke", name)
             )
-        token = PREFIX + secrets.token_urlsafe(32)
-        self._write({**known, name: {"hash": _hash(token), "scope": scope, "created": time.time()}})
+        token = make_token()
+        self._write({**known, name: {"hash": hash_token(token), "scope": scope, "created": time.time()}})
         return TokenMade(name=name, scope=scope, token=token, file=str(self.path))
 
     def listed(self) -> TokenList:
@@ -107,33 +117,50 @@ class Tokens:
 
     def verify(self, token: str) -> Principal | None:
         """Whose token it is. All hashes are compared, in the same time whether one fits or not."""
-        digest, holder = _hash(token), None
-        for name, about in self._read().items():
+        digest, holder = hash_token(token), None
+        for name, about in self._all().items():
             if hmac.compare_digest(digest, str(about.get("hash", ""))):
                 holder = _principal(name, about)
         return holder
 
     def session(self, principal: Principal) -> str:
         """The cookie for a browser whose user gave a token: the token's name and an end, signed."""
-        name = principal.name.removeprefix("token:")
-        about = self._read().get(name, {})
-        payload = json.dumps([name, about.get("hash", "")[:16], int(time.time()) + SESSION_SECONDS])
+        name = LINK if principal.name == LOCAL else principal.name.removeprefix("token:")
+        about = self._all().get(name, {})
+        payload = json.dumps([name, about.get("hash", "")[:16], int(time.time()) + SESSION_SECONDS, secrets.token_hex(8)])
         text = base64.urlsafe_b64encode(payload.encode()).decode()
         return f"{text}.{self._sign(text)}"
 
     def from_session(self, cookie: str) -> Principal | None:
-        """Who a cookie belongs to; None if it is forged, has ended, or its token was revoked."""
+        """Who a cookie belongs to; None if it is forged, has ended, was logged out, or its token was revoked."""
         text, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(text).encode()):
             return None
         try:
-            name, mark, ends = json.loads(base64.urlsafe_b64decode(text))
+            name, mark, ends, _ = json.loads(base64.urlsafe_b64decode(text))
         except (ValueError, TypeError, binascii.Error):
             return None
-        about = self._read().get(name)
-        if about is None or about.get("hash", "")[:16] != mark or ends < time.time():
+        about = self._all().get(name)
+        if about is None or about.get("hash", "")[:16] != mark or ends < time.time() or self._was_ended(signature):
             return None
         return _principal(name, about, by_cookie=True)
+
+    def end(self, cookie: str) -> None:
+        """Log a cookie out: whoever has copied it cannot use it either, with any worker, also after a restart."""
+        if self.from_session(cookie) is None:
+            return
+        self._ended[cookie.rpartition(".")[2]] = time.time() + SESSION_SECONDS
+        with suppress(RlclinicError):  # a disk that cannot be written to: this process remembers
+            listed = {**_read_ended(self._ended_path), **self._ended}
+            _write_private(self._ended_path, json.dumps({mark: at for mark, at in listed.items() if at > time.time()}).encode())
+
+    def _was_ended(self, signature: str) -> bool:
+        # Read at every request of a browser: it is small, and rarely there.
+        return signature in self._ended or signature in _read_ended(self._ended_path)
+
+    @property
+    def _ended_path(self) -> Path:
+        return self.path.with_name(_ENDED)
 
     def csrf(self, cookie: str) -> str:
         """What a page of ours must send with every change: another site can make a browser send the cookie, but cannot read this."""
@@ -153,6 +180,9 @@ class Tokens:
         except FileNotFoundError:
             _write_private(path, secrets.token_bytes(32))
             return path.read_bytes()
+
+    def _all(self) -> dict[str, dict[str, Any]]:
+        return {**self._read(), **self._link}
 
     # ── the file ──
 
@@ -187,14 +217,25 @@ def _write_private(path: Path, content: bytes) -> None:
         temporary.replace(path)
 
 
+def _read_ended(path: Path) -> dict[str, float]:
+    record = disk.read_json(path) or {}
+    return {mark: at for mark, at in record.items() if isinstance(at, int | float)}
+
+
 def _principal(name: str, about: dict[str, Any], *, by_cookie: bool = False) -> Principal:
     scopes = frozenset({"read", "write"}) if _scope(about) == "write" else frozenset({"read"})
-    return Principal(f"token:{name}", scopes, by_cookie)
+    return Principal(LOCAL if name == LINK else f"token:{name}", scopes, by_cookie)
 
 
 def _scope(about: dict[str, Any]) -> Scope:
     return "write" if about.get("scope") == "write" else "read"
 
 
-def _hash(token: str) -> str:
+def make_token() -> str:
+    """A secret of 256 random bits."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def hash_token(token: str) -> str:
+    """What is kept of a token."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

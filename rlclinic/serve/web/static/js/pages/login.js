@@ -1,9 +1,11 @@
 // Coming in where the server asks for a token.
 
-import { post } from "../api.js";
+import { post, session } from "../api.js";
 import { h, problem, put } from "../dom.js";
 
 export async function draw(main) {
+  // A link with a token that was followed from another site: its cookie comes with the next request.
+  if ((await session().catch(() => null))?.read) return location.replace("/");
   document.title = "Log in · rlclinic";
   const token = h("input", { type: "password", autocomplete: "current-password", required: true, "aria-label": "Token", size: "40" });
   const wrong = h("div");
@@ -22,7 +24,7 @@ export async function draw(main) {
       },
     },
     h("h1", null, "Log in"),
-    h("p", { class: "quiet" }, "This server asks for a token. Whoever runs it makes one with"),
+    h("p", { class: "quiet" }, "This server asks for a token. It printed a link with one when it started; whoever runs it makes others with"),
     h("pre", null, "rlclinic serve token add NAME"),
     h("label", { class: "field" }, "token", token),
     wrong,
