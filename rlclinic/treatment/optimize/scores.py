@@ -1,4 +1,4 @@
-"""How good a config is, from a few runs of it: lower is better, and reaching the threshold comes before being fast."""
+"""How good a config is, from a few runs of it: lower is better, and reaching the threshold and staying there comes before being fast."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -23,7 +23,7 @@ def measure_entry(ledger: Ledger, entry: Entry, group: Group, pruned: frozenset[
         update={
             "group": group.id,
             "n": len(kept),
-            "reached": sum(observation.reached_at is not None for observation in kept),
+            "reached": sum(observation.arrived_at is not None for observation in kept),
             "score": score(ledger, kept) if kept else None,
             "final": fmean(finals) if finals else None,
             "env_steps": sum(observation.env_steps for observation in observations),
@@ -37,7 +37,7 @@ def score(ledger: Ledger, seen: Sequence[Observation]) -> float:
     """One number for a config, lower is better; a run that failed counts as the worst."""
     whole = float(ledger.run_env_steps)
     if ledger.outcome == "steps":
-        return fmean(whole if each.reached_at is None else float(each.reached_at) for each in seen)
+        return fmean(whole if each.arrived_at is None else float(each.arrived_at) for each in seen)
     if ledger.outcome == "wall":
         return fmean(_seconds(each, whole) for each in seen)
     finals = [each.final for each in seen if each.final is not None]
@@ -48,7 +48,7 @@ def score(ledger: Ledger, seen: Sequence[Observation]) -> float:
 
 def _seconds(each: Observation, whole: float) -> float:
     """Seconds to the threshold; a run that missed it is charged for the whole budget, and half as much again."""
-    if each.reached_at is not None and each.seconds is not None:
+    if each.arrived_at is not None and each.seconds is not None:
         return each.seconds
     return 1.5 * (each.seconds_per_100k or 1e3) * whole / 1e5
 

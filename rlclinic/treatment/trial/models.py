@@ -147,6 +147,11 @@ class Observation(Part):
     evaluated: bool = True
     """By evaluations; else by the returns of training."""
 
+    @property
+    def arrived_at(self) -> int | None:
+        """When it reached the threshold, if it stayed there."""
+        return None if self.lost else self.reached_at
+
 
 class ArmResult(Part):
     """One arm with what it came to."""

@@ -104,7 +104,7 @@ def finals(observations: Sequence[Observation]) -> Scores:
 def count_arrived(side: Sequence[Observation], control: Sequence[Observation], threshold: float | None) -> int:
     """Runs that got there and stayed; without a threshold, those that did not collapse beside the control's."""
     if threshold is not None:
-        return sum(seen.reached_at is not None and not seen.lost for seen in side)
+        return sum(seen.arrived_at is not None for seen in side)
     theirs, ours = (
         np.array([-math.inf if seen.final is None or seen.state in FAILED else seen.final for seen in runs]) for runs in (control, side)
     )

@@ -10,9 +10,11 @@ from rlclinic.ops.treat import optimize as operation
 from rlclinic.ops.treat.requests import OptimizeRequest
 from rlclinic.runs.status_file import Status
 from rlclinic.runs.store import Store
-from rlclinic.treatment.optimize import blind_search, candidates, confirm, search
+from rlclinic.treatment.optimize import blind_search, candidates, confirm, scores, search
+from rlclinic.treatment.optimize.ledger import Ledger
 from rlclinic.treatment.optimize.pruning import Pruner
 from rlclinic.treatment.optimize.search import Request
+from rlclinic.treatment.trial.models import Observation
 from tests.treatment.pretended_training import pretend
 
 SICK = ["algo.learning_rate=0.1", "run.max_env_steps=20000"]
@@ -278,3 +280,11 @@ def test_a_real_search_cures_a_learning_rate_that_is_far_too_low(tmp_path):
     assert ended.best.entry.source != "start"
     assert (ended.best.entry.final or 0.0) > (start.final or 0.0)
     assert ended.best.reached >= start.reached
+
+
+def test_a_run_that_lost_the_threshold_again_did_not_get_there():
+    ledger = Ledger.model_construct(outcome="steps", run_env_steps=100_000)
+    stayed = Observation.model_construct(reached_at=20_000, lost=False)
+    fell = Observation.model_construct(reached_at=20_000, lost=True)
+    assert scores.score(ledger, [stayed]) == 20_000
+    assert scores.score(ledger, [fell]) == 100_000
