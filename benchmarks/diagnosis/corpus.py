@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from benchmarks.diagnosis import packing
+from rlclinic.runs import outcome
 from rlclinic.runs.history import History
 
 FOLDER: Final = Path(__file__).parent / "corpus"
@@ -69,9 +70,11 @@ def score(run: History, start: float) -> float:
 
 
 def solved(run: History, start: float) -> bool:
-    """Reached the threshold, and still near it at the end."""
+    """Reached its goal, which is the threshold and success where the environment reports it, and is near the threshold at the end."""
     series = run.series.get(RETURN)
-    if series is None or run.threshold is None or run.state == "failed" or series.values.max(initial=-np.inf) < run.threshold:
+    if series is None or run.threshold is None or run.state == "failed":
+        return False
+    if outcome.measure_log(run, run.goal, "evaluation").reached_at is None:
         return False
     return float(np.median(series.values[-3:])) >= start + 0.8 * (run.threshold - start)
 
