@@ -36,6 +36,7 @@ TITLES = {
     "serving": "How long the server lets people wait",
     "dashboard": "How long the dashboard lets people wait",
     "attack": "Attacks, strangers' files and kills",
+    "lint": "Does the linter of scripts find what people write?",
 }
 INTRODUCTION = """# Benchmarks
 

@@ -1,0 +1,159 @@
+"""How many planted faults the checks of scripts find, how often they cry over clean code, whether they crash, and how long they take.
+
+    python -m benchmarks.lint                                   faults and clean scripts of the styles that checks are developed on
+    python -m benchmarks.lint --held-out "after the repair"     all styles; the look at the held-out ones is recorded in looks.json
+    python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
+    python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
+
+A fault is found if one of the checks that `mutants.FAULTS` names for it speaks on one of the lines where the fault may be reported, and
+does not say the same of the clean script. A false alarm is a finding of medium level or more on a clean script; findings of low level
+are counted apart.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from benchmarks import provenance
+from benchmarks.lint import mutants
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.diagnosis.lint import checks
+from rlclinic.diagnosis.lint.code import linter
+from rlclinic.diagnosis.lint.code.sources import Source
+from rlclinic.errors import UsageError
+
+LOOKS: Final = Path(__file__).parent / "looks.json"
+COMMAND: Final = "python -m benchmarks.lint"
+
+
+class Checked(NamedTuple):
+    """What all checks say of one script."""
+
+    findings: list[Finding]
+    crashes: list[str]
+    seconds: float
+
+
+def check(name: str, text: str) -> Checked:
+    """Put every check to a script; a check that raises is noted, and the others go on. UsageError for what is no Python."""
+    began = time.perf_counter()
+    script = linter.parse(Source(name, text))
+    findings, crashes = [], []
+    for each in checks.checks("COD"):
+        try:
+            findings += linter.examine(each, script)
+        except Exception as problem:  # noqa: BLE001 — whatever it is, it is counted
+            crashes.append(f"{name}: {each.id}: {problem!r}")
+    return Checked(findings, crashes, time.perf_counter() - began)
+
+
+def is_found(mutant: mutants.Mutant) -> bool:
+    """Whether the fault is reported, on its line, by a check that is meant for it."""
+    accepted = mutants.FAULTS[mutant.fault]
+    before = {(each.rule, each.evidence[0].text) for each in check(mutant.script, mutants.text_of(mutant.script)).findings}
+    return any(
+        each.rule in accepted and int(each.evidence[0].numbers["line"]) in mutant.lines and (each.rule, each.evidence[0].text) not in before
+        for each in check(mutant.script, mutant.text).findings
+    )
+
+
+def alarms(findings: list[Finding]) -> list[Finding]:
+    """Findings that somebody would stop for."""
+    return [each for each in findings if each.severity is not Severity.LOW]
+
+
+def measure(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[str, Any]]:
+    """The rows of some styles: faults found, and alarms on their clean scripts."""
+    planted = [mutant for mutant in mutants.MUTANTS if mutant.style in styles]
+    found = [mutant for mutant in planted if is_found(mutant)]
+    by_style = {style: f"{sum(m.style == style for m in found)} of {sum(m.style == style for m in planted)}" for style in styles}
+    yield {
+        "what": f"{kind} styles: planted faults found on their line", "unit": "%", "better": "higher", "bar": 85, "stretch": 95,
+        "value": 100 * len(found) / len(planted), "found": len(found), "of": len(planted), "by_style": by_style,
+    }  # fmt: skip
+    for mutant in planted if misses else ():
+        if mutant not in found:
+            said = sorted({f"{each.rule}@{int(each.evidence[0].numbers['line'])}" for each in check("script", mutant.text).findings})
+            print(f"  missed {mutant.script} {mutant.fault} lines {sorted(mutant.lines)}: {' '.join(said)} | {mutant.wrong.strip()[:90]!r}")
+    scripts = [script for script in mutants.clean() if script.partition("/")[0] in styles]
+    checked = {script: check(script, mutants.text_of(script)) for script in scripts}
+    cries = [each for one in checked.values() for each in alarms(one.findings)]
+    for script, one in checked.items() if misses else ():
+        for each in one.findings:
+            print(f"  said of the clean {script}: {each.rule} {each.severity.value} {each.evidence[0].series} {each.text}")
+    yield {
+        "what": f"{kind} styles: false alarms a clean script", "unit": "a file", "better": "lower", "bar": 0.1, "stretch": 0.02,
+        "value": len(cries) / len(scripts), "files": len(scripts), "low": sum(len(one.findings) for one in checked.values()) - len(cries),
+        "crashes": sum(len(one.crashes) for one in checked.values()),
+    }  # fmt: skip
+
+
+def measure_folder(name: str, folder: Path, misses: bool) -> Iterator[dict[str, Any]]:
+    """Alarms, crashes and seconds a file over every Python file below a folder."""
+    said: Counter[str] = Counter()
+    crashes: list[str] = []
+    seconds = []
+    cries = low = 0
+    for path in sorted(folder.rglob("*.py")):
+        try:
+            one = check(str(path.relative_to(folder)), path.read_text(encoding="utf-8", errors="replace"))
+        except UsageError:
+            continue
+        seconds.append(one.seconds)
+        crashes += one.crashes
+        cries += len(alarms(one.findings))
+        low += len(one.findings) - len(alarms(one.findings))
+        said.update(each.rule for each in alarms(one.findings))
+        for each in alarms(one.findings) if misses else ():
+            print(f"  {name}: {each.rule} {each.severity.value} {each.evidence[0].series} {each.text[:120]}")
+        if misses and one.seconds > 0.5:
+            print(f"  {name}: {one.seconds:.2f} s for {path.relative_to(folder)}")
+    print(*crashes[:20], *said.most_common(), sep="\n  ")
+    seconds.sort()
+    shared = {"files": len(seconds), "better": "lower"}
+    yield {
+        "what": f"{name}: alarms a file",
+        "unit": "a file",
+        "bar": 0.1,
+        "stretch": 0.02,
+        "value": cries / len(seconds),
+        "low": low,
+        **shared,
+    }
+    yield {"what": f"{name}: crashes", "unit": "", "bar": 0, "value": len(crashes), **shared}
+    p99 = seconds[int(0.99 * (len(seconds) - 1))]
+    yield {"what": f"{name}: 99th percentile of seconds a file", "unit": "s", "bar": 0.5, "stretch": 0.2, "value": p99, **shared}
+
+
+def record_look(why: str, row: dict[str, Any]) -> None:
+    """Note a look at the held-out styles: its number, why it was taken, and what it showed."""
+    looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
+    looks.append({"look": len(looks) + 1, "why": why, "found": row["found"], "of": row["of"], "by_style": row["by_style"]})
+    LOOKS.write_text(json.dumps(looks, indent=1) + "\n")
+
+
+def main() -> None:
+    """Measure what the command line asks for, and save the rows as benchmarks/results/lint.json."""
+    parser = provenance.parser(__doc__)
+    parser.add_argument("--held-out", metavar="WHY", help="look at the held-out styles, too, and record it")
+    parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
+    parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR", help="code of others")
+    args = parser.parse_args()
+    rows = list(measure(mutants.DEVELOPMENT, "development", args.misses))
+    if args.held_out:
+        held_out = list(measure(mutants.HELD_OUT, "held-out", args.misses))
+        record_look(args.held_out + (" (misses listed)" if args.misses else ""), held_out[0])
+        rows += held_out
+    for given in args.folder:
+        name, _, folder = given.partition("=")
+        rows += [{**row, "command": f"{COMMAND} --folder {name}=DIR"} for row in measure_folder(name, Path(folder), args.misses)]
+    for row in rows:
+        print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row['bar']}) {row.get('by_style', '')}")
+    print(provenance.write("lint", rows, provenance.provenance(COMMAND), args.quick))
+
+
+if __name__ == "__main__":
+    main()
