@@ -44,7 +44,7 @@ def measure(members: int, device: torch.device, seconds: float, precision: str, 
     everyone = torch.ones(members, 1, dtype=torch.bool, device=device)
     collector = off_policy.Collector(plan, env, seed, 0, {"env": 0.0, "act": 0.0})
     hp = replay_numbers([each] * members, 0, plan.memory.action_size, device)
-    for _ in range(plan.turns):  # the random steps before learning starts
+    for _ in range(plan.cycles):  # the random steps before learning starts
         learner = collector.collect(learner, position, memory, hp)
     env_steps = collector.env_steps
 
@@ -62,7 +62,7 @@ def measure(members: int, device: torch.device, seconds: float, precision: str, 
         iterate()
         count += 1
     elapsed = time.perf_counter() - start
-    updates = plan.turns * plan.updates_per_turn
+    updates = plan.cycles * plan.updates_per_cycle
     return {"updates_per_second": members * count * updates / elapsed, "capture_seconds": stood, "iterations": count}
 
 

@@ -36,7 +36,7 @@ PRIVATE_WORDS = {
 MOST_FILES, MOST_FILES_ELSEWHERE = 16, 25
 LARGE_ROOMS = ("ops", "treatment", "serve", "training")
 MOST_ALIASES = 10
-MOST_PRIVATE_WORDS = 8
+MOST_PRIVATE_WORDS = 1
 
 
 def name_of(path: Path) -> str:

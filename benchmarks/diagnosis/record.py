@@ -92,7 +92,9 @@ def cost(cells: list[Cell]) -> float:
     """A guess, to start the longest first."""
     config = cells[0].config
     if config.algo.loop == "off_policy":
-        return config.run.max_env_steps * (0.4 + config.updates_per_turn / config.turn_size) * (5 + sum(len(cell.seeds) for cell in cells))
+        return (
+            config.run.max_env_steps * (0.4 + config.updates_per_cycle / config.cycle_size) * (5 + sum(len(cell.seeds) for cell in cells))
+        )
     updates = getattr(config.algo, "n_epochs", 1) * max(1, config.rollout_size // max(1, config.batch_rows))
     iterations = config.run.max_env_steps / config.rollout_size
     members = sum(len(cell.seeds) for cell in cells)

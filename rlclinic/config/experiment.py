@@ -50,26 +50,26 @@ class Config(Strict):
 
     @property
     def rollout_size(self) -> int:
-        """Env steps of an iteration: n_envs x n_steps; with a replay, as many turns (n_envs x train_freq) as fit into 100."""
-        return self.turns * self.turn_size
+        """Env steps of an iteration: n_envs x n_steps; with a replay, as many cycles (n_envs x train_freq) as fit into 100."""
+        return self.cycles * self.cycle_size
 
     @property
-    def turn_size(self) -> int:
+    def cycle_size(self) -> int:
         """Transitions collected between two updates."""
         steps = self.algo.train_freq if isinstance(self.algo, OffPolicyConfig) else self.algo.n_steps
         return self.env.n_envs * steps
 
     @property
-    def turns(self) -> int:
-        """Turns of collecting and learning in an iteration."""
-        return max(1, STRETCH_ENV_STEPS // self.turn_size) if isinstance(self.algo, OffPolicyConfig) else 1
+    def cycles(self) -> int:
+        """Cycles of collecting and learning in an iteration."""
+        return max(1, STRETCH_ENV_STEPS // self.cycle_size) if isinstance(self.algo, OffPolicyConfig) else 1
 
     @property
-    def updates_per_turn(self) -> int:
+    def updates_per_cycle(self) -> int:
         """Gradient steps that follow each turn of an algorithm with a replay."""
         if not isinstance(self.algo, OffPolicyConfig):
             raise TypeError(f"{self.algo.name} has no replay")
-        return self.turn_size if self.algo.gradient_steps == -1 else self.algo.gradient_steps
+        return self.cycle_size if self.algo.gradient_steps == -1 else self.algo.gradient_steps
 
     @property
     def replay_rows(self) -> int:
@@ -83,7 +83,7 @@ class Config(Strict):
     def batch_rows(self) -> int:
         """Rows of a minibatch, with a fractional batch_size resolved; A2C and REINFORCE take the whole rollout."""
         if isinstance(self.algo, OffPolicyConfig):
-            return self.algo.batch_size or self.turn_size
+            return self.algo.batch_size or self.cycle_size
         size = getattr(self.algo, "batch_size", 1)
         return max(1, round(size * self.rollout_size)) if size <= 1 else int(size)
 
@@ -171,7 +171,7 @@ def _replay_problems(config: Config) -> Iterator[str]:
     algo, budget = config.algo, config.run.max_env_steps
     if not isinstance(algo, OffPolicyConfig):
         return
-    first = max(algo.learning_starts, config.turn_size - 1)
+    first = max(algo.learning_starts, config.cycle_size - 1)
     if first >= budget:
         what = f"algo.learning_starts={algo.learning_starts}" if first == algo.learning_starts else f"algo.train_freq={algo.train_freq}"
         yield (
@@ -269,13 +269,13 @@ def _describe_rollouts(config: Config) -> dict[str, int | float]:
 
 def _describe_replay(config: Config) -> dict[str, int | float]:
     assert isinstance(config.algo, OffPolicyConfig)
-    turns = config.iterations * config.turns - config.algo.learning_starts // config.turn_size
-    updates = max(turns, 0) * config.updates_per_turn
+    cycles = config.iterations * config.cycles - config.algo.learning_starts // config.cycle_size
+    updates = max(cycles, 0) * config.updates_per_cycle
     return {
-        "turn_size": config.turn_size,
+        "turn_size": config.cycle_size,
         "batch_rows": config.batch_rows,
-        "updates_per_env_step": config.updates_per_turn / config.turn_size,
-        "times_each_transition_is_drawn": config.updates_per_turn / config.turn_size * config.batch_rows,
+        "updates_per_env_step": config.updates_per_cycle / config.cycle_size,
+        "times_each_transition_is_drawn": config.updates_per_cycle / config.cycle_size * config.batch_rows,
         "replay_rows": config.replay_rows,
         "iterations": config.iterations,
         "gradient_steps": updates,

@@ -11,7 +11,7 @@ from rlclinic.config.shared_settings import AdamEps, Gamma, LearningRate, Moment
 __all__ = ["STRETCH_ENV_STEPS", "DDPGConfig", "DQNConfig", "OffPolicySettings", "SACConfig", "TD3Config"]
 
 STRETCH_ENV_STEPS = 100
-"""Turns shorter than this are put together to an iteration: what happens once in an iteration then costs little."""
+"""Cycles shorter than this are put together to an iteration: what happens once in an iteration then costs little."""
 
 
 def _read_gradient_steps(value: Any) -> Any:

@@ -20,7 +20,7 @@ def explain(returncode: int, printed: str, *, out_of_memory: bool = False) -> st
     """
     if returncode in _REFUSED and printed.strip():
         return printed.strip()
-    last = _last_said(printed)
+    last = _find_last_message(printed)
     if returncode == -signal.SIGKILL:
         if out_of_memory or _OUT_OF_MEMORY.search(printed):
             return "killed by SIGKILL: the machine ran out of memory; train fewer seeds at once, or fewer envs"
@@ -31,7 +31,7 @@ def explain(returncode: int, printed: str, *, out_of_memory: bool = False) -> st
     return f"{what}: {last}" if last else what
 
 
-def _last_said(printed: str) -> str:
+def _find_last_message(printed: str) -> str:
     """The last line that is not indented, with the indented ones below it: what we say ourselves has several."""
     lines = [line.rstrip() for line in printed.splitlines() if line.strip()]
     first = next((place for place in reversed(range(len(lines))) if not lines[place].startswith(" ")), 0)

@@ -43,7 +43,7 @@ def verdicts(compared: Compared) -> list[Verdict]:
 
 def _sentence(pair: Pair) -> str:
     returns = next(each for each in pair.contrasts if each.outcome == "return")
-    parts = [f"return {signed(returns.difference)}{_beside(returns)}"]
+    parts = [f"return {signed(returns.difference)}{_show_p(returns)}"]
     if returns.middle is not None and returns.middle.low is not None:
         parts[0] += f", IQM {signed(returns.middle)}"
     if pair.improvement is not None:
@@ -51,11 +51,11 @@ def _sentence(pair: Pair) -> str:
     steps = next((each for each in pair.contrasts if each.outcome.startswith("env steps")), None)
     if steps is not None and steps.ratio is not None:
         middle = "" if steps.middle is None or steps.middle.low is None else f", IQM {times(steps.middle)}"
-        parts.append(f"{times(steps.ratio)} the steps{_beside(steps)}{middle}")
+        parts.append(f"{times(steps.ratio)} the steps{_show_p(steps)}{middle}")
     return " · ".join([*parts, pair.reason])
 
 
-def _beside(contrast: Contrast) -> str:
+def _show_p(contrast: Contrast) -> str:
     return "" if contrast.p_holm is None else f" (p {chance(contrast.p_holm)})"
 
 

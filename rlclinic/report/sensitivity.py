@@ -42,7 +42,7 @@ def extent(found: Sensitivity) -> float:
     return max([*sizes, math.log(1.25) if found.measure == "steps" else 1e-9])
 
 
-def said(found: Sensitivity, row: Row) -> str:
+def describe_effect(found: Sensitivity, row: Row) -> str:
     """An effect with its interval: "1.8x [1.2, 2.6]", "-31 [-60, -4]"."""
     if row.effect is None:
         return "–"
@@ -101,7 +101,7 @@ def _bar(found: Sensitivity, row: Row, top: float, middle: float, half: float) -
         text,
         f'<rect x="{min(middle, end):.1f}" y="{top + 3}" width="{max(abs(end - middle), 1):.1f}" height="{ROW - 8}"',
         f' fill="{COLOURS[row.verdict]}"><title>{html.escape(worded(row.arm.value))}</title></rect>',
-        f'<text x="{WIDTH - RIGHT + 10}" y="{top + 13}">{html.escape(said(found, row))}{_reached(row)}</text>',
+        f'<text x="{WIDTH - RIGHT + 10}" y="{top + 13}">{html.escape(describe_effect(found, row))}{_reached(row)}</text>',
     ]
     if row.low is not None and row.high is not None:
         low, high = (middle + half * position(found, edge) for edge in (row.low, row.high))
@@ -149,7 +149,9 @@ def figure(found: Sensitivity) -> Figure:
     for row in ordered(found):
         reached = "" if row.reached is None else f"  {row.reached}/{row.n} reach it"
         place = 0.0 if row.effect is None else position(found, row.effect)
-        bars.append(charts.Bar(row.arm.setting, label(row), place, row.verdict != "no difference seen", said(found, row) + reached))
+        bars.append(
+            charts.Bar(row.arm.setting, label(row), place, row.verdict != "no difference seen", describe_effect(found, row) + reached)
+        )
     text = "Bars: the effect; lines: its interval; grey: not shown to differ."
     return Figure(partial(svg, found), text, None, charts.TornadoDrawing(bars))
 
@@ -174,7 +176,7 @@ def answer(found: Sensitivity) -> list[Block]:
 def effects_table(found: Sensitivity) -> list[Block]:
     """The tornado in numbers, for whoever sees no picture."""
     rows = [
-        [row.arm.name, worded(row.arm.value), said(found, row), _reached(row).strip(), VERDICTS.get(row.verdict, row.verdict)]
+        [row.arm.name, worded(row.arm.value), describe_effect(found, row), _reached(row).strip(), VERDICTS.get(row.verdict, row.verdict)]
         for row in ordered(found)
     ]
     table = Table(["setting", "value", ">effect", ">reached", "shown"], rows)

@@ -49,8 +49,8 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One time that a question was asked."""
+class Attempt:
+    """One time that a question was asked, and what was spent on it."""
 
     kind: Kind
     refers: str
@@ -71,7 +71,7 @@ class History:
 
     id: str
     question: Question
-    asked: tuple[Asked, ...]
+    asked: tuple[Attempt, ...]
 
     @property
     def spent(self) -> float:
@@ -112,7 +112,7 @@ def chance_of_any(alphas: Sequence[float]) -> float:
 # ── the store ──
 
 
-def register(store: Store, question: Question, asked: Asked) -> History:
+def register(store: Store, question: Question, asked: Attempt) -> History:
     """Write down that a question is asked; what was written before (a resume) stays as it is."""
     root = store.root / QUESTIONS
     with disk.guarded(root):
@@ -161,12 +161,12 @@ def _read(path: Path) -> History | None:
     return History(path.stem, Question(changes=changes, **texts), tuple(times))
 
 
-def _read_asked(record: Mapping[str, Any]) -> Asked | None:
+def _read_asked(record: Mapping[str, Any]) -> Attempt | None:
     kind, alpha = record.get("kind"), coerce.real(record.get("alpha"))
     if kind not in ("trial", "regress", "optimize", "sensitivity") or alpha is None:
         return None
     seed0 = record.get("seed0")
-    return Asked(
+    return Attempt(
         kind=kind,
         refers=coerce.text(record.get("refers")) or "",
         when=coerce.real(record.get("when")) or 0.0,

@@ -376,7 +376,7 @@ def _remember(cohort: Cohort, starts: list[Start], *, exact: bool) -> None:
     text = f"the replay of {starts[0].parent} is not taken over: {reason}. It starts empty"
     if how != "init":
         config: Any = cohort.config.algo
-        wanted = max(config.learning_starts, config.batch_size, cohort.config.turn_size)
+        wanted = max(config.learning_starts, config.batch_size, cohort.config.cycle_size)
         cohort.refill_until = cohort.env_steps + wanted
         text += f", and learning waits for {wanted} env steps"
     _say(cohort, text)

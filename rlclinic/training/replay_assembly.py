@@ -58,8 +58,8 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
         nets=made,
         optimizers=optimizers,
         memory=shape,
-        turns=config.turns,
-        updates_per_turn=config.updates_per_turn,
+        cycles=config.cycles,
+        updates_per_cycle=config.updates_per_cycle,
         engine=config.run.engine,
     )
 

@@ -63,14 +63,14 @@ def test_numbers_may_differ_in_a_cohort_and_shapes_may_not(name: str) -> None:
 
 def test_an_iteration_is_as_many_turns_as_fit_into_a_hundred_env_steps() -> None:
     assert make("sac", train_freq=1).rollout_size == 100
-    assert make("dqn", train_freq=4).turns == 25
+    assert make("dqn", train_freq=4).cycles == 25
     assert make("dqn", train_freq=256).rollout_size == 256
     assert make("dqn", train_freq=7, n_envs=4).rollout_size == 84
 
 
 def test_a_turn_of_minus_one_has_as_many_gradient_steps_as_env_steps() -> None:
-    assert make("sac", train_freq=2, n_envs=4, gradient_steps=-1).updates_per_turn == 8
-    assert make("sac", train_freq=2, n_envs=4, gradient_steps=3).updates_per_turn == 3
+    assert make("sac", train_freq=2, n_envs=4, gradient_steps=-1).updates_per_cycle == 8
+    assert make("sac", train_freq=2, n_envs=4, gradient_steps=3).updates_per_cycle == 3
     described = describe(make("sac", train_freq=2, n_envs=4, gradient_steps=-1, batch_size=64))
     assert described["updates_per_env_step"] == 1
     assert described["times_each_transition_is_drawn"] == 64

@@ -84,7 +84,7 @@ def the_target_moves_when_it_should() -> None:
         changed = not torch.equal(before, at.state.targets["q"])
         assert changed == bool(due), f"the target {'moved' if changed else 'stood still'} between {steps} and {at.env_steps} env steps"
         assert not torch.equal(at.state.targets["q"], at.state.nets["q"]), "the target is the network"
-    assert 0 < moved < 4 * at.plan.turns
+    assert 0 < moved < 4 * at.plan.cycles
 
 
 def a_soft_target_takes_over_its_share() -> None:

@@ -62,7 +62,7 @@ class Learner:
         self.env_steps = 0
         self.readings: dict[str, list[Any]] = {}
         self.transitions: list[Any] = []
-        for _ in range(turns // self.plan.turns):
+        for _ in range(turns // self.plan.cycles):
             self.iterate()
 
     def numbers(self) -> Hyperparameters:
@@ -72,9 +72,9 @@ class Learner:
         """What training does in an iteration, without its books."""
         hp, clock = self.numbers(), {"env": 0.0, "act": 0.0, "learn": 0.0}
         collector = off_policy.Collector(self.plan, self.env, self.seed, self.env_steps, clock)
-        for _ in range(self.plan.turns):
+        for _ in range(self.plan.cycles):
             self.state = collector.collect(self.state, self.position, self.memory, hp)
-            before, now = collector.env_steps - self.plan.turn_size, collector.env_steps
+            before, now = collector.env_steps - self.plan.cycle_size, collector.env_steps
             off_policy.follow_targets(self.plan, self.state, hp, None, before, now)
             if collector.env_steps > self.plan.config.learning_starts:
                 self.state, self.readings = off_policy.learn(self.plan, self.state, self.memory, hp, None, self.seed)

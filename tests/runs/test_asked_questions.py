@@ -8,7 +8,7 @@ import pytest
 
 from rlclinic.config import files, set_values
 from rlclinic.runs import questions
-from rlclinic.runs.questions import Asked
+from rlclinic.runs.questions import Attempt
 from rlclinic.runs.store import Store
 
 CONFIG = files.load("CartPole-v1:ppo_zoo").config
@@ -64,21 +64,21 @@ def test_what_is_asked_is_found_again_and_a_resume_is_not_counted_twice(tmp_path
     store = Store(tmp_path)
     assert questions.look_up(store, ask()) is None
     for refers in ("t1", "t1", "t2"):
-        questions.register(store, ask(title="gamma"), Asked("trial", refers, 1.0, 0.05))
+        questions.register(store, ask(title="gamma"), Attempt("trial", refers, 1.0, 0.05))
     found = questions.look_up(store, ask())
     assert found is not None
     assert [each.refers for each in found.asked] == ["t1", "t2"]
     assert found.spent == pytest.approx(1 - 0.95**2)
     assert found.question.title == "gamma"
-    questions.register(store, ask(outcome="return"), Asked("optimize", "t3", 2.0, 0.01, independent=True, seed0=5))
+    questions.register(store, ask(outcome="return"), Attempt("optimize", "t3", 2.0, 0.01, independent=True, seed0=5))
     assert [history.question.outcome for history in questions.histories(store)] == ["return", "steps"]
-    assert questions.histories(store)[0].asked[0] == Asked("optimize", "t3", 2.0, 0.01, independent=True, seed0=5)
+    assert questions.histories(store)[0].asked[0] == Attempt("optimize", "t3", 2.0, 0.01, independent=True, seed0=5)
 
 
 def test_many_who_ask_at_once_are_all_written_down(tmp_path):
     store = Store(tmp_path)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: questions.register(store, ask(), Asked("trial", f"t{number}", 1.0, 0.05)), range(24)))
+        list(pool.map(lambda number: questions.register(store, ask(), Attempt("trial", f"t{number}", 1.0, 0.05)), range(24)))
     found = questions.look_up(store, ask())
     assert found is not None
     assert len(found.asked) == 24
@@ -87,7 +87,7 @@ def test_many_who_ask_at_once_are_all_written_down(tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"schema_version": 99}', '{"asked": [1, {"kind": "x"}, {"kind": "trial"}]}'])
 def test_a_damaged_file_is_as_if_nothing_was_asked(tmp_path, text):
     store = Store(tmp_path)
-    questions.register(store, ask(), Asked("trial", "t1", 1.0, 0.05))
+    questions.register(store, ask(), Attempt("trial", "t1", 1.0, 0.05))
     path = tmp_path / "@questions" / f"{ask().id}.json"
     assert json.loads(path.read_text())["asked"][0]["refers"] == "t1"
     path.write_text(text)

@@ -42,9 +42,9 @@ class Bench:
         hp = self.numbers()
         collector = off_policy.Collector(self.plan, self.env, self.seed, self.env_steps, {"env": 0.0, "act": 0.0, "learn": 0.0})
         self.learner = off_policy.copy_learner(self.learner)
-        for _ in range(self.plan.turns):
+        for _ in range(self.plan.cycles):
             self.learner = collector.collect(self.learner, self.position, self.memory, hp)
-            off_policy.follow_targets(self.plan, self.learner, hp, None, collector.env_steps - self.plan.turn_size, collector.env_steps)
+            off_policy.follow_targets(self.plan, self.learner, hp, None, collector.env_steps - self.plan.cycle_size, collector.env_steps)
             if learn and collector.env_steps > self.plan.config.learning_starts:
                 self.learner, self.readings = off_policy.learn(self.plan, self.learner, self.memory, hp, None, self.seed)
         self.env_steps = collector.env_steps

@@ -38,13 +38,13 @@ def moved(at: Bench, to: float, updates: int) -> None:
 
 def test_it_is_the_mean_of_the_first_turns_and_then_fades_over_the_horizon() -> None:
     at = of_kind("dqn", **averaging("dqn"))
-    per_turn, expected = at.plan.updates_per_turn, 0.0
-    for turn in range(1, 6):
-        moved(at, float(turn), turn * per_turn)
+    per_cycle, expected = at.plan.updates_per_cycle, 0.0
+    for cycle in range(1, 6):
+        moved(at, float(cycle), cycle * per_cycle)
         off_policy.average(at.plan, at.learner, None)
-        share = 1 / min(turn, OVER // per_turn)
-        expected += share * (turn - expected)
-    assert per_turn == 3
+        share = 1 / min(cycle, OVER // per_cycle)
+        expected += share * (cycle - expected)
+    assert per_cycle == 3
     assert torch.allclose(at.learner.targets[AVERAGE], torch.tensor(expected))
 
 

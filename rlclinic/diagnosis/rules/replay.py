@@ -160,7 +160,7 @@ def target_network_does_not_do_what_the_settings_say(case: Case) -> Iterator[Fin
     mean, distance = float(renewed.values.mean()), case.signal(DISTANCE).share(0.1)
     text = f"the target network is renewed after {percent(mean)} of the turns; the settings ask for {percent(planned)}"
     # Rows are few where copies are rare: all of them must have had their chance.
-    turns = (case.budget or 0) / max(off_policy.turn_size(case), 1)
+    turns = (case.budget or 0) / max(off_policy.cycle_size(case), 1)
     missing, often = mean < 0.2 * planned and planned * turns > 10, mean > 0.5 and planned < 0.2
     equal = float((distance.values <= 1e-9).mean()) if len(distance) else 0.0
     if not (missing or often) and lag >= 8 and equal > 0.9 and case.sentinel("update_ratio_max").median > 0:

@@ -73,27 +73,27 @@ def target_lag(case: Case) -> float:
     tau, every, rate = case.real("algo.tau"), case.real("algo.target_update_interval"), updates_per_step(case)
     if tau is None and every is None:
         return math.nan
-    # DQN counts env steps between updates of its target, and looks after each turn; SAC counts gradient steps; TD3 moves it with the actor.
-    apart = max(every or 1.0, turn_size(case)) * rate if case.algo in Q_LEARNERS else every or 1.0
+    # DQN counts env steps between updates of its target, once a cycle; SAC counts gradient steps; TD3 moves it with the actor.
+    apart = max(every or 1.0, cycle_size(case)) * rate if case.algo in Q_LEARNERS else every or 1.0
     if case.algo in ("td3", "ddpg"):
         apart = case.real("algo.policy_delay") or 1.0
     return apart / min(max(tau or 1.0, 1e-9), 1.0)
 
 
-def turn_size(case: Case) -> float:
+def cycle_size(case: Case) -> float:
     """Env steps between trainings."""
     return (case.real("algo.train_freq") or 1.0) * (case.count("env.n_envs") or 1)
 
 
 def planned_renewals(case: Case) -> float:
-    """Share of turns after which the settings renew the target; NaN if unknown."""
-    turn, updates = turn_size(case), updates_per_step(case)
+    """Share of cycles after which the settings renew the target; NaN if unknown."""
+    cycle, updates = cycle_size(case), updates_per_step(case)
     every = case.real("algo.target_update_interval") or 1.0
     if case.algo in Q_LEARNERS:
-        return min(turn / every, 1.0)
+        return min(cycle / every, 1.0)
     if case.algo in ("td3", "ddpg"):
         every = case.real("algo.policy_delay") or 1.0
-    return min(updates * turn / every, 1.0)
+    return min(updates * cycle / every, 1.0)
 
 
 def epsilon(case: Case) -> Signal:

@@ -103,7 +103,7 @@ def _write_down(store: Store, kept: Baseline, candidate: str, result: Regression
     if store.root.is_dir():
         title = f"is {result.candidate} as good as {result.baseline}: {result.rule.outcome}"
         question = questions.Question(kept.env or "?", kept.fingerprint, (candidate,), result.rule.outcome, title)
-        asked = questions.Asked("regress", result.candidate, time.time(), result.rule.alpha, independent=True, verdict=result.decision)
+        asked = questions.Attempt("regress", result.candidate, time.time(), result.rule.alpha, independent=True, verdict=result.decision)
         with suppress(DiskFailed):
             questions.register(store, question, asked)
     return result

@@ -4,7 +4,7 @@ from rlclinic.errors import NotFound, RunError, UsageError
 from rlclinic.ops.treat.requests import QuestionsRequest
 from rlclinic.report.questions import AskedRow, QuestionList, QuestionRow
 from rlclinic.runs import questions, studies, trials
-from rlclinic.runs.questions import Asked
+from rlclinic.runs.questions import Attempt
 from rlclinic.runs.store import Store
 
 
@@ -33,14 +33,14 @@ def list_questions(request: QuestionsRequest) -> QuestionList:
     return QuestionList(questions=listed)
 
 
-def _row(store: Store, asked: Asked) -> AskedRow:
+def _row(store: Store, asked: Attempt) -> AskedRow:
     verdict = asked.verdict or _find_verdict(store, asked)
     return AskedRow(
         kind=asked.kind, refers=asked.refers, when=asked.when, verdict=verdict, alpha=asked.alpha, independent=asked.independent
     )
 
 
-def _find_verdict(store: Store, asked: Asked) -> str | None:
+def _find_verdict(store: Store, asked: Attempt) -> str | None:
     """What came of it, from what the trial or the study has stored."""
     try:
         if asked.kind in ("trial", "optimize"):

@@ -1,6 +1,6 @@
 """The captured engine for algorithms with a replay: an iteration of native environments as one CUDA graph.
 
-A gradient step of SAC is about 150 small operations, which a GPU does faster than a host can ask for them. The graph holds all turns
+A gradient step of SAC is about 150 small operations, which a GPU does faster than a host can ask for them. The graph holds all cycles
 of an iteration: acting, stepping, remembering, drawing, learning (see `replay_units`). What changes between iterations lies in tensors
 that it reads, and is worked out before it is launched: noise, rows to write and to draw, numbers, who is active. Weights, memory and
 environments are edited in place. On a CPU the same program runs without a graph: the reference for its tests.
@@ -84,11 +84,11 @@ class CapturedReplay:
         key = (learner.updates % _period(plan), tuple(sorted(name for name in self._in)), hp.learns_temperature)
         start = replace(self._learner, updates=learner.updates % _period(plan))
         taken = self._launch(key, lambda: self._program(plan, start, env, memory, numbers, seed), memory)
-        memory.stored += plan.turns * plan.turn_size
+        memory.stored += plan.cycles * plan.cycle_size
         env.go(_copied(self._at))
         position.obs, position.action_mask = self._obs.clone(), env.action_mask
         return replace(
-            self._learner, updates=learner.updates + plan.turns * plan.updates_per_turn, reward_bound=learner.reward_bound
+            self._learner, updates=learner.updates + plan.cycles * plan.updates_per_cycle, reward_bound=learner.reward_bound
         ), taken
 
     def _launch(self, key: Any, program: Callable[[], CapturedIteration], memory: Replay) -> CapturedIteration:
@@ -112,36 +112,36 @@ class CapturedReplay:
     def _program(self, plan: Plan, learner: Learner, env: Any, memory: Replay, hp: Hyperparameters, seed: Tensor) -> CapturedIteration:
         given, algo, every = self._in, plan.algo, plan.config.train_freq
         at, obs, active = self._at, self._obs, given["active"]
-        turns: list[Transitions] = []
+        cycles: list[Transitions] = []
         readings: dict[str, list[Tensor]] = {}
-        for turn in range(plan.turns):
-            noise = given["noise"][:, turn * every : (turn + 1) * every]
+        for cycle in range(plan.cycles):
+            noise = given["noise"][:, cycle * every : (cycle + 1) * every]
             with torch.no_grad():
                 found = self._turn(plan, env, learner, hp)(
                     compiled_replay.collect_inputs(learner.nets[algo.ACTOR], at, obs, noise, seed, hp)
                 )
             at, obs = eager.gather(At, "at", found), found["obs"]
-            turns.append(compiled_replay.transitions_of(found))
-            memory.table.index_copy_(1, given["write"][turn], found["rows"])
+            cycles.append(compiled_replay.transitions_of(found))
+            memory.table.index_copy_(1, given["write"][cycle], found["rows"])
             if "share" in given:
-                off_policy.follow(learner, algo.TARGETS, given["share"][turn], active)
-            learner = self._learn(plan, learner, memory, hp, turn, readings)
+                off_policy.follow(learner, algo.TARGETS, given["share"][cycle], active)
+            learner = self._learn(plan, learner, memory, hp, cycle, readings)
         cuda_graphs.fill(_of(self._learner), _of(learner))
         for old, new in zip(_tensors(self._at), _tensors(at), strict=True):
             old.copy_(new)
         self._obs.copy_(obs)
-        return CapturedIteration(off_policy.concatenate(turns), {name: torch.stack(each) for name, each in readings.items()})
+        return CapturedIteration(off_policy.concatenate(cycles), {name: torch.stack(each) for name, each in readings.items()})
 
     def _learn(
-        self, plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, turn: int, readings: dict[str, list[Tensor]]
+        self, plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, cycle: int, readings: dict[str, list[Tensor]]
     ) -> Learner:
-        given, size, updates = self._in, plan.config.batch_size, plan.updates_per_turn
-        numbers, stored = eager.tensors("hp", vars(hp)), given["stored"] + (turn + 1) * plan.turn_size
+        given, size, updates = self._in, plan.config.batch_size, plan.updates_per_cycle
+        numbers, stored = eager.tensors("hp", vars(hp)), given["stored"] + (cycle + 1) * plan.cycle_size
         for update in range(updates):
-            named = {"table": memory.table, "stored": stored, "draw": given["draw"][:, turn, update * size : (update + 1) * size]}
+            named = {"table": memory.table, "stored": stored, "draw": given["draw"][:, cycle, update * size : (update + 1) * size]}
             named |= {"active": given["active"]} | numbers | compiled_replay.of_learner(learner)
             if "update_noise" in given:
-                named["noise"] = given["update_noise"][:, turn * updates + update]
+                named["noise"] = given["update_noise"][:, cycle * updates + update]
             found = self._update(plan, memory, learner, hp)(named)
             learner = replace(compiled_replay.with_tensors(learner, found), updates=learner.updates + 1)
             for name, reading in compiled_replay.readings_of(found).items():
@@ -179,18 +179,18 @@ def _inputs(
 ) -> dict[str, Tensor]:
     """Everything that the graph reads and that changes: worked out by counters that the host knows."""
     device, shape, size = seed.device, memory.shape, plan.config.batch_size
-    steps, updates = plan.turns * plan.config.train_freq, plan.turns * plan.updates_per_turn
+    steps, updates = plan.cycles * plan.config.train_freq, plan.cycles * plan.updates_per_cycle
     time = torch.arange(steps, device=device).view(1, -1, 1) + env_steps // shape.n_envs
     envs = torch.arange(shape.n_envs, device=device).view(1, 1, -1)
     noise = off_policy.exploration_noise(plan, seed, time, envs)
     if noise is None:
         noise = exploration.uniform_noise(seed, time, envs, 2)
-    written = torch.arange(memory.stored, memory.stored + plan.turns * plan.turn_size, device=device) % shape.rows
-    filled = [min(memory.stored + (turn + 1) * plan.turn_size, shape.rows) for turn in range(plan.turns)]
-    bits = replay.random_bits(seed, learner.updates, updates, size).view(len(seed), plan.turns, -1)
+    written = torch.arange(memory.stored, memory.stored + plan.cycles * plan.cycle_size, device=device) % shape.rows
+    filled = [min(memory.stored + (cycle + 1) * plan.cycle_size, shape.rows) for cycle in range(plan.cycles)]
+    bits = replay.random_bits(seed, learner.updates, updates, size).view(len(seed), plan.cycles, -1)
     given = {
         "noise": noise,
-        "write": written.view(plan.turns, -1),
+        "write": written.view(plan.cycles, -1),
         "draw": bits % torch.tensor(filled, device=device).view(1, -1, 1),
         "stored": torch.tensor(memory.stored, device=device),
         "active": active,
@@ -201,7 +201,7 @@ def _inputs(
         given["update_noise"] = drawn
     if hasattr(plan.algo, "target_share"):
         still = torch.zeros_like(hp.tau)
-        ends = [env_steps + turn * plan.turn_size for turn in range(plan.turns + 1)]
+        ends = [env_steps + cycle * plan.cycle_size for cycle in range(plan.cycles + 1)]
         shares = [plan.algo.target_share(plan, hp, before, now) for before, now in pairwise(ends)]
         given["share"] = torch.stack([still if share is None else share for share in shares])
     return given

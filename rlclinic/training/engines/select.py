@@ -87,7 +87,7 @@ def _on_cpu(config: Config, plan: Plan, members: int) -> Choice:
 
 def compiles_replay(config: Config, plan: off_policy.Plan, members: int) -> bool:
     """Whether compiling a captured run with a replay pays: decided by its settings alone, so that a resume does the same."""
-    updates = config.run.max_env_steps / plan.turn_size * plan.updates_per_turn
+    updates = config.run.max_env_steps / plan.cycle_size * plan.updates_per_cycle
     return updates * (REPLAY_STEP_SECONDS + REPLAY_MEMBER_SECONDS * (members - 1)) * SAVED > COMPILE_SECONDS
 
 

@@ -97,7 +97,7 @@ def update_all(plan: "Plan", learner: "Learner", batch: Batch, hp: Hyperparamete
 
     Who is not active is passed over, and its readings are 0.
     """
-    members, shape = len(batch.reward), (plan.updates_per_turn, plan.batch_rows)
+    members, shape = len(batch.reward), (plan.updates_per_cycle, plan.batch_rows)
     readings = {name: torch.zeros(shape[0], members, shape[1]) for name in ("q", "error", "target")}
     norm = torch.zeros(shape[0], members, 1)
     params, target_params = off_policy.networks(plan, learner), off_policy.target_networks(plan, learner)

@@ -4,7 +4,7 @@ A unit that is silent at all rows of a batch passes nothing back, and its own gr
 last hidden layer (dormant units, arXiv:2302.12902). So the units of that layer lie in the order of how much they have learned lately,
 each one's weights side by side, and the way back goes no further than to the last one that speaks. A unit that has been silent for so
 long that Adam's first moment is 0 stands still: a step would do nothing but shrink its second moment, by the same factor every time,
-which is made up for at once when it wakes or the turn is over.
+which is made up for at once when it wakes or the cycle is over.
 """
 
 from functools import lru_cache
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WIDE: Final = 1 << 20
 """Multiplications in a product of the last hidden layer from which looking for silent units takes less than it saves."""
 LONG: Final = 32
-"""Gradient steps of a turn over which laying out weights and moments, and handing them back, is a small part of the time."""
+"""Gradient steps of a cycle over which laying out weights and moments, and handing them back, is a small part of the time."""
 
 
 def pays(net: "Net", rows: int, count: int) -> bool:

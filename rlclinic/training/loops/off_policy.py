@@ -1,6 +1,6 @@
-"""Act, remember, learn from what is remembered: the turns of DQN, TD3, DDPG and SAC for every member.
+"""Act, remember, learn from what is remembered: the cycles of DQN, TD3, DDPG and SAC for every member.
 
-A turn is train_freq steps of every env and the gradient steps that follow; an iteration is as many turns as fit into 100 env
+A cycle is train_freq steps of every env and the gradient steps that follow; an iteration is as many cycles as fit into 100 env
 steps. Counts of steps and updates are the same for all members, so what they decide is decided in Python.
 """
 
@@ -30,9 +30,9 @@ from rlclinic.training.nets.q_nets import Net, Networks
 from rlclinic.training.optim import Optimizer, OptimizerState
 
 LARGEST_GATHER = 1 << 19
-"""Numbers of a member's batches of a turn that are gathered at once; more are gathered batch by batch."""
+"""Numbers of a member's batches of a cycle that are gathered at once; more are gathered batch by batch."""
 LONG_TURN = 8
-"""Steps of a turn that are worth preparing for."""
+"""Steps of a cycle that are worth preparing for."""
 AVERAGE = "average"
 """Among a learner's targets: the average of what acts, where the config has one."""
 
@@ -43,7 +43,7 @@ Chooser = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What stays the same all run: the algorithm, the networks' shapes, the sizes of a turn."""
+    """What stays the same all run: the algorithm, the networks' shapes, the sizes of a cycle."""
 
     algo: OffPolicyAlgorithm
     config: Any
@@ -53,8 +53,8 @@ class Plan:
     nets: Mapping[str, Net]
     optimizers: Mapping[str, Optimizer]
     memory: replay.Shape
-    turns: int
-    updates_per_turn: int
+    cycles: int
+    updates_per_cycle: int
     engine: str = "eager"
     fast: OffPolicyTwin | None = None
     """The algorithm's gradients by hand; None: its losses are differentiated."""
@@ -71,12 +71,12 @@ class Plan:
 
     @property
     def batch_rows(self) -> int:
-        """Transitions of a gradient step; 0 as a batch_size means all that a turn collects (a table's)."""
-        return self.config.batch_size or self.turn_size
+        """Transitions of a gradient step; 0 as a batch_size means all that a cycle collects (a table's)."""
+        return self.config.batch_size or self.cycle_size
 
     @property
-    def turn_size(self) -> int:
-        """Env steps of a turn."""
+    def cycle_size(self) -> int:
+        """Env steps of a cycle."""
         return self.memory.n_envs * self.config.train_freq
 
 
@@ -155,7 +155,7 @@ class Collector:
 
     def __init__(self, plan: Plan, env: VecEnv, seed: Tensor, env_steps: int, clock: dict[str, float]) -> None:
         self.plan, self.env, self.clock, self.env_steps = plan, env, clock, env_steps
-        n_envs, steps = plan.memory.n_envs, plan.turns * plan.config.train_freq
+        n_envs, steps = plan.memory.n_envs, plan.cycles * plan.config.train_freq
         first = torch.arange(steps, device=seed.device).view(1, -1, 1) + env_steps // n_envs
         envs = torch.arange(n_envs, device=seed.device).view(1, 1, -1)
         self._uniform = exploration.uniform_noise(seed, first, envs, max(plan.memory.action_size, 2)).unbind(1)
@@ -197,7 +197,7 @@ class Collector:
         return learner
 
     def _chooser(self, params: Networks, position: Position, hp: Hyperparameters) -> "Chooser | None":
-        """How actions of the coming turn are chosen, where its algorithm can prepare for that."""
+        """How actions of the coming cycle are chosen, where its algorithm can prepare for that."""
         steps, prepare = self.plan.config.train_freq, getattr(self.plan.fast, "prepare_actions", None)
         if prepare is None or steps < LONG_TURN or position.obs.is_cuda or position.action_mask is not None:
             return None
@@ -209,16 +209,16 @@ class Collector:
         return concatenate(self._lived)
 
 
-def concatenate(turns: list[Transitions]) -> Transitions:
-    """Turns one after the other."""
-    if len(turns) == 1:
-        return turns[0]
-    columns = zip(*turns, strict=True)
+def concatenate(cycles: list[Transitions]) -> Transitions:
+    """Cycles one after the other."""
+    if len(cycles) == 1:
+        return cycles[0]
+    columns = zip(*cycles, strict=True)
     return Transitions(*(None if each[0] is None else torch.cat(each, 1) for each in columns))  # type: ignore[arg-type]
 
 
 def stack_steps(plan: Plan, taken: list[tuple[Tensor, Tensor, Step, Tensor | None]]) -> Transitions:
-    """A turn's steps as tensors over time: one copy per field instead of one per step."""
+    """A cycle's steps as tensors over time: one copy per field instead of one per step."""
     obs, action, steps, explored = zip(*taken, strict=True)
 
     def over_time(name: str) -> Any:
@@ -307,11 +307,11 @@ class Draws:
 def learn(
     plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, active: Tensor | None, seed: Tensor, draws: Draws | None = None
 ) -> tuple[Learner, dict[str, list[Tensor]]]:
-    """A turn's gradient steps, on tensors that are ours to edit. Readings are lists over gradient steps of [M, 1] or [M, B].
+    """A cycle's gradient steps, on tensors that are ours to edit. Readings are lists over gradient steps of [M, 1] or [M, B].
 
-    draws: the randomness of more than this turn, where it was drawn ahead.
+    draws: the randomness of more than this cycle, where it was drawn ahead.
     """
-    size, updates = plan.batch_rows, plan.updates_per_turn
+    size, updates = plan.batch_rows, plan.updates_per_cycle
     draws = draws or Draws(plan, seed, learner.updates, updates)
     readings: dict[str, list[Tensor]] = {}
     ahead = index = None
@@ -343,10 +343,10 @@ def learn(
 
 
 def gather_batches(plan: Plan, learner: Learner, memory: Replay, index: Tensor, hp: Hyperparameters) -> Batch:
-    """The batches of a turn in one, with what their targets say where those stand still until the turn is over."""
+    """The batches of a cycle in one, with what their targets say where those stand still until the cycle is over."""
     whole = prepare_batch(plan, learner, replay.gather(memory, index, plan.config.n_step, hp.gamma, None, reward_scale(plan, learner)))
     add_target_values = getattr(plan.fast, "add_target_values", None)
-    return whole if plan.updates_per_turn == 1 or add_target_values is None else add_target_values(plan, learner, whole)
+    return whole if plan.updates_per_cycle == 1 or add_target_values is None else add_target_values(plan, learner, whole)
 
 
 def _draw_batch(plan: Plan, learner: Learner, memory: Replay, hp: Hyperparameters, seed: Tensor, rows: Tensor | None) -> Batch:
@@ -463,9 +463,9 @@ def follow(learner: Learner, names: tuple[str, ...], tau: Tensor, active: Tensor
 
 
 def average(plan: Plan, learner: Learner, active: Tensor | None) -> None:
-    """Let the average of what acts follow a turn's gradient steps, in place: at first the mean of all, then over policy_average of them."""
+    """Let the average of what acts follow a cycle's gradient steps, in place: first the mean of all, then over policy_average of them."""
     if (own := learner.targets.get(AVERAGE)) is not None:
-        share = min(1.0, plan.updates_per_turn / min(plan.config.policy_average, learner.updates))
+        share = min(1.0, plan.updates_per_cycle / min(plan.config.policy_average, learner.updates))
         follows = own.new_full((len(own), 1), share)
         own.lerp_(learner.nets[plan.algo.ACTOR], follows if active is None else torch.where(active, follows, 0.0))
 

@@ -65,19 +65,19 @@ def parts(cohort: "Cohort") -> tuple[Plan, Learner, Replay]:
 def collect_and_learn(
     session: "Session", memory: Replay, hp: Hyperparameters, active: Tensor | None
 ) -> tuple[Learner, Transitions, dict[str, Tensor]]:
-    """An iteration operation by operation: turns of acting, remembering and learning."""
+    """An iteration operation by operation: cycles of acting, remembering and learning."""
     cohort, clock = session.cohort, session.clock
     plan, learner, _ = parts(cohort)
     learner = off_policy.copy_learner(learner)
     collector = off_policy.Collector(plan, cohort.env, cohort.seed, cohort.env_steps, clock)
-    draws = off_policy.Draws(plan, cohort.seed, learner.updates, plan.turns * plan.updates_per_turn)
+    draws = off_policy.Draws(plan, cohort.seed, learner.updates, plan.cycles * plan.updates_per_cycle)
     readings: list[dict[str, list[Tensor]]] = []
     renewed = 0
     with torch.inference_mode(needs_no_autograd(plan, cohort.env, cohort.device)):
-        for _ in range(plan.turns):
+        for _ in range(plan.cycles):
             kept = target_versions(learner)
             learner = collector.collect(learner, cohort.position, memory, hp)
-            off_policy.follow_targets(plan, learner, hp, active, collector.env_steps - plan.turn_size, collector.env_steps)
+            off_policy.follow_targets(plan, learner, hp, active, collector.env_steps - plan.cycle_size, collector.env_steps)
             if collector.env_steps > max(plan.config.learning_starts, cohort.refill_until):
                 started = time.perf_counter()
                 with no_denormals():
@@ -88,7 +88,7 @@ def collect_and_learn(
             renewed += target_versions(learner) != kept
     together = stack_readings(readings)
     if together:
-        together["renewed"] = torch.full(together["q"].shape[:2], renewed / plan.turns, device=cohort.device)
+        together["renewed"] = torch.full(together["q"].shape[:2], renewed / plan.cycles, device=cohort.device)
     return learner, collector.transitions(), together
 
 
@@ -118,8 +118,8 @@ def no_denormals() -> Iterator[None]:
 
 def stack_readings(readings: list[dict[str, list[Tensor]]]) -> dict[str, Tensor]:
     """Readings of all gradient steps of the iteration, [U, M, ...]; a name that not every step has keeps those that have it."""
-    names = dict.fromkeys(name for turn in readings for name in turn)
-    return {name: torch.stack([each for turn in readings for each in turn.get(name, [])]) for name in names}
+    names = dict.fromkeys(name for cycle in readings for name in cycle)
+    return {name: torch.stack([each for cycle in readings for each in cycle.get(name, [])]) for name in names}
 
 
 @torch.no_grad()

@@ -42,8 +42,8 @@ class Net:
     by_autograd: bool = False
     spaces: dict[tuple[int, ...], Space] = field(default_factory=dict, compare=False, repr=False)
     """Where passes on a CPU work, made when they are first needed."""
-    turns: dict[tuple[int, int, bool], Rounds | WideRounds] = field(default_factory=dict, compare=False, repr=False)
-    """Where turns of gradient steps work, by rows, steps and whether weights come to rest."""
+    workspaces: dict[tuple[int, int, bool], Rounds | WideRounds] = field(default_factory=dict, compare=False, repr=False)
+    """The workspaces of a cycle's gradient steps, by rows, steps and whether weights come to rest."""
 
     @property
     def width(self) -> int:
@@ -75,10 +75,10 @@ class Net:
         rests: weights whose gradients and first moments are 0 stand still, as with Adam without weight decay.
         """
         key = (rows, count, rests)
-        if key not in self.turns:
+        if key not in self.workspaces:
             with torch.inference_mode(False):
-                self.turns[key] = (WideRounds if rests and wide.pays(self, rows, count) else Rounds)(self, rows, count)
-        return self.turns[key]
+                self.workspaces[key] = (WideRounds if rests and wide.pays(self, rows, count) else Rounds)(self, rows, count)
+        return self.workspaces[key]
 
     def shown(self, x: Tensor) -> Tensor:
         """Inputs [M, B, ...], once for each copy."""

@@ -182,7 +182,7 @@ def _update(plan: Plan, seen: Seen) -> dict[str, Tensor]:
         "weight_norm": squares[:, 1].sum((1, 2)).sqrt(),
         "target_distance": apart,
         "updates": torch.full_like(low, updates),
-        "updates_per_step": torch.full_like(low, updates / (plan.turns * plan.turn_size)),
+        "updates_per_step": torch.full_like(low, updates / (plan.cycles * plan.cycle_size)),
         "optimizer_steps": seen.after.optimizers[name].steps.squeeze(1),
     }
 

@@ -158,7 +158,7 @@ def _valid(config: Config, changes: Mapping[str, Any]) -> bool:
 def _repaired(config: Config, changes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The changes with one more setting that may make them fit."""
     algo = to_record(config)["algo"]
-    steps = int(_number(changes.get("algo.n_steps"), config.turn_size // config.env.n_envs))
+    steps = int(_number(changes.get("algo.n_steps"), config.cycle_size // config.env.n_envs))
     envs = int(_number(changes.get("env.n_envs"), config.env.n_envs))
     rollout = steps * envs
     if "n_epochs" in algo and rollout >= 1:

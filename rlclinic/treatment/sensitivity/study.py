@@ -264,7 +264,7 @@ def start(store: Store, planned: Sensitivity) -> Sensitivity:
             "state": "running",
         }
     )
-    questions.register(store, begun.question, questions.Asked("sensitivity", begun.id, time.time(), begun.alpha))
+    questions.register(store, begun.question, questions.Attempt("sensitivity", begun.id, time.time(), begun.alpha))
     _write(store, begun)
     return begun
 

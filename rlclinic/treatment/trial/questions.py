@@ -4,7 +4,7 @@ import time
 from typing import Final
 
 from rlclinic.runs import questions
-from rlclinic.runs.questions import Asked, History, Question
+from rlclinic.runs.questions import Attempt, History, Question
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial.arms import differences
 from rlclinic.treatment.trial.models import TrialPlan
@@ -59,5 +59,5 @@ def register_plan(store: Store, plan: TrialPlan, tid: str, seed0: int) -> None:
     kind: questions.Kind = "optimize" if "optimize" in plan.context else "trial"
     independent = plan.context.get(INDEPENDENT) is True
     for question in of_plan(plan):
-        asked = Asked(kind, tid, time.time(), plan.alpha, independent=independent, seed0=seed0)
+        asked = Attempt(kind, tid, time.time(), plan.alpha, independent=independent, seed0=seed0)
         questions.register(store, question, asked)

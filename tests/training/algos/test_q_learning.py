@@ -62,7 +62,7 @@ def table(made: Config, seeds: tuple[int, ...] = (0, 1)) -> tuple[np.ndarray, np
     while env_steps < made.run.max_env_steps:
         hp = cohort.replay_numbers(members, env_steps, 1, torch.device("cpu"))
         collector = off_policy.Collector(plan, env, seed, env_steps, {"env": 0.0, "act": 0.0})
-        for _ in range(plan.turns):
+        for _ in range(plan.cycles):
             state = collector.collect(state, position, memory, hp)
             state, _ = off_policy.learn(plan, state, memory, hp, None, seed)
         env_steps = collector.env_steps

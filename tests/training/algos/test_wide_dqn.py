@@ -30,7 +30,7 @@ def config_of(seed: int = 0, **algo: Any) -> Config:
 def ready(*seeds: int, **algo: Any) -> Bench:
     """A cohort that has learned for a while, so that some units have fallen silent."""
     at = bench([config_of(seed, learning_rate=1e-2, **algo) for seed in seeds])
-    assert wide.pays(at.plan.nets["q"], at.plan.batch_rows, at.plan.updates_per_turn), "otherwise nothing here is tested"
+    assert wide.pays(at.plan.nets["q"], at.plan.batch_rows, at.plan.updates_per_cycle), "otherwise nothing here is tested"
     while at.env_steps < 400:
         at.iterate()
     return at

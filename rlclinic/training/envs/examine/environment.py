@@ -121,7 +121,7 @@ def _phase(phase: str, probe: Probe, make: Make, name: str, facts: Facts, notes:
             act = scripts.script_for(name)
             if act is None:
                 return "no script for this task"
-            facts["scripted"] = play.play(probe, act, play.SCRIPTED_EPISODES, play.RANDOM_STEPS, 1).told()
+            facts["scripted"] = play.play(probe, act, play.SCRIPTED_EPISODES, play.RANDOM_STEPS, 1).to_record()
     return ""
 
 
@@ -141,8 +141,8 @@ def _random(probe: Probe, facts: Facts, notes: Notes) -> None:
     before = notes.counted("observation-out-of-bounds")
     act = play.random_actions(probe.env.action_space, 0)
     found = play.play(probe, act, play.RANDOM_EPISODES, play.RANDOM_STEPS, 0)
-    facts["random"] = found.told() | {"out_of_bounds": notes.counted("observation-out-of-bounds") - before}
-    facts["rewards"] = play.rewards_told(found)
+    facts["random"] = found.to_record() | {"out_of_bounds": notes.counted("observation-out-of-bounds") - before}
+    facts["rewards"] = play.summarize_rewards(found)
     facts["dimensions"] = play.dimensions(found)
     # What it raises was noted already, where every step is watched.
     with contextlib.suppress(Exception):
@@ -151,11 +151,10 @@ def _random(probe: Probe, facts: Facts, notes: Notes) -> None:
 
 
 def _constants(probe: Probe) -> dict[str, Any]:
-    found = {}
-    for label, action in play.constants(probe.env.action_space).items():
-        told = play.play(probe, play.always(action), play.CONSTANT_EPISODES, play.CONSTANT_STEPS, 2)
-        found[label] = told.told()
-    return found
+    return {
+        label: play.play(probe, play.always(action), play.CONSTANT_EPISODES, play.CONSTANT_STEPS, 2).to_record()
+        for label, action in play.constants(probe.env.action_space).items()
+    }
 
 
 def described(env: Any, notes: Notes) -> Facts:

@@ -37,7 +37,7 @@ class Episodes:
         self.seconds = 0.0
         self.unfinished = 0
 
-    def told(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """As numbers that can be written down."""
         return {
             "returns": self.returns,
@@ -138,7 +138,7 @@ def dimensions(found: Episodes) -> list[dict[str, float]]:
     ]
 
 
-def rewards_told(found: Episodes) -> dict[str, float]:
+def summarize_rewards(found: Episodes) -> dict[str, float]:
     """Scale and density of the rewards."""
     rewards = np.array(found.rewards)
     if not rewards.size:

@@ -44,10 +44,10 @@ def falling(value: float) -> dict[str, Any]:
 
 
 def _times(factor: float) -> str:
-    def said(value: float) -> str:
-        return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
-
-    return f"{said(factor)}x" if factor >= 1 else f"1/{said(1 / factor)}"
+    """ "3x", "1/30"."""
+    larger = max(factor, 1 / factor)
+    digits = f"{larger:.0f}" if larger >= 10 else f"{larger:.2g}"
+    return f"{digits}x" if factor >= 1 else f"1/{digits}"
 
 
 def _replay_rate(chart: Chart, rate: float) -> Dose | None:
