@@ -4,6 +4,7 @@ Texts may hold anything that a log held. Every rendering makes it harmless: mark
 break inside a text starts no line of its own.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -34,7 +35,15 @@ CLIPPED: Final = 160
 MOST_ROWS: Final = 40
 """Rows of a table in a compact document."""
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+INVISIBLE: Final = (
+    # Line and paragraph separators, what turns the direction of text around, zero widths, and the tags in which a whole sentence can be
+    # hidden from people and not from language models.
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U000e0000-\U000e0fff"
+)
+"""Characters that are not seen, or make others be seen where they are not, as a regular expression's class has them."""
+_CONTROL = re.compile(rf"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]")
+_ESCAPED = re.compile(rf"[\x7f-\x9f{INVISIBLE}]")
 _CODE = re.compile(r"`([^`]+)`")
 BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _WIDE = re.compile(r" {6,}")  # what stands apart on a terminal
@@ -167,6 +176,11 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def escape_json(text: str) -> str:
+    """JSON that means the same, in which every such character is written as its number."""
+    return _ESCAPED.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
 def clean_block(block: Any) -> Any:
     """A block, or any part of one, whose texts are clean."""
     if isinstance(block, str):
@@ -236,7 +250,13 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _fence(text: str, language: str) -> list[str]:
-    return [f"```{language}", text.replace("```", "'''"), "```"]
+    mark = longer_fence(text)
+    return [f"{mark}{language}", text, mark]
+
+
+def longer_fence(text: str) -> str:
+    """Backticks that open and close a block of code, more than the text has anywhere in a row."""
+    return "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
 
 
 def _md_paragraph(text: str) -> str:
@@ -404,7 +424,7 @@ def render_compact(blocks: Sequence[Block], clipped: int = CLIPPED, say: Callabl
     for block in blocks:
         if isinstance(block, Commands):
             steps = [say(command) for _, command in block.rows if isinstance(command, Action)] if say else []
-            lines += [f"next: {' | '.join(map(clean, steps))}"] if steps else []
+            lines += [f"next: {clean(' | '.join(steps)).replace(chr(10), ' ')}"] if steps else []
         else:
             lines += _compact(clean_block(block), clipped)
     return "\n".join(lines)
@@ -437,7 +457,9 @@ def _compact(block: Block, most: int) -> list[str]:
             lines += [f"… and {len(rows) - MOST_ROWS} more rows"] if len(rows) > MOST_ROWS else []
             return [*(_compact(block.verdict, most) if block.verdict else []), *lines, *([short(note)] if note else [])]
         case Code(text, _, lead, lines):
-            return [*([f"{short(lead)}:"] if lead else []), *text.splitlines()[:lines]]
+            # What is copied must not begin a line that looks like a next step of ours.
+            copied = [f"  {line}" if line.lower().startswith("next:") else line for line in text.splitlines()[:lines]]
+            return [*([f"{short(lead)}:"] if lead else []), *copied]
         case Tiles(facts):
             return [f"{short(name)}: {short(value)}" for name, value in facts]
         case Card(kind, title, lines, badges, _, rule, aside):

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from rlclinic import trust
 from rlclinic.errors import RlclinicError, Untrusted
 from rlclinic.ops.operations import Operation, has_outside
-from rlclinic.serve.cli import options
+from rlclinic.serve.cli import console, options
 from rlclinic.serve.cli.commands import compare, diagnose, jobs, runs, serve, status, train, treat
 
 INTERRUPTED = 130
@@ -75,7 +75,10 @@ def _find_outside() -> "dict[str, Operation]":
 def _fail(error: BaseException, text: str, code: int) -> None:
     if os.environ.get("RLCLINIC_DEBUG"):
         raise error
-    typer.echo(text, err=True)
+    from rlclinic.report.document import clean
+
+    # It may name a file or a setting that somebody else has named.
+    typer.echo(clean(text), err=True)
     raise typer.Exit(code)
 
 
@@ -146,6 +149,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             # A terminal without UTF-8 gets question marks for ░ and ╭, not a crash.
             stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = console.Visible(sys.stdout), console.Visible(sys.stderr)  # type: ignore[assignment]
     app()
 
 

@@ -1,9 +1,11 @@
 """Where output goes: results to stdout, progress and errors to stderr; plain text when nobody is watching."""
 
 import os
+import re
 import sys
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +36,31 @@ def progress() -> "Console":
 
 def print_json(result: "Result") -> None:
     """One JSON object on stdout."""
-    sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+    from rlclinic.report.document import escape_json
+
+    sys.stdout.write(escape_json(result.model_dump_json(indent=2)) + "\n")
+
+
+class Visible:
+    """A stream without the characters that make a terminal show something else than is there (U+202E and the like)."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what can be seen."""
+        # Most texts have none, and need no regular expression.
+        return self._stream.write(text if text.isascii() else _invisible().sub("", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@cache
+def _invisible() -> re.Pattern[str]:
+    from rlclinic.report.document import INVISIBLE
+
+    return re.compile(f"[{INVISIBLE}]")
 
 
 def is_attended() -> bool:

@@ -16,7 +16,7 @@ from rlclinic.actions import Action, ForPeople
 from rlclinic.errors import RlclinicError
 from rlclinic.ops.operations import OPERATIONS
 from rlclinic.ops.request import Cli, Mcp, RequestField, fields_of, read_steps
-from rlclinic.report.document import clean
+from rlclinic.report.document import clean, longer_fence
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import check_named
 
@@ -93,16 +93,41 @@ def answer(text: str, data: "BaseModel | Mapping[str, Any]", *more: ContentBlock
     if len(shown) > LONGEST:
         shown = f"{shown[:LONGEST]}\n… cut: {len(shown) - LONGEST:,} characters more; ask for less (limit, detail, from_step)"
     dumped = data.model_dump(mode="json") if isinstance(data, BaseModel) else json.loads(json.dumps(dict(data), default=str))
-    return CallToolResult(content=[TextContent(type="text", text=shown), *more], structured_content=finite(dumped))
+    return CallToolResult(content=[TextContent(type="text", text=shown), *more], structured_content=make_plain(dumped))
 
 
-def finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they are said as words."""
+def make_plain(value: Any) -> Any:
+    """What JSON and a reader can take: no NaN and no infinity, which are said as words, and no control characters in texts."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, str):
+        return clean(value)
     if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    return [finite(each) for each in value] if isinstance(value, list) else value
+        return {make_plain(key): make_plain(each) for key, each in value.items()}
+    return [make_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def quote_data(text: str) -> str:
+    """A text that programs or strangers wrote, between fences that it cannot close."""
+    kept = clean(text)
+    mark = longer_fence(kept)
+    return f"{mark}\n{kept}\n{mark}"
+
+
+def in_call(value: Any) -> str:
+    """A value as an argument of a call: a name with quotes or line breaks in it stays one argument."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def one_line(text: object) -> str:
+    """A name on one line, without control characters: a line break in it would begin a line that looks like ours."""
+    return " ".join(clean(str(text)).split())
+
+
+def describe_error(*parts: str) -> str:
+    """An error as an agent reads it. Lines after the first are indented: what it quotes cannot begin a line of its own."""
+    first, *rest = clean(say(*parts)).split("\n")
+    return "\n".join([first, *(line if line.startswith("  ") or not line else f"  {line}" for line in rest)])
 
 
 def wrap(tool: Callable[..., Any], confined_to: Store | None = None) -> Callable[..., Any]:
@@ -122,14 +147,14 @@ def wrap(tool: Callable[..., Any], confined_to: Store | None = None) -> Callable
             check(arguments)
             return await tool(**arguments)
         except RlclinicError as error:
-            raise ToolError(say(*error.parts)) from error
+            raise ToolError(describe_error(*error.parts)) from error
 
     def call(**arguments: Any) -> Any:
         try:
             check(arguments)
             return tool(**arguments)
         except RlclinicError as error:
-            raise ToolError(say(*error.parts)) from error
+            raise ToolError(describe_error(*error.parts)) from error
 
     made = functools.wraps(tool)(call_later if inspect.iscoroutinefunction(tool) else call)
     made.__signature__ = inspect.signature(tool)  # type: ignore[attr-defined]

@@ -12,12 +12,12 @@ from rlclinic.ops.diagnose.rules import list_rules
 from rlclinic.ops.jobs import audit, daily_report
 from rlclinic.ops.runs.environments import list_environments
 from rlclinic.report.daily_report import describe
-from rlclinic.report.document import render_markdown
+from rlclinic.report.document import escape_json, render_markdown
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.agents import roles
 from rlclinic.serve.confined import check_named
-from rlclinic.serve.mcp.replies import say
+from rlclinic.serve.mcp.replies import describe_error, say
 
 JSON, MARKDOWN = "application/json", "text/markdown"
 
@@ -56,7 +56,7 @@ class _Documents:
 
     def config(self, run_id: str) -> str:
         """The whole config of a run or group, with origins and versions."""
-        return json.dumps(self._owner(run_id).record, indent=1, default=str)
+        return escape_json(json.dumps(self._owner(run_id).record, indent=1, default=str))
 
     def report(self, run_id: str) -> str:
         """The report of a group, or of the group that a run belongs to, as Markdown."""
@@ -73,7 +73,7 @@ class _Documents:
         """The whole diagnosis of a run or group, with every finding and its evidence."""
         from rlclinic.ops.diagnose.diagnose import diagnose
 
-        return diagnose(self._owner(run_id).id, self._store.root, write=False).diagnosis.model_dump_json(indent=1)
+        return escape_json(diagnose(self._owner(run_id).id, self._store.root, write=False).diagnosis.model_dump_json(indent=1))
 
     def metrics(self) -> str:
         """Every metric: meaning, unit, estimator, healthy band and its source."""
@@ -98,7 +98,7 @@ class _Documents:
 
     def ledger(self) -> str:
         """What was tried in this store: hypothesis, change, outcome; newest first."""
-        return audit.get_ledger(self._store.root).model_dump_json()
+        return escape_json(audit.get_ledger(self._store.root).model_dump_json())
 
     def morning_report(self) -> str:
         """What ran in the last day, what was found, what is adopted, what is left."""
@@ -110,9 +110,9 @@ class _Documents:
                 check_named(self._store, name)
             selected = self._store.resolve(name)
         except NotFound as error:
-            raise ResourceNotFoundError(say(*error.parts)) from error
+            raise ResourceNotFoundError(describe_error(*error.parts)) from error
         except RlclinicError as error:
-            raise ResourceError(say(*error.parts)) from error
+            raise ResourceError(describe_error(*error.parts)) from error
         return selected.run if isinstance(selected, Checkpoint) else selected
 
     def _group(self, name: str) -> Group:

@@ -7,14 +7,16 @@ from typing import Any, Final
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
+from pydantic import ValidationError
 
 from rlclinic import trust
 from rlclinic.errors import nearest
 from rlclinic.ops.operations import OPERATIONS, Operation, find_outside
+from rlclinic.report.document import clean
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import limit_code
 from rlclinic.serve.mcp import resources
-from rlclinic.serve.mcp.replies import wrap
+from rlclinic.serve.mcp.replies import clip, wrap
 from rlclinic.serve.mcp.settings import Settings
 from rlclinic.serve.mcp.tools import outside
 from rlclinic.serve.mcp.tools.base import Tools
@@ -26,6 +28,8 @@ from rlclinic.serve.mcp.tools.status import StatusTools
 from rlclinic.serve.mcp.tools.train import TrainTools
 from rlclinic.serve.mcp.tools.treat import TreatTools
 
+MOST_MISFITS: Final = 4
+"""Arguments of which an error says what is wrong with them."""
 INSTRUCTIONS: Final = (
     "rlclinic trains RL agents, says why a run does not learn, and proves fixes on fresh seeds. "
     'Start with diagnose_run(run_id="@last") or list_runs(). '
@@ -51,7 +55,22 @@ class Server(MCPServer):
             raise ToolError(
                 f"{name} has no argument {unknown[0]}.\n  It would be ignored, and this would not be what you asked for.\n  Try: {hint}"
             )
-        return await super().call_tool(name, arguments, context)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(_describe_misfit(name, error.__cause__)) from error
+
+
+def _describe_misfit(name: str, error: ValidationError) -> str:
+    """Arguments that a tool cannot take, in our words."""
+    lines = []
+    for misfit in error.errors()[:MOST_MISFITS]:
+        where = ".".join(str(part) for part in misfit["loc"])
+        given = "" if misfit["type"] == "missing" else f", not {clip(repr(misfit['input']), 80)}"
+        lines.append(f"{where}: {misfit['msg'][:1].lower()}{misfit['msg'][1:]}{given}")
+    return clean(f"{name} was not called: {'; '.join(lines)}.\n  Nothing was done.")
 
 
 def build(store: Store, settings: Settings | None = None) -> MCPServer:

@@ -117,6 +117,7 @@ def _tell(alerts: "Alerts", report: "StatusReport") -> None:
 
 def _watch(look: "Callable[[], StatusReport]", alerts: "Alerts", every: float, as_json: bool) -> None:
     """Look again and again until everything has ended: in place on a terminal, as lines (or JSON lines) elsewhere."""
+    from rlclinic.report.document import escape_json
     from rlclinic.serve.cli import console
 
     out = console.results()
@@ -126,7 +127,7 @@ def _watch(look: "Callable[[], StatusReport]", alerts: "Alerts", every: float, a
     shown = ""
     while True:
         report = look()
-        text = report.model_dump_json() if as_json else _lines(report)
+        text = escape_json(report.model_dump_json()) if as_json else _lines(report)
         if text != shown:
             typer.echo(text)
             shown = text

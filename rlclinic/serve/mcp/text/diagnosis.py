@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rlclinic.report.diagnosis import answer, key_metrics, pasted
 from rlclinic.report.document import render_compact
 from rlclinic.report.evidence import first_cause, needs_no_change
+from rlclinic.serve.mcp.replies import in_call
 
 if TYPE_CHECKING:
     from rlclinic.report.models import DiagnosisReport
@@ -24,17 +25,17 @@ def detailed(result: "DiagnosisReport") -> str:
 
 def _next(result: "DiagnosisReport") -> list[str]:
     """The calls that help most, with their arguments."""
-    diagnosis, name = result.diagnosis, result.group or result.target
+    diagnosis, name = result.diagnosis, in_call(result.group or result.target)
     calls = []
     first = next((rx for rx in result.recommendations if rx.prescribed and rx.overrides), None)
     if "running" in diagnosis.facts.state:
-        calls.append(f'get_training_status(run_id="{name}")')
+        calls.append(f"get_training_status(run_id={name})")
     if first is not None and not needs_no_change(diagnosis):
-        calls.append(f'start_trial(run_id="{name}", rx=[{first.number}])')
+        calls.append(f"start_trial(run_id={name}, rx=[{first.number}])")
     cause = first_cause(diagnosis)
     if cause is not None:
         calls.append(f'explain_rule(rule="{cause.rules[0]}")')
-        calls.append(f'diagnose_run(run_id="{name}", detail="detailed")')
+        calls.append(f'diagnose_run(run_id={name}, detail="detailed")')
     return [f"next: {' | '.join(calls)}"] if calls else []
 
 

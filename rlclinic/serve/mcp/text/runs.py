@@ -9,7 +9,7 @@ from rlclinic.report.comparison import brief_answer
 from rlclinic.report.document import render_compact
 from rlclinic.report.format import ago, number, percent, short
 from rlclinic.report.status import describe_live_group, list_members
-from rlclinic.serve.mcp.replies import clip, say
+from rlclinic.serve.mcp.replies import clip, one_line, say
 
 if TYPE_CHECKING:
     from rlclinic.ops.compare.compare import Comparison
@@ -60,17 +60,18 @@ def metric_rows(table: "MetricRows") -> str:
     for column in table.columns:
         broken = f", {column.broken} NOT FINITE" if column.broken else ""
         low, high = f"{column.low} at {short(column.low_at)}", f"{column.high} at {short(column.high_at)}"
-        lines.append(f"{column.name} [{column.unit}]: {column.first} → {column.last}, min {low}, max {high}, {column.trend}{broken}")
+        name = one_line(f"{column.name} [{column.unit}]")
+        lines.append(f"{name}: {column.first} → {column.last}, min {low}, max {high}, {column.trend}{broken}")
     if table.left_out:
         lines.append(f"left out, ask for them by name: {clip(', '.join(table.left_out), 300)}")
     heads = list(dict.fromkeys(key for row in table.rows for key in row if key != "total_timesteps"))
-    lines.append("env_steps," + ",".join(heads))
+    lines.append("env_steps," + ",".join(map(one_line, heads)))
     lines += [f"{row['total_timesteps']:.0f}," + ",".join(_cell(row.get(head)) for head in heads) for row in table.rows]
     return "\n".join(lines)
 
 
 def _cell(value: "Cell") -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else value
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else one_line(value)
 
 
 # ── status ──
@@ -139,7 +140,9 @@ def comparison(result: "Comparison", values: Values) -> str:
     """Headline, verdicts, settings that differ, outcomes, tests."""
     lines = [render_compact(brief_answer(result.compared), 200)]
     lines += [
-        f"last values {name}: " + ", ".join(f"{key} {number(value)}" for key, value in row.items()) for name, row in values.items() if row
+        one_line(f"last values {name}: " + ", ".join(f"{key} {number(value)}" for key, value in row.items()))
+        for name, row in values.items()
+        if row
     ]
     if result.next:
         lines.append("next: " + " | ".join(say(command) for command in result.next))

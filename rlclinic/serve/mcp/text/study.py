@@ -7,7 +7,7 @@ from rlclinic.report.document import render_compact
 from rlclinic.report.format import count, duration, number, plural, short
 from rlclinic.report.sensitivity import effects_table
 from rlclinic.report.trial import cost_text, describe_plan, describe_result
-from rlclinic.serve.mcp.replies import clip
+from rlclinic.serve.mcp.replies import clip, in_call, one_line
 
 if TYPE_CHECKING:
     from rlclinic.ops.jobs.models import Job
@@ -23,11 +23,11 @@ def prescriptions(result: "Prescriptions") -> str:
     """What is wrong, then each change with its reason, forecast and risk, and what to call."""
     lines = [render_compact(prescription.describe(result, brief=True), 220)]
     first = next((rx for rx in result.prescriptions if rx.trialable), None)
-    name = result.group or result.target
+    name = in_call(result.group or result.target)
     if first is not None:
-        lines.append(f'next: start_trial(run_id="{name}", rx=[{first.number}])')
+        lines.append(f"next: start_trial(run_id={name}, rx=[{first.number}])")
     elif result.group is not None:
-        lines.append(f'next: start_trial(run_id="{name}", changes={{"KEY": VALUE}}, hypothesis="…") or start_optimize(run_id="{name}")')
+        lines.append(f'next: start_trial(run_id={name}, changes={{"KEY": VALUE}}, hypothesis="…") or start_optimize(run_id={name})')
     return "\n".join(lines)
 
 
@@ -117,10 +117,10 @@ def _after(progress: "Progress") -> str:
 def trial(view: "TrialView") -> str:
     """The verdict with its measures; while it runs, how far it is."""
     made = view.trial
-    lines = [f"TRIAL {made.id} · {made.question}", *([waited(view.progress)] if made.verdict is None else [])]
+    lines = [f"TRIAL {made.id} · {one_line(made.question)}", *([waited(view.progress)] if made.verdict is None else [])]
     lines.append(render_compact(describe_result(made), 200))
     if made.verdict == "adopt" and made.source != "command":
-        lines.append(f'next: adopt(trial_id="{made.id}", as_variant="{made.env_id}:NAME")')
+        lines.append(f'next: adopt(trial_id="{made.id}", as_variant={in_call(f"{made.env_id}:NAME")})')
     return "\n".join(lines)
 
 
@@ -160,7 +160,7 @@ def search(view: "SearchView") -> str:
     spent = max(view.spent, view.progress.env_steps)
     lines = [f"SEARCH {ledger.id} · {view.progress.state}", render_compact(optimize.describe(ledger, view.changes, spent=spent))]
     if view.confirmed is not None:
-        lines.append(f'next: adopt(trial_id="{view.confirmed}", as_variant="{ledger.env_id}:NAME")')
+        lines.append(f'next: adopt(trial_id="{view.confirmed}", as_variant={in_call(f"{ledger.env_id}:NAME")})')
     elif not view.progress.done:
         lines.append(f'next: wait_for_run(run_id="{ledger.id}")')
     elif ledger.state != "finished":
@@ -191,7 +191,9 @@ def variations(planned: "SensitivityPlan") -> str:
     """What a study would train."""
     study = planned.study
     most = f", at most {duration(planned.seconds)} at the speed of its runs" if planned.seconds else ""
-    lines = [f"{len(study.arms) + 1} configs of {study.env_id} {study.algo} x {plural(len(study.seeds), 'seed')}: {planned.runs} runs"]
+    lines = [
+        f"{len(study.arms) + 1} configs of {one_line(study.env_id)} {study.algo} x {plural(len(study.seeds), 'seed')}: {planned.runs} runs"
+    ]
     lines.append(f"cost: at most {count(planned.max_env_steps)} env steps{most}")
     lines.append(f"varies: {', '.join(dict.fromkeys(arm.setting for arm in study.arms))}")
     return "\n".join([*lines, *(f"left out: {clip(text, 120)}" for text in study.skipped[:6])])
@@ -200,13 +202,15 @@ def variations(planned: "SensitivityPlan") -> str:
 def sensitivity(view: "SensitivityView") -> str:
     """Every number by how much it matters; while it trains, how far it is."""
     study = view.study
-    lines = [f"STUDY {study.id} · {study.env_id} {study.algo} · {view.progress.state} · {len(study.seeds)} seeds a config"]
+    lines = [f"STUDY {study.id} · {one_line(study.env_id)} {study.algo} · {view.progress.state} · {len(study.seeds)} seeds a config"]
     if not study.rows:
         return "\n".join([*lines, waited(view.progress)])
     lines.append(render_compact(effects_table(study)))
     better = next((row for row in study.rows if row.verdict == "better"), None)
     if better is not None:
-        lines.append(f'next: start_trial(run_id="{study.target}", changes={{"{better.arm.setting}": …}}) proves the best on fresh seeds')
+        lines.append(
+            f'next: start_trial(run_id={in_call(study.target)}, changes={{"{better.arm.setting}": …}}) proves the best on fresh seeds'
+        )
     return "\n".join(lines)
 
 

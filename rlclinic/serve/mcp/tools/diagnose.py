@@ -8,7 +8,7 @@ from rlclinic.ops.diagnose.requests import DiagnoseRequest, GuideRequest, Prescr
 from rlclinic.ops.runs.requests import ConfigRequest
 from rlclinic.report.document import render_compact
 from rlclinic.report.guide import describe, describe_list
-from rlclinic.serve.mcp.replies import answer, clip, say
+from rlclinic.serve.mcp.replies import answer, clip, describe_error, one_line, say
 from rlclinic.serve.mcp.text import diagnosis, study
 from rlclinic.serve.mcp.tools.base import Detail, Tools, takes_arguments
 
@@ -51,9 +51,11 @@ class DiagnoseTools(Tools):
             checked = lint(config_id, changes, self.root).lint
             view = show_config(config_id, changes, self.root)
         except ConfigError as error:
-            return answer(f"INVALID  {say(*error.parts)}", {"config_id": config_id, "valid": False, "error": str(error), "findings": []})
+            return answer(
+                f"INVALID  {describe_error(*error.parts)}", {"config_id": config_id, "valid": False, "error": str(error), "findings": []}
+            )
         findings = [{"rule": finding.rule, "severity": finding.severity.value, "text": finding.text} for finding in checked.findings]
-        lines = [f"VALID  {view.name} · {checked.checks} checks, {len(findings)} findings"]
+        lines = [f"VALID  {one_line(view.name)} · {checked.checks} checks, {len(findings)} findings"]
         lines += [f"{each['severity'].upper()} {each['rule']}: {clip(each['text'], 200)}" for each in findings]
         lines.append("follows: " + ", ".join(f"{key} {value:g}" for key, value in checked.derived.items()))
         data = {"config_id": config_id, "valid": True, "findings": findings, "derived": checked.derived, "config": view.config}

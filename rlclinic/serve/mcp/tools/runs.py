@@ -29,7 +29,7 @@ from rlclinic.report.format import number, plural
 from rlclinic.report.lint import describe_env
 from rlclinic.report.run import describe_info
 from rlclinic.runs.record import Group
-from rlclinic.serve.mcp.replies import answer, clip, say
+from rlclinic.serve.mcp.replies import answer, clip, one_line, quote_data, say
 from rlclinic.serve.mcp.text import runs
 from rlclinic.serve.mcp.tools.base import Ctx, Tools, takes_arguments
 
@@ -125,7 +125,7 @@ class RunTools(Tools):
         shown = _fitting([clip(line, 400) for line in whole[max(0, end - request.lines) : end]])
         earlier = end - len(shown) if end > len(shown) else None
         more = f"; next_cursor={earlier} for earlier ones" if earlier else ""
-        text = f"{run.id}: lines {end - len(shown) + 1} to {end} of {len(whole)}{more}\n```\n" + "\n".join(shown) + "\n```"
+        text = f"{run.id}: lines {end - len(shown) + 1} to {end} of {len(whole)}{more}\n{quote_data(chr(10).join(shown))}"
         data = {"run_id": run.id, "total_lines": len(whole), "returned_lines": len(shown), "log": "\n".join(shown), "next_cursor": earlier}
         return answer(text, data)
 
@@ -155,7 +155,7 @@ class RunTools(Tools):
         """A PNG of metrics against env steps, with the threshold and the healthy band."""
         drawn = plot.plot_metrics(request.of, request.names, self.root, width=request.width, height=request.height)
         picture = ImageContent(type="image", data=base64.b64encode(drawn.png).decode(), mime_type="image/png")
-        text = f"{', '.join(drawn.metrics)} of {', '.join(drawn.runs)} against env steps"
+        text = one_line(f"{', '.join(drawn.metrics)} of {', '.join(drawn.runs)} against env steps")
         return answer(text, {"runs": drawn.runs, "metrics": drawn.metrics, "bytes": len(drawn.png)}, picture)
 
     @takes_arguments
@@ -176,7 +176,7 @@ class RunTools(Tools):
             listed = list_environments(env_id)
         except NotFound:
             view = show_config(self.settings.config(env_id, (), self.store), (), self.root)
-            text = f"{env_id}: no tuned variant here; it trains with general settings ({view.name}). Look closer: examine=true"
+            text = f"{one_line(env_id)}: no tuned variant here; it trains with general settings ({view.name}). Look closer: examine=true"
             return answer(text, {"environments": [], "config": view.config})
         rows = [row.model_dump(mode="json") for row in listed.environments]
         return answer(render_compact(environments.describe(listed), 300), {"environments": rows})
@@ -187,7 +187,8 @@ class RunTools(Tools):
         self.settings.path(request.path, self.root)
         done = audited.import_run(**request.arguments, runs_dir=self.root, by=self.caller(ctx))
         lines = [
-            f"{row.run} · {row.source} · {row.env or '?'} · {row.algo or '?'} · {row.env_steps:,} env steps · {row.metrics} series"
+            f"{row.run} · {row.source} · {one_line(row.env or '?')} · {one_line(row.algo or '?')} · {row.env_steps:,} env steps"
+            f" · {row.metrics} series"
             for row in done.runs[:12]
         ]
         lines += [f"note: {clip(note, 160)}" for row in done.runs[:1] for note in row.notes[:4]]
@@ -204,9 +205,8 @@ class RunTools(Tools):
             if done.threshold is None
             else f" · threshold {number(done.threshold, 4)} {'REACHED' if done.return_mean >= done.threshold else 'MISSED'}"
         )
-        text = (
-            f"{done.run}@{done.step} on {done.env}: return {number(done.return_mean)} ± {number(done.return_std)}, {done.episodes} episodes"
-        )
+        text = f"{done.run}@{done.step} on {one_line(done.env)}: "
+        text += f"return {number(done.return_mean)} ± {number(done.return_std)}, {done.episodes} episodes"
         text += f" (min {number(done.return_min)}, max {number(done.return_max)}, length {number(done.length_mean)}){bar}"
         return answer(text, done.model_dump(mode="json", exclude={"returns", "schema_version"}))
 

@@ -5,7 +5,7 @@ from mcp_types import CallToolResult
 from rlclinic.errors import NotFound
 from rlclinic.ops.jobs import audited
 from rlclinic.ops.status.requests import AdjustRequest, StatusRequest, StopRequest
-from rlclinic.serve.mcp.replies import answer
+from rlclinic.serve.mcp.replies import answer, in_call, one_line
 from rlclinic.serve.mcp.text import runs
 from rlclinic.serve.mcp.tools.base import Ctx, Tools, takes_arguments
 
@@ -35,13 +35,13 @@ class StatusTools(Tools):
             f"job {done.job} was told to stop" if done.job else f"{len(done.runs)} runs stop after a checkpoint: {', '.join(done.runs[:8])}"
         )
         data = {"success": True, "message": text, **done.model_dump(mode="json", exclude={"schema_version"})}
-        return answer(f'{text}\nnext: wait_for_run(run_id="{request.target}")', data)
+        return answer(f"{text}\nnext: wait_for_run(run_id={in_call(request.target)})", data)
 
     @takes_arguments
     def adjust_run(self, request: AdjustRequest, ctx: Ctx = None) -> CallToolResult:
         """Change a number while a run trains (learning_rate, ent_coef, clip_range, …); recorded, and replayed by a resume."""
         done = audited.adjust_run(request.target, request.changes, self.root, by=self.caller(ctx))
-        changes = ", ".join(f"{key} = {value}" for key, value in done.changes.items())
+        changes = one_line(", ".join(f"{key} = {value}" for key, value in done.changes.items()))
         return answer(
             f"{len(done.runs)} runs will set {changes} at their next iteration", done.model_dump(mode="json", exclude={"schema_version"})
         )

@@ -11,7 +11,7 @@ from rlclinic.ops.treat import questions, sensitivity, trial
 from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, SensitivityRequest, TrialRequest
 from rlclinic.report.document import render_compact
 from rlclinic.report.questions import describe
-from rlclinic.serve.mcp.replies import answer
+from rlclinic.serve.mcp.replies import answer, in_call, one_line
 from rlclinic.serve.mcp.text import study
 from rlclinic.serve.mcp.tools.base import Ctx, Tools, takes_arguments
 
@@ -60,9 +60,9 @@ class TreatTools(Tools):
         """Keep a trial's winner as a variant in ./config/environments, with its evidence as comments."""
         done = audited.adopt_trial(**request.arguments, runs_dir=self.root, by=self.caller(ctx))
         verb = "wrote" if done.written else "would write"
-        lines = [f"{verb} {done.ref} into {done.file}: {'; '.join(done.changes) or 'no change against the control'}"]
-        lines += done.evidence[:3]
-        lines.append(f'next: start_training(config_id="{done.ref}", seeds=8)')
+        lines = [one_line(f"{verb} {done.ref} into {done.file}: {'; '.join(done.changes) or 'no change against the control'}")]
+        lines += map(one_line, done.evidence[:3])
+        lines.append(f"next: start_training(config_id={in_call(done.ref)}, seeds=8)")
         return answer("\n".join(lines), done.model_dump(mode="json", exclude={"schema_version"}))
 
     @takes_arguments
