@@ -149,7 +149,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             # A terminal without UTF-8 gets question marks for ░ and ╭, not a crash.
             stream.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = console.Visible(sys.stdout), console.Visible(sys.stderr)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = console.Visible(sys.stdout), console.Visible(sys.stderr)
     app()
 
 
