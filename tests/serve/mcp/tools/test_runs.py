@@ -12,7 +12,7 @@ from rlclinic.actions import Action, ForPeople
 from rlclinic.ops.runs.series import get_metric_rows
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
-from rlclinic.serve.mcp.replies import finite, say
+from rlclinic.serve.mcp.replies import make_plain, say
 from rlclinic.serve.mcp.settings import Settings
 from tests.ops.recorded import record_group
 from tests.serve.mcp.stores import call, read, size
@@ -220,7 +220,7 @@ def test_over_the_network_what_has_a_name_can_be_asked_about() -> None:
 
 
 def test_numbers_that_json_cannot_hold_are_words() -> None:
-    assert finite({"a": [float("nan"), 1.0], "b": {"c": float("-inf")}}) == {"a": ["nan", 1.0], "b": {"c": "-inf"}}
+    assert make_plain({"a": [float("nan"), 1.0], "b": {"c": float("-inf")}}) == {"a": ["nan", 1.0], "b": {"c": "-inf"}}
 
 
 def test_text_of_a_run_is_fenced_cut_and_without_control_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
