@@ -250,8 +250,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _fence(text: str, language: str) -> list[str]:
-    mark = longer_fence(text)
-    return [f"{mark}{language}", text, mark]
+    return [f"```{language}", text.replace("```", "'''"), "```"]
 
 
 def longer_fence(text: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from rlclinic.report.document import Code, Commands, Text, clean, escape_json, render_markdown
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
+from rlclinic.serve.mcp.replies import quote_data
 from rlclinic.serve.mcp.server import build
 from rlclinic.serve.mcp.settings import Settings
 from tests.ops.recorded import add_checkpoint, flat, record_group
@@ -149,7 +150,9 @@ def test_a_fence_is_longer_than_what_it_holds() -> None:
     text = "before\n```\n````\nafter"
     markdown = render_markdown([Code(text, "yaml"), Commands([("next", f"rlclinic train '{text}'")]), Text("end")])
     assert _outside_fences(markdown) == ["", "", "end", ""]
-    assert text in markdown
+    quoted = quote_data(text)
+    assert _outside_fences(quoted) == []
+    assert text in quoted
 
 
 def test_json_with_numbers_for_characters_means_the_same() -> None:
