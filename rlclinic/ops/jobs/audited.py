@@ -16,7 +16,7 @@ from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.status import status
 from rlclinic.report.daily_report import LedgerLine
 from rlclinic.report.models import EvaluationResult, Requested, Result
-from rlclinic.runs import jobs, lock
+from rlclinic.runs import job_queue, jobs, lock
 from rlclinic.runs.store import Store
 
 # Stopping a run must not wait for what adopting or importing needs.
@@ -44,15 +44,29 @@ def stop_training(target: str = "@running", runs_dir: Path = Path("runs"), *, by
     """Ask runs, a group, a trial, a search or a job to write checkpoints and stop."""
     store = Store(runs_dir)
     job = models.of(store, target)
-    # A training that waits has no runs to ask yet: its process is told.
+    # A training that waits has no runs to ask yet.
     if job is not None and job.live and (job.kind != "training" or job.state == "queued" or target == job.id):
-        _signal(job)
+        if not _stop_waiting(store, job):
+            _signal(job)
         stopped = Stopped(target=target, job=job.id, runs=job.runs, skipped={})
     else:
         asked = status.stop(target, runs_dir)
         stopped = Stopped(target=target, job=None, runs=asked.runs, skipped=asked.skipped)
     audit(store, by, "stop", target, job=stopped.job, runs=stopped.runs)
     return stopped
+
+
+def _stop_waiting(store: Store, job: Job) -> bool:
+    """Take a job out of the queue; False if it has a process by now."""
+    from rlclinic.ops.jobs import worker
+
+    job_queue.ask_stop(store, job.id)
+    with jobs.alone(store):
+        now = models.load(store, job.id)
+        if now is None or now.state != "queued" or now.pid is not None:
+            return False
+        worker.give_up(store, now)
+    return True
 
 
 def _signal(job: Job) -> None:

@@ -22,7 +22,9 @@ class Job(Result):
     id: str
     kind: JobKind
     state: JobState
-    """`queued`: its process waits for others to end. `crashed` is never written: it is how a live one reads when its process is gone."""
+    """`queued`: it waits for others to end, and has no process yet.
+
+    `crashed` is never written: it is how a live one reads when its process is gone."""
     by: Caller
     key: str | None = None
     """The caller's own name for this start: the same key is the same start."""
@@ -114,7 +116,7 @@ def _job(record: dict[str, Any]) -> Job | None:
 def _alive(job: Job) -> bool:
     """Whether its process is still there. A job of another machine is believed as long as its heartbeat is young."""
     if job.pid is None:
-        return False
+        return job.state == "queued"  # it waits in the queue, where no process is needed
     if job.host != lock.HOST:
         return time.time() - (job.heartbeat or job.created) < HEARTBEAT_SECONDS
     started = lock.started(job.pid)

@@ -1,7 +1,6 @@
-"""Whose turn it is: jobs of a store share this machine's cores, the oldest first. The next ones wait, each in a process of its own.
+"""Whose turn it is: jobs of a store share this machine's cores, the oldest first. The next ones wait in the queue, without a process.
 
-There is no scheduler to keep alive: a process that waits looks for itself, a server that is killed takes nobody's place away, and
-whoever is killed while it waits is passed over.
+There is no scheduler to keep alive: whoever starts a job, a job that ends and a running server look for those whose turn has come.
 """
 
 from rlclinic.ops.jobs import models

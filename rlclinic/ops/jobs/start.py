@@ -1,7 +1,8 @@
 """Starting things that outlive whoever starts them: trainings, trials, searches, sensitivity studies.
 
-A start is checked, written down (runs/@jobs/<jid>/job.json) and handed to a process of its own. The same key is the same start:
-asked again it is found, and taken up where it was if its process is gone. Agents stay within what a person allowed.
+A start is checked, written down (runs/@jobs/<jid>/job.json), queued, and handed to a process of its own when its turn comes. The same
+key is the same start: asked again it is found, and taken up where it was if its process is gone. Agents stay within what a person
+allowed.
 """
 
 import hashlib
@@ -9,10 +10,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import budget, models, queue
 from rlclinic.ops.jobs.audit import Caller, audit, record_start
@@ -22,10 +26,12 @@ from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
 from rlclinic.report.daily_report import LedgerLine
-from rlclinic.runs import jobs, lock
+from rlclinic.runs import job_queue, jobs, lock
 from rlclinic.runs.store import Store
 
 WORKER: Final = "rlclinic.ops.jobs.worker"
+MOST_WAITING: Final = 200
+"""Jobs in the queue of a store. Each costs a row and some files, and a promise that somebody waits for."""
 PERSON: Final = Caller()
 
 
@@ -94,6 +100,7 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
         known = _find_repeated(store, kind, key, digest, by)
         if known is not None:
             return known if known.live or known.state == "finished" else _take_up(store, known, request, wall)
+        _check_room(store)
         prepared = PREPARE[kind](request)
         budget.check(store, by, prepared.planned)
         _check_wall(store, by, wall)
@@ -171,7 +178,51 @@ def _begin(store: Store, job: Job, prepared: Prepared) -> Job:
 
 
 def _spawn(store: Store, job: Job) -> Job:
-    """Hand the job to a process in a session of its own: no terminal, no parent to die with."""
+    """Put a job into the queue, and make processes for those whose turn it is. A job that waits is a row, not a process."""
+    waiting = models.save(store, job.model_copy(update={"state": "queued", "pid": None, "host": lock.HOST, "reason": None}))
+    job_queue.submit(store, job.id, lock.HOST, job.created)
+    launched = _launch_next(store)
+    if job.id in launched:
+        return launched[job.id]
+    reason = queue.describe_wait(queue.ahead(store, waiting))
+    return models.save(store, waiting.model_copy(update={"reason": reason}))
+
+
+def dispatch(store: Store) -> list[str]:
+    """Make processes for jobs of the queue whose turn has come; their ids. Called by whoever can: starts, jobs that end, servers."""
+    if not any(row.state in ("queued", "claimed") for row in job_queue.list_rows(store)):
+        return []
+    with jobs.alone(store):
+        known = {row.id: row for row in job_queue.list_rows(store)}
+        for job in models.everything(store):
+            row = known.get(job.id)
+            if row is None and job.state == "queued" and job.pid is None and job.host == lock.HOST:
+                job_queue.submit(store, job.id, lock.HOST, job.created)  # the queue was removed: what is written down counts
+            elif row is not None and row.state == "claimed" and not job.live:
+                # Killed: said to be lost. Whoever started it takes it up again with its key, where it was.
+                job_queue.finish(store, job_queue.Claim(row.id, row.attempt), "lost" if job.state == "crashed" else "finished")
+        return list(_launch_next(store))
+
+
+def _launch_next(store: Store) -> dict[str, Job]:
+    """Claim and launch from the front of the queue, for as long as there is room."""
+
+    def fits(id: str) -> bool:
+        job = models.load(store, id)
+        return job is None or not job.live or not queue.ahead(store, job)
+
+    launched = {}
+    while (claimed := job_queue.claim(store, lock.HOST, fits)) is not None:
+        job = models.load(store, claimed.id)
+        if job is None or not job.live:
+            job_queue.finish(store, claimed, "stopped")
+            continue
+        launched[job.id] = _launch(store, job)
+    return launched
+
+
+def _launch(store: Store, job: Job) -> Job:
+    """Hand a job to a process in a session of its own: no terminal, no parent to die with."""
     where = jobs.folder(store, job.id)
     with (where / jobs.LOG).open("ab") as log:
         process = subprocess.Popen(
@@ -184,10 +235,25 @@ def _spawn(store: Store, job: Job) -> Job:
         )
     # It is meant to outlive this process; Popen would warn that nobody waited for it.
     process.returncode = 0
+    # Where it ends first, somebody must take note of it, or it stays as a zombie for as long as a server lives.
+    threading.Thread(target=_reap, args=(process.pid,), daemon=True).start()
     known: dict[str, Any] = {"pid": process.pid, "process_started": lock.started(process.pid), "host": lock.HOST}
-    waits_for = queue.ahead(store, job)
-    known |= {"state": "queued", "reason": queue.describe_wait(waits_for)} if waits_for else {}
-    return models.save(store, job.model_copy(update=known))
+    return models.save(store, job.model_copy(update={**known, "state": "starting", "reason": None}))
+
+
+def _reap(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _check_room(store: Store) -> None:
+    waiting = sum(job.state == "queued" for job in models.everything(store))
+    if waiting >= MOST_WAITING:
+        raise UsageError(
+            f"{waiting} jobs wait already, and more than {MOST_WAITING} may not.\n  Nothing was started.\n"
+            "  Wait for some to end, or stop one: ",
+            Action("status"),
+        )
 
 
 def _check_wall(store: Store, by: Caller, wall: float | None) -> None:

@@ -1,8 +1,7 @@
 """The process that does a job: `python -m rlclinic.ops.jobs.worker STORE JOB`.
 
-It belongs to nobody's terminal and to no server, and waits until the jobs before it leave it room. SIGTERM, the job's own
-limit or the end of the budget make it stop with checkpoints; starting the job again goes on from there. Whatever happens, job.json
-and the ledger say how it ended.
+It belongs to nobody's terminal and to no server. SIGTERM, a request in the queue, the job's own limit or the end of the budget
+make it stop with checkpoints; starting the job again goes on from there. Whatever happens, job.json and the ledger say how it ended.
 """
 
 import os
@@ -15,16 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from rlclinic.errors import RlclinicError
+from rlclinic.errors import RlclinicError, RunError
 from rlclinic.launch.batch import Interrupted
-from rlclinic.ops.jobs import budget, models, prepare, queue
+from rlclinic.ops.jobs import budget, models, prepare, queue, start
 from rlclinic.ops.jobs.audit import record_outcome
 from rlclinic.ops.jobs.models import Job, JobState
 from rlclinic.ops.train import run, signals
 from rlclinic.ops.treat import optimize, sensitivity, trial
 from rlclinic.report.format import duration, number
 from rlclinic.report.trial import effect_text, headline
-from rlclinic.runs import jobs, launcher_status, lock
+from rlclinic.runs import job_queue, jobs, launcher_status, lock
 from rlclinic.runs.store import Store
 
 BEAT_SECONDS = 2.0
@@ -49,7 +48,8 @@ def main() -> int:
     if job is None:
         sys.stderr.write(f"there is no job {jid} in {store.root}\n")
         return 2
-    ending = do(store, job) if job.state == "running" else _given_up(store, job)
+    ending = do(store, job) if job.state == "running" else give_up(store, job)
+    start.dispatch(store)  # whoever waited for this one
     return 0 if ending.state == "finished" else 1
 
 
@@ -72,7 +72,7 @@ def _at_its_turn(store: Store, jid: str, caught: Sequence[object]) -> Job | None
         time.sleep(TURN_SECONDS)
 
 
-def _given_up(store: Store, job: Job) -> Ending:
+def give_up(store: Store, job: Job) -> Ending:
     """Stopped while it waited: nothing was trained, and starting it again puts it back in the queue."""
     ending = Ending("stopped", None, "stopped before it began", _time_is_over(store, job) or "stopped before it began")
     for run_id in job.runs:
@@ -102,6 +102,9 @@ def _close(store: Store, job: Job, ending: Ending) -> None:
     ended = now.model_copy(update={"state": ending.state, "ended": time.time(), "reason": ending.reason})
     used = budget.used_env_steps(store, ended.model_copy(update={"used_env_steps": None}))
     models.save(store, ended.model_copy(update={"used_env_steps": used}))
+    claimed = job_queue.find_claim(store, job.id)
+    if claimed is not None:
+        job_queue.finish(store, claimed, "stopped" if ending.state == "stopped" else "finished")
     record_outcome(store, job.id, ending.outcome, ending.verdict, used)
 
 
@@ -113,13 +116,14 @@ class _Beat:
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self._job, self._over = store, job, threading.Event()
+        self._claim = job_queue.find_claim(store, job.id)
         self.reason: str | None = None
 
     def run(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
             self._job = self._job.model_copy(update={"heartbeat": time.time()})
             models.save(self._store, self._job)
-            if self.reason is None and (reason := self._overdue()) is not None:
+            if self.reason is None and (reason := self._overdue() or self._renew()) is not None:
                 self.reason = reason
                 # As if somebody had asked: runs write a checkpoint, and the job can be taken up again.
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -129,6 +133,17 @@ class _Beat:
         if limit is not None and time.time() - (self._job.started or time.time()) > limit:
             return f"its {duration(limit)} are over"
         return _time_is_over(self._store, self._job)
+
+    def _renew(self) -> str | None:
+        """Say to the queue that the job is alive; why it must end, if it must."""
+        if self._claim is None:
+            return None
+        try:
+            return "stopped when asked to" if job_queue.renew(self._store, self._claim) else None
+        except job_queue.LeaseLost as error:
+            return str(error).splitlines()[0]
+        except RunError:
+            return None  # the queue cannot be reached now: the lease is longer than a beat
 
     def stop(self) -> None:
         self._over.set()

@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 
+from rlclinic.errors import RlclinicError
+from rlclinic.ops.jobs import start
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import LimitCode
@@ -24,6 +27,7 @@ from rlclinic.serve.http.settings import Settings
 from rlclinic.serve.http.watch_store import Watch
 from rlclinic.serve.web import routes
 
+DISPATCH_SECONDS: Final = 2.0
 ROUTERS = tuple(part.router for part in (session, sse, runs, train, status, diagnose, treat, compare, jobs))
 
 
@@ -39,7 +43,8 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if started is not None:
             started()
-        tasks = [asyncio.create_task(work) for work in (here.watch.run(), *([prefetch.run(here)] if chosen.prepare else []))]
+        works = [here.watch.run(), *([prefetch.run(here)] if chosen.prepare else []), *([] if chosen.read_only else [_dispatch(here)])]
+        tasks = [asyncio.create_task(work) for work in works]
         try:
             async with talking:
                 yield
@@ -56,6 +61,16 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
     routes.mount(app)
     talking = mcp_mount.mount(app, store, chosen)
     return app
+
+
+async def _dispatch(here: Context) -> None:
+    """Begin jobs of the queue whose turn has come, until it is cancelled: a worker that was killed tells nobody that it is gone."""
+    while True:
+        if here.watch.leads():
+            # A queue that cannot be used now is tried again; whoever starts something is told.
+            with contextlib.suppress(RlclinicError):
+                await run_in_threadpool(start.dispatch, here.store)
+        await asyncio.sleep(DISPATCH_SECONDS)
 
 
 def bare_app(**options: Any) -> FastAPI:

@@ -1,5 +1,6 @@
 """The MCP server: a table of tools over rlclinic.ops, resources for what lies in the store, prompts for the roles."""
 
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -10,7 +11,8 @@ from mcp_types import ToolAnnotations
 from pydantic import ValidationError
 
 from rlclinic import trust
-from rlclinic.errors import nearest
+from rlclinic.errors import RlclinicError, nearest
+from rlclinic.ops.jobs import start
 from rlclinic.ops.operations import OPERATIONS, Operation, find_outside
 from rlclinic.report.document import clean
 from rlclinic.runs.store import Store
@@ -95,6 +97,9 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
 def serve_stdio(store: Store, settings: Settings) -> None:
     """Serve one client on stdin and stdout until it goes; what it started goes on."""
     trust.limit(settings.limits(store.root))
+    if not settings.read_only:
+        with suppress(RlclinicError):  # whoever starts something is told
+            start.dispatch(store)
     build(store, settings).run("stdio")
 
 

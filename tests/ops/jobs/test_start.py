@@ -489,18 +489,12 @@ def test_a_job_begins_by_itself_when_the_one_before_it_ends(root: Path, processe
 
 
 @pytest.mark.usefixtures("two_cores")
-def test_a_job_that_is_stopped_while_it_waits_trains_nothing_and_can_be_started_again(
-    root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(root)
+def test_a_job_that_is_stopped_while_it_waits_trains_nothing_and_can_be_started_again(root: Path, processes: Processes) -> None:
     first, second = jobs.start_training(training(root)), jobs.start_training(training(root, seed=10), idempotency_key="later")
     running(root, first)
-    told: list[int] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: told.append(number))
+    assert (second.state, second.pid) == ("queued", None)
     assert audited.stop_training(str(second.refers), root).job == second.id
-    waits = worker._at_its_turn(store, second.id, told)
-    assert waits is not None
-    worker._given_up(store, waits)
+    assert len(processes.commands) == 1
     now = progress.get_progress(str(second.refers), root)
     assert (now.state, now.done, now.reason, now.env_steps) == ("stopped", True, "stopped before it began", 0)
     assert audit.get_ledger(root).entries[0].outcome == "stopped before it began"
