@@ -21,6 +21,8 @@ class Caller(ResultPart):
     """A token's name, an account, or "agent"."""
     budgeted: bool = False
     """Whether it may only use what a person allowed: agents. People at a terminal or in the browser are not limited."""
+    own_only: bool = False
+    """Whether it may stop, change and remove only what it has started itself: agents, and tokens of scope `own`."""
 
 
 class AuditLine(ResultPart):

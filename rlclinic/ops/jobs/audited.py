@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from rlclinic.errors import RunError, UsageError
-from rlclinic.ops.jobs import models
+from rlclinic.ops.jobs import models, owner
 from rlclinic.ops.jobs.audit import Caller, audit, record_outcome, record_start
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.status import status
@@ -43,6 +43,7 @@ class Stopped(Result):
 def stop_training(target: str = "@running", runs_dir: Path = Path("runs"), *, by: Caller = PERSON) -> Stopped:
     """Ask runs, a group, a trial, a search or a job to write checkpoints and stop."""
     store = Store(runs_dir)
+    owner.check(store, by, target)
     job = models.of(store, target)
     # A training that waits has no runs to ask yet.
     if job is not None and job.live and (job.kind != "training" or job.state == "queued" or target == job.id):
@@ -80,6 +81,7 @@ def _signal(job: Job) -> None:
 
 def adjust_run(target: str, changes: Sequence[str], runs_dir: Path = Path("runs"), *, by: Caller = PERSON) -> Requested:
     """Change numbers of live runs (learning_rate, clip_range, ent_coef, ...); recorded, and replayed by a resume."""
+    owner.check(Store(runs_dir), by, target)
     asked = status.adjust(target, changes, runs_dir)
     audit(Store(runs_dir), by, "adjust", target, changes=asked.changes, runs=asked.runs)
     return asked

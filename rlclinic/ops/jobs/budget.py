@@ -110,12 +110,12 @@ def used_env_steps(store: Store, job: Job) -> int:
         return max(0, sum(status_file.raw(store.root / run).env_steps for run in job.runs) - job.before_env_steps)
     if job.refers is None:
         return job.used_env_steps or 0
-    made = {job.refers, *_confirmations(store, job)}
+    made = {job.refers, *find_confirmations(store, job)}
     groups = [group for group in store.groups() if trials.trial_of(group) in made]
     return max(0, sum(status_file.raw(run.path).env_steps for group in groups for run in group.runs) - job.before_env_steps)
 
 
-def _confirmations(store: Store, job: Job) -> list[str]:
+def find_confirmations(store: Store, job: Job) -> list[str]:
     """The trials that a search made for itself."""
     if job.kind != "optimize" or job.refers is None:
         return []

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from rlclinic.actions import Action
 from rlclinic.errors import UsageError
-from rlclinic.ops.jobs import budget, models, queue
+from rlclinic.ops.jobs import budget, models, owner, queue
 from rlclinic.ops.jobs.audit import Caller, audit, record_start
 from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
 from rlclinic.ops.jobs.prepare import PREPARE, Prepared, Request
@@ -96,6 +96,8 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
     store = Store(request.runs_dir)
     record = request.model_dump(mode="json", exclude={"runs_dir"}, exclude_defaults=True)
     digest = hashlib.sha256(json.dumps([kind, record], sort_keys=True).encode()).hexdigest()[:16]
+    # Going on with something writes to its runs.
+    owner.check(store, by, *(name for key in ("resume", "extend") if (name := record.get(key)) is not None))
     with jobs.alone(store):
         known = _find_repeated(store, kind, key, digest, by)
         if known is not None:

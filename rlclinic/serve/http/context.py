@@ -10,7 +10,7 @@ from fastapi import Depends, Header, Request, Response
 from fastapi import Path as PathParameter
 from pydantic import BaseModel, StringConstraints
 
-from rlclinic.ops.jobs.audit import Caller
+from rlclinic.ops.jobs.audit import Caller, Face
 from rlclinic.ops.jobs.models import Job
 from rlclinic.runs import fingerprint, selector
 from rlclinic.runs.database.index import Index
@@ -54,7 +54,8 @@ async def context_of(request: Request) -> Context:
 async def caller_of(request: Request) -> Caller:
     """On whose behalf a route acts; the audit log names them."""
     principal: Principal = request.scope["state"]["principal"]
-    return Caller(face="page" if principal.by_cookie or request.headers.get("sec-fetch-site") else "http", name=principal.name)
+    face: Face = "page" if principal.by_cookie or request.headers.get("sec-fetch-site") else "http"
+    return Caller(face=face, name=principal.name, own_only="own" in principal.scopes)
 
 
 Here = Annotated[Context, Depends(context_of)]

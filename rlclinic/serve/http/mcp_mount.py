@@ -2,6 +2,7 @@
 
 import importlib.util
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -23,7 +24,7 @@ def mount(app: FastAPI, store: Store, settings: Settings) -> AbstractAsyncContex
     from rlclinic.serve.mcp.settings import Settings as AgentSettings
 
     write = settings.mcp_write and not settings.read_only
-    server = build(store, AgentSettings(read_only=not write, caller=caller))
+    server = build(store, AgentSettings(read_only=not write, caller=partial(caller, own_only=not settings.mcp_all_runs)))
     # Stateless: any worker can answer any request. Host and Origin are the guard's business, for /mcp as for all else.
     inner = server.streamable_http_app(
         stateless_http=True, transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -32,11 +33,11 @@ def mount(app: FastAPI, store: Store, settings: Settings) -> AbstractAsyncContex
     return server.session_manager.run()
 
 
-def caller(request: Any) -> Caller:
+def caller(request: Any, own_only: bool = True) -> Caller:
     """On whose behalf an agent acts; UsageError if its token is for reading only."""
     principal = request.scope["state"]["principal"]
     if "write" not in principal.scopes:
         raise UsageError(
             f"{principal.name} may read only.\n  Nothing was changed.\n  A person types: ", Action("serve token add", "NAME", scope="write")
         )
-    return Caller(face="mcp", name=principal.name, budgeted=True)
+    return Caller(face="mcp", name=principal.name, budgeted=True, own_only=own_only or "own" in principal.scopes)

@@ -38,6 +38,8 @@ class Settings(BaseModel):
     """Answer agents at /mcp."""
     mcp_write: bool = False
     """Let agents that connect to /mcp with a token of scope write start and stop things."""
+    mcp_all_runs: bool = False
+    """Let those agents stop and change also what they did not start."""
     https: bool = False
     """Reached through a proxy that speaks HTTPS: cookies are then sent over HTTPS only."""
     prepare: bool = True

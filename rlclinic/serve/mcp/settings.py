@@ -13,12 +13,17 @@ from rlclinic.serve.confined import names_file
 from rlclinic.serve.http.security.requests import safe
 from rlclinic.trust import Limits
 
-AGENT: Final = Caller(face="mcp", name="agent", budgeted=True)
+AGENT: Final = Caller(face="mcp", name="agent", budgeted=True, own_only=True)
 
 
 def agent(request: Any) -> Caller:
     """Over stdio there is one caller: the client that started the server."""
     return AGENT
+
+
+def agent_for_all(request: Any) -> Caller:
+    """The same, where a person lets agents stop and change what they did not start."""
+    return AGENT.model_copy(update={"own_only": False})
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def serve(
     token_file: TokenFile = None,
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Answer agents at /mcp.")] = True,
     mcp_write: Annotated[bool, typer.Option("--mcp-write", help="Agents at /mcp with a write token may start and stop things.")] = False,
+    mcp_all_runs: Annotated[bool, typer.Option("--mcp-all-runs", help="They may also stop and change what they did not start.")] = False,
     https: Annotated[bool, typer.Option("--https", help="Behind a proxy that speaks HTTPS: cookies for HTTPS only.")] = False,
     prepare: Annotated[bool, typer.Option("--prepare/--no-prepare", help="Diagnose ended groups before anybody asks.")] = True,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
@@ -57,6 +58,7 @@ def serve(
         token_file=token_file,
         mcp=mcp,
         mcp_write=mcp_write,
+        mcp_all_runs=mcp_all_runs,
         https=https,
         prepare=prepare,
     )
@@ -67,6 +69,7 @@ def mcp(
     budget_env_steps: Budgeted = None,
     budget_wall: Wall = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only the tools that look.")] = False,
+    all_runs: Annotated[bool, typer.Option("--all-runs", help="Agents may also stop and change what they did not start.")] = False,
     allow_path: Annotated[list[Path] | None, typer.Option(help="Logs may also be read from this folder. Repeatable.")] = None,
     runs_dir: options.RunsDir = Path("runs"),
 ) -> None:
@@ -75,17 +78,21 @@ def mcp(
         raise UsageError("the MCP server needs mcp, which is not installed.\n  Nothing can be served.\n  Type: pip install 'rlclinic[mcp]'")
     from rlclinic.runs.store import Store
     from rlclinic.serve.mcp.server import serve_stdio
-    from rlclinic.serve.mcp.settings import Settings
+    from rlclinic.serve.mcp.settings import Settings, agent, agent_for_all
 
     if budget_env_steps is not None or budget_wall is not None:
         set_budget(runs_dir, budget_env_steps, budget_wall)
-    serve_stdio(Store(runs_dir), Settings(local=True, read_only=read_only, allowed_paths=tuple(allow_path or ())))
+    who = agent_for_all if all_runs else agent
+    serve_stdio(Store(runs_dir), Settings(local=True, read_only=read_only, allowed_paths=tuple(allow_path or ()), caller=who))
 
 
 @token_app.command("add")
 def token_add(
     name: Annotated[str, typer.Argument(help="Whose it is; the audit log names them so.")],
-    scope: Annotated[Literal["read", "write"], typer.Option(help="read: look only. write: also start, stop, adjust, adopt.")] = "read",
+    scope: Annotated[
+        Literal["read", "own", "write"],
+        typer.Option(help="read: look only. own: also start, and stop or change what it started. write: stop and change everything."),
+    ] = "read",
     token_file: TokenFile = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from rlclinic.errors import NotFound, RunBusy
-from rlclinic.ops.jobs import audited
+from rlclinic.ops.jobs import audited, owner
 from rlclinic.ops.jobs.audit import Caller, audit
 from rlclinic.ops.runs import detail, environments, plot, search, series, video
 from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail
@@ -252,19 +252,20 @@ def _limit_processes() -> Iterator[None]:
 
 @router.put("/runs/{run}/notes", response_model=NotesView, tags=["runs"])
 @takes_body
-def put_run_notes(here: Here, run: Named, request: NotesRequest) -> NotesView:
+def put_run_notes(here: Here, by: By, run: Named, request: NotesRequest) -> NotesView:
     """Replace the tags or the note of a run."""
-    return _write_notes(here, find_run(here, run).id, request)
+    return _write_notes(here, by, find_run(here, run).id, request)
 
 
 @router.put("/groups/{group}/notes", response_model=NotesView, tags=["groups"])
 @takes_body
-def put_group_notes(here: Here, group: Named, request: NotesRequest) -> NotesView:
+def put_group_notes(here: Here, by: By, group: Named, request: NotesRequest) -> NotesView:
     """Replace the tags or the note of a group."""
-    return _write_notes(here, find_group(here, group).id, request)
+    return _write_notes(here, by, find_group(here, group).id, request)
 
 
-def _write_notes(here: Context, id: str, request: NotesRequest) -> NotesView:
+def _write_notes(here: Context, by: Caller, id: str, request: NotesRequest) -> NotesView:
+    owner.check(here.store, by, id)
     done = detail.annotate(id, here.root, tags=request.tags, note=request.note)
     here.watch.look(now=True)
     return done
@@ -283,6 +284,7 @@ def remove_group(here: Here, by: By, group: Named, dry_run: bool = False) -> Rem
 
 
 def _remove(here: Context, by: Caller, id: str, dry_run: bool) -> Removed:
+    owner.check(here.store, by, id)
     done = remove_runs([id], here.root, dry_run=dry_run)
     if not dry_run:
         audit(here.store, by, "remove", id, runs=done.runs, groups=done.groups)

@@ -19,7 +19,8 @@ from rlclinic.errors import NotFound, RlclinicError, UsageError, nearest
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.runs import disk
 
-Scope = Literal["read", "write"]
+Scope = Literal["read", "own", "write"]
+"""`own` starts things, and stops, changes and removes what it has started; `write` whatever there is."""
 PREFIX: Final = "rlc_"
 LINK: Final = "@link"
 """The token of the link that is printed when the server starts: in no file, and ended with the server."""
@@ -223,12 +224,13 @@ def _read_ended(path: Path) -> dict[str, float]:
 
 
 def _principal(name: str, about: dict[str, Any], *, by_cookie: bool = False) -> Principal:
-    scopes = frozenset({"read", "write"}) if _scope(about) == "write" else frozenset({"read"})
+    scopes = {"read": frozenset({"read"}), "own": frozenset({"read", "write", "own"}), "write": frozenset({"read", "write"})}[_scope(about)]
     return Principal(LOCAL if name == LINK else f"token:{name}", scopes, by_cookie)
 
 
 def _scope(about: dict[str, Any]) -> Scope:
-    return "write" if about.get("scope") == "write" else "read"
+    scope = about.get("scope")
+    return scope if scope in ("own", "write") else "read"
 
 
 def make_token() -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from rlclinic.ops.jobs import audit, audited, budget, models, start, worker
 from rlclinic.runs.store import Store
+from rlclinic.serve.mcp.settings import Settings, agent_for_all
 from tests.ops.jobs.test_start import Processes, learns
 from tests.ops.recorded import record_group
 from tests.serve.mcp.stores import call
@@ -115,12 +116,14 @@ def test_a_search_is_started_and_its_confirmation_can_be_adopted() -> None:
 
 def test_a_number_is_adjusted_and_a_run_is_stopped_by_name() -> None:
     group = record_group(Path("runs"), seeds=(0,), state="running", share_done=0.5)
-    changed = call("adjust_run", run_id=group.id, changes={"algo.ent_coef": 0.01})
+    # A person typed it: agents act on it only where a person lets them.
+    allowed = Settings(local=True, caller=agent_for_all)
+    changed = call("adjust_run", allowed, run_id=group.id, changes={"algo.ent_coef": 0.01})
     assert changed.data["changes"] == {"algo.ent_coef": 0.01}
-    stopped = call("stop_training", run_id=group.id)
+    stopped = call("stop_training", allowed, run_id=group.id)
     assert stopped.data["success"]
     assert [line.action for line in audit.audit_log(Path("runs")).lines[:2]] == ["stop", "adjust"]
-    refused = call("adjust_run", run_id=group.id, changes={"net.hidden": "[8]"})
+    refused = call("adjust_run", allowed, run_id=group.id, changes={"net.hidden": "[8]"})
     assert "only numbers of the algorithm" in refused.text
 
 
