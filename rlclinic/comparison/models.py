@@ -8,7 +8,7 @@ from rlclinic import stats
 
 _MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
 
-Axis = Literal["env steps", "wall seconds", "seeds an arm"]
+Axis = Literal["env steps", "wall seconds", "seeds an arm", "share of the budget", "relative return"]
 Verdict = Literal["better", "worse", "mixed", "no difference shown", "not assessable"]
 
 

@@ -44,6 +44,11 @@ class Request(BaseModel):
         """What it would read as a config: a caller from elsewhere may name none of them by a file, nor by code that nobody has run."""
         return []
 
+    @property
+    def environments(self) -> list[str]:
+        """Environments that it names beside its configs: the same holds for them."""
+        return []
+
 
 class _Unset:
     """No default of its own: the field's."""

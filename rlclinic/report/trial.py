@@ -29,14 +29,27 @@ from rlclinic.report.document import (
     render_markdown,
     render_page,
 )
-from rlclinic.report.format import BLANK, count, duration, number, percent, plural, short
+from rlclinic.report.format import BLANK, clip, count, duration, number, percent, plural, short
+from rlclinic.report.profile import profile
 from rlclinic.runs import outcome, trials
 from rlclinic.runs.goal import Goal
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.prescription.prescription import gap_closed
 from rlclinic.treatment.trial import sequential
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, Look, PlanRow, Power, Range, Trial, TrialPlan
+from rlclinic.treatment.trial.models import (
+    CENSORED_OUTCOMES,
+    ArmResult,
+    Effect,
+    Environment,
+    EnvironmentLook,
+    Look,
+    PlanRow,
+    Power,
+    Range,
+    Trial,
+    TrialPlan,
+)
 
 _LESS = {"steps": "fewer steps", "wall": "less time", "stability": "less spread"}
 _FASTER = {"steps": "FASTER", "wall": "FASTER", "return": "HIGHER", "success": "HIGHER", "stability": "STEADIER"}
@@ -59,9 +72,11 @@ def describe_plan(question: str, plan: TrialPlan, power: Power, control: str, co
     """The question, arms, rule, where runs end, what the trial can see and what it costs."""
     rows = [("note", warning) for warning in warnings]
     rows.append(("arms", f"{plan.control.name} = {control} · {_treatments(plan)} · {_freshness(plan)}"))
+    if plan.environments:
+        rows.append(("in", " · ".join(_place_text(plan, each) for each in plan.environments)))
     rows.append(("rule", rule_text(plan)))
     if plan.outcome in CENSORED_OUTCOMES and plan.source != "command":
-        end = f"at its first evaluation at or above {number(plan.threshold, 4)}"
+        end = f"at its first evaluation at or above {'its threshold' if plan.environments else number(plan.threshold, 4)}"
         more = "--whole-budget trains on and guards the final return"
         rows.append(("ends", "every run uses its whole budget" if plan.whole_budget else f"a run ends {end} · {more}"))
     rows += [("can see", power_text(plan, power)), ("cost", cost)]
@@ -100,6 +115,12 @@ def _treatments(plan: TrialPlan) -> str:
     return " · ".join(arms[:4]) + (f" · and {len(arms) - 4} more" if len(arms) > 4 else "")
 
 
+def _place_text(plan: TrialPlan, environment: Environment) -> str:
+    """CartPole-v1 (to 475, 100k env steps a run)."""
+    goal = "" if environment.threshold is None or plan.outcome not in CENSORED_OUTCOMES else f"to {number(environment.threshold, 4)}, "
+    return f"{environment.env_id} ({goal}{short(environment.budget)} env steps a run)"
+
+
 def _freshness(plan: TrialPlan) -> str:
     return "fresh seeds: the diagnosed runs are not counted" if plan.above_seed >= 0 else "fresh seeds"
 
@@ -111,7 +132,8 @@ def rule_text(plan: TrialPlan) -> str:
     kind = {"pocock": " (Pocock)", "obrien-fleming": " (O'Brien-Fleming)"}.get(plan.rule, "")
     adopt = f'a wrong "adopt" in ≤ {100 * sequential.BETTER_SHARE * plan.alpha:g} %'
     wrong = f"{adopt}, any wrong verdict in ≤ {100 * plan.alpha:g} %, over all looks{arms}"
-    return f"{plan.per_look} seeds an arm per look, {looks}{kind} · {wrong}"
+    where = " in each environment" if plan.environments else ""
+    return f"{plan.per_look} seeds an arm per look{where}, {looks}{kind} · {wrong}"
 
 
 def power_text(plan: TrialPlan, power: Power) -> str:
@@ -167,6 +189,7 @@ def arm_bar(name: str, runs: int, solved: int, failed: int, mean: float | None, 
 def decision_text(look: Look, looks: int) -> str:
     """z 3.6 > bound 2.36: decided, looks 2-4 not needed."""
     parts = []
+    each = [", ".join(f"{z:.1f}" for z in own.z.values()) + f" in {own.env_id}" for own in look.environments]
     for name, z in look.z.items():
         side = "−" if z < 0 else ""
         # A negative z is beyond its bound when it is smaller.
@@ -181,7 +204,7 @@ def decision_text(look: Look, looks: int) -> str:
     futile = look.calls and set(look.calls.values()) == {"futile"}
     done = "given up" if futile else "decided" if look.calls else "nothing tells the arms apart"
     ending = f"{done}{rest}" if look.decided and left > 0 else "the last look" if left <= 0 else "not decided yet"
-    return " · ".join(parts) + f": {ending}"
+    return " · ".join(parts) + (f" ({', '.join(each)})" if each else "") + f": {ending}"
 
 
 # ── afterwards ──
@@ -194,17 +217,55 @@ def headline(trial: Trial) -> str:
         return f"{trial.state.upper()} after {plural(len(trial.looks), 'look')}"
     name = trial.winner or effect.arm
     if trial.verdict == "adopt":
-        return f"ADOPT {name}"
+        return f"ADOPT {name}" + (f" in all {len(trial.environments)} environments" if trial.environments else "")
+    if trial.verdict == "mixed":
+        named = next((each for each in trial.effects if each.verdict == "mixed"), effect)
+        return f"HELPS HERE, HURTS THERE: {mixed_text(trial, named)}"
     if trial.verdict == "less reliable":
         named = next((each for each in trial.effects if each.verdict == "less reliable"), effect)
-        return f"{_FASTER[trial.outcome]} BUT LESS RELIABLE: {named.arm} {effect_text(trial, named)}, but {drop_text(trial, named)}"
+        where = f" ({worst})" if (worst := _where_it_drops(trial, named)) else ""
+        return f"{_FASTER[trial.outcome]} BUT LESS RELIABLE: {named.arm} {effect_text(trial, named)}, but {drop_text(trial, named)}{where}"
     if trial.verdict == "reject":
         return f"REJECT {', '.join(each.arm for each in trial.effects)}: {trial.control.name} was better"
     if trial.verdict == "equivalent":
         effect = next((each for each in trial.effects if each.verdict == "equivalent"), effect)
         as_good = f"{effect.arm} is as good as {trial.control.name}, {effect_text(trial, effect)}"
         return f"EQUIVALENT within {margin_text(trial)}: {as_good}"
-    return f"UNDECIDED after {effect.seeds} seeds: {trial.reason or undecided_text(trial, effect)}"
+    held = "" if trial.reason else _held_text(trial, effect)
+    where = " in each environment" if trial.environments else ""
+    return f"UNDECIDED after {effect.seeds} seeds{where}: {trial.reason or held or undecided_text(trial, effect)}"
+
+
+def by_environment(trial: Trial, arm: str) -> list[tuple[Trial, Effect]]:
+    """What an arm did in each environment, where there are several."""
+    return [(part, effect) for part in (trial.parts if trial.environments else ()) for effect in part.effects if effect.arm == arm]
+
+
+def mixed_text(trial: Trial, effect: Effect) -> str:
+    """rx1 helps in CartPole-v1 (2.0x fewer steps), hurts in Acrobot-v1 (30 % more steps)."""
+    each = sorted(by_environment(trial, effect.arm), key=lambda pair: -pair[1].z)
+    helped = [pair for pair in each if pair[1].verdict == "adopt"] or each[:1]
+    hurt = [pair for pair in each if pair[1].verdict == "reject"] or each[-1:]
+    named = [", ".join(f"{part.env_id} ({effect_text(part, own)})" for part, own in side) for side in (helped, hurt)]
+    return f"{effect.arm} helps in {named[0]}, hurts in {named[1]}"
+
+
+def _where_it_drops(trial: Trial, effect: Effect) -> str:
+    """Acrobot-v1: 5 of 8 runs got there, of control's 8 of 8: the environment in which arrival falls most."""
+    drops = [(own.arrivals[0] - own.arrivals[2], part, own) for part, own in by_environment(trial, effect.arm) if own.arrivals is not None]
+    if not drops:
+        return ""
+    _, part, own = max(drops, key=lambda each: each[0])
+    return f"{part.env_id}: {drop_text(part, own)}"
+
+
+def _held_text(trial: Trial, effect: Effect) -> str:
+    """Why an arm that is better on average was not adopted: an environment speaks of a worse one."""
+    each = by_environment(trial, effect.arm)
+    if not each or effect.z <= effect.bound:
+        return ""
+    part, own = min(each, key=lambda pair: pair[1].z)
+    return f"{effect.arm} is better on average ({effect_text(trial, effect)}), but may be worse in {part.env_id}, {effect_text(part, own)}"
 
 
 def margin_text(trial: Trial) -> str:
@@ -218,7 +279,7 @@ def drop_text(trial: Trial, effect: Effect) -> str:
     if effect.arrivals is None:
         return "fewer of its runs got there"
     theirs, n, ours, m = effect.arrivals
-    what = "got there" if trial.threshold is not None else "did not collapse"
+    what = "got there" if all(part.threshold is not None for part in trial.parts) else "did not collapse"
     return f"{ours} of {m} runs {what}, of {trial.control.name}'s {theirs} of {n}"
 
 
@@ -233,10 +294,14 @@ def reliability_text(trial: Trial, effect: Effect) -> str:
 def undecided_text(trial: Trial, effect: Effect) -> str:
     """8 % fewer [−9, +23]; about 40 more seeds an arm settle x0.70 to x1.43 in 4 of 5 cases."""
     said = effect_text(trial, effect)
+    for word in ("helps", "hurts"):
+        shown = [part.env_id for part, own in by_environment(trial, effect.arm) if _SHOWN.get(own.verdict) == word]
+        said += f", {word} in {', '.join(shown)}" if shown else ""
     more = effect.seeds_needed - effect.seeds if effect.seeds_needed is not None else None
     if more is None:
         return f"{said}; how many seeds would settle it cannot be told yet"
-    return f"{said}; about {max(more, 1):,} more seeds an arm settle {margin_text(trial)} in 4 of 5 cases"
+    where = " in each environment" if trial.environments else ""
+    return f"{said}; about {max(more, 1):,} more seeds an arm{where} settle {margin_text(trial)} in 4 of 5 cases"
 
 
 def effect_text(trial: Trial, effect: Effect) -> str:
@@ -365,7 +430,9 @@ def guardrail_text(effect: Effect) -> str:
         return "none could be measured"
     worse = [guard for guard in effect.guardrails if guard.worse]
     if not worse:
-        return f"{', '.join(guard.name for guard in effect.guardrails)}: none worse"
+        # Over several environments each has its own; their names are said once.
+        names = dict.fromkeys(guard.name.partition(" (")[0] for guard in effect.guardrails)
+        return f"{', '.join(names)}: none worse"
     said = ", ".join(f"{guard.name} {number(guard.control)} → {number(guard.treatment)}" for guard in worse)
     return f"WORSE: {said}"
 
@@ -417,11 +484,11 @@ def used_text(trial: Trial) -> str:
 
 def not_shown(trial: Trial) -> list[str]:
     """What the trial says nothing about."""
-    said = ["other environments"]
+    said = ["environments that are not among these" if trial.environments else "other environments"]
     if not all(arm.evaluated for arm in trial.arms):
         said.append("evaluations: the logs have none, so returns of training were compared")
     if trial.outcome in CENSORED_OUTCOMES and not trial.plan.whole_budget and trial.source != "command":
-        said.append(f"what happens after {number(trial.threshold, 4)} (--whole-budget)")
+        said.append(f"what happens after {'the threshold' if trial.environments else number(trial.threshold, 4)} (--whole-budget)")
     if trial.source == "translated":
         said.append("your own script (--run 'python train.py --seed {seed} …')")
     return said
@@ -436,7 +503,8 @@ def repeat(trial: Trial) -> str:
 def seeds_text(trial: Trial) -> str:
     """Seeds that were used, for a comment."""
     used = trial.plan.n_seeds
-    return f"{trial.control.n} seeds an arm from {trial.seed0} (of {count(used)} reserved)"
+    where = f" in {len(trial.environments)} environments" if trial.environments else ""
+    return f"{trial.control.n} seeds an arm{where} from {trial.seed0} (of {count(used)} reserved)"
 
 
 # ── documents ──
@@ -475,12 +543,50 @@ def ending(trial: Trial, commands: Sequence[str], files: Sequence[str]) -> list[
 
 def _effect_table(trial: Trial, effect: Effect, answer: Verdict | None = None) -> Table:
     level = percent(1 - trial.plan.alpha)
+    if trial.environments:
+        return _environment_table(trial, effect, level, answer)
     heads = ["measure", trial.control.name, effect.arm, f"effect ({level}, valid after stopping early)"]
     return Table(heads, [list(row) for row in rows(trial, effect)], verdict=answer)
 
 
+_SHOWN = {"adopt": "helps", "reject": "hurts"}
+
+
+def _environment_table(trial: Trial, effect: Effect, level: str, answer: Verdict | None) -> Table:
+    """An arm in each environment, and over all of them."""
+    heads = ["environment", trial.control.name, effect.arm, f"effect ({level} in all at once, valid after stopping early)", "shown"]
+    lines = []
+    for part, own in by_environment(trial, effect.arm):
+        treated = next(arm for arm in part.arms if arm.name == effect.arm)
+        lines.append(
+            [part.env_id, _came_to(part, part.control), _came_to(part, treated), effect_text(part, own), _SHOWN.get(own.verdict, "nothing")]
+        )
+    treated = next(arm for arm in trial.arms if arm.name == effect.arm)
+    sides = [_reached(arm) if trial.outcome in CENSORED_OUTCOMES else plural(arm.n, "run") for arm in (trial.control, treated)]
+    chance = (
+        f"{effect_text(trial, effect)} · {probability_text(effect.improvement)}"
+        if effect.ratio or effect.gain
+        else effect_text(trial, effect)
+    )
+    return Table(heads, [*lines, ["all of them", *sides, chance, effect.verdict]], verdict=answer)
+
+
+def _came_to(part: Trial, arm: ArmResult) -> str:
+    """8 of 8, 34k [30k, 41k]; or the return, or the success rate."""
+    if part.outcome in CENSORED_OUTCOMES:
+        return f"{_reached(arm)}, {steps_text(part, arm)}"
+    return range_text(arm.success if part.outcome == "success" else arm.final)
+
+
 MAX_POINTS = 120
-_TONES: dict[str, Tone] = {"adopt": "good", "reject": "bad", "equivalent": "warn", "less reliable": "bad", "undecided": "warn"}
+_TONES: dict[str, Tone] = {
+    "adopt": "good",
+    "reject": "bad",
+    "equivalent": "warn",
+    "less reliable": "bad",
+    "mixed": "bad",
+    "undecided": "warn",
+}
 _WIDTH, _ROW, _LEFT, _RIGHT = 760, 34, 150, 190
 
 
@@ -499,7 +605,11 @@ def document(store: Store, trial: Trial) -> list[Block]:
     """Everything that the report says."""
     blocks: list[Block] = [Text(trial.question), Text(f"**{headline(trial)}** · {used_text(trial)}")]
     blocks += [Text(note) for note in trial.notes]
-    blocks += [*_curves(store, trial), *_forest(trial)]
+    if trial.environments:
+        blocks += [*_forest(trial), *_profile(store, trial)]
+        blocks += [block for part in trial.parts for block in (Heading(part.env_id), *_curves(store, part))]
+    else:
+        blocks += [*_curves(store, trial), *_forest(trial)]
     for effect in trial.effects:
         forecast = forecast_text(trial, effect)
         chance = f"{probability_text(effect.improvement)}; z {effect.z:.2f}, bound {effect.bound:.2f}, {effect.seeds} seeds an arm"
@@ -516,6 +626,7 @@ def document(store: Store, trial: Trial) -> list[Block]:
         called = ", ".join(f"{name} {word}" for name, word in look.calls.items()) or "nothing yet"
         bounds = f"{look.bound:.2f}" if look.worse_bound is None else f"{look.bound:.2f}, −{look.worse_bound:.2f}"
         looks.append([str(look.number), str(look.seeds), z, bounds, called, number(look.seconds)])
+        looks += [["", f"in {own.env_id}", *_look_text(own), "", ""] for own in look.environments]
     arms = []
     for arm in trial.arms:
         change = arm.command or " ".join(f"`{change}`" for change in arm.changes) or "–"
@@ -534,7 +645,27 @@ def document(store: Store, trial: Trial) -> list[Block]:
     ]
 
 
+def _look_text(look: EnvironmentLook) -> list[str]:
+    """The statistics of one environment and what they had to pass."""
+    bounds = [f"{better:.2f}, −{worse:.2f}" for better, worse in look.bounds.values()]
+    return [", ".join(f"{name} {z:.2f}" for name, z in look.z.items()), "; ".join(dict.fromkeys(bounds))]
+
+
 # ── pictures ──
+
+
+def _profile(store: Store, trial: Trial) -> list[Block]:
+    bands = profile(store, trial)
+    if not bands:
+        return []
+    order = [arm.name for arm in trial.arms]
+    what = (
+        "that had arrived by then"
+        if trial.outcome in CENSORED_OUTCOMES
+        else "at or above a level from its environment's lowest run to the highest"
+    )
+    text = f"Performance profile: share of runs {what}, each environment counting the same, with its 95 % band (runs redrawn within each)."
+    return [Figure(lambda: charts.add_names(charts.bands_svg(bands, order, None), order), text)]
 
 
 def _curves(store: Store, trial: Trial) -> list[Block]:
@@ -591,27 +722,37 @@ def _forest(trial: Trial) -> list[Block]:
     """Effects with their intervals under each other: ratios, or P(improvement) where there are none."""
     if not trial.effects:
         return []
-    ratios = all(effect.ratio is not None for effect in trial.effects)
-    axis, height = _Axis(ratios), _ROW * len(trial.effects) + 50
+    lines = [(effect.arm, trial, effect) for effect in trial.effects]
+    if trial.environments:
+        several = len(trial.effects) > 1
+        lines = []
+        for effect in trial.effects:
+            lines += [
+                (f"{effect.arm}, {part.env_id}" if several else part.env_id, part, own) for part, own in by_environment(trial, effect.arm)
+            ]
+            lines.append((f"{effect.arm}, all" if several else "all of them", trial, effect))
+    ratios = all(effect.ratio is not None for _, _, effect in lines)
+    axis, height = _Axis(ratios), _ROW * len(lines) + 50
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="effects" font-size="12">']
     at = axis(axis.middle, axis.middle)
     parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="10" y2="{height - 30}" stroke="#888" stroke-dasharray="4 3"/>')
-    for place, effect in enumerate(trial.effects):
+    for place, (label, owner, effect) in enumerate(lines):
         found = effect.ratio if ratios and effect.ratio is not None else effect.improvement
-        parts += _forest_row(effect, found, axis, 28 + _ROW * place, effect_text(trial, effect))
+        parts += _forest_row(label, effect, found, axis, 28 + _ROW * place, effect_text(owner, effect))
     parts += [f'<text x="{axis(tick, tick):.1f}" y="{height - 12}" text-anchor="middle" fill="#777">{tick:g}</text>' for tick in axis.ticks]
     what = "treatment over control, below 1 is better" if ratios else "P(improvement), above 0.5 is better"
-    said = "; ".join(f"{effect.arm}: {effect_text(trial, effect)}" for effect in trial.effects)
+    said = "; ".join(f"{label}: {effect_text(owner, effect)}" for label, owner, effect in lines)
     level = percent(1 - trial.plan.alpha)
     drawn = "\n".join([*parts, "</svg>"])
-    return [Figure(lambda: drawn, f"Effects with {level} intervals that hold after an early stop ({what}). {said}.")]
+    together = " and in all environments at once" if trial.environments else ""
+    return [Figure(lambda: drawn, f"Effects with {level} intervals that hold after an early stop{together} ({what}). {said}.")]
 
 
-def _forest_row(effect: Effect, found: Range, axis: _Axis, y: int, said: str) -> list[str]:
-    ink = COLOURS[_TONES[effect.verdict]] if effect.verdict in ("adopt", "reject", "less reliable") else COLOURS["plain"]
+def _forest_row(label: str, effect: Effect, found: Range, axis: _Axis, y: int, said: str) -> list[str]:
+    ink = COLOURS[_TONES[effect.verdict]] if effect.verdict in ("adopt", "reject", "less reliable", "mixed") else COLOURS["plain"]
     left, right = axis(found.low, axis.edges[0]), axis(found.high, axis.edges[1])
     parts = [
-        f'<text x="{_LEFT - 12}" y="{y}" dy="4" text-anchor="end" fill="#777">{escape(effect.arm)}</text>',
+        f'<text x="{_LEFT - 12}" y="{y}" dy="4" text-anchor="end" fill="#777">{escape(clip(label, 24))}</text>',
         f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" stroke="{ink}" stroke-width="3"/>',
         f'<text x="{_WIDTH - _RIGHT + 12}" y="{y}" dy="4" fill="#777">{escape(said)}</text>',
     ]

@@ -80,7 +80,8 @@ def _trial(request: TrialRequest) -> Prepared:
         ended = conduct.load(store, request.extend)
         seeds = request.seeds or trial.EXTENSION_SEEDS
         most = _most_of_extension(ended.plan, seeds)
-        planned = Planned(target=ended.id, change=_changes(ended.plan), max_env_steps=most, runs=len(ended.plan.arms) * seeds)
+        runs = len(ended.plan.parts) * len(ended.plan.arms) * seeds
+        planned = Planned(target=ended.id, change=_changes(ended.plan), max_env_steps=most, runs=runs)
         return Prepared(planned=planned, begin=lambda: {"refers": conduct.extend(store, ended.id, seeds).id})
     preview = trial.plan_trial(request)
     plan, target = preview.plan, " ".join(request.targets) or preview.control
@@ -89,7 +90,7 @@ def _trial(request: TrialRequest) -> Prepared:
 
 
 def _most(plan: TrialPlan, spent: int) -> int | None:
-    configs = [arm.config for arm in plan.arms]
+    configs = [arm.config for part in plan.parts for arm in part.arms]
     if any(config is None for config in configs):
         return None
     seeds = plan.looks * plan.per_look + sum(extension.seeds for extension in plan.extensions)
@@ -97,7 +98,7 @@ def _most(plan: TrialPlan, spent: int) -> int | None:
 
 
 def _most_of_extension(plan: TrialPlan, seeds: int) -> int | None:
-    configs = [arm.config for arm in plan.arms]
+    configs = [arm.config for part in plan.parts for arm in part.arms]
     return None if any(config is None for config in configs) else sum(whole_budget(config) for config in configs if config) * seeds
 
 

@@ -1,8 +1,11 @@
 """`adopt`: the winner of a trial becomes a variant of the user's own YAML file, with its evidence above it."""
 
 import difflib
+import operator
 import time
 from pathlib import Path
+
+from pydantic import Field
 
 from rlclinic.actions import Action, ForPeople
 from rlclinic.config import Config, from_record, to_record
@@ -23,7 +26,9 @@ class Adopted(Result):
 
     trial: str
     ref: str
-    """As `train` takes it."""
+    """As `train` takes it; of several environments, as it was given."""
+    refs: list[str] = Field(default_factory=list, exclude_if=operator.not_)
+    """Of several environments: what was written, as `train` takes it."""
     file: str
     diff: list[str]
     """Of the file, line by line."""
@@ -38,11 +43,53 @@ def adopt(
 ) -> Adopted:
     """Write the winner of a trial as ENV:VARIANT into ./config/environments/<env>.yaml; it loads at once.
 
+    A trial over several environments keeps it as VARIANT of every one of them, or with ENV of that one alone.
     Refused without `force`: a verdict other than adopt, and a variant that is already there.
     """
     trial = load(Store(runs_dir), tid)
+    if trial.environments:
+        return _adopt_everywhere(trial, ref, force, dry_run, folder)
     env_id, variant = _named(ref)
-    effect = _winner(trial, force)
+    return _adopt_one(trial, _winner(trial, force), env_id, variant, force, dry_run, folder)
+
+
+def _adopt_everywhere(trial: Trial, ref: str, force: bool, dry_run: bool, folder: Path) -> Adopted:
+    """The winner as a variant of every environment of the trial; or of the one that `ref` names. All are checked before one is written.
+
+    A change that helps here and hurts there can be kept where it was shown to help, by name.
+    """
+    env_id, separator, variant = ref.rpartition(":")
+    parts = [part for part in trial.parts if not separator or part.env_id == env_id]
+    if not parts:
+        known = ", ".join(part.env_id for part in trial.parts)
+        raise UsageError(
+            f"trial {trial.id} was made on {known}; {env_id} was not tried.\n  Its evidence would not hold there.\n  Type: ",
+            Action("adopt", trial.id, as_=variant or "mine"),
+        )
+    variant_file.check_variant(variant)
+    helped = [each for each in parts[0].effects if each.verdict == "adopt"] if separator and trial.verdict == "mixed" else []
+    effect = max(helped, key=lambda each: each.z) if helped else _winner(trial, force)
+    own = [next(each for each in part.effects if each.arm == effect.arm) for part in parts]
+    for really in (False, True):
+        made = [
+            _adopt_one(part, one, part.env_id, variant, force, dry_run or not really, folder, whole=trial)
+            for part, one in zip(parts, own, strict=True)
+        ]
+    return made[0].model_copy(
+        update={
+            "ref": ref,
+            "refs": [each.ref for each in made],
+            "file": ", ".join(each.file for each in made),
+            "diff": [line for each in made for line in each.diff],
+            "evidence": [line for each in made for line in each.evidence],
+        }
+    )
+
+
+def _adopt_one(
+    trial: Trial, effect: Effect, env_id: str, variant: str, force: bool, dry_run: bool, folder: Path, whole: Trial | None = None
+) -> Adopted:
+    """One variant of one environment; `whole` is the trial of which this environment is a part."""
     config = _tried(trial, effect)
     if config.env.id != env_id:
         raise UsageError(
@@ -56,7 +103,7 @@ def adopt(
             f"{env_id}:{variant} is already in {path}.\n  It would be overwritten.\n  Give another name",
             ForPeople(f", or: {Action('adopt', trial.id, as_=f'{env_id}:{variant}', force=True)}"),
         )
-    evidence = evidence_lines(trial, effect)
+    evidence = evidence_lines(trial, effect, whole)
     after = variant_file.written(before, config, variant, evidence, env_id)
     if not dry_run:
         with disk.guarded(path):
@@ -103,16 +150,20 @@ def _winner(trial: Trial, force: bool) -> Effect:
     return trial.leading
 
 
-def evidence_lines(trial: Trial, effect: Effect) -> list[str]:
-    """What stands above the variant: trial, verdict, interval, seeds, date, change."""
+def evidence_lines(trial: Trial, effect: Effect, whole: Trial | None = None) -> list[str]:
+    """What stands above the variant: trial, verdict, interval, seeds, date, change; `whole`: of several environments, also over all."""
     treated = next(arm for arm in trial.arms if arm.name == effect.arm)
     changes = "; ".join(_changes(trial, effect))
     control = trial.context.get("control") or trial.control.name
     lines = [
-        f"{variant_file.ADOPTED.removeprefix('# ')}{trial.id} on {time.strftime('%Y-%m-%d')}: {headline(trial)}",
+        f"{variant_file.ADOPTED.removeprefix('# ')}{trial.id} on {time.strftime('%Y-%m-%d')}: {headline(whole or trial)}",
         f"change against {control}: {changes or 'none'}",
         f"effect: {effect_text(trial, effect)} (95 %, valid after stopping early)",
     ]
+    if whole is not None:
+        everywhere = whole.effect(effect.arm)
+        places = ", ".join(part.env_id for part in whole.parts)
+        lines.append(f"over {places}: {effect_text(whole, everywhere)}; intervals hold in all environments at once")
     if trial.threshold is not None:
         seen = f"{treated.reached} of {treated.n} runs reached {trial.threshold:g}"
         lines.append(f"{seen}, {trial.control.reached} of {trial.control.n} without it; {seeds_text(trial)}")

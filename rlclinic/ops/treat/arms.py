@@ -9,10 +9,11 @@ from typing import Any, Final
 from rlclinic import trust
 from rlclinic.actions import Action
 from rlclinic.comparison.sides import Side
-from rlclinic.config import Config, describe, from_record, load
+from rlclinic.config import Config, describe, files, from_record, load, set_values, to_record
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
 from rlclinic.ops.diagnose import prescribe
 from rlclinic.ops.runs import targets
+from rlclinic.ops.treat import suitability
 from rlclinic.ops.treat.requests import TrialRequest
 from rlclinic.runs import trials
 from rlclinic.runs.history import History
@@ -47,6 +48,8 @@ class Resolved:
     """What the control is, for people: "g7k2's config"."""
     steps_per_second: float | None = None
     """Of this machine on this task, where a group has measured it."""
+    environments: list[tuple[Arm, list[Arm]]] = field(default_factory=list)
+    """Control and treatments of each, where there are several; `control` and `treatments` are then those of the first."""
     loses: bool = False
     """Most of the runs that reached the threshold fell below it again: how soon they reach it is not what ails them."""
 
@@ -54,10 +57,16 @@ class Resolved:
 def resolve(request: TrialRequest) -> Resolved:
     """The arms of a request; errors say what to type."""
     _check(request)
+    if request.envs:
+        return _over_environments(request)
     if request.command is not None:
         found = arms.commands(request.command, request.arms)
         trust.approve(trust.COMMAND + request.command)
         return Resolved(found[0], found[1:], source="command", described=f"your command with {found[0].title}")
+    return _of_one_environment(request)
+
+
+def _of_one_environment(request: TrialRequest) -> Resolved:
     if request.ablate is not None:
         return _ablation(request)
     if len(request.targets) > 1:
@@ -70,6 +79,7 @@ def typed(request: TrialRequest, resolved: Resolved) -> str:
     words = ["rlclinic", "trial", *([resolved.target] if resolved.target else request.targets)]
     words += ["--rx", ",".join(map(str, request.rx))] if request.rx else []
     words += [word for change in request.changes for word in ("--set", change)]
+    words += ["--envs", ",".join(request.envs)] if request.envs else []
     words += ["--run", request.command] if request.command is not None else []
     words += [word for arm in request.arms for word in ("--arm", arm)]
     usual = TrialRequest()
@@ -106,8 +116,124 @@ def _check(request: TrialRequest) -> None:
         raise UsageError(f"{' and '.join(given)} each say what the arms are.\n  It cannot be told which is meant.\n  Type one of them")
     if request.arms and request.command is None:
         raise UsageError("--arm fills the placeholders of a command.\n  There is none.\n  Type: --run 'python train.py …', or --set")
+    if request.envs:
+        _check_environments(request)
+    elif own := [target for target in request.targets if target.startswith(":")]:
+        raise UsageError(
+            f"{own[0]} is a variant of each environment, and none is named.\n  It cannot be told whose variant is meant.\n"
+            f"  Type: CartPole-v1{own[0]}, or --envs CartPole-v1,Acrobot-v1"
+        )
     if request.command is not None and request.targets:
         raise UsageError(f"--run says what is trained; {request.targets[0]} would be left out.\n  Type one of the two")
+
+
+# ── several environments ──
+
+
+def _check_environments(request: TrialRequest) -> None:
+    if request.command is not None:
+        raise UsageError("--run says what is trained, and so where; --envs would change nothing.\n  Type one of the two")
+    if request.threshold is not None:
+        raise UsageError(
+            f"--threshold {request.threshold:g}: each environment of --envs has its own.\n"
+            "  One number would be too easy for some, and out of reach for others.\n"
+            "  Write `spec: {threshold: VALUE}` into config/environments/ENV.yaml, or take --outcome return"
+        )
+    own = [target.startswith(":") for target in request.targets]
+    if any(own) and (not all(own) or request.rx):
+        raise UsageError(
+            f"{request.targets[own.index(True)]} is each environment's own variant, the other arms are not.\n"
+            "  They would differ in more than what is tried.\n"
+            "  Give variants alone (:ppo :ppo_fast), configs alone, or one of them with --set"
+        )
+    if len(own) == 1 and own[0] and not request.changes:
+        raise UsageError(f"there is nothing to try against {request.targets[0]}.\n  Type: --set KEY=VALUE, or a second variant")
+    if twice := [env for place, env in enumerate(request.envs) if _same(env) in map(_same, request.envs[:place])]:
+        raise UsageError(
+            f"{twice[0]} is named twice.\n  Its runs would count as those of two environments.\n"
+            f"  Type: --envs {','.join({_same(env): env for env in reversed(request.envs)}.values())}"
+        )
+    for env in request.envs:
+        files.check_environment(env)
+
+
+def _same(env: str) -> str:
+    """The environment, however its file is spelled: ./my.py:Env is my.py:Env."""
+    file, separator, name = env.rpartition(":")
+    return f"{Path(file).resolve()}:{name}" if file.endswith(".py") else f"{file}{separator}{name}"
+
+
+def _over_environments(request: TrialRequest) -> Resolved:
+    """The arms in each environment.
+
+    A config keeps its algorithm, its network and how it sees observations and rewards. The task, its threshold, budget and evaluations are
+    the environment's own, as `train ENV` finds them, unless the control was made for that environment.
+    """
+    if request.targets and request.targets[0].startswith(":"):
+        resolved = _variants(request)
+    else:
+        resolved = _of_one_environment(request)
+        base = resolved.control.config
+        assert base is not None
+        for env in request.envs:
+            config = base if base.env.id == env else _move(base, _load(f"{env}:{base.algo.name}"))
+            if len(request.targets) > 1:
+                others = [
+                    arms.against(config, _move(arm.config, config), arm.name) for arm in resolved.treatments if arm.config is not None
+                ]
+            else:
+                others = [arms.changed(config, arm.changes, arm.name) for arm in resolved.treatments]
+            resolved.environments.append((arms.control(config, resolved.control.name), others))
+        if moved := [env for env in request.envs if env != base.env.id]:
+            resolved.notes.append(f"moved to {', '.join(moved)}: task, threshold, budget and evaluations are each environment's own")
+    resolved.control, resolved.treatments = resolved.environments[0]
+    trained = [arm.config for control, others in resolved.environments for arm in (control, *others) if arm.config is not None]
+    trust.check_envs(config.env for config in trained)
+    suitability.check(trained)
+    return resolved
+
+
+def _load(ref: str) -> Config:
+    """The config of an environment that somebody has named; whoever names it has approved its code."""
+    config = load(ref).config
+    trust.approve(*trust.names_in(config.env))
+    return config
+
+
+def _variants(request: TrialRequest) -> Resolved:
+    """Each environment's own variants of these names; or one of them with a change."""
+    names = _names([target.removeprefix(":") for target in request.targets])
+    made = []
+    for env in request.envs:
+        configs = [_load(f"{env}{target}") for target in request.targets]
+        configs[1:] = [_train_as_long(config, configs[0]) for config in configs[1:]]
+        others = [arms.against(configs[0], config, name) for config, name in zip(configs[1:], names[1:], strict=True)]
+        if request.changes:
+            others.append(arms.changed(configs[0], request.changes, "change"))
+            trust.approve_new(configs[0].env, set_values(configs[0], request.changes).env)
+        made.append((arms.control(configs[0]), arms.unique(others)))
+    resolved = Resolved(*made[0], described=f"each environment's {names[0]}", environments=made)
+    resolved.context["derived"] = describe(made[0][0].config) if made[0][0].config is not None else {}
+    return resolved
+
+
+_OF_THE_AGENT: Final = ("n_envs", "normalize_obs", "normalize_reward", "clip_obs", "clip_reward")
+"""Settings of `env` that go with a config to another environment; all others are the task's."""
+_OF_THE_TASK: Final = ("max_env_steps", "eval_every_env_steps", "eval_episodes", "eval_deterministic")
+"""Settings of `run` that stay with an environment."""
+
+
+def _train_as_long(config: Config, control: Config) -> Config:
+    """A variant within the budget and by the evaluations of the control's."""
+    return config.model_copy(update={"run": config.run.model_copy(update={name: getattr(control.run, name) for name in _OF_THE_TASK})})
+
+
+def _move(config: Config, task: Config) -> Config:
+    """The config as it would be trained on the task of another one."""
+    record, there = to_record(config), to_record(task)
+    record["env"] = {**there["env"], **{name: record["env"][name] for name in _OF_THE_AGENT}}
+    record["run"] = {**record["run"], **{name: there["run"][name] for name in _OF_THE_TASK}}
+    return from_record({**record, "spec": there["spec"], "name": there["name"]})
 
 
 # ── configs ──
@@ -117,7 +243,9 @@ def _configs(request: TrialRequest) -> Resolved:
     sides = [_side(target, request) for target in request.targets]
     configs = [_config(side) for side in sides]
     names = _names(request.targets)
-    treatments = [arms.against(configs[0], config, name) for config, name in zip(configs[1:], names[1:], strict=True)]
+    # With --envs they are moved to the same environments, wherever they come from.
+    moved = [_move(config, configs[0]) for config in configs[1:]] if request.envs else configs[1:]
+    treatments = [arms.against(configs[0], config, name) for config, name in zip(moved, names[1:], strict=True)]
     same = [arm.name for arm in treatments if not arm.changes]
     notes = [f"{', '.join(same)}: the same settings as the control; only chance can tell them apart (an A/A trial)"] if same else []
     notes += [note for side in sides for note in side.notes]

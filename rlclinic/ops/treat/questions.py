@@ -6,6 +6,7 @@ from rlclinic.report.questions import AskedRow, QuestionList, QuestionRow
 from rlclinic.runs import questions, studies, trials
 from rlclinic.runs.questions import Attempt
 from rlclinic.runs.store import Store
+from rlclinic.treatment.trial.questions import SEPARATOR
 
 
 def list_questions(request: QuestionsRequest) -> QuestionList:
@@ -13,7 +14,7 @@ def list_questions(request: QuestionsRequest) -> QuestionList:
     store = Store(request.runs_dir)
     listed = []
     for history in questions.histories(store):
-        if (request.env and history.question.env_id != request.env) or len(history.asked) < request.at_least:
+        if (request.env and request.env not in history.question.env_id.split(SEPARATOR)) or len(history.asked) < request.at_least:
             continue
         question = history.question
         listed.append(

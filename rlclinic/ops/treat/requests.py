@@ -22,6 +22,11 @@ def read_numbers(texts: list[str]) -> list[int]:
         raise ValueError(f"--rx {','.join(texts)}: give the numbers of prescriptions, for example --rx 1,2") from None
 
 
+def read_names(texts: list[str]) -> list[str]:
+    """CartPole-v1,Acrobot-v1 and --envs CartPole-v1 --envs Acrobot-v1 alike."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
 def read_factors(text: str) -> list[float]:
     """Factors as they are typed: 2,4."""
     try:
@@ -71,6 +76,19 @@ class TrialRequest(Request):
         Mcp(doc="Your own patch instead: {setting: value}.", type=dict[str, Any] | list[str] | None, default=None, read=as_changes),
     ] = Field(default_factory=list)
     """KEY=VALUE settings: all of them together are one arm."""
+    envs: Annotated[
+        list[str],
+        Cli(
+            metavar="ENV,ENV",
+            type=list[str],
+            read=read_names,
+            help="Try it in several environments, with one verdict: --envs CartPole-v1,Acrobot-v1,my.py:Env. "
+            "Configs are moved to each; the config :NAME is each one's own variant NAME.",
+        ),
+        Http(type=list[Annotated[str, StringConstraints(max_length=200)]], max_length=16),
+        Mcp(doc=""),
+    ] = Field(default_factory=list)
+    """Environments to try it in, with one verdict over all of them."""
     command: Annotated[str | None, Cli("--run", metavar="CMD")] = None
     """Your own training command, with {seed}, {out} and placeholders for --arm."""
     arms: Annotated[list[str], Cli("--arm", metavar="KEY=VALUE")] = Field(default_factory=list)
@@ -83,7 +101,7 @@ class TrialRequest(Request):
     """What decides (steps to the threshold, where one is known)."""
     looks: Annotated[int, Http(ge=1, le=8), Mcp(doc="", ge=1, le=20)] = 4
     """At most so many looks."""
-    per_look: Annotated[int, Http(ge=2, le=64), Mcp(ge=2, le=64)] = 8
+    per_look: Annotated[int, Cli(help="Seeds an arm per look; with --envs in each environment."), Http(ge=2, le=64), Mcp(ge=2, le=64)] = 8
     """Seeds an arm per look."""
     alpha: float = 0.05
     """Share of equal arms that may be called different, over all looks."""
@@ -120,7 +138,15 @@ class TrialRequest(Request):
     @property
     def configs(self) -> list[str]:
         """What is treated or compared: the newest group where nothing is named."""
-        return self.targets or (["@last"] if self.resume is None and self.extend is None else [])
+        named = [
+            ref for target in self.targets for ref in ([f"{env}{target}" for env in self.envs] if target.startswith(":") else [target])
+        ]
+        return named or (["@last"] if self.resume is None and self.extend is None else [])
+
+    @property
+    def environments(self) -> list[str]:
+        """Where it is tried, if not where its configs say."""
+        return self.envs
 
 
 class OptimizeRequest(Request):
@@ -212,7 +238,7 @@ class AdoptRequest(Request):
     tid: Annotated[str, Cli(argument=True, metavar="TRIAL"), Http(path="id"), Mcp("trial_id", "A trial whose verdict is adopt.")]
     """The trial whose winner to keep; @last is the newest."""
     ref: Annotated[str, Cli("--as", metavar="ENV:VARIANT"), Http(max_length=200), Mcp("as_variant", "ENV:NAME, a new name.")]
-    """What to call it."""
+    """What to call it; over several environments VARIANT alone is one of each."""
     force: Annotated[bool, Http()] = False
     """Replace a variant; keep a change that was not shown to help."""
     dry_run: Annotated[bool, Http(), Mcp(doc="")] = False

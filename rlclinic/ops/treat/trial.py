@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -105,12 +106,15 @@ def plan_trial(request: TrialRequest, *, table: bool = False) -> Preview:
     _check_seeds(request, resolved)
     config = resolved.control.config
     threshold = request.threshold if request.threshold is not None or config is None else config.spec.threshold
+    if unknown := [
+        control.config.env.id for control, _ in resolved.environments if control.config and control.config.spec.threshold is None
+    ]:
+        _check_thresholds(request, unknown)
+        threshold = None
     outcome = request.outcome or _usual_outcome(resolved, threshold)
     device = {"auto": "cuda" if has_gpu() else "cpu"}.get(request.device or "", request.device)
     check_device(device)
-    plan = conduct.plan(
-        resolved.control,
-        resolved.treatments,
+    options = dict[str, Any](
         outcome=outcome,
         per_look=request.per_look,
         looks=request.looks,
@@ -124,15 +128,27 @@ def plan_trial(request: TrialRequest, *, table: bool = False) -> Preview:
         max_env_steps=request.max_env_steps,
         device=device,
         above_seed=resolved.above_seed,
-        threshold=threshold,
         source=resolved.source,
         context={**resolved.context, "control": resolved.described, "typed": arms.typed(request, resolved)},
         timeout_seconds=request.timeout_seconds,
         notes=resolved.notes,
     )
+    if resolved.environments:
+        plan = conduct.plan_environments(resolved.environments, **options)
+    else:
+        plan = conduct.plan(resolved.control, resolved.treatments, threshold=threshold, **options)
     plan = questions.charge(Store(request.runs_dir), plan, independent=request.independent)
     preview = _preview(plan, resolved)
     return preview.model_copy(update={"table": power.plan_rows(plan, resolved.steps_per_second)}) if table else preview
+
+
+def _check_thresholds(request: TrialRequest, unknown: list[str]) -> None:
+    if request.outcome in CENSORED_OUTCOMES:
+        raise UsageError(
+            f"outcome {request.outcome}: no threshold is known for {', '.join(unknown)}.\n  There would be nothing to reach there.\n"
+            "  Type: --outcome return, which ranks returns within each environment; or write `spec: {threshold: VALUE}` into "
+            f"config/environments/{unknown[0].replace('/', '-').replace(':', '-')}.yaml"
+        )
 
 
 def _usual_outcome(resolved: Resolved, threshold: float | None) -> Outcome:
@@ -151,7 +167,7 @@ def _check_seeds(request: TrialRequest, resolved: Resolved) -> None:
     """The diagnosed runs were picked because they failed: repeating their seeds would count them as control."""
     if request.seed0 is None:
         return
-    count = (1 + len(resolved.treatments)) * request.looks * request.per_look
+    count = max(len(resolved.environments), 1) * (1 + len(resolved.treatments)) * request.looks * request.per_look
     again = sorted(seed for seed in resolved.used_seeds if request.seed0 <= seed < request.seed0 + count)
     if again:
         raise UsageError(
@@ -187,10 +203,12 @@ def _warnings(plan: TrialPlan, power: Power) -> list[str]:
     found = []
     if max(power.by_effect.values()) < HOPELESS:
         found.append(f"with {plan.looks} x {plan.per_look} seeds an arm even a large effect is hardly ever seen: take more (--per-look 8)")
-    budgets = {arm.name: arm.config.run.max_env_steps for arm in plan.arms if arm.config is not None}
-    if len(set(budgets.values())) > 1 and not plan.own_budgets:
-        shown = ", ".join(f"{name} {steps:,}" for name, steps in budgets.items())
-        found.append(f"arms have different budgets ({shown}): they are compared up to {min(budgets.values()):,} env steps")
+    for part in plan.parts:
+        budgets = {arm.name: arm.config.run.max_env_steps for arm in part.arms if arm.config is not None}
+        if len(set(budgets.values())) > 1 and not plan.own_budgets:
+            where = f"{part.env_id}: " if plan.environments else ""
+            shown = ", ".join(f"{name} {steps:,}" for name, steps in budgets.items())
+            found.append(f"{where}arms have different budgets ({shown}): they are compared up to {min(budgets.values()):,} env steps")
     return found
 
 
@@ -244,7 +262,10 @@ def _next(store: Store, trial: Trial) -> list[Action]:
         return [Action("trial", resume=trial.id, runs_dir=where)]
     commands = []
     if trial.verdict == "adopt" and trial.source != "command":
-        commands.append(Action("adopt", trial.id, as_=f"{trial.env_id}:mine", runs_dir=where))
+        commands.append(Action("adopt", trial.id, as_="mine" if trial.environments else f"{trial.env_id}:mine", runs_dir=where))
+    if trial.verdict == "mixed":
+        helped = [part.env_id for part in trial.parts if any(effect.verdict == "adopt" for effect in part.effects)]
+        commands += [Action("adopt", trial.id, as_=f"{env_id}:mine", runs_dir=where) for env_id in helped[:1]]
     if trial.verdict in ("undecided", "less reliable") and not trial.reason:
         commands.append(Action("trial", extend=trial.id, runs_dir=where))
     if trial.verdict == "undecided" and trial.outcome in CENSORED_OUTCOMES and (trial.reason or _ends_apart(trial)):

@@ -259,6 +259,9 @@ def of_trial(trial: trials.TrialRecord) -> list[Outcome]:
     """What a finished trial says of each of its treatment arms; nothing while it runs, or where a command was tried."""
     if trial.verdict is None:
         return []
+    if several := trial.record.get("environments"):
+        each = [trials.TrialRecord(trial.id, trial.path, {**trial.record, **own, "environments": ()}) for own in several]
+        return [outcome for one in each for outcome in of_trial(one)]
     arms = {str(arm.get("name")): arm for arm in trial.record.get("arms") or [] if isinstance(arm, Mapping)}
     control = next(iter(arms.values()), {})
     found = [_outcome(trial, control, arms.get(str(effect.get("arm")), {}), effect) for effect in trial.effects]

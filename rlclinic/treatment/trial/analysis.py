@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ _VERDICTS: Final[dict[Call, Verdict]] = {
     "worse": "reject",
     "equivalent": "equivalent",
     "less reliable": "less reliable",
+    "mixed": "mixed",
     "futile": "undecided",
 }
 NOBODY: Final = "no run of any arm reached the threshold: nothing tells the arms apart"
@@ -47,6 +48,8 @@ class Standing:
     calls: dict[str, Call] = field(default_factory=dict)
     """Arms that are settled."""
     reason: str = ""
+    ranked_together: bool = False
+    """Whether the runs of all looks are ranked together, as those of one of several environments are; else each look by itself."""
 
     @property
     def active(self) -> list[str]:
@@ -62,14 +65,15 @@ class Standing:
     def add(self, data: LookData, seconds: float = 0.0) -> Look:
         """Look at one more batch of runs."""
         self.data.append(data)
+        return self._judge(*self._weigh(len(self.data), {name: self.strata(name) for name in self.active}), seconds)
+
+    def _judge(self, z: dict[str, float], bounds: dict[str, Bounds], pooled: Bounds, seconds: float, **more: Any) -> Look:
+        """Settle what the statistics of a look settle, and write the look down; `more` are fields of it."""
         number = len(self.data)
-        control = self.strata(self.plan.control.name)
-        treatments = {name: self.strata(name) for name in self.active}
-        z, bounds, pooled = self._weigh(number, treatments)
         fresh: dict[str, Call] = {}
-        for name in treatments:
+        for name in z:
             last = number >= self.plan.last_look
-            called = sequential.call(z[name], bounds[name], self.arrivals(name), self.plan.arrival_margin, last=last)
+            called = self._call(name, z[name], bounds[name], last)
             if called is None and self._equivalent(name, pooled):
                 called = "equivalent"
             if called is None and not last and self._is_futile(name, number, z[name]):
@@ -77,7 +81,7 @@ class Standing:
             if called is not None:
                 fresh[name] = called
         self.calls |= fresh
-        self.reason = self._find_dead_end(control, list(treatments.values()))
+        self.reason = self._find_dead_end(list(z))
         if not self.reason and not self.active and set(self.calls.values()) == {"futile"}:
             self.reason = FUTILE
         strictest = Bounds(*(max(side) for side in zip(*bounds.values(), strict=True))) if bounds else pooled
@@ -91,10 +95,15 @@ class Standing:
             calls=dict(fresh),
             decided=False,
             seconds=seconds,
+            **more,
         )
         self.looks.append(look)
         self.looks[-1] = look.model_copy(update={"decided": self.decided})
         return self.looks[-1]
+
+    def _call(self, arm: str, z: float, bounds: Bounds, last: bool) -> Call | None:
+        """What a look says about an arm by its statistic and its arrivals."""
+        return sequential.call(z, bounds, self.arrivals(arm), self.plan.arrival_margin, last=last)
 
     def _weigh(self, number: int, treatments: Mapping[str, Strata]) -> tuple[dict[str, float], dict[str, Bounds], Bounds]:
         """Each arm's statistic and its bounds at a look, and the bounds by which intervals of all seeds are made."""
@@ -140,6 +149,16 @@ class Standing:
         """The same by the final return, whatever the outcome is."""
         return [outcomes.scores(part[arm], "return") for part in self.data if arm in part]
 
+    def sides(
+        self, arm: str, looks: slice = slice(None), *, final: bool = False
+    ) -> tuple[list[sequential.Scores], list[sequential.Scores]]:
+        """Scores (or final returns) of the control and of an arm at some of its looks, in the strata in which they are ranked."""
+        read = self.finals if final else self.strata
+        treatment = read(arm)
+        control = read(self.plan.control.name)[: len(treatment)][looks]
+        treatment = treatment[looks]
+        return ([np.concatenate(control)], [np.concatenate(treatment)]) if self.ranked_together else (control, treatment)
+
     def observations(self, arm: str) -> list[Observation]:
         """All runs of an arm."""
         return [seen for part in self.data for seen in part.get(arm, ())]
@@ -157,13 +176,17 @@ class Standing:
         test, margin = self._test(arm), self.margin
         if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limits.better):
             return False
+        return self._ends_alike(arm)
+
+    def _ends_alike(self, arm: str) -> bool:
+        """What ranks do not see of arms that are called equivalent: evaluations that are fine enough, arrivals, means."""
         if self._too_coarse(arm) or not sequential.excludes_a_drop(self.arrivals(arm), self.plan.arrival_margin):
             return False
         if self.relative:
             return True
         theirs, ours = (np.concatenate(self.strata(name)) for name in (self.plan.control.name, arm))
         together = np.concatenate([theirs[: len(self.concurrent(arm))], ours])
-        return bool(np.isfinite(together).all() and sequential.means_within(theirs[: len(self.concurrent(arm))], ours, margin))
+        return bool(np.isfinite(together).all() and sequential.means_within(theirs[: len(self.concurrent(arm))], ours, self.margin))
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
         """Whether an arm may be given up: "better" is very unlikely, and equivalence out of reach. No wrong "adopt" gets likelier by it."""
@@ -189,16 +212,16 @@ class Standing:
         return middle_half <= 0 or middle_half < self._spacing()
 
     def _test(self, arm: str) -> sequential.Test | None:
-        control, treatment = self.strata(self.plan.control.name), self.strata(arm)
+        control, treatment = self.sides(arm)
         if not self.relative:
             return sequential.shift_test(control, treatment)
         if self.plan.own_budgets and self.plan.outcome in CENSORED_OUTCOMES:
             return None
         return sequential.ratio_test(control, treatment, self._horizon(arm), self._spacing())
 
-    def _find_dead_end(self, control: Strata, treatments: Sequence[Strata]) -> str:
+    def _find_dead_end(self, arms: Sequence[str]) -> str:
         """Why more seeds could not help; empty if they could. Giving up early never makes a wrong "adopt" likelier."""
-        scores = np.concatenate([*control, *(stratum for strata in treatments for stratum in strata)])
+        scores = np.concatenate([stratum for arm in (self.plan.control.name, *arms) for stratum in self.strata(arm)])
         seen = [each for part in self.data for observations in part.values() for each in observations]
         if all(each.state in outcomes.FAILED for each in seen):
             return f"every run of every arm failed: {(seen[0].reason or 'no reason was recorded').splitlines()[0]}"
@@ -229,8 +252,7 @@ class Standing:
     def effect(self, arm: str, limits: Bounds) -> Interval | None:
         """The effect on a scale where 0 is none: log ratio (negative is less), or gain. None where arms cannot be scaled."""
         if not self.relative:
-            control, treatment = self.strata(self.plan.control.name), self.strata(arm)
-            return sequential.shift(control, treatment, limits)
+            return sequential.shift(*self.sides(arm), limits)
         ratio = self.ratio(arm, limits)
         return None if ratio is None else Interval(*(math.log(end) if end > 0 else -math.inf for end in ratio))
 
@@ -238,8 +260,7 @@ class Standing:
         """Treatment over control; None where each arm has a budget of its own."""
         if self.plan.own_budgets and self.plan.outcome in CENSORED_OUTCOMES:
             return None
-        control, treatment = self.strata(self.plan.control.name), self.strata(arm)
-        return sequential.ratio(control, treatment, limits, self._horizon(arm), self._spacing())
+        return sequential.ratio(*self.sides(arm), limits, self._horizon(arm), self._spacing())
 
     def _horizon(self, arm: str) -> float:
         """Up to where every run of both arms was watched."""
@@ -269,23 +290,43 @@ def verdict(standing: Standing) -> tuple[Verdict, str | None]:
     calls = set(standing.calls.values())
     if "less reliable" in calls:
         return "less reliable", None
+    if "mixed" in calls:
+        return "mixed", None
     if standing.active or "futile" in calls:
         return "undecided", None
     return ("equivalent" if "equivalent" in calls else "reject"), None
 
 
+class Judged(NamedTuple):
+    """What the last look of an arm says of it: its statistic and bound, and the bounds by which its intervals are made."""
+
+    z: float
+    bound: float
+    limits: Bounds
+    called: Call | None
+    alone: bool = False
+
+
 def effects(standing: Standing) -> tuple[Effect, ...]:
     """One for each treatment arm, at the bound of the last look that it was part of."""
-    return tuple(_effect(standing, arm.name, arm.changes) for arm in standing.plan.treatments if standing.strata(arm.name))
+    return tuple(
+        measure_effect(standing, arm.name, arm.changes, judge_arm(standing, arm.name))
+        for arm in standing.plan.treatments
+        if standing.strata(arm.name)
+    )
 
 
-def _effect(standing: Standing, arm: str, changes: tuple[str, ...]) -> Effect:
-    plan = standing.plan
-    control, treatment = standing.strata(plan.control.name), standing.strata(arm)
-    last = standing.looks[len(treatment) - 1]
+def judge_arm(standing: Standing, arm: str) -> Judged:
+    """What the last look of an arm says of it."""
+    last = standing.looks[len(standing.strata(arm)) - 1]
     limits = Bounds(*(last.pooled or (last.bound, last.bound if last.worse_bound is None else last.worse_bound)))
+    return Judged(last.z[arm], last.bound, limits, standing.calls.get(arm), last.pooled is not None)
+
+
+def measure_effect(standing: Standing, arm: str, changes: tuple[str, ...], judged: Judged) -> Effect:
+    """What an arm did against the control, with intervals."""
+    plan, called, limits = standing.plan, judged.called, judged.limits
     interval = standing.effect(arm, limits)
-    called = standing.calls.get(arm)
     theirs, ours = standing.concurrent(arm), standing.observations(arm)
     open_still = called in (None, "futile") and interval is not None
     later = sequential.pooled_bound(plan.sequential.extension_levels(len(plan.extensions) + 1))
@@ -297,15 +338,15 @@ def _effect(standing: Standing, arm: str, changes: tuple[str, ...]) -> Effect:
         arm=arm,
         changes=changes,
         verdict=_VERDICTS[called] if called else "undecided",
-        z=last.z[arm],
-        bound=last.bound,
+        z=judged.z,
+        bound=judged.bound,
         seeds=len(ours),
-        alone=last.pooled is not None,
-        improvement=as_range(sequential.improvement(control, treatment, limits)),
-        final_improvement=as_range(sequential.improvement(standing.finals(plan.control.name), standing.finals(arm), limits)),
+        alone=judged.alone,
+        improvement=as_range(sequential.improvement(*standing.sides(arm), limits)),
+        final_improvement=as_range(sequential.improvement(*standing.sides(arm, final=True), limits)),
         ratio=_optional(standing.ratio(arm, limits)) if standing.relative else None,
         gain=gain,
-        reached=_reached(theirs, ours, limits.better) if plan.threshold is not None else None,
+        reached=measure_reached(theirs, ours, limits.better) if plan.threshold is not None else None,
         arrived=as_range(sequential.proportions(counts[:2], counts[2:], stats.normal_quantile(0.975))),
         arrivals=counts,
         seeds_needed=needed,
@@ -322,12 +363,13 @@ def _optional(interval: Interval | None) -> Range | None:
     return None if interval is None else as_range(interval)
 
 
-def _reached(control: Sequence[Observation], treatment: Sequence[Observation], limit: float) -> Range:
+def measure_reached(control: Sequence[Observation], treatment: Sequence[Observation], limit: float) -> Range:
+    """The share of runs that reached the threshold: treatment minus control."""
     theirs, ours = ((sum(seen.reached_at is not None for seen in side), len(side)) for side in (control, treatment))
     return as_range(sequential.proportions(theirs, ours, limit))
 
 
-def arm_progress(name: str, seen: Sequence[Observation]) -> ArmProgress:
+def arm_progress(name: str, seen: Sequence[Observation], env_id: str | None = None) -> ArmProgress:
     """One arm of a look that is over."""
     finals = [each.final for each in seen if each.final is not None]
     return ArmProgress(
@@ -339,6 +381,7 @@ def arm_progress(name: str, seen: Sequence[Observation]) -> ArmProgress:
         env_steps=sum(each.env_steps for each in seen),
         max_env_steps=None,
         return_mean=float(np.mean(finals)) if finals else None,
+        env_id=env_id,
     )
 
 

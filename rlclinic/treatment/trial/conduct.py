@@ -9,7 +9,7 @@ moment is resumed by reading both: the same seeds give the same runs, and the sa
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,14 +23,25 @@ from rlclinic.runs import trials
 from rlclinic.runs.outcome import usual_margin, was_evaluated
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
-from rlclinic.treatment.trial import analysis, command, outcomes, power, questions, running
+from rlclinic.treatment.trial import analysis, command, environments, outcomes, power, questions, running
 from rlclinic.treatment.trial.analysis import LookData, Standing
 from rlclinic.treatment.trial.arms import Arm, differences
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Event, Extension, Outcome, Source, Trial, TrialPlan
+from rlclinic.treatment.trial.environments import SeveralStanding
+from rlclinic.treatment.trial.models import (
+    CENSORED_OUTCOMES,
+    Environment,
+    EnvironmentResult,
+    Event,
+    Extension,
+    Outcome,
+    Source,
+    Trial,
+    TrialPlan,
+)
 from rlclinic.treatment.trial.running import Job, Progress
 from rlclinic.treatment.trial.sequential import NORMAL_FROM, RuleName
 
-__all__ = ["Interrupted", "Progress", "begin", "extend", "load", "plan", "question", "resume", "run"]
+__all__ = ["Interrupted", "Progress", "begin", "extend", "load", "plan", "plan_environments", "question", "resume", "run"]
 
 MOST_LOOKS = 20
 FEWEST_SEEDS = 2
@@ -103,6 +114,41 @@ def plan(
         timeout_seconds=timeout_seconds,
         notes=tuple(notes),
     )
+
+
+def plan_environments(parts: Sequence[tuple[Arm, Sequence[Arm]]], **options: Any) -> TrialPlan:
+    """The plan of a trial over several environments: the control and the treatments of each, by the same names in the same order.
+
+    `options` are those of `plan`, which checks each environment by itself; thresholds and budgets are each environment's own.
+    """
+    made = [plan(control, treatments, **options) for control, treatments in parts]
+    ids = [each.env_id for each in made]
+    if twice := [env_id for place, env_id in enumerate(ids) if env_id in ids[:place]]:
+        raise UsageError(
+            f"{twice[0]} is named twice.\n  Its runs would count as those of two environments.\n"
+            f"  Type: --envs {','.join(dict.fromkeys(ids))}"
+        )
+    if tries := [arm.name for each in made if each.own_budgets for arm in each.treatments if _tries_budget(arm)]:
+        raise UsageError(
+            f"arm {tries[0]} changes run.max_env_steps, and each environment has a budget of its own.\n"
+            "  It cannot be told what the change would be there.\n  Try it on one environment at a time, without --envs"
+        )
+    if any([arm.name for arm in each.arms] != [arm.name for arm in made[0].arms] for each in made):
+        raise UsageError("the arms of the environments are not called the same; their runs could not be put together")
+    environments = tuple(
+        Environment(
+            env_id=each.env_id,
+            control=each.control,
+            treatments=each.treatments,
+            threshold=each.threshold,
+            budget=each.budget,
+            run=each.context["run"],
+        )
+        for each in made
+    )
+    algos = dict.fromkeys(each.algo for each in made)
+    update = {"environments": environments, "env_id": ", ".join(ids), "algo": ", ".join(algos), "threshold": None, "budget": None}
+    return made[0] if len(made) == 1 else made[0].model_copy(update=update)
 
 
 def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, alpha: float, margin: float, arrival_margin: float) -> None:
@@ -183,21 +229,26 @@ def _shared_budget(arms: Sequence[Arm]) -> int:
 
 def question(plan: TrialPlan) -> str:
     """What the trial asks, as a sentence."""
+    threshold = "the threshold" if plan.environments else f"{plan.threshold:g}" if plan.threshold is not None else ""
     goal = {
-        "steps": f"reach {plan.threshold:g} in fewer env steps" if plan.threshold is not None else "",
-        "wall": f"reach {plan.threshold:g} in less time" if plan.threshold is not None else "",
+        "steps": f"reach {threshold} in fewer env steps",
+        "wall": f"reach {threshold} in less time",
         "return": "end with a higher return",
         "success": "succeed more often",
         "stability": "end with less spread over seeds",
     }[plan.outcome]
     if plan.own_budgets and plan.outcome in CENSORED_OUTCOMES:
-        goal = f"reach {plan.threshold:g} within its own budget"
+        goal = f"reach {threshold} within its own budget"
     place = "" if plan.env_id == "?" else f"{plan.env_id}: "
+    if plan.environments:
+        goal += f", over {len(plan.environments)} environments"
     if len(plan.treatments) > 1:
         return f"{place}does any of {len(plan.treatments)} changes {goal}?"
     arm = plan.treatments[0]
     if not arm.changes:
         return f"{place}does the same config {goal} by chance?"
+    if len({part.treatments[0].changes for part in plan.parts}) > 1:
+        return f"{place}does {arm.name}, in the settings of each environment, {goal}?"
     return f"{place}does {arm.title if len(arm.changes) <= MOST_NAMED else f'{arm.name} ({len(arm.changes)} changes)'} {goal}?"
 
 
@@ -268,7 +319,7 @@ def extend(store: Store, tid: str, seeds: int) -> Trial:
     if seeds < FEWEST_SEEDS:
         raise UsageError(f"--seeds {seeds}: an extension takes {FEWEST_SEEDS} seeds an arm or more.\n  Type: --seeds 16")
     plan = ended.plan
-    first = trials.fresh_seeds(store, len(plan.arms) * seeds, plan.above_seed)
+    first = trials.fresh_seeds(store, len(plan.parts) * len(plan.arms) * seeds, plan.above_seed)
     longer = plan.model_copy(update={"extensions": (*plan.extensions, Extension(seeds=seeds, seed0=first)), "futility": False})
     begun = ended.model_copy(
         update={"plan": longer, "state": "running", "verdict": None, "winner": None, "reason": "", "max_env_steps": longer.max_env_steps}
@@ -294,40 +345,51 @@ def load(store: Store, tid: str = "@last") -> Trial:
 
 def _carry_out(job: Job, begun: Trial) -> Trial:
     """Looks until it is decided. Those that were made before are made again from the same runs: nothing is trained twice."""
-    standing, groups, began = Standing(job.plan), dict[str, list[str]](), time.monotonic()
+    standing = SeveralStanding(job.plan) if job.plan.environments else Standing(job.plan)
+    groups: list[dict[str, list[str]]] = [{} for _ in job.plan.parts]
+    began = time.monotonic()
     while not standing.decided:
         number, started = len(standing.data) + 1, time.monotonic()
         arms = [arm for arm in job.plan.arms if arm.name == job.plan.control.name or arm.name in standing.active]
         try:
-            trained = command.run_look(job, number, arms) if job.plan.source == "command" else running.train_look(job, number, arms)
+            if job.plan.source == "command":
+                trained = [command.run_look(job, number, arms)]
+            else:
+                trained = running.train_look(job, number, [arm.name for arm in arms])
         except (Interrupted, batch.Killed):
             _write(job.store, _result(begun, standing, groups, "interrupted", began))
             raise
-        for name, group in trained.items():
-            groups.setdefault(name, []).append(group.id)
-        data = _observed(job, standing, trained)
+        for known, own in zip(groups, trained, strict=True):
+            for name, group in own.items():
+                known.setdefault(name, []).append(group.id)
+        data = [_observed(part, own) for part, own in zip(job.plan.parts, trained, strict=True)]
         earlier = begun.looks[number - 1].seconds if number <= len(begun.looks) else 0.0
-        look = standing.add(data, max(earlier, time.monotonic() - started))
+        seconds = max(earlier, time.monotonic() - started)
+        look = standing.add_environments(data, seconds) if isinstance(standing, SeveralStanding) else standing.add(data[0], seconds)
         _write(job.store, _result(begun, standing, groups, "running", began))
         if job.progress is not None:
-            shown = tuple(analysis.arm_progress(name, seen) for name, seen in data.items())
-            job.progress(Event(kind="look", trial=job.tid, look=number, result=look, seconds=look.seconds, arms=shown))
+            shown = [
+                analysis.arm_progress(name, seen, part.env_id if job.plan.environments else None)
+                for part, own in zip(job.plan.parts, data, strict=True)
+                for name, seen in own.items()
+            ]
+            job.progress(Event(kind="look", trial=job.tid, look=number, result=look, seconds=look.seconds, arms=tuple(shown)))
     finished = _result(begun, standing, groups, "finished", began)
     _write(job.store, finished)
     return finished
 
 
-def _observed(job: Job, standing: Standing, trained: dict[str, Group]) -> LookData:
-    """What the runs of a look came to, all judged by the same thing up to the same step."""
+def _observed(plan: TrialPlan, trained: dict[str, Group]) -> LookData:
+    """What the runs of a look in one environment came to, all judged by the same thing up to the same step."""
     runs = [run for group in trained.values() for run in group.runs]
     by_evaluation = all(was_evaluated(run.metrics) for run in runs if run.status.state != "failed")
     horizon = float("inf")
-    if not job.plan.own_budgets and job.plan.budget is not None:
-        horizon = _cut(job.plan)
-    elif job.plan.source == "command":
+    if not plan.own_budgets and plan.budget is not None:
+        horizon = _cut(plan)
+    elif plan.source == "command":
         horizon = float(min(max((run.status.env_steps for run in group.runs), default=0) for group in trained.values())) or horizon
     return {
-        name: [outcomes.observe(run, job.plan.threshold, horizon, by_evaluation=by_evaluation) for run in group.runs]
+        name: [outcomes.observe(run, plan.threshold, horizon, by_evaluation=by_evaluation) for run in group.runs]
         for name, group in trained.items()
     }
 
@@ -338,10 +400,18 @@ def _cut(plan: TrialPlan) -> float:
     return float(min(budgets)) if len(budgets) > 1 else float("inf")
 
 
-def _result(begun: Trial, standing: Standing, groups: dict[str, list[str]], state: str, began: float) -> Trial:
+def _result(begun: Trial, standing: Standing, groups: Sequence[Mapping[str, Sequence[str]]], state: str, began: float) -> Trial:
     ended = state == "finished"
     verdict, winner = analysis.verdict(standing) if ended else (None, None)
-    results = tuple(analysis.arm_result(standing, arm.name, groups.get(arm.name, ())) for arm in standing.plan.arms)
+    trained = {arm.name: [group for own in groups for group in own.get(arm.name, ())] for arm in standing.plan.arms}
+    each: tuple[EnvironmentResult, ...] = ()
+    if isinstance(standing, SeveralStanding):
+        results = tuple(environments.arm_result(standing, name, own) for name, own in trained.items())
+        effects = environments.effects(standing) if standing.looks else ()
+        each = environments.results(standing, groups) if standing.looks else ()
+    else:
+        results = tuple(analysis.arm_result(standing, name, own) for name, own in trained.items())
+        effects = analysis.effects(standing) if standing.looks else ()
     return begun.model_copy(
         update={
             "state": state,
@@ -349,11 +419,12 @@ def _result(begun: Trial, standing: Standing, groups: dict[str, list[str]], stat
             "horizon": standing.plan.budget,
             "arms": results,
             "looks": tuple(standing.looks),
-            "effects": analysis.effects(standing) if standing.looks else (),
+            "effects": effects,
             "verdict": verdict,
             "winner": winner,
             "reason": standing.reason if verdict == "undecided" else "",
             "used_env_steps": sum(result.env_steps for result in results),
+            "environments": each,
         }
     )
 

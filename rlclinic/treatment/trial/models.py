@@ -9,7 +9,8 @@ from rlclinic.treatment.trial.arms import Arm
 from rlclinic.treatment.trial.sequential import Interval, Rule, RuleName
 
 Outcome = Literal["steps", "return", "success", "wall", "stability"]
-Verdict = Literal["adopt", "reject", "equivalent", "less reliable", "undecided"]
+Verdict = Literal["adopt", "reject", "equivalent", "less reliable", "mixed", "undecided"]
+"""`mixed`: of several environments, the change helps in at least one and hurts in at least one."""
 State = Literal["running", "interrupted", "finished"]
 Source = Literal["own", "translated", "command"]
 Kind = Literal["time", "shift", "spread"]
@@ -18,6 +19,12 @@ Kind = Literal["time", "shift", "spread"]
 SCHEMA_VERSION: Final = 1
 CENSORED_OUTCOMES: Final = ("steps", "wall")
 """Outcomes that are times: a run that never gets there ranks last, and effects are ratios."""
+
+
+def _is_absent(value: Any) -> bool:
+    """What a trial of one environment does not have, and does not write: its file is as it was before there could be several."""
+    return value is None or not value
+
 
 _MODEL = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True)
 
@@ -49,6 +56,19 @@ class Extension(Part):
     """Of every arm."""
     seed0: int
     """The first of them."""
+
+
+class Environment(Part):
+    """One of several environments of a trial: its arms as they are trained there, and what counts as getting there."""
+
+    env_id: str
+    control: Arm
+    treatments: tuple[Arm, ...]
+    threshold: float | None = None
+    budget: int | None = None
+    """Env steps of one run there."""
+    run: dict[str, Any] = Field(default_factory=dict)
+    """The control's own run settings, before the trial changed some: put back when its winner is adopted."""
 
 
 class TrialPlan(Part):
@@ -87,6 +107,29 @@ class TrialPlan(Part):
     timeout_seconds: float | None = None
     """Of one run of a command."""
     notes: tuple[str, ...] = ()
+    environments: tuple[Environment, ...] = Field((), exclude_if=_is_absent)
+    """Where there are several: each with its arms. `control` and `treatments` are then those of the first, `per_look` the seeds of an arm
+    in each, and `threshold` and `budget` none, since each has its own."""
+
+    @property
+    def parts(self) -> tuple["TrialPlan", ...]:
+        """The plan of each environment as one of a trial of its own; the plan itself where there is one."""
+        if not self.environments:
+            return (self,)
+        return tuple(
+            self.model_copy(
+                update={
+                    "environments": (),
+                    "env_id": each.env_id,
+                    "control": each.control,
+                    "treatments": each.treatments,
+                    "threshold": each.threshold,
+                    "budget": each.budget,
+                    "algo": each.control.config.algo.name if each.control.config is not None else self.algo,
+                }
+            )
+            for each in self.environments
+        )
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -95,17 +138,17 @@ class TrialPlan(Part):
 
     @property
     def sequential(self) -> Rule:
-        return Rule(self.looks, self.per_look, self.alpha, self.arrival_margin, self.rule)
+        return Rule(self.looks, self.per_look, self.alpha, self.arrival_margin, self.rule, max(len(self.environments), 1))
 
     @property
     def n_seeds(self) -> int:
-        """How many seeds the whole trial may take, each arm with its own."""
-        return len(self.arms) * self.looks * self.per_look
+        """How many seeds the whole trial may take, each arm with its own in each environment."""
+        return len(self.parts) * len(self.arms) * self.looks * self.per_look
 
     @property
     def max_env_steps(self) -> int | None:
         """What it costs if no look decides and no run ends early."""
-        budgets = [arm.config.run.max_env_steps if arm.config is not None else self.budget for arm in self.arms]
+        budgets = [arm.config.run.max_env_steps if arm.config is not None else part.budget for part in self.parts for arm in part.arms]
         known = [budget for budget in budgets if budget is not None]
         each = self.looks * self.per_look + sum(extension.seeds for extension in self.extensions)
         return sum(known) * each if len(known) == len(budgets) else None
@@ -115,13 +158,14 @@ class TrialPlan(Part):
         """The number of the last look, extensions included."""
         return self.looks + len(self.extensions)
 
-    def seeds(self, first: int, look: int, arm: int) -> list[int]:
-        """Seeds of one arm at one look (from 1): arms share none, so that equal arms are still two samples."""
+    def seeds(self, first: int, look: int, arm: int, environment: int = 0) -> list[int]:
+        """Seeds of one arm at one look (from 1): arms and environments share none, so that equal arms are still two samples."""
+        place = environment * len(self.arms) + arm
         if look > self.looks:
             extension = self.extensions[look - self.looks - 1]
-            start = extension.seed0 + arm * extension.seeds
+            start = extension.seed0 + place * extension.seeds
             return list(range(start, start + extension.seeds))
-        start = first + ((look - 1) * len(self.arms) + arm) * self.per_look
+        start = first + ((look - 1) * len(self.parts) * len(self.arms) + place) * self.per_look
         return list(range(start, start + self.per_look))
 
 
@@ -181,6 +225,16 @@ class ArmResult(Part):
     env_steps: int = 0
 
 
+class EnvironmentLook(Part):
+    """One look at one of several environments."""
+
+    env_id: str
+    z: dict[str, float]
+    """By treatment arm, of this environment alone."""
+    bounds: dict[str, tuple[float, float]]
+    """By treatment arm: above the first it is shown to help there, below minus the second to hurt; they hold in all of them at once."""
+
+
 class Look(Part):
     """One look at the data."""
 
@@ -199,6 +253,8 @@ class Look(Part):
     """What was decided at this look: better, worse, equivalent, less reliable, futile."""
     decided: bool
     seconds: float = 0.0
+    environments: tuple[EnvironmentLook, ...] = Field((), exclude_if=_is_absent)
+    """Where there are several: each by itself."""
 
 
 class Guardrail(Part):
@@ -244,6 +300,18 @@ class Effect(Part):
     def worse(self) -> list[str]:
         """Guardrails that got worse."""
         return [guard.name for guard in self.guardrails if guard.worse]
+
+
+class EnvironmentResult(Part):
+    """What a trial came to in one of its environments; intervals hold in all of them together."""
+
+    env_id: str
+    threshold: float | None
+    horizon: float | None = None
+    """Env steps up to which its arms were compared."""
+    arms: tuple[ArmResult, ...]
+    effects: tuple[Effect, ...] = ()
+    """Their verdicts say what was shown there: adopt that the arm helps, reject that it hurts, undecided that nothing was."""
 
 
 class Power(Part):
@@ -310,6 +378,8 @@ class Trial(Part):
     used_env_steps: int = 0
     max_env_steps: int | None = None
     notes: tuple[str, ...] = ()
+    environments: tuple[EnvironmentResult, ...] = Field((), exclude_if=_is_absent)
+    """Where there are several: what came of each."""
 
     @property
     def control(self) -> ArmResult:
@@ -318,6 +388,28 @@ class Trial(Part):
     def effect(self, arm: str) -> Effect:
         """The effect of one arm."""
         return next(effect for effect in self.effects if effect.arm == arm)
+
+    @property
+    def parts(self) -> tuple["Trial", ...]:
+        """What came of each environment, as trials of their own; the trial itself where there is one."""
+        if not self.environments:
+            return (self,)
+        return tuple(
+            self.model_copy(
+                update={
+                    "environments": (),
+                    "plan": plan,
+                    "env_id": each.env_id,
+                    "algo": plan.algo,
+                    "threshold": each.threshold,
+                    "horizon": each.horizon,
+                    "arms": each.arms,
+                    "effects": each.effects,
+                    "context": {**self.context, "run": place.run},
+                }
+            )
+            for each, plan, place in zip(self.environments, self.plan.parts, self.plan.environments, strict=True)
+        )
 
     @property
     def leading(self) -> Effect | None:
@@ -336,6 +428,8 @@ class ArmProgress(Part):
     env_steps: int
     max_env_steps: int | None
     return_mean: float | None
+    env_id: str | None = Field(None, exclude_if=_is_absent)
+    """Where there are several environments: the one that it is trained on."""
 
 
 class Event(Part):

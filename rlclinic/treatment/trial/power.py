@@ -10,13 +10,14 @@ fit these runs leave open.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from rlclinic import stats
-from rlclinic.treatment.trial import sequential
+from rlclinic.treatment.trial import environments, sequential
 from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, Kind, Outcome, PlanRow, Power, TrialPlan
 from rlclinic.treatment.trial.sequential import Arrivals, Numbers, Rule
 
@@ -63,7 +64,7 @@ def power(rule: Rule, steps: Sequence[float | None] = (), arms: int = 1, outcome
     """
     kind: Kind = "time" if outcome in CENSORED_OUTCOMES else "spread" if outcome == "stability" else "shift"
     known = measure_spread(steps, horizon)
-    alone = Rule(rule.looks, rule.per_look, rule.alpha / arms, rule.arrival_margin, rule.kind)
+    alone = replace(rule, alpha=rule.alpha / arms)
     simulated = {effect: _simulate(alone, round(known.sigma, 2), round(known.reaching, 2), effect, kind) for effect in EFFECTS[kind]}
     ranges = {}
     if kind == "time" and not known.assumed:
@@ -95,7 +96,7 @@ def plan_rows(plan: TrialPlan, env_steps_per_second: float | None) -> list[PlanR
     known = measure_spread(plan.context.get("steps", ()), plan.context.get("steps_within") or plan.budget)
     rows = []
     for per_look in sorted({max(2, plan.per_look * factor // 2) for factor in (1, 2, 4, 8, 16)}):
-        rule = Rule(plan.looks, per_look, plan.alpha / len(plan.treatments), plan.arrival_margin, plan.rule)
+        rule = replace(plan.sequential, per_look=per_look, alpha=plan.alpha / len(plan.treatments))
         seen = {effect: _simulate(rule, round(known.sigma, 2), round(known.reaching, 2), effect, kind, 1_000) for effect in PLANNED[kind]}
         most = plan.model_copy(update={"per_look": per_look}).max_env_steps
         rows.append(
@@ -137,7 +138,9 @@ def measure_spread(steps: Sequence[float | None], horizon: float | None = None) 
 
 @lru_cache(maxsize=512)
 def _simulate(rule: Rule, sigma: float, reaching: float, effect: float, kind: Kind, trials: int = TRIALS) -> tuple[float, float, float]:
-    """(power, mean seeds an arm, mean statistic at the last look) of trials whose treatment has this effect."""
+    """(power, mean seeds an arm, mean statistic at the last look) of trials whose treatment has this effect, in every environment."""
+    if rule.environments > 1:
+        return _simulate_environments(rule, sigma, reaching, effect, kind, trials)
     control, treatment = _draw((rule.looks, trials, rule.per_look), sigma, reaching, effect, kind)
     called, stopped = np.zeros(trials, dtype=np.int64), np.full(trials, rule.looks)
     z = np.zeros(trials)
@@ -152,8 +155,25 @@ def _simulate(rule: Rule, sigma: float, reaching: float, effect: float, kind: Ki
     return float((called == sequential.BETTER).mean()), float(stopped.mean() * rule.per_look), float(z.mean())
 
 
+def _simulate_environments(rule: Rule, sigma: float, reaching: float, effect: float, kind: Kind, trials: int) -> tuple[float, float, float]:
+    """The same where each of several environments has so many seeds; all spread alike, since only one was measured, if any."""
+    drawn = _draw((rule.environments, trials, rule.looks * rule.per_look), sigma, reaching, effect, kind)
+    called, stopped = np.zeros(trials, dtype=np.int64), np.full(trials, rule.looks)
+    z = np.zeros(trials)
+    for look in range(1, rule.looks + 1):
+        seeds = look * rule.per_look
+        control, treatment = (list(side[..., :seeds]) for side in drawn)
+        each = environments.measure_each(control, treatment, rule.environment_bounds()[look - 1])
+        z = sequential.statistics(control, treatment)
+        bounds, last = rule.bounds[look - 1], look == rule.looks
+        now = environments.decide(z, bounds, each, rule.arrival_margin, last=last, second=kind == "time")
+        fresh = (called == sequential.OPEN) & (now != sequential.OPEN)
+        called, stopped = np.where(fresh, now, called), np.where(fresh, look, stopped)
+    return float((called == sequential.BETTER).mean()), float(stopped.mean() * rule.per_look), float(z.mean())
+
+
 def _draw(shape: tuple[int, int, int], sigma: float, reaching: float, effect: float, kind: Kind) -> tuple[Numbers, Numbers]:
-    """Scores of control and treatment [looks, trials, seeds], always the same ones."""
+    """Scores of control and treatment [looks or environments, trials, seeds], always the same ones."""
     rng = np.random.default_rng(7)
     theirs, ours = (rng.standard_normal(shape) for _ in range(2))
     if kind == "shift":

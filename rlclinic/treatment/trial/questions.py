@@ -10,12 +10,16 @@ from rlclinic.treatment.trial.arms import differences
 from rlclinic.treatment.trial.models import TrialPlan
 
 ASKED_BEFORE: Final = "asked_before"
+SEPARATOR: Final = ", "
+"""Between the environments of one question."""
 INDEPENDENT: Final = "independent"
 """Where a plan's context says how often its question was asked before, and that it stands for itself."""
 
 
 def of_plan(plan: TrialPlan) -> list[Question]:
     """What a trial asks: one question for each arm."""
+    if plan.environments:
+        return _over_environments(plan)
     asked, config = [], plan.control.config
     for arm in plan.treatments:
         title = f"{arm.title if arm.changes else 'the same config'}: {plan.outcome}"
@@ -24,6 +28,26 @@ def of_plan(plan: TrialPlan) -> list[Question]:
         else:
             control = plan.control.command or "?"
             asked.append(questions.identify(plan.env_id, control, (arm.command or "", *arm.changes), plan.outcome, title))
+    return asked
+
+
+def _over_environments(plan: TrialPlan) -> list[Question]:
+    """The same change over another set of environments is another question; the order in which they are named does not matter."""
+    parts = sorted(plan.parts, key=lambda part: part.env_id)
+    control = "\n".join(
+        f"{part.env_id} {questions.digest_config(part.control.config)}" for part in parts if part.control.config is not None
+    )
+    asked = []
+    for place, arm in enumerate(plan.treatments):
+        by_environment = {}
+        for part in parts:
+            before, after = part.control.config, part.treatments[place].config
+            by_environment[part.env_id] = differences(before, after) if before is not None and after is not None else ()
+        alike = len(set(by_environment.values())) == 1
+        changes = [change if alike else f"{env_id} {change}" for env_id, own in by_environment.items() for change in own]
+        title = f"{(arm.title if alike else arm.name) if arm.changes else 'the same config'}: {plan.outcome}"
+        env_id = SEPARATOR.join(part.env_id for part in parts)
+        asked.append(questions.identify(env_id, control, list(dict.fromkeys(changes)), plan.outcome, title))
     return asked
 
 

@@ -28,9 +28,9 @@ class Job:
     progress: Progress | None = None
     stop: StopRequests | None = None
 
-    def label(self, arm: Arm, look: int) -> str:
+    def label(self, arm: Arm, look: int, env_id: str = "") -> str:
         """What a group of this trial is called: it is found by this after a kill."""
-        return f"{self.tid} {arm.name} look {look}"
+        return f"{self.tid} {arm.name} {f'on {env_id} ' if env_id else ''}look {look}"
 
     def tell(self, look: int, arms: Sequence[ArmProgress], seconds: float) -> None:
         """Show progress to whoever watches."""
@@ -38,14 +38,16 @@ class Job:
             self.progress(Event(kind="progress", trial=self.tid, look=look, arms=tuple(arms), seconds=seconds))
 
 
-def train_look(job: Job, look: int, arms: Sequence[Arm]) -> dict[str, Group]:
-    """Train every arm's seeds of a look to their end. What has ended already is left alone.
+def train_look(job: Job, look: int, names: Sequence[str]) -> list[dict[str, Group]]:
+    """Train every arm's seeds of a look to their end, in every environment at once. What has ended already is left alone.
 
-    Interrupted if somebody stops it; Killed if the machine ends runs each time that they are started.
+    Groups by arm, one dict for each environment. Interrupted if somebody stops it; Killed if the machine ends runs each time that they are
+    started.
     """
-    groups = _find_or_create(job, look, arms)
+    known = {group.label: group for group in trials.groups(job.store, job.tid)}
+    groups = [_find_or_create(job, look, names, place, known) for place in range(len(job.plan.parts))]
     began = time.monotonic()
-    runs = [run for group in groups.values() for run in group.runs if batch.is_open(run)]
+    runs = [run for own in groups for group in own.values() for run in group.runs if batch.is_open(run)]
     if not runs:
         return groups
     configs = [run.config for run in runs]
@@ -58,7 +60,7 @@ def train_look(job: Job, look: int, arms: Sequence[Arm]) -> dict[str, Group]:
         processes=batch.count_processes(configs, job.cores),
         members=members,
         stop=job.stop,
-        observe=lambda: job.tell(look, progress_of(groups), time.monotonic() - began),
+        observe=lambda: job.tell(look, progress_of(job.plan, groups), time.monotonic() - began),
     ):
         raise Interrupted(
             f"trial {job.tid} was interrupted in look {look}; its runs have checkpoints.\n  Go on: ", Action("trial", resume=job.tid)
@@ -67,30 +69,34 @@ def train_look(job: Job, look: int, arms: Sequence[Arm]) -> dict[str, Group]:
     return groups
 
 
-def _find_or_create(job: Job, look: int, arms: Sequence[Arm]) -> dict[str, Group]:
-    """The groups of a look: those that an interrupted trial has made already, and new ones."""
-    known = {group.label: group for group in trials.groups(job.store, job.tid)}
+def _find_or_create(job: Job, look: int, names: Sequence[str], place: int, known: Mapping[str | None, Group]) -> dict[str, Group]:
+    """The groups of a look in one environment: those that an interrupted trial has made already, and new ones."""
+    part = job.plan.parts[place]
     found = {}
-    for arm in arms:
-        label = job.label(arm, look)
-        found[arm.name] = known.get(label) or _create(job, look, arm, label)
+    for number, arm in enumerate(part.arms):
+        if arm.name in names:
+            label = job.label(arm, look, part.env_id if job.plan.environments else "")
+            found[arm.name] = known.get(label) or _create(job, arm, label, job.plan.seeds(job.seed0, look, number, place))
     return found
 
 
-def _create(job: Job, look: int, arm: Arm, label: str) -> Group:
+def _create(job: Job, arm: Arm, label: str, seeds: Sequence[int]) -> Group:
     assert arm.config is not None
-    place = [each.name for each in job.plan.arms].index(arm.name)
-    configs = [arm.config.model_copy(update={"seed": seed}) for seed in job.plan.seeds(job.seed0, look, place)]
+    configs = [arm.config.model_copy(update={"seed": seed}) for seed in seeds]
     origins = {change.partition("=")[0]: "trial" for change in arm.changes}
     return job.store.create_group(configs, name=label, extra={"trial": job.tid, "origins": origins})
 
 
-def progress_of(groups: Mapping[str, Group]) -> tuple[ArmProgress, ...]:
+def progress_of(plan: TrialPlan, groups: Sequence[Mapping[str, Group]]) -> tuple[ArmProgress, ...]:
     """How far the arms of a look are."""
-    return tuple(_progress(name, group) for name, group in groups.items())
+    return tuple(
+        _progress(name, group, part.env_id if plan.environments else None)
+        for part, own in zip(plan.parts, groups, strict=True)
+        for name, group in own.items()
+    )
 
 
-def _progress(name: str, group: Group) -> ArmProgress:
+def _progress(name: str, group: Group, env_id: str | None) -> ArmProgress:
     statuses = [run.status for run in group.runs]
     returns = [status.eval_mean for status in statuses if status.eval_mean is not None]
     budgets = [status.max_env_steps for status in statuses if status.max_env_steps is not None]
@@ -103,4 +109,5 @@ def _progress(name: str, group: Group) -> ArmProgress:
         env_steps=sum(status.env_steps for status in statuses),
         max_env_steps=sum(budgets) if budgets else None,
         return_mean=sum(returns) / len(returns) if returns else None,
+        env_id=env_id,
     )

@@ -33,10 +33,12 @@ Scores = NDArray[np.float64]
 Strata = Sequence[Scores] | Scores
 """One array of scores for each look."""
 RuleName = Literal["wang-tsiatis", "pocock", "obrien-fleming"]
-Call = Literal["better", "worse", "equivalent", "less reliable", "futile"]
+Call = Literal["better", "worse", "equivalent", "less reliable", "mixed", "futile"]
 
 Test = Callable[[Numbers], Numbers]
 """Statistics of supposed effects; about standard normal where the supposed effect is the true one."""
+Placements = Callable[[Numbers], "list[Placed]"]
+"""The comparisons of all strata under supposed effects: what a test adds up."""
 
 NORMAL_FROM: Final = 8
 """Seeds an arm per look from which on the statistic is near enough to a normal one."""
@@ -97,21 +99,39 @@ class Rule:
     alpha: float = 0.05
     arrival_margin: float = 0.10
     kind: RuleName = "wang-tsiatis"
+    environments: int = 1
+    """Each is a stratum with `per_look` seeds an arm at every look; the runs of all its looks are ranked together."""
 
     @property
     def bounds(self) -> tuple[Bounds, ...]:
         """What the statistic must pass at each look, so that all looks and extensions together err in `alpha` of trials of equal arms."""
-        return _bounds(self.kind, self.looks, self.alpha, min(self.per_look, NORMAL_FROM))
+        errors = [share * self.alpha * (1.0 - EXTENSION_SHARE) for share in (BETTER_SHARE, 1.0 - BETTER_SHARE)]
+        return _bounds(self.kind, self.looks, (errors[0], errors[1]), min(self.per_look, NORMAL_FROM), self.environments)
+
+    def environment_bounds(self, arms: int = 1) -> tuple[Bounds, ...]:
+        """What the statistic of one environment must pass at each look, so that all environments (and arms) together err in `alpha`.
+
+        Half of the error for either side, and the same bound at every look: that a change hurts somewhere is as much worth knowing as that
+        it helps somewhere, and as early.
+        """
+        error = 0.5 * self.alpha * (1.0 - EXTENSION_SHARE) / (self.environments * arms)
+        return _bounds("pocock", self.looks, (error, error), min(self.per_look, NORMAL_FROM), 1, one_stratum=True)
 
     def extension_levels(self, number: int) -> tuple[float, float]:
         """The one-sided errors ("better", "worse") that extension `number` (from 1) may add, whatever was seen before."""
         level = self.alpha * EXTENSION_SHARE * 0.5**number
         return BETTER_SHARE * level, (1.0 - BETTER_SHARE) * level
 
+    def environment_extension_levels(self, number: int, arms: int = 1) -> tuple[float, float]:
+        """The same for the statistic of one environment, beside `environment_bounds`."""
+        level = 0.5 * self.alpha * EXTENSION_SHARE * 0.5**number / (self.environments * arms)
+        return level, level
+
 
 @lru_cache(maxsize=64)
-def _bounds(kind: RuleName, looks: int, alpha: float, per_look: int) -> tuple[Bounds, ...]:
-    errors = [share * alpha * (1.0 - EXTENSION_SHARE) for share in (BETTER_SHARE, 1.0 - BETTER_SHARE)]
+def _bounds(
+    kind: RuleName, looks: int, errors: tuple[float, float], per_look: int, environments: int = 1, *, one_stratum: bool = False
+) -> tuple[Bounds, ...]:
     # Harm is to be seen early rather than late: the same bound at every look.
     better, worse = _one_sided(kind, looks, errors[0]), _one_sided("pocock", looks, errors[1])
     if per_look >= NORMAL_FROM:
@@ -119,8 +139,14 @@ def _bounds(kind: RuleName, looks: int, alpha: float, per_look: int) -> tuple[Bo
     # Ranks of a few seeds take a few values only, and those at the end are likelier than a normal's: three against three differ
     # completely in one of ten trials of equal arms. The bounds are raised until that is rare enough, or cannot happen.
     rng = np.random.default_rng(20_240_229)
-    control, treatment = (rng.random((looks, SIMULATED, per_look)) for _ in range(2))
-    seen = [statistics(control[:look], treatment[:look]) for look in range(1, looks + 1)]
+    if environments > 1 or one_stratum:
+        # The runs of an environment are one stratum, however many looks they come from.
+        drawn = [[rng.random((SIMULATED, looks * per_look)) for _ in range(2)] for _ in range(environments)]
+        ends = [look * per_look for look in range(1, looks + 1)]
+        seen = [statistics([pair[0][:, :end] for pair in drawn], [pair[1][:, :end] for pair in drawn]) for end in ends]
+    else:
+        control, treatment = (rng.random((looks, SIMULATED, per_look)) for _ in range(2))
+        seen = [statistics(control[:look], treatment[:look]) for look in range(1, looks + 1)]
     sides = []
     for sign, limits, error in zip((1.0, -1.0), (better, worse), errors, strict=True):
         largest = np.max([sign * z / limit for z, limit in zip(seen, limits, strict=True)], axis=0)
@@ -254,7 +280,7 @@ def bound(control: Strata, treatments: Mapping[str, Strata], rule: Rule, look: i
     """
     alone = rule.bounds[look - 1]
     if rule.per_look < NORMAL_FROM:
-        alone = alone.raised(max((_tied(control, strata) for strata in treatments.values()), default=1.0))
+        alone = alone.raised(max((stretch_by_ties(control, strata) for strata in treatments.values()), default=1.0))
     if scoring is not unchanged:
         return alone.raised(measure_stretch(control, treatments, scoring))
     if len(treatments) < 2:
@@ -285,7 +311,7 @@ def _to_middle(values: Scores) -> Scores:
     return values - np.median(known) if len(known) else values
 
 
-def _tied(control: Strata, treatment: Strata) -> float:
+def stretch_by_ties(control: Strata, treatment: Strata) -> float:
     """By how much ties stretch the statistic: they lower its variance, while a few seeds are as likely to differ completely as before."""
     whole, left = 0.0, 0.0
     for theirs, ours in zip(control, treatment, strict=False):
@@ -376,16 +402,21 @@ def _wilson(hits: Numbers, of: int, sign: float) -> tuple[Numbers, Numbers]:
     return share, np.clip((share + wide / 2.0 + sign * half) / (1.0 + wide), 0.0, 1.0)
 
 
-def speaks_of_a_drop(arrivals: Arrivals, margin: float) -> NDArray[np.bool_]:
+def speaks_of_a_drop(arrivals: Arrivals, margin: float, limit: float | None = None) -> NDArray[np.bool_]:
     """Whether fewer arrivals stand in the way of adopting: the runs speak of a drop, and do not exclude one by the margin.
 
     With 8 or 16 seeds one run that fails where none of the control's did is enough: a treatment that fails in a quarter of its seeds
     shows none in a tenth of all cases with 8 seeds, in a hundredth with 16. With more seeds chance gets more room, since arms of equal
     arrival would else be held up.
     """
-    limit = float(np.interp(min(arrivals.n, arrivals.m), *_DROPS))
+    limit = drop_limit(min(arrivals.n, arrivals.m)) if limit is None else limit
     result: NDArray[np.bool_] = (drop_z(arrivals) > limit) & ~excludes_a_drop(arrivals, margin)
     return result
+
+
+def drop_limit(seeds: int) -> float:
+    """The z of a drop in arrival that stands in the way of adopting, by the seeds of an arm."""
+    return float(np.interp(seeds, *_DROPS))
 
 
 # ── deciding ──
@@ -435,15 +466,21 @@ def ratio_test(control: Strata, treatment: Strata, horizon: float = math.inf, sp
     there at any moment since the evaluation before, each as likely. So a tie stays a tie at r = 1, and is broken by degrees, not at
     once, when r moves away from it.
     """
+    placements = ratio_placements(control, treatment, horizon, spacing)
+    return lambda logs: _combine(placements(logs))
+
+
+def ratio_placements(control: Strata, treatment: Strata, horizon: float = math.inf, spacing: float = 0.0) -> Placements:
+    """The comparisons that `ratio_test` adds up."""
     end = max(horizon - spacing / 2.0, _SMALLEST)
 
-    def z(logs: Numbers) -> Numbers:
+    def place(logs: Numbers) -> list[Placed]:
         ratios = np.exp(np.asarray(logs, dtype=np.float64))[..., None]
         # A hair: the same number reached by two ways of rounding must count as the same.
         cut = np.minimum(end, end * ratios) * (1.0 + 1e-9)
-        return _combine([_place_cells(theirs, ours, ratios, cut, spacing) for theirs, ours in zip(control, treatment, strict=False)])
+        return [_place_cells(theirs, ours, ratios, cut, spacing) for theirs, ours in zip(control, treatment, strict=False)]
 
-    return z
+    return place
 
 
 def _place_cells(control: Scores, treatment: Scores, ratios: Numbers, cut: Numbers, spacing: float) -> Placed:
@@ -477,9 +514,13 @@ def ratio(control: Strata, treatment: Strata, limits: Bounds, horizon: float = m
 
     Where the control never got there, the low end is 0 and there is no value: "at least so much fewer".
     """
+    return invert_ratio(ratio_test(control, treatment, horizon, spacing), limits)
+
+
+def invert_ratio(test: Test, limits: Bounds) -> Interval:
+    """The ratios that a test of log ratios does not refuse."""
     edge = math.log(_LARGEST_RATIO)
-    log_interval = _invert(ratio_test(control, treatment, horizon, spacing), -edge, edge, limits)
-    return Interval(*(math.exp(end) for end in log_interval))
+    return Interval(*(math.exp(end) for end in _invert(test, -edge, edge, limits)))
 
 
 def _cut(scores: Scores, end: Numbers) -> Scores:
@@ -489,9 +530,26 @@ def _cut(scores: Scores, end: Numbers) -> Scores:
 def shift_test(control: Strata, treatment: Strata) -> Test:
     """The statistic of "the treatment's scores are lower by a gain", by the gain; it rises with it."""
 
-    def z(gains: Numbers) -> Numbers:
+    placements = shift_placements(control, treatment)
+    return lambda gains: -_combine(placements(gains))
+
+
+def shift_placements(control: Strata, treatment: Strata) -> Placements:
+    """The comparisons that `shift_test` adds up, with the other sign."""
+
+    def place(gains: Numbers) -> list[Placed]:
         moved = np.asarray(gains, dtype=np.float64)[..., None]
-        return -statistics([side + 0.0 * moved for side in control], [side + moved for side in treatment])
+        return [_place(theirs + 0.0 * moved, ours + moved) for theirs, ours in zip(control, treatment, strict=False)]
+
+    return place
+
+
+def add_up(placements: Sequence[Placements], units: Sequence[float], sign: float) -> Test:
+    """One test over several environments: the same effect is supposed in each, counted in its own unit."""
+
+    def z(effects: Numbers) -> Numbers:
+        supposed = np.asarray(effects, dtype=np.float64)
+        return sign * _combine([placed for place, unit in zip(placements, units, strict=True) for placed in place(supposed * unit)])
 
     return z
 
@@ -504,8 +562,13 @@ def shift(control: Strata, treatment: Strata, limits: Bounds) -> Interval:
         return Interval(math.nan, -math.inf, math.inf)
     width = max(float(gaps.max() - gaps.min()), 0.01 * abs(float(gaps.max())), _SMALLEST)
     low, high = float(gaps.min()) - 0.05 * width, float(gaps.max()) + 0.05 * width
+    return invert_shift(shift_test(control, treatment), low, high, limits)
+
+
+def invert_shift(test: Test, low: float, high: float, limits: Bounds) -> Interval:
+    """The gains between two numbers that a test does not refuse."""
     # A gain of g is refused from below where the treatment is better than that: the sides change places.
-    return _invert(shift_test(control, treatment), low, high, Bounds(limits.worse, limits.better))
+    return _invert(test, low, high, Bounds(limits.worse, limits.better))
 
 
 def refuses_both(test: Test, margin: float, limit: float) -> NDArray[np.bool_]:

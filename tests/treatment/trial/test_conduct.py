@@ -342,14 +342,15 @@ def test_an_ablation_tries_the_winner_without_each_of_its_changes(tmp_path, monk
 
 
 @pytest.mark.slow
-def test_a_trial_killed_at_a_random_moment_is_resumed_to_the_same_verdict(tmp_path, warm: Warm):
+@pytest.mark.parametrize("over", [[], ["several"]])
+def test_a_trial_killed_at_a_random_moment_is_resumed_to_the_same_verdict(tmp_path, warm: Warm, over: list[str]):
     def begin(*words: object) -> Child:
         return warm.start(*words, module="tests.treatment.trial.short_trial", printed=tmp_path / "printed")
 
-    assert begin(tmp_path / "whole").wait() == 0, (tmp_path / "printed").read_text()
+    assert begin(tmp_path / "whole", *over).wait() == 0, (tmp_path / "printed").read_text()
     whole = conduct.load(Store(tmp_path / "whole"))
     chance, store = random.Random(3), Store(tmp_path / "killed")
-    process = begin(store.root)
+    process = begin(store.root, *over)
     for _ in range(2):
         began = time.monotonic()
         while not trials.trials(store) and time.monotonic() - began < 60:
@@ -367,6 +368,7 @@ def test_a_trial_killed_at_a_random_moment_is_resumed_to_the_same_verdict(tmp_pa
         effect.model_copy(update=clocked) for effect in whole.effects
     ]
     assert [look.z for look in found.looks] == [look.z for look in whole.looks]
+    assert [look.environments for look in found.looks] == [look.environments for look in whole.looks]
     assert (found.verdict, found.winner) == (whole.verdict, whole.winner)
 
 

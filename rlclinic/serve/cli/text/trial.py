@@ -73,7 +73,7 @@ class View:
             self._live.update(Text("\n".join(_progress_lines(event))), refresh=True)
         elif event.seconds - self._shown >= PLAIN_SECONDS:
             self._shown = event.seconds
-            self._say(f"  look {event.look}   " + " · ".join(_arm_progress(arm) for arm in event.arms))
+            self._say(f"  look {event.look}   " + " · ".join(_arm_progress(arm) for arm in _add_up_environments(event.arms)))
 
     def _say(self, *lines: str) -> None:
         for line in lines:
@@ -82,13 +82,31 @@ class View:
 
 def _look_lines(event: "Event", plan: "TrialPlan") -> list[str]:
     assert event.result is not None
-    arms = [(arm.name, arm.runs, arm.solved, arm.failed, arm.return_mean) for arm in event.arms]
-    first, second = look_lines(arms, event.result, plan.looks, plan.threshold)
-    return [f"  look {event.look}   {first}", f"           {second}"]
+    lines = []
+    for part in plan.parts:
+        own = [arm for arm in event.arms if arm.env_id in (None, part.env_id)]
+        arms = [(arm.name, arm.runs, arm.solved, arm.failed, arm.return_mean) for arm in own]
+        first, second = look_lines(arms, event.result, plan.looks, part.threshold)
+        lines.append(f"{part.env_id}: {first}" if plan.environments else first)
+    return [f"  look {event.look}   {lines[0]}", *(f"           {line}" for line in [*lines[1:], second])]
 
 
 def _progress_lines(event: "Event") -> list[str]:
     return [f"  look {event.look}   {_arm_progress(arm)}" for arm in event.arms]
+
+
+def _add_up_environments(arms: "tuple[ArmProgress, ...]") -> "list[ArmProgress]":
+    """The arms over all environments: one line has no room for each."""
+    by_name: dict[str, list[ArmProgress]] = {}
+    for arm in arms:
+        by_name.setdefault(arm.name, []).append(arm)
+    added = []
+    for own in by_name.values():
+        names = ("runs", "ended", "solved", "failed", "env_steps")
+        most = [arm.max_env_steps for arm in own]
+        sums = {name: sum(getattr(arm, name) for arm in own) for name in names} | {"env_id": None}
+        added.append(own[0].model_copy(update={**sums, "max_env_steps": None if None in most else sum(map(int, filter(None, most)))}))
+    return added
 
 
 def _arm_progress(arm: "ArmProgress") -> str:
@@ -97,7 +115,7 @@ def _arm_progress(arm: "ArmProgress") -> str:
     parts = [f"{arm.ended}/{arm.runs} ended"] + ([f"{arm.solved} solved"] if arm.max_env_steps else [])
     parts += [f"{arm.failed} failed"] if arm.failed else []
     steps = f", {short(arm.env_steps)} env steps{share}" if arm.env_steps else ""
-    return f"{arm.name} {', '.join(parts)}{steps}"
+    return f"{arm.env_id + ': ' if arm.env_id else ''}{arm.name} {', '.join(parts)}{steps}"
 
 
 # ── the end ──
@@ -126,5 +144,5 @@ def print_adopted(result: "Adopted") -> None:
     """`adopt`: the difference, then what to type."""
     verb = "wrote" if result.written else "would write"
     done = Text(f"{verb} {result.ref} into {result.file}: {'; '.join(result.changes) or 'no change against the control'}")
-    use = Commands([("use it", f"rlclinic train {result.ref} --seeds 8")] if result.written else [])
+    use = Commands([("use it", f"rlclinic train {ref} --seeds 8") for ref in result.refs or [result.ref]] if result.written else [])
     terminal.show([Code("\n".join(result.diff), "diff"), done, use])

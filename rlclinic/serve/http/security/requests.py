@@ -21,6 +21,8 @@ def confine(store: Store, request: Request) -> None:
     """UsageError if a request would read a file, or run code that nobody has run here yet."""
     for ref in request.configs:
         safe(store, ref, getattr(request, "changes", ()))
+    for env_id in request.environments:
+        safe(store, env_id)
 
 
 def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> str:

@@ -120,7 +120,8 @@ def trial(view: "TrialView") -> str:
     lines = [f"TRIAL {made.id} · {one_line(made.question)}", *([waited(view.progress)] if made.verdict is None else [])]
     lines.append(render_compact(describe_result(made), 200))
     if made.verdict == "adopt" and made.source != "command":
-        lines.append(f'next: adopt(trial_id="{made.id}", as_variant={in_call(f"{made.env_id}:NAME")})')
+        variant = "NAME" if made.environments else f"{made.env_id}:NAME"
+        lines.append(f'next: adopt(trial_id="{made.id}", as_variant={in_call(variant)})')
     return "\n".join(lines)
 
 

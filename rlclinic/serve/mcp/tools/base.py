@@ -45,6 +45,8 @@ class Tools:
         request = model(**asked, runs_dir=self.root)
         for ref in request.configs:
             self.settings.config(ref, getattr(request, "changes", ()), self.store)
+        for env_id in request.environments:
+            self.settings.config(env_id, (), self.store)
         return request
 
 

@@ -1,0 +1,260 @@
+"""Trials over several environments: wrong verdicts, what one environment hides, power beside pooling and beside one environment, intervals.
+
+The decision is `treatment.trial.environments.decide` at the bounds of `sequential.Rule`; intervals and equivalence are made from made-up
+runs by `environments.SeveralStanding`.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.proof import scenarios, trials
+from benchmarks.proof.scenarios import Draws
+from benchmarks.proof.trials import Draw, draw_ends, draw_exponential, draw_heavy, draw_pair, row
+from rlclinic.config import Config, load, set_values
+from rlclinic.treatment.trial import analysis, arms, conduct, environments, sequential
+from rlclinic.treatment.trial.environments import MIXED, SeveralStanding
+from rlclinic.treatment.trial.models import Observation, TrialPlan
+from rlclinic.treatment.trial.sequential import BETTER, OPEN, WORSE, Rule
+
+FASTER: Final = draw_pair({}, {"median": 0.5})
+FASTEST: Final = draw_pair({}, {"median": 0.1})
+EQUAL: Final = draw_pair({})
+WIDE: Final = draw_pair({"spread": 1.0})
+NULLS: Final[dict[str, list[Draw]]] = {
+    "two alike": [EQUAL] * 2,
+    "spreads 0.2, 0.4 and 1": [draw_pair({"spread": spread}) for spread in (0.2, 0.4, 1.0)],
+    "censored 0, 50 and 90 %": [EQUAL, *(draw_pair({}, horizon=scenarios.find_horizon(arriving)) for arriving in (0.5, 0.1))],
+    "ties: five values, and evaluations as far apart as the median": [draw_pair({}, spacing=0.4), draw_pair({}, spacing=1.0)],
+    "20 % and 50 % never arrive": [draw_pair({"arriving": 0.8}), draw_pair({"arriving": 0.5, "spread": 1.0})],
+    "returns at a cap, 10 % and 20 % collapse": [draw_ends(0.1, 30.0), draw_ends(0.2)],
+    "tails as heavy as Cauchy's, and exponential": [draw_heavy, draw_exponential],
+    "spread 0.2 against 1 in all three": [draw_pair({"spread": 0.2}, {"spread": 1.0})] * 3,
+    "spread 0.2 against 1, and the other way round": [
+        draw_pair({"spread": 0.2}, {"spread": 1.0}),
+        draw_pair({"spread": 1.0}, {"spread": 0.2}),
+    ],
+    "five, one of them never solved": [EQUAL, WIDE, EQUAL, draw_ends(0.2), draw_pair({}, horizon=1e-9)],
+    "eight": [EQUAL, WIDE] * 4,
+}
+"""Neither arm is better in any environment."""
+ONE_SIDED: Final[dict[str, tuple[list[Draw], int]]] = {
+    "one helps a lot, one is equal": ([FASTEST, EQUAL], MIXED),
+    "one helps a lot, two are equal": ([FASTEST, EQUAL, WIDE], MIXED),
+    "one helps a lot, four are equal": ([FASTEST, EQUAL, WIDE, EQUAL, WIDE], MIXED),
+    "one hurts a lot, two are equal": ([draw_pair({}, {"median": 10.0}), EQUAL, WIDE], MIXED),
+    "one hurts a lot, four are equal": ([draw_pair({}, {"median": 10.0}), EQUAL, WIDE, EQUAL, WIDE], MIXED),
+    "all help": ([FASTER, draw_pair({}, {"median": 0.9}), WIDE], MIXED),
+}
+"""No environment is worse, or none is better: "helps here, hurts there" is wrong."""
+
+
+def carry_out(
+    draws: Sequence[Draw], simulations: int, rule: Rule | None = None, *, arrival: bool = True, each: bool = True, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What so many trials come to (as `environments.decide` calls it), and with how many seeds an arm in each environment.
+
+    `each` False: by the average alone, with no look at the environments one by one.
+    """
+    rule = rule or Rule(environments=len(draws))
+    rng = np.random.default_rng(seed)
+    drawn = [draw(rng, (simulations, rule.looks * rule.per_look)) for draw in draws]
+    calls, seeds = np.zeros(simulations, dtype=np.int64), np.full(simulations, rule.looks * rule.per_look)
+    for look in range(1, rule.looks + 1):
+        count = look * rule.per_look
+        control, treatment = ([pair[side][:, :count] for pair in drawn] for side in (0, 1))
+        z, bounds, last = sequential.statistics(control, treatment), rule.bounds[look - 1], look == rule.looks
+        if each:
+            seen = environments.measure_each(control, treatment, rule.environment_bounds()[look - 1])
+            now = environments.decide(z, bounds, seen, 0.10, last=last, second=arrival)
+        else:
+            now = sequential.decide(z, bounds, None, 0.10, last=last)
+        fresh = (calls == OPEN) & (now != OPEN)
+        calls[fresh], seeds[fresh] = now[fresh], count
+    return calls, seeds
+
+
+def share(calls: NDArray[np.int64], *wanted: int) -> float:
+    """The share of trials that were called so."""
+    return float(np.isin(calls, wanted).mean())
+
+
+# ── what one environment hides ──
+
+
+def hidden(kind: str, environments_: int, elsewhere: float) -> list[Draw]:
+    """All environments but the last get faster; the last one gets worse, or part of its runs never arrive."""
+    last = {
+        "twice the steps": {"median": 2.0},
+        "50 % more steps": {"median": 1.5},
+        "30 % more steps": {"median": 1.3},
+        "arrival 100 -> 75 %": {"median": elsewhere, "arriving": 0.75},
+        "arrival 100 -> 65 %": {"median": elsewhere, "arriving": 0.65},
+    }[kind]
+    return [draw_pair({}, {"median": elsewhere})] * (environments_ - 1) + [draw_pair({}, last)]
+
+
+BARS: Final = {"twice the steps": 0.01, "50 % more steps": 0.05, "arrival 100 -> 75 %": 0.15, "arrival 100 -> 65 %": 0.05}
+
+
+def find_hidden(kind: str, simulations: int, *, each: bool = True) -> dict[str, float]:
+    """How often an arm is adopted although one environment gets worse, over 2, 3 and 5 environments and three effects elsewhere."""
+    found = {}
+    for count in (2, 3, 5):
+        for elsewhere in (0.7, 1 / 3, 0.1):
+            calls, _ = carry_out(hidden(kind, count, elsewhere), simulations, each=each)
+            found[f"{count} environments, {elsewhere:.2g} of the steps elsewhere"] = share(calls, BETTER)
+    return found
+
+
+# ── power ──
+
+
+def alike(count: int, shift: float, spreads: Sequence[float]) -> list[Draw]:
+    """Environments whose effect is the same in standard deviations of their log steps: the same P(improvement) in all."""
+    drawn = []
+    for place in range(count):
+        median, spread = 10.0**place, spreads[place % len(spreads)]
+        control = {"median": median, "spread": spread}
+        drawn.append(draw_pair(control, {**control, "median": median * math.exp(-shift * spread)}))
+    return drawn
+
+
+def pool_draws(draws: Sequence[Draw], per_look: int) -> Draw:
+    """All runs in one heap, as if they came from one environment."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Draws, Draws]:
+        looks, simulations, _ = shape
+        drawn = [own(rng, (looks, simulations, per_look)) for own in draws]
+        return np.concatenate([pair[0] for pair in drawn], axis=-1), np.concatenate([pair[1] for pair in drawn], axis=-1)
+
+    return draw
+
+
+def compare_power(simulations: int) -> Iterator[tuple[str, float, float, float]]:
+    """Power over environments, of all runs pooled, and of as many runs on one environment, the best of them."""
+    cases: dict[str, tuple[list[Draw], int]] = {
+        "two, 0.5 SD": (alike(2, 0.5, (0.4,)), 8),
+        "three of spreads 0.2, 0.4, 1, 0.45 SD": (alike(3, 0.45, (0.2, 0.4, 1.0)), 8),
+        "five of spreads 0.2, 0.4, 1, 0.35 SD": (alike(5, 0.35, (0.2, 0.4, 1.0)), 8),
+        "two, 4 seeds a look each, 0.7 SD": (alike(2, 0.7, (0.4, 1.0)), 4),
+        "three, 4 seeds a look each, 0.6 SD": (alike(3, 0.6, (0.4, 1.0, 0.2)), 4),
+    }
+    for name, (draws, per_look) in cases.items():
+        stratified = carry_out(draws, simulations, Rule(per_look=per_look, environments=len(draws)))[0]
+        whole = Rule(per_look=per_look * len(draws))
+        pooled = trials.carry_out(pool_draws(draws, per_look), simulations, whole)[0]
+        single = [trials.carry_out(draw, simulations, whole)[0] for draw in draws]
+        yield name, share(stratified, BETTER), share(pooled, BETTER), max(share(calls, BETTER) for calls in single)
+
+
+# ── trials from their runs ──
+
+ENVIRONMENTS: Final = {"CartPole-v1": 50_000.0, "Acrobot-v1": 20_000.0, "MountainCar-v0": 80_000.0}
+"""Median env steps of the control in each."""
+
+
+def make_plan(**options: Any) -> TrialPlan:
+    """A trial of one change over three environments, as `rlclinic trial --envs` plans it."""
+    short = ["run.max_env_steps=200000", "run.eval_every_env_steps=1000", "run.eval_episodes=5", "algo.learning_rate=1e-3"]
+    parts = []
+    for env_id in ENVIRONMENTS:
+        config: Config = set_values(load(f"{env_id}:ppo").config, short)
+        parts.append((arms.control(config), [arms.changed(config, ["algo.learning_rate=1e-5"], "rx1")]))
+    return conduct.plan_environments(parts, **options)
+
+
+def end_trial(plan: TrialPlan, ratios: Sequence[float], spreads: Sequence[float], rng: np.random.Generator) -> SeveralStanding:
+    """A trial to its end whose treatment takes so many times the steps in each environment."""
+
+    def runs(count: int, place: int, ratio: float) -> list[Observation]:
+        median = list(ENVIRONMENTS.values())[place]
+        times = scenarios.draw_times(rng, (count,), median=ratio, spread=spreads[place]) * median
+        seen = np.ceil(times / 1_000) * 1_000
+        return [trials.observe(None if value > 200_000 else value, 0.0) for value in seen]
+
+    standing = SeveralStanding(plan)
+    while not standing.decided:
+        names = {"control": [1.0] * len(ratios), **{name: list(ratios) for name in standing.active}}
+        standing.add_environments(
+            [{name: runs(plan.per_look, place, own[place]) for name, own in names.items()} for place in range(len(ratios))]
+        )
+    return standing
+
+
+def coverage(cases: int) -> dict[str, float]:
+    """How often all intervals of the environments hold the truth together, at whatever look the trial stopped."""
+    plan, found = make_plan(), {}
+    for ratios, spreads in (
+        ((1.0, 1.0, 1.0), (0.4, 0.4, 0.4)),
+        ((0.7, 0.7, 0.7), (0.2, 0.4, 1.0)),
+        ((0.5, 1.0, 1.5), (0.4, 0.4, 0.4)),
+        ((0.9, 0.9, 0.3), (0.4, 1.0, 0.4)),
+    ):
+        rng, held = np.random.default_rng(8), 0
+        for _ in range(cases):
+            standing = end_trial(plan, ratios, spreads, rng)
+            made = [each.effects[0].ratio for each in environments.results(standing, [{}] * len(ratios))]
+            held += all(
+                own is not None and (own.low or 0.0) <= ratio <= (math.inf if own.high is None else own.high)
+                for own, ratio in zip(made, ratios, strict=True)
+            )
+        found[", ".join(f"{ratio:g}" for ratio in ratios)] = held / cases
+    return found
+
+
+def count_equivalent(cases: int, ratios: Sequence[float]) -> float:
+    """Share of trials over three environments that end as EQUIVALENT, with so little spread that they can."""
+    rng, plan = np.random.default_rng(9), make_plan(margin=0.2)
+    verdicts = [analysis.verdict(end_trial(plan, ratios, (0.1, 0.1, 0.1), rng))[0] for _ in range(cases)]
+    return verdicts.count("equivalent") / cases
+
+
+def rows(simulations: int) -> Iterator[dict[str, Any]]:
+    """All figures about trials over several environments."""
+    nulls = {name: share(carry_out(draws, simulations)[0], BETTER, WORSE, MIXED) for name, draws in NULLS.items()}
+    nulls |= {
+        f"{name}, 4 seeds a look": share(carry_out(draws, simulations, Rule(per_look=4, environments=len(draws)))[0], BETTER, WORSE, MIXED)
+        for name, draws in NULLS.items()
+    }
+    yield row("environments: false verdicts, worst of 22 null scenarios", max(nulls.values()), 0.055, stretch=0.05, each=nulls)
+    mixed = {name: share(carry_out(draws, simulations)[0], wrong) for name, (draws, wrong) in ONE_SIDED.items()}
+    mixed |= {
+        f"{name}, 4 seeds a look": share(carry_out(draws, simulations, Rule(per_look=4, environments=len(draws)))[0], wrong)
+        for name, (draws, wrong) in ONE_SIDED.items()
+    }
+    yield row('environments: false "helps here, hurts there", worst of 12', max(mixed.values()), 0.05, stretch=0.025, each=mixed)
+    ways = {}
+    for count in (2, 3, 5):
+        draws = [draw_pair({}, {"median": 1.1}), *[draw_pair({"spread": 1.0}, {"spread": 1.0, "median": 1.2})] * (count - 1)]
+        ways[f"{count} environments, all slower"] = share(carry_out(draws, simulations)[0], BETTER)
+    yield row("environments: wrong way, worst", max(ways.values()), 0.02, each=ways)
+    for kind in ("twice the steps", "50 % more steps", "30 % more steps", "arrival 100 -> 75 %", "arrival 100 -> 65 %"):
+        found = find_hidden(kind, simulations)
+        yield row(f"environments: ADOPT although one environment has {kind}, worst", max(found.values()), BARS.get(kind), each=found)
+        alone = find_hidden(kind, simulations, each=False)
+        yield row(f"environments: the same by the average alone, {kind}, worst", max(alone.values()), None, each=alone)
+    for name, stratified, pooled, single in compare_power(simulations):
+        yield row(f"environments: power, {name}", stratified, None, "higher")
+        yield row(f"environments: power over that of all runs in one heap, {name}", stratified - pooled, 0.0, "higher")
+        yield row(f"environments: power over that of all runs on the best environment, {name}", stratified - single, -0.01, "higher")
+    calls, seeds = carry_out([draw_pair({}, {"median": 0.5}), draw_pair({}, {"median": 1.5}), EQUAL], simulations)
+    yield row('environments: "helps here, hurts there" where steps are 0.5, 1.5 and 1 times as many', share(calls, MIXED), 0.8, "higher")
+    yield row("environments: seeds an arm in each environment until then", float(seeds.mean()), None)
+    calls, _ = carry_out([FASTER, EQUAL, EQUAL], simulations)
+    yield row("environments: ADOPT where one of three gets twice as fast and none worse", share(calls, BETTER), None, "higher")
+    losses = {}
+    for count in (2, 3, 5):
+        for arriving in (1.0, 0.95, 0.9):
+            draws = [draw_pair({"arriving": arriving}, {"median": 0.7, "arriving": arriving})] * count
+            both, one = (share(carry_out(draws, simulations, each=each)[0], BETTER) for each in (True, False))
+            losses[f"{count} environments, {100 * arriving:.0f} % arrive"] = one - both
+    yield row("environments: power lost to looking into each, arrival equal, worst", max(losses.values()), None, each=losses)
+    few = max(simulations // 100, 20)
+    held = coverage(few)
+    yield row("environments: all intervals hold together, worst", min(held.values()), 0.92, "higher", 0.95, each=held)
+    yield row("environments: EQUIVALENT where arms are equal in all, little spread", count_equivalent(few, (1.0, 1.0, 1.0)), 0.8, "higher")
+    yield row("environments: EQUIVALENT where steps are 0.7, 1 and 1.4 times as many", count_equivalent(few, (0.7, 1.0, 1.4)), 0.05)
