@@ -55,7 +55,7 @@ class TrialRequest(Request):
         Http(type=list[Annotated[str, StringConstraints(max_length=200)]], max_length=8),
         Mcp(
             "run_id",
-            "Group to treat; or two and more configs, the first is the control.",
+            "Group to treat; or configs, the first is the control.",
             type=str | list[str],
             default="@last",
             read=_as_list,
@@ -66,14 +66,14 @@ class TrialRequest(Request):
         list[int],
         Cli(metavar="N", type=list[str], read=read_numbers, help="Prescriptions to try, one arm each: --rx 1,2."),
         Http(type=list[Annotated[int, Field(ge=1, le=9)]], max_length=8),
-        Mcp(doc="Prescriptions to try, one arm each."),
+        Mcp(doc="Prescriptions, one arm each."),
     ] = Field(default_factory=list)
     """Numbers of prescriptions, one arm each."""
     changes: Annotated[
         list[str],
         SET,
         CHANGES,
-        Mcp(doc="Your own patch instead: {setting: value}.", type=dict[str, Any] | list[str] | None, default=None, read=as_changes),
+        Mcp(doc="Or a patch: {setting: value}.", type=dict[str, Any] | list[str] | None, default=None, read=as_changes),
     ] = Field(default_factory=list)
     """KEY=VALUE settings: all of them together are one arm."""
     envs: Annotated[
@@ -86,7 +86,7 @@ class TrialRequest(Request):
             "Configs are moved to each; the config :NAME is each one's own variant NAME.",
         ),
         Http(type=list[Annotated[str, StringConstraints(max_length=200)]], max_length=16),
-        Mcp(doc=""),
+        Mcp(doc="Several, by comma: one verdict.", type=str, default="", read=lambda names: read_names([names])),
     ] = Field(default_factory=list)
     """Environments to try it in, with one verdict over all of them."""
     command: Annotated[str | None, Cli("--run", metavar="CMD")] = None
@@ -97,7 +97,7 @@ class TrialRequest(Request):
     """An adopted variant (or trial) without each of its changes."""
     resume: Annotated[str | None, Cli(metavar="TRIAL"), RESUME, Mcp(doc="Trial to go on with.")] = None
     """Go on with a trial that was interrupted or killed."""
-    outcome: Annotated[Outcome | None, Http(), Mcp(doc="What decides; steps to the threshold where one is known.")] = None
+    outcome: Annotated[Outcome | None, Http(), Mcp(doc="What decides; steps if a threshold is known.")] = None
     """What decides (steps to the threshold, where one is known)."""
     looks: Annotated[int, Http(ge=1, le=8), Mcp(doc="", ge=1, le=20)] = 4
     """At most so many looks."""
