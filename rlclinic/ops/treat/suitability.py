@@ -19,7 +19,7 @@ SECONDS: Final = 120.0
 
 def check(configs: Sequence[Config]) -> None:
     """ConfigError for the first environment that cannot be made, or whose actions or observations a config cannot deal with."""
-    command = [sys.executable, "-m", "rlclinic.training.suitability"]
+    command = [sys.executable, "-m", "rlclinic.training.envs.examine.suitability"]
     records = json.dumps([to_record(config) for config in configs])
     try:
         done = subprocess.run(command, input=records, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -1,4 +1,4 @@
-"""`python -m rlclinic.training.suitability < configs.json`: can these configs be trained? Says what stands in the way of each, as JSON.
+"""`python -m rlclinic.training.envs.examine.suitability < configs.json`: what stands in the way of training each config, as JSON.
 
 Each environment is made once and each config's networks are planned for it, as the first moment of a training would. Nothing is written.
 """
