@@ -18,12 +18,14 @@ from rlclinic.serve.confined import LimitCode
 from rlclinic.serve.http import mcp_mount, prefetch, problems, schema
 from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
+from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.peers import PeerTable
 from rlclinic.serve.http.routes import compare, diagnose, jobs, outside, runs, sse, status, train, treat
 from rlclinic.serve.http.security import session
+from rlclinic.serve.http.security.access import FILE, AccessLog
 from rlclinic.serve.http.security.guard import Guard
 from rlclinic.serve.http.security.tokens import Tokens
-from rlclinic.serve.http.settings import Settings
+from rlclinic.serve.http.settings import FOLDER, Settings
 from rlclinic.serve.http.watch_store import Watch
 from rlclinic.serve.web import routes
 
@@ -35,15 +37,19 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
     """An app over one store. It must be run with its lifespan, which keeps the index current. `started` is called in its event loop."""
     chosen = settings or Settings()
     tokens = Tokens(chosen.tokens_path(store.root), chosen.link)
+    access = AccessLog(store.root / FOLDER / FILE)
     index = Index(store)
     index.refresh()
-    here = Context(store, chosen, index, tokens, Answers(index, _version()), Watch(index, chosen.refresh_seconds), PeerTable(index))
+    watch = Watch(index, chosen.refresh_seconds)
+    feeds = Feeds(index, watch, chosen.follow_seconds)
+    here = Context(store, chosen, index, tokens, Answers(index, _version()), watch, PeerTable(index), feeds)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if started is not None:
             started()
-        works = [here.watch.run(), *([prefetch.run(here)] if chosen.prepare else []), *([] if chosen.read_only else [_dispatch(here)])]
+        works = [here.watch.run(), feeds.run(), access.run(), *([prefetch.run(here)] if chosen.prepare else [])]
+        works += [] if chosen.read_only else [_dispatch(here)]
         tasks = [asyncio.create_task(work) for work in works]
         try:
             async with talking:
@@ -52,10 +58,11 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            access.flush()
             here.watch.close()
             index.close()
 
-    guards = [Middleware(Guard, settings=chosen, tokens=tokens), Middleware(LimitCode, limits=chosen.limits)]
+    guards = [Middleware(Guard, settings=chosen, tokens=tokens, access=access), Middleware(LimitCode, limits=chosen.limits)]
     app = bare_app(lifespan=lifespan, middleware=guards)
     app.state.context = here
     routes.mount(app)

@@ -18,6 +18,7 @@ from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import inside
 from rlclinic.serve.http import cache
+from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.peers import PeerTable
 from rlclinic.serve.http.security.tokens import Principal, Tokens
 from rlclinic.serve.http.settings import Settings
@@ -38,6 +39,7 @@ class Context:
     answers: cache.Answers
     watch: Watch
     peers: PeerTable
+    feeds: Feeds
     examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """One environment is looked at at a time: each keeps a core busy."""
 

@@ -10,16 +10,14 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
-from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.runs.series import MAIN_METRICS, choose_metrics, latest_rows
-from rlclinic.runs.database.index import Index
-from rlclinic.runs.database.schema import GROUP, RUN
 from rlclinic.runs.metrics_file.rows import Follower
 from rlclinic.runs.metrics_file.table import STEPS
 from rlclinic.runs.record import METRICS, Run
-from rlclinic.serve.http.context import Context, Here, Named, find_group, find_run
+from rlclinic.serve.http import feeds
+from rlclinic.serve.http.context import Here, Named, find_group, find_run
 from rlclinic.serve.http.routes.runs import Names
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
@@ -41,20 +39,22 @@ async def follow_run(
     `offset` 0 begins with the first row; without it only what comes from now on. Last-Event-ID goes on where a stream broke off.
     """
     owner = find_run(here, run)
-    return _stream(_follow_runs(request, here, [owner], names or [], {owner.id: _find_offset(request, offset)}))
+    offsets = {owner.id: _find_offset(request, offset)}
+    return _stream(_follow_runs(here.feeds.follow([owner]), [owner], names or [], offsets, here.settings.follow_seconds))
 
 
 @router.get("/groups/{group}/events", response_class=StreamingResponse, responses=_STREAM)
 async def follow_group(request: Request, here: Here, group: Named, names: Names = None) -> StreamingResponse:
     """Rows of all runs of a group as they are written (`rows`), and their states when they change (`state`)."""
     owner = find_group(here, group)
-    return _stream(_follow_runs(request, here, owner.runs, names or [], {}))
+    return _stream(_follow_runs(here.feeds.follow(owner.runs), owner.runs, names or [], {}, here.settings.follow_seconds))
 
 
 @router.get("/events", response_class=StreamingResponse, responses=_STREAM)
 async def follow_store(request: Request, here: Here) -> StreamingResponse:
     """Which runs and groups are new, have changed or are gone (`changed`): ids and states only; ask for what you show."""
-    return _stream(_follow_index(request, here))
+    # Before the answer begins: what changes after it is told.
+    return _stream(_follow_index(await here.feeds.listen()))
 
 
 def _stream(events: AsyncIterator[str]) -> StreamingResponse:
@@ -74,22 +74,24 @@ def _find_offset(request: Request, offset: int | None) -> int | None:
 
 
 async def _follow_runs(
-    request: Request, here: Context, runs: list[Run], names: list[str], offsets: dict[str, int | None]
+    follower: feeds.Follower, runs: list[Run], names: list[str], offsets: dict[str, int | None], follow_seconds: float
 ) -> AsyncIterator[str]:
-    """Rows and states of runs until the client goes."""
+    """Rows and states of runs until the client goes, which ends this."""
     followers = {run.id: Follower(run.path / METRICS, offset=offsets.get(run.id)) for run in runs}
     states: dict[str, str] = {}
-    quiet = 0.0
     yield "retry: 1000\n\n"
-    while not await request.is_disconnected():
+    while True:
+        follower.news.clear()
         events = await run_in_threadpool(_collect_events, runs, followers, names, states)
         for event in events:
             yield event
-        quiet = 0.0 if events else quiet + here.settings.follow_seconds
-        if quiet >= BEAT_SECONDS:
-            quiet = 0.0
+        if events:
+            await asyncio.sleep(follow_seconds)  # a long file comes in pieces, and rows that are written at once come together
+            continue
+        try:
+            await asyncio.wait_for(follower.news.wait(), BEAT_SECONDS)
+        except TimeoutError:
             yield ": still here\n\n"
-        await asyncio.sleep(here.settings.follow_seconds)
 
 
 def _collect_events(runs: list[Run], followers: dict[str, Follower], names: list[str], states: dict[str, str]) -> list[str]:
@@ -113,37 +115,11 @@ def _choose_columns(header: Sequence[str], names: list[str], run: str) -> list[s
     return choose_metrics(names, available, run) if names else [name for name in MAIN_METRICS if name in available]
 
 
-async def _follow_index(request: Request, here: Context) -> AsyncIterator[str]:
-    """Changes of the index until the client goes."""
-    version, known = here.watch.version, await run_in_threadpool(_read_states, here.index)
-    quiet = 0.0
+async def _follow_index(listener: feeds.Listener) -> AsyncIterator[str]:
+    """Changes of the index until the client goes, which ends this, or reads so slowly that it must connect again."""
     yield "retry: 1000\n\n"
-    while not await request.is_disconnected():
-        quiet += here.settings.follow_seconds
-        if here.watch.version != version:
-            version = here.watch.version
-            now = await run_in_threadpool(_read_states, here.index)
-            changed = {name: _differences(known[name], now[name]) for name in now}
-            known = now
-            if any(changed.values()):
-                quiet = 0.0
-                yield _event("changed", changed)
-        if quiet >= BEAT_SECONDS:
-            quiet = 0.0
+    while not listener.changes.full():
+        try:
+            yield _event("changed", await asyncio.wait_for(listener.changes.get(), BEAT_SECONDS))
+        except TimeoutError:
             yield ": still here\n\n"
-        await asyncio.sleep(here.settings.follow_seconds)
-
-
-def _read_states(index: Index) -> dict[str, dict[str, tuple[int, str, int]]]:
-    """By id, what a list shows of it that changes: when its folder changed, its state, its env steps."""
-    with index.connection() as connection:
-        return {
-            kind: {row[0]: (row[1], row[2], row[3]) for row in connection.execute(select(t.c.id, t.c.stamp, t.c.state, t.c.env_steps))}
-            for kind, t in (("runs", RUN), ("groups", GROUP))
-        }
-
-
-def _differences(before: dict[str, tuple[int, str, int]], now: dict[str, tuple[int, str, int]]) -> dict[str, str]:
-    """By id: its state now, or `gone`."""
-    new = {id: row[1] for id, row in now.items() if before.get(id) != row}
-    return new | {id: "gone" for id in before if id not in now}

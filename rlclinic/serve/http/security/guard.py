@@ -4,7 +4,9 @@ The guard refuses by default: a request that changes something needs the scope w
 """
 
 import hmac
+import math
 import re
+import time
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
@@ -18,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rlclinic.errors import RlclinicError
 from rlclinic.serve.http import problems
 from rlclinic.serve.http.security import peer
+from rlclinic.serve.http.security.access import STRANGER_RATE, TOKEN_RATE, AccessLog, Patience, find_address
 from rlclinic.serve.http.security.tokens import LOCAL, SESSION_SECONDS, Principal, Tokens
 from rlclinic.serve.http.settings import Settings
 
@@ -47,8 +50,9 @@ HEADERS: Final = {
 class Guard:
     """ASGI middleware around the whole app, what is mounted included."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens) -> None:
-        self.app, self.settings, self.tokens = app, settings, tokens
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens, access: AccessLog) -> None:
+        self.app, self.settings, self.tokens, self.access = app, settings, tokens, access
+        self.patience = Patience()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with a refusal, or let the request through with `scope["state"]["principal"]`."""
@@ -58,9 +62,13 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        send = _with_headers(send)
+        headers = Headers(scope=scope)
+        address = find_address(scope, headers, behind_proxy=self.settings.https)
+        state = scope.setdefault("state", {})
+        state |= {"address": address, "patience": self.patience}
+        send = _with_headers(self._with_log(scope, send))
         try:
-            refusal = self._answered(scope, Headers(scope=scope))
+            refusal = self._answered(scope, headers)
         except RlclinicError as error:
             refusal = problems.of(error)
         if refusal is None and scope["method"] not in SAFE:
@@ -71,11 +79,27 @@ class Guard:
             refusal, receive = (self._too_large(), receive) if body is None else (None, _replay(body, receive))
         await (self.app if refusal is None else refusal)(scope, receive, send)
 
+    def _with_log(self, scope: Scope, send: Send) -> Send:
+        began = time.monotonic()
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start" and not scope["path"].startswith("/static/"):
+                state = scope["state"]
+                name = state["principal"].name if "principal" in state else "nobody"
+                seconds = time.monotonic() - began
+                self.access.add(state["address"], name, scope["method"], scope["path"], message["status"], seconds, state.get("why", ""))
+            await send(message)
+
+        return sending
+
     def _answered(self, scope: Scope, headers: Headers) -> Response | None:
         """What the guard itself answers; None if the request goes on to the app."""
         foreign = self._foreign(headers)
         if foreign is not None:
             return foreign
+        hurry = self._hurry(scope, headers)
+        if hurry is not None:
+            return hurry
         if scope["method"] in SAFE and b"token=" in scope["query_string"] and not scope["path"].startswith("/api/"):
             return self._follow_link(scope)
         length = headers.get("content-length", "0")
@@ -84,8 +108,13 @@ class Guard:
         principal = self._principal(scope, headers)
         path, method = scope["path"], scope["method"]
         if principal is None and not OPEN.fullmatch(path):
-            return _login(headers, path, method)
-        scope.setdefault("state", {})["principal"] = principal or Principal("nobody", frozenset())
+            wait = self.patience.locked_seconds(scope["state"]["address"]) if "why" in scope["state"] else 0.0
+            return locked(wait) if wait else _login(headers, path, method)
+        scope["state"]["principal"] = principal or Principal("nobody", frozenset())
+        if principal is not None and principal.name != LOCAL:
+            wait = self.patience.wait_seconds(principal.name, TOKEN_RATE)
+            if wait:
+                return too_often(wait)
         if method in SAFE or principal is None:
             return None
         if principal.by_cookie and not self._csrf_held(headers):
@@ -98,9 +127,12 @@ class Guard:
         """Exchange the token in a link for a cookie, and go on to the same page without it: it must not stay in the address."""
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         rest = urlencode([(name, value) for name, value in asked if name != "token"])
+        if wait := self.patience.locked_seconds(scope["state"]["address"]):
+            return locked(wait)
         principal = self.tokens.verify(next((value for name, value in asked if name == "token"), ""))
         if principal is None:
-            return RedirectResponse("/login", 303)
+            return self._failed(scope, RedirectResponse("/login", 303))
+        self.patience.succeed(scope["state"]["address"])
         # Of this server: a path with two slashes would name another.
         answer = RedirectResponse("/" + scope["path"].lstrip("/\\") + (f"?{rest}" if rest else ""), 303)
         set_cookie(answer, self.tokens, principal, secure=self.settings.https)
@@ -127,15 +159,36 @@ class Guard:
         cookie = session_cookie(headers)
         if scheme.lower() == "bearer":
             principal = self.tokens.verify(token.strip())
+            if principal is None:
+                self._failed(scope)
         elif cookie is not None and (principal := self.tokens.from_session(cookie)) is not None:
             pass
-        elif self.settings.guarded:
-            principal = None
         else:
-            principal = EVERYBODY if self.settings.no_token or peer.is_us(scope) else None
+            principal = EVERYBODY if self._needs_no_token(scope) else None
         if principal is not None and self.settings.read_only:
             return Principal(principal.name, principal.scopes - {"write"}, principal.by_cookie)
         return principal
+
+    def _needs_no_token(self, scope: Scope) -> bool:
+        state = scope["state"]
+        if "trusted" not in state:
+            state["trusted"] = not self.settings.guarded and (self.settings.no_token or peer.is_us(scope))
+        return bool(state["trusted"])
+
+    def _failed(self, scope: Scope, answer: Response | None = None) -> Response:
+        """Note a wrong token; its address has to wait by and by. A right one is taken all the while: others may share the address."""
+        scope["state"]["why"] = "wrong token"
+        self.patience.fail(scope["state"]["address"])
+        return answer or Response(status_code=401)
+
+    def _hurry(self, scope: Scope, headers: Headers) -> Response | None:
+        """429 for an address that asks too often without saying who it is."""
+        if "authorization" in headers or COOKIE in headers.get("cookie", "") or scope["path"].startswith("/static/"):
+            return None
+        if self._needs_no_token(scope):
+            return None
+        wait = self.patience.wait_seconds(scope["state"]["address"], STRANGER_RATE)
+        return too_often(wait) if wait else None
 
     def _csrf_held(self, headers: Headers) -> bool:
         given, cookie = headers.get(CSRF_HEADER, ""), session_cookie(headers) or ""
@@ -164,6 +217,18 @@ def set_cookie(answer: Response, tokens: Tokens, principal: Principal, *, secure
     cookie = tokens.session(principal)
     answer.set_cookie(COOKIE, cookie, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict", secure=secure)
     return cookie
+
+
+def locked(seconds: float) -> Response:
+    """For an address that has sent too many wrong tokens."""
+    text = "too many wrong tokens came from this address.\n  Nothing was looked at.\n  Wait, then use the right one"
+    return problems.answer(429, "too many wrong tokens", text, {"Retry-After": str(math.ceil(seconds))})
+
+
+def too_often(seconds: float) -> Response:
+    """For whoever asks more often than a page or a program does."""
+    text = "these are too many requests at once.\n  Nothing was done.\n  Ask again later, and less often"
+    return problems.answer(429, "too many requests", text, {"Retry-After": str(math.ceil(seconds))})
 
 
 def _login(headers: Headers, path: str, method: str) -> Response:

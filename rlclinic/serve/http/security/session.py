@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from rlclinic.report.models import Result
 from rlclinic.serve.http import problems
 from rlclinic.serve.http.context import Context, Here
-from rlclinic.serve.http.security.guard import COOKIE, session_cookie, set_cookie
+from rlclinic.serve.http.security.access import Patience
+from rlclinic.serve.http.security.guard import COOKIE, locked, session_cookie, set_cookie
 from rlclinic.serve.http.security.tokens import Principal
 
 router = APIRouter(prefix="/api/v1", tags=["session"])
@@ -57,11 +58,18 @@ async def get_session(request: Request, here: Here) -> Session:
 @router.post("/session", response_model=Session)
 def login(request: Request, response: Response, here: Here, body: Login) -> Session | Response:
     """Exchange a token for a cookie. The cookie is HttpOnly and SameSite=Strict, and ends with its token."""
+    state = request.scope["state"]
+    patience: Patience = state["patience"]
+    if wait := patience.locked_seconds(state["address"]):
+        return locked(wait)
     principal = here.tokens.verify(body.token)
     if principal is None:
+        patience.fail(state["address"])
+        state["why"] = "wrong token"
         return problems.answer(
             401, "wrong token", "this token is not known here.\n  Nobody came in.\n  See which there are: rlclinic serve token list"
         )
+    patience.succeed(state["address"])
     cookie = set_cookie(response, here.tokens, principal, secure=here.settings.https)
     return _session(here, principal, cookie)
 
