@@ -81,12 +81,15 @@ class Feeds:
             paths = {path for follower in self._followers for path in follower.paths}
             if paths:
                 due = looks * self._seconds % STATE_SECONDS < self._seconds
-                changed = await run_in_threadpool(self._look, paths, due)
-                for follower in self._followers if changed else ():
-                    if not changed.isdisjoint(follower.paths):
-                        follower.news.set()
+                self._wake(await run_in_threadpool(self._look, paths, due))
             if self._listeners and self._watch.version != self._version:
                 self._tell(await self._read())
+
+    def _wake(self, changed: set[str]) -> None:
+        # Here, and not in `run`, whose variables would keep the last of them alive for good.
+        for follower in self._followers if changed else ():
+            if not changed.isdisjoint(follower.paths):
+                follower.news.set()
 
     def _look(self, paths: set[str], due: bool) -> set[str]:
         """The runs whose files differ from the last look; of live ones also those whose process is gone."""
