@@ -21,6 +21,7 @@ from benchmarks import provenance
 from rlclinic.config import files
 from rlclinic.training import assembly, envs, replay_assembly
 from rlclinic.training.engines.captured_replay import CapturedReplay
+from rlclinic.training.envs.native.engine import NativeEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.on_policy import Position
 from rlclinic.training.members import replay_numbers
@@ -35,7 +36,7 @@ def measure(members: int, device: torch.device, seconds: float, precision: str, 
     seeds = list(range(members))
     env = envs.make(config.env, seeds, config.env.n_envs, device=str(device))
     plan = assembly.plan_for(config, env)
-    assert isinstance(plan, off_policy.Plan)
+    assert isinstance(plan, off_policy.Plan) and isinstance(env, NativeEnv)
     learner = replay_assembly.fresh_learner(plan, seeds, config.env.n_envs, device)
     memory = replay_assembly.memory_for(plan, members, device)
     each: Any = SimpleNamespace(config=config, adapted={}, active=True)

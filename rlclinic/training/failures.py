@@ -1,7 +1,7 @@
 """When a member breaks: the others go on, its last good state stays, and its folder says what broke first."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ def keep_finite_replay(
             what = f"the update after env step {cohort.env_steps} is not finite: {where or _first_reading(index, readings)}"
             member.end("failed", f"{what}.\n{_advice(cohort, index)}", cohort.env_steps)
 
-    def kept(new: Any, old: Any) -> Any:
+    def kept(new: Mapping[str, Tensor], old: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: torch.where(good, new[name], old[name]) for name in new}
 
     states = {

@@ -66,7 +66,7 @@ def counting(count: int, device: torch.device) -> Tensor:
     return torch.arange(count, device=device)
 
 
-def permutation(seed: Tensor, stream: int, iteration: int, epochs: int, rows: int) -> Tensor:
+def permutation(seed: Tensor, stream: int, iteration: int | Tensor, epochs: int, rows: int) -> Tensor:
     """A random order of the rows for each member and epoch: [M, E, rows] from seed [M, 1, 1]."""
     device = seed.device
     epoch = torch.arange(epochs, device=device).view(1, -1, 1)

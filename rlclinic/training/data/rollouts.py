@@ -67,7 +67,7 @@ def rows(x: Tensor) -> Tensor:
 
 
 def minibatches(
-    whole: Batch, batch_size: int, n_epochs: int, seed: Tensor, iteration: int, renew: Callable[[], Batch] | None = None
+    whole: Batch, batch_size: int, n_epochs: int, seed: Tensor, iteration: int | Tensor, renew: Callable[[], Batch] | None = None
 ) -> Iterator[tuple[int, Batch]]:
     """(epoch, batch) over shuffled rows; each member has its own order. seed is [M, 1, 1].
 
@@ -98,7 +98,7 @@ def segments(
     batch_size: int,
     n_epochs: int,
     seed: Tensor,
-    iteration: int,
+    iteration: int | Tensor,
     alpha: Tensor,
     beta: Tensor,
     renew: Callable[[], Batch] | None = None,

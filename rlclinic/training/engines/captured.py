@@ -8,7 +8,7 @@ can be many iterations ahead.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -32,8 +32,8 @@ class Captured(Compiled):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph: Any = None
-        self._program: Any = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._program: tuple[eager.Unset, tuple[str, ...]] | None = None
         """What the graph was made for; other unset numbers need another graph."""
         self.sentinels = CapturedSentinels()
 
@@ -58,7 +58,7 @@ class Captured(Compiled):
         readings = dict(zip(self._iterated.readings, self._table.clone().unbind(0), strict=True))
         return self._iterated._replace(readings=readings)
 
-    def _prepare(self, plan: Plan, env: NativeEnv, seed: Tensor, given: Named, static: tuple[Any, ...]) -> None:
+    def _prepare(self, plan: Plan, env: NativeEnv, seed: Tensor, given: Named, static: eager.Unset) -> None:
         """Static tensors of the right shapes, compiled units, and the graph."""
         before = env.here()
         self._in = {name: value.clone() for name, value in given.items()}
@@ -71,7 +71,7 @@ class Captured(Compiled):
             self._alive.fill_(True)
         env.go(before)
 
-    def _run(self, plan: Plan, env: NativeEnv, seed: Tensor, static: tuple[Any, ...]) -> None:
+    def _run(self, plan: Plan, env: NativeEnv, seed: Tensor, static: eager.Unset) -> None:
         """The iteration as a function of the static tensors; leaves its results where `iterate` finds them."""
         learner, at, position, hp = _unpack(self._in, static)
         env.go(at)
@@ -100,7 +100,7 @@ def _pack(learner: Learner, at: At, position: Position, hp: Hyperparameters, act
     return given | eager.tensors("", carry) | eager.tensors("at", at)
 
 
-def _unpack(given: Named, static: tuple[Any, ...]) -> tuple[Learner, At, Position, Hyperparameters]:
+def _unpack(given: Named, static: eager.Unset) -> tuple[Learner, At, Position, Hyperparameters]:
     stats = {name: eager.gather(Moments, name, given) if f"{name}.mean" in given else None for name in ("obs_stats", "reward_stats")}
     learner = Learner(given["flat"], eager.gather(OptimizerState, "state", given), **stats, reward_carry=given.get("carry"))
     return learner, eager.gather(At, "at", given), Position(given["obs"], given.get("mask")), eager.numbers_of(static, given)

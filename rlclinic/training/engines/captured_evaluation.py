@@ -26,7 +26,7 @@ Maker = Callable[[AnyLearner, Tensor], Actor]
 """Of a learner and a seed, what acts."""
 Played = tuple[Tensor, Tensor, Tensor]
 """Returns, lengths, success, each [M, episodes]."""
-_PROGRAMS: "WeakKeyDictionary[Any, Program]" = WeakKeyDictionary()
+_PROGRAMS: "WeakKeyDictionary[NativeEnv, Program]" = WeakKeyDictionary()
 """By the environment that they step, for as long as that lives."""
 
 
@@ -47,7 +47,7 @@ class Program:
 
     def __init__(self, plan: AnyPlan, learner: AnyLearner, env: NativeEnv, actor: Maker, seed: Tensor) -> None:
         self._plan, self._env, self._seed = plan, env, seed.clone()
-        self._graph: Any = None
+        self._graph: torch.cuda.CUDAGraph | None = None
         self._learner = _copied(plan, learner)
         self._act = actor(self._learner, self._seed)
         self._obs = env.reset().clone()

@@ -6,11 +6,11 @@ that it reads, and is worked out before it is launched: noise, rows to write and
 environments are edited in place. On a CPU the same program runs without a graph: the reference for its tests.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import compiled, compiled_replay, cuda_graphs, eager
 from rlclinic.training.engines.compiled import Named, Unit
-from rlclinic.training.envs.native.engine import At
+from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.loops.on_policy import Position
@@ -56,15 +56,15 @@ class CapturedReplay:
 
     def __init__(self, *, compiles: bool = False, tf32: bool = False) -> None:
         self.compiles, self.tf32 = compiles, tf32
-        self._graphs: dict[Any, tuple[Any, CapturedIteration]] = {}
-        self._units: dict[Any, Unit] = {}
+        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, CapturedIteration]] = {}
+        self._units: dict[Hashable, Unit] = {}
         self._in: dict[str, Tensor] = {}
 
     def iterate(
         self,
         plan: Plan,
         learner: Learner,
-        env: Any,
+        env: NativeEnv,
         position: Position,
         memory: Replay,
         hp: Hyperparameters,
@@ -91,7 +91,7 @@ class CapturedReplay:
             self._learner, updates=learner.updates + plan.cycles * plan.updates_per_cycle, reward_bound=learner.reward_bound
         ), taken
 
-    def _launch(self, key: Any, program: Callable[[], CapturedIteration], memory: Replay) -> CapturedIteration:
+    def _launch(self, key: Hashable, program: Callable[[], CapturedIteration], memory: Replay) -> CapturedIteration:
         if not self._obs.is_cuda:
             return program()
         if key not in self._graphs:
@@ -101,7 +101,7 @@ class CapturedReplay:
         graph.replay()
         return taken
 
-    def _captured(self, program: Callable[[], CapturedIteration], memory: Replay) -> tuple[Any, CapturedIteration]:
+    def _captured(self, program: Callable[[], CapturedIteration], memory: Replay) -> tuple[torch.cuda.CUDAGraph, CapturedIteration]:
         """The graph of a program that edits its tensors: they are put back after the warm-up."""
         edited = [*_of(self._learner), *_tensors(self._at), self._obs, memory.table]
         kept = [tensor.clone() for tensor in edited]
@@ -109,7 +109,9 @@ class CapturedReplay:
         torch._foreach_copy_(edited, kept)
         return graph, taken
 
-    def _program(self, plan: Plan, learner: Learner, env: Any, memory: Replay, hp: Hyperparameters, seed: Tensor) -> CapturedIteration:
+    def _program(
+        self, plan: Plan, learner: Learner, env: NativeEnv, memory: Replay, hp: Hyperparameters, seed: Tensor
+    ) -> CapturedIteration:
         given, algo, every = self._in, plan.algo, plan.config.train_freq
         at, obs, active = self._at, self._obs, given["active"]
         cycles: list[Transitions] = []
@@ -117,7 +119,7 @@ class CapturedReplay:
         for cycle in range(plan.cycles):
             noise = given["noise"][:, cycle * every : (cycle + 1) * every]
             with torch.no_grad():
-                found = self._turn(plan, env, learner, hp)(
+                found = self._collect(plan, env, learner, hp)(
                     compiled_replay.collect_inputs(learner.nets[algo.ACTOR], at, obs, noise, seed, hp)
                 )
             at, obs = eager.gather(At, "at", found), found["obs"]
@@ -148,7 +150,7 @@ class CapturedReplay:
                 readings.setdefault(name, []).append(reading)
         return learner
 
-    def _turn(self, plan: Plan, env: Any, learner: Learner, hp: Hyperparameters) -> Callable[[Named], Named]:
+    def _collect(self, plan: Plan, env: NativeEnv, learner: Learner, hp: Hyperparameters) -> Callable[[Named], Named]:
         return self._unit("replay_turn", eager.static(hp), lambda given: compiled_replay.collect(plan, env, learner, hp, given))
 
     def _update(self, plan: Plan, memory: Replay, learner: Learner, hp: Hyperparameters) -> Callable[[Named], Named]:
@@ -157,7 +159,7 @@ class CapturedReplay:
         key = eager.static(hp), then.updates
         return self._unit("replay_update", key, lambda given: compiled_replay.update(plan, memory, then, hp, given))
 
-    def _unit(self, name: str, key: Any, function: compiled.Function) -> Callable[[Named], Named]:
+    def _unit(self, name: str, key: Hashable, function: compiled.Function) -> Callable[[Named], Named]:
         if not (self.compiles and self._obs.is_cuda):
             return function
         return self._units.setdefault((name, key), Unit(name, function, repr(key)))

@@ -5,8 +5,10 @@ There is one graph for every row and one for the rows with the costly sentinels.
 reference for its tests.
 """
 
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import Final
 
+import torch
 from torch import Tensor
 
 from rlclinic.training.algos.hyperparameters import Hyperparameters
@@ -27,7 +29,7 @@ class CapturedSentinels:
     """A cohort's graphs, by what they look at."""
 
     def __init__(self) -> None:
-        self._programs: dict[Any, tuple[Named, Any, Named]] = {}
+        self._programs: dict[Hashable, tuple[Named, torch.cuda.CUDAGraph, Named]] = {}
 
     def __call__(self, plan: Plan, env: VecEnv, seen: Seen, hp: Hyperparameters, *, costly: bool) -> dict[str, Tensor]:
         """The sentinels of a row. They lie in the graph's own memory until the next look."""
@@ -56,7 +58,7 @@ def pack(seen: Seen, hp: Hyperparameters) -> Named:
     return given | eager.tensors("reading", seen.readings) | eager.tensors("hp", vars(hp))
 
 
-def unpack(given: Named, unset: tuple[Any, ...]) -> tuple[Seen, Hyperparameters]:
+def unpack(given: Named, unset: eager.Unset) -> tuple[Seen, Hyperparameters]:
     """The inverse."""
     state = eager.gather(OptimizerState, "state", given)
     last_minibatch = eager.gather(LastMinibatch, "last_minibatch", given) if "last_minibatch.advantage" in given else None

@@ -4,7 +4,6 @@ The algorithms edit a learner in place. Here they edit copies, which exist on pa
 """
 
 from dataclasses import replace
-from typing import Any
 
 from torch import Tensor
 
@@ -13,7 +12,7 @@ from rlclinic.training.data import replay
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import eager
 from rlclinic.training.engines.compiled import Named
-from rlclinic.training.envs.native.engine import At
+from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.nets.q_nets import Networks
@@ -46,7 +45,7 @@ def collect_inputs(weights: Tensor, at: At, obs: Tensor, noise: Tensor, seed: Te
     return {"weights": weights, "obs": obs, "noise": noise, "seed": seed, **eager.tensors("at", at), **eager.tensors("hp", vars(hp))}
 
 
-def collect(plan: Plan, env: Any, learner: Learner, static: Hyperparameters, given: Named) -> Named:
+def collect(plan: Plan, env: NativeEnv, learner: Learner, static: Hyperparameters, given: Named) -> Named:
     """train_freq steps of native environments: what was transitions, its rows for the memory, and where the environments stand."""
     hp, at, obs, taken = numbers_of(static, given), eager.gather(At, "at", given), given["obs"], []
     params = Networks(plan.nets, {plan.algo.ACTOR: given["weights"]})
@@ -62,8 +61,7 @@ def collect(plan: Plan, env: Any, learner: Learner, static: Hyperparameters, giv
 
 def transitions_of(found: Named) -> Transitions:
     """What `collect` says was transitions."""
-    transitions: Transitions = eager.gather(Transitions, "transitions", found)
-    return transitions
+    return eager.gather(Transitions, "transitions", found)
 
 
 def update(plan: Plan, memory: Replay, learner: Learner, static: Hyperparameters, given: Named) -> Named:

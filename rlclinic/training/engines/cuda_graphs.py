@@ -1,7 +1,7 @@
 """A program of operations on a GPU as one CUDA graph: what a host would ask for in hundreds of calls, asked for in one."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 Result = TypeVar("Result")
 
 
-def captured(program: Callable[[], Result], warm_up: Callable[[], object]) -> tuple[Any, Result]:
+def captured(program: Callable[[], Result], warm_up: Callable[[], object]) -> tuple[torch.cuda.CUDAGraph, Result]:
     """The graph of a program that reads and edits tensors that stay where they are; and its results, which every replay overwrites.
 
     The warm-up runs for real, beside the stream that others wait for: units are compiled, libraries take the memory they work in.
@@ -28,11 +28,11 @@ def captured(program: Callable[[], Result], warm_up: Callable[[], object]) -> tu
 
 def fill(own: Iterable[Tensor], given: Iterable[Tensor]) -> None:
     """Copy values to where a graph reads them. Tensors of one kind are copied by one operation; those that lie there already, not."""
-    kinds: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+    kinds: dict[torch.dtype | int, tuple[list[Tensor], list[Tensor]]] = {}
     for to, value in zip(own, given, strict=True):
         if to.data_ptr() != value.data_ptr():
             plain = to.is_contiguous() and value.is_contiguous()
-            into, out_of = kinds.setdefault(value.dtype if plain and to.dtype == value.dtype else (id(to),), ([], []))
+            into, out_of = kinds.setdefault(value.dtype if plain and to.dtype == value.dtype else id(to), ([], []))
             into.append(to)
             out_of.append(value)
     for into, out_of in kinds.values():

@@ -5,8 +5,8 @@ compiled  acting, assessing and the gradient step are compiled units, kept betwe
 captured  one CUDA graph per iteration, made of those units (see `captured`)
 """
 
-from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Hashable, Mapping
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data import rollouts
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.engines import compiled
-from rlclinic.training.engines.compiled import Named, Unit
-from rlclinic.training.envs.base import Step
+from rlclinic.training.engines.compiled import Function, Named, Unit
+from rlclinic.training.envs.base import Step, VecEnv
 from rlclinic.training.envs.native.engine import At, NativeEnv
 from rlclinic.training.fast import fused
 from rlclinic.training.loops import on_policy
@@ -31,6 +31,10 @@ LONGEST_COMPILED_GAE: Final = 128
 """Rollout steps up to which advantages are compiled: the recursion is unrolled, and compiling takes longer with each step."""
 _ESTIMATED_FROM: Final = ("action", "reward", "terminated", "truncated", "net_obs", "net_next_obs", "log_prob", "valid", "action_mask")
 """What `estimate_advantages` reads of a rollout."""
+
+Fields = TypeVar("Fields", bound=NamedTuple)
+Unset = tuple[tuple[str, bool | None], ...]
+"""What hyperparameters say that is no tensor, by name."""
 
 
 class Engine(Protocol):
@@ -51,7 +55,7 @@ class Compiled:
     """The same with compiled units, made when they are first needed."""
 
     def __init__(self) -> None:
-        self._units: dict[Any, Unit] = {}
+        self._units: dict[tuple[str, Hashable], Unit] = {}
         self._marked = False
 
     def iterate(self, inputs: IterationInputs) -> Iteration:
@@ -64,7 +68,7 @@ class Compiled:
 
     @torch.no_grad()
     def collect(
-        self, plan: Plan, learner: Learner, env: Any, position: Position, seed: Tensor, iteration: Any, clock: dict[str, float]
+        self, plan: Plan, learner: Learner, env: VecEnv, position: Position, seed: Tensor, iteration: int | Tensor, clock: dict[str, float]
     ) -> Rollout:
         """T steps in every env. A native env is stepped inside the compiled unit; others step by themselves."""
         constant = {"flat": learner.flat, **tensors("stats", learner.obs_stats)}
@@ -127,14 +131,14 @@ class Compiled:
         after = OptimizerState(*(found.pop(f"state.{name}") for name in OptimizerState._fields))
         return found.pop("flat"), after, found.pop("active", None), found
 
-    def _unit(self, name: str, function: Any, plan: Plan, more: Any = None) -> Unit:
+    def _unit(self, name: str, function: Function, plan: Plan, more: Hashable = None) -> Unit:
         key = (name, more)
         if key not in self._units:
             self._units[key] = Unit(name, function, repr((fixed(plan), plan.engine, more)))
         return self._units[key]
 
 
-def fixed(plan: Plan) -> tuple[Any, ...]:
+def fixed(plan: Plan) -> tuple[object, ...]:
     """Everything about a plan that is no number: what its compiled units depend on."""
     varying = numbers(plan.config)
     policy = plan.policy
@@ -171,7 +175,7 @@ def act_step(plan: Plan, env: NativeEnv, given: Named) -> Named:
     return found | ({} if step.action_mask is None else {"after.mask": step.action_mask.clone()})
 
 
-def estimate_advantages(plan: Plan, unset: tuple[Any, ...], given: Named) -> Named:
+def estimate_advantages(plan: Plan, unset: Unset, given: Named) -> Named:
     """Values, advantages and targets of a rollout."""
     fields = {name: given.get(f"rollout.{name}") for name in _ESTIMATED_FROM}
     unread = dict.fromkeys(("obs", "next_obs", "following", "dist"), given["rollout.net_obs"])
@@ -183,7 +187,7 @@ def estimate_advantages(plan: Plan, unset: tuple[Any, ...], given: Named) -> Nam
     return tensors("", {**found, "raw": raw.advantage.clone(), "reward": raw.reward.clone()})
 
 
-def update_step(plan: Plan, unset: tuple[Any, ...], given: Named) -> Named:
+def update_step(plan: Plan, unset: Unset, given: Named) -> Named:
     """One gradient step."""
     batch = Batch(*(given.get(f"batch.{name}") for name in Batch._fields))  # type: ignore[arg-type]
     state = gather(OptimizerState, "state", given)
@@ -194,23 +198,23 @@ def update_step(plan: Plan, unset: tuple[Any, ...], given: Named) -> Named:
 # ── tensors by name ──
 
 
-def tensors(prefix: str, several: Any) -> Named:
+def tensors(prefix: str, several: Mapping[str, object] | NamedTuple | None) -> Named:
     """Those of several named values that are tensors, as `prefix.name`."""
     if several is None:
         return {}
-    items: Iterable[tuple[str, Any]] = several.items() if isinstance(several, dict) else several._asdict().items()
-    return {f"{prefix}.{name}" if prefix else name: value for name, value in items if isinstance(value, Tensor)}
+    named: Mapping[str, object] = several._asdict() if isinstance(several, tuple) else several
+    return {f"{prefix}.{name}" if prefix else name: value for name, value in named.items() if isinstance(value, Tensor)}
 
 
-def gather(kind: Any, prefix: str, given: Named) -> Any:
+def gather(kind: type[Fields], prefix: str, given: Named) -> Fields:
     """The inverse for a named tuple: what was not a tensor is None."""
-    return kind(*(given.get(f"{prefix}.{name}") for name in kind._fields))
+    return kind(*(given.get(f"{prefix}.{name}") for name in kind._fields))  # type: ignore[call-overload]
 
 
-def static(hp: Hyperparameters) -> tuple[Any, ...]:
+def static(hp: Hyperparameters) -> Unset:
     """What a cohort's numbers say that is no tensor: which are unset, whether entropy is paid. Another answer is another program."""
     return tuple((name, value) for name, value in sorted(vars(hp).items()) if value is None or isinstance(value, bool))
 
 
-def numbers_of(unset: tuple[Any, ...], given: Named) -> Hyperparameters:
+def numbers_of(unset: Unset, given: Named) -> Hyperparameters:
     return Hyperparameters(**dict(unset), **{name.removeprefix("hp."): value for name, value in given.items() if name.startswith("hp.")})

@@ -14,6 +14,7 @@ from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.envs.native.engine import NativeEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.sentinels import off_policy_sentinels
@@ -32,6 +33,7 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     mask = members.active_mask(cohort.members, cohort.device)
     session.numbers = hp.per_member
     if isinstance(cohort.engine, CapturedReplay) and cohort.env_steps > max(plan.config.learning_starts, cohort.refill_until):
+        assert isinstance(cohort.env, NativeEnv)
         started = time.perf_counter()
         given, before = before, off_policy.copy_learner(before)  # the graph edits what it has given out
         learner, taken = cohort.engine.iterate(plan, given, cohort.env, cohort.position, memory, hp, mask, cohort.seed, cohort.env_steps)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -113,7 +113,8 @@ class IterationInputs(NamedTuple):
     active: Tensor | None
     """Who learns, [M, 1]; None: everybody."""
     seed: Tensor
-    iteration: Any
+    iteration: int | Tensor
+    """A tensor where a graph reads it."""
     clock: dict[str, float]
     """Seconds so far, added to."""
 
@@ -132,8 +133,22 @@ class Iteration(NamedTuple):
     """Whose updates have been finite, [M, 1], where the engine itself takes back those that were not."""
 
 
-def iterate(inputs: IterationInputs, by: Any = None) -> Iteration:
-    """One iteration: what every engine computes. by: whose collect, assess and update_step do it faster than those here."""
+class Units(Protocol):
+    """The three parts of an iteration, for an engine that does them faster than the functions here of the same names."""
+
+    def collect(
+        self, plan: Plan, learner: Learner, env: VecEnv, position: Position, seed: Tensor, iteration: int | Tensor, clock: dict[str, float]
+    ) -> Rollout: ...
+
+    def estimate_advantages(self, plan: Plan, learner: Learner, rollout: Rollout, hp: Hyperparameters) -> tuple[Batch, Estimates]: ...
+
+    def update_step(
+        self, plan: Plan, flat: Tensor, state: OptimizerState, batch: Batch, hp: Hyperparameters, active: Tensor | None
+    ) -> tuple[Tensor, OptimizerState, Tensor | None, dict[str, Tensor]]: ...
+
+
+def iterate(inputs: IterationInputs, by: Units | None = None) -> Iteration:
+    """One iteration: what every engine computes. by: who does its parts, instead of the functions here."""
     plan, learner, env, position, hp, active, seed, iteration, clock = inputs
     started, env_before = perf_counter(), clock["env"]
     rollout = (by.collect if by else collect)(plan, learner, env, position, seed, iteration, clock)
@@ -153,7 +168,7 @@ def collect(
     env: VecEnv,
     position: Position,
     seed: Tensor,
-    iteration: int,
+    iteration: int | Tensor,
     clock: dict[str, float],
     act_step: "ActStep | None" = None,
 ) -> Rollout:
@@ -286,7 +301,7 @@ def learn(
     hp: Hyperparameters,
     active: Tensor | None,
     seed: Tensor,
-    iteration: int,
+    iteration: int | Tensor,
     rollout: Rollout | None = None,
     step: "UpdateStep | None" = None,
 ) -> tuple[Learner, dict[str, Tensor], LastMinibatch | None]:
@@ -328,7 +343,7 @@ def learn(
 
 
 def minibatches(
-    plan: Plan, whole: Batch, hp: Hyperparameters, seed: Tensor, iteration: int, renew: Callable[[], Batch] | None
+    plan: Plan, whole: Batch, hp: Hyperparameters, seed: Tensor, iteration: int | Tensor, renew: Callable[[], Batch] | None
 ) -> Iterator[tuple[int, Batch]]:
     """(epoch, batch): every row once per epoch, or segments by the size of their advantages."""
     length = getattr(plan.config, "segment_length", 0)
