@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rlclinic.actions import Action
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import Spec
 from rlclinic.config.schedule import to_env_steps
@@ -43,16 +44,16 @@ _DROPPED: Final = {
     "devices": "one device per process",
     "vectorization_mode": "env.native and env.workers decide",
     "subproc": "env.workers decides",
-    "render_mode": "`rlclinic play` renders",
+    "render_mode": f"`{Action('play')}` renders",
     "seed_train": "seed decides",
     "seed_val": "evaluations have fixed start states",
     "seed_test": "evaluations have fixed start states",
     "eval_warmup_epochs": "evaluation begins at once",
     "eval_async": "evaluation is synchronous",
-    "eval_recording_freq_epochs": "`rlclinic evaluate --video` records",
+    "eval_recording_freq_epochs": f"`{Action('evaluate', video=True)}` records",
     "early_stop_on_train_threshold": "only evaluations stop a run",
-    "plateau_interventions": "`rlclinic adjust` changes a live run",
-    "init_from_run": "`rlclinic train --init-from RUN` does it",
+    "plateau_interventions": f"`{Action('adjust')}` changes a live run",
+    "init_from_run": f"`{Action('train', init_from='RUN')}` does it",
     "policy_kwargs": "net holds the network's settings",
     "advantages_type": "advantages are GAE's; algo.gae_lambda and algo.baseline decide",
     "mean_reward_window": "means are over 100 episodes",

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from rlclinic.actions import Action
 from rlclinic.comparison.models import Interval
 from rlclinic.comparison.regression import Baseline, Decision, Look, Outcome, Power
 from rlclinic.report.comparison import points, signed, times
@@ -84,7 +85,7 @@ def describe_saved(result: BaselineSaved) -> list[Block]:
     reached = sum(seed.reached is not None for seed in kept.seeds)
     bar = "" if kept.threshold is None else f", {reached} reached {number(kept.threshold, 4)}"
     rows = [("kept", f"{kept.name} · {kept.env} · {plural(len(kept.seeds), 'seed')}{bar} · settings {kept.fingerprint}")]
-    return [Rows([*rows, ("file", result.file), ("judge", f"rlclinic regress {result.file} CANDIDATE")])]
+    return [Rows([*rows, ("file", result.file), ("judge", Action("regress", result.file, "CANDIDATE"))])]
 
 
 def rule_lines(result: Regression) -> list[tuple[str, str]]:

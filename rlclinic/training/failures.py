@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from rlclinic.actions import Action
 from rlclinic.training.assembly import Cohort
 from rlclinic.training.data.rollouts import Batch, Rollout
 from rlclinic.training.loops import off_policy
@@ -120,5 +121,4 @@ def environments(cohort: Cohort) -> None:
 
 
 def _advice(cohort: Cohort, index: int) -> str:
-    run = cohort.members[index].run
-    return f"  Everything up to its last checkpoint is intact: rlclinic runs show {run.id}"
+    return f"  Everything up to its last checkpoint is intact: {Action('runs show', cohort.members[index].run.id)}"

@@ -198,7 +198,7 @@ def update_step(plan: Plan, unset: Unset, given: Named) -> Named:
 # ── tensors by name ──
 
 
-def tensors(prefix: str, several: Mapping[str, object] | NamedTuple | None) -> Named:
+def tensors(prefix: str, several: "Mapping[str, object] | NamedTuple | None") -> Named:
     """Those of several named values that are tensors, as `prefix.name`."""
     if several is None:
         return {}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlclinic.actions import Action
 from rlclinic.errors import ConfigError, EnvironmentFailed, UsageError
 from rlclinic.training.envs import making, worker
 from rlclinic.training.envs.spaces import Actions, Observations
@@ -167,7 +168,7 @@ class _Hand:
             f"{self._name}: worker process {self._process.pid}, which stepped envs {envs}, {how}.\n"
             "  The state of its environments is lost, so this run stops here. SIGKILL often means that memory ran out;\n"
             '  a worker that dies at once, that the script lacks `if __name__ == "__main__":`.\n'
-            "  Try: rlclinic train --resume with fewer env.workers, or with env.workers=0 to see the environment's own error"
+            f"  Try: {Action('train', resume=True)} with fewer env.workers, or with env.workers=0 to see the environment's own error"
         )
 
     def dismiss(self) -> None:
