@@ -116,8 +116,7 @@ class Case:
 
     def count(self, name: str) -> int | None:
         """A setting that is a whole number of at least 1; None for anything else."""
-        value = self.setting(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+        return to_count(self.setting(name))
 
     @property
     def time_limit(self) -> int | None:
@@ -339,3 +338,8 @@ def first_value(value: Any) -> float | None:
         value = value.get("start", points[0][1] if points else None)
     known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None
+
+
+def to_count(value: Any) -> int | None:
+    """A whole number of at least 1; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None

@@ -86,6 +86,8 @@ def do(store: Store, job: Job) -> Ending:
     try:
         with _beating(store, job) as beat:
             ending = _WORK[job.kind](store, job)
+    except Interrupted as error:
+        ending = Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
     except RlclinicError as error:
         ending = Ending("failed", None, f"failed: {str(error).splitlines()[0]}", str(error))
     except BaseException as error:
@@ -201,20 +203,14 @@ def _try(store: Store, job: Job) -> Ending:
 
 def _search(store: Store, job: Job) -> Ending:
     with signals.caught_signals() as caught:
-        try:
-            result = optimize.resume(str(job.refers), store.root, stop=lambda: bool(caught))
-        except Interrupted as error:
-            return Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
+        result = optimize.resume(str(job.refers), store.root, stop=lambda: bool(caught))
     changes = ", ".join(result.changes) or "no change"
     return Ending("finished", result.ledger.verdict, f"{result.ledger.id} {result.ledger.verdict}: {changes}")
 
 
 def _vary(store: Store, job: Job) -> Ending:
     with signals.caught_signals() as caught:
-        try:
-            result = sensitivity.resume(str(job.refers), store.root, stop=lambda: bool(caught))
-        except Interrupted as error:
-            return Ending("stopped", None, "stopped before its end", str(error).splitlines()[0])
+        result = sensitivity.resume(str(job.refers), store.root, stop=lambda: bool(caught))
     most = ", ".join(f"{name.partition('.')[2]} {number(size)}" for name, size in result.ranking[:3])
     return Ending("finished", None, f"{result.study.id} matters most: {most or 'nothing that could be told'}")
 

@@ -20,11 +20,11 @@ def advantages(
     log_ratio: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """n-step advantages are GAE with lambda 1 over a rollout of n steps; with log_ratio they are V-trace's."""
-    lived = (reward, value, next_value, rollout.terminated, rollout.truncated)
+    steps = (reward, value, next_value, rollout.terminated, rollout.truncated)
     if log_ratio is None:
-        advantage, target = returns.gae(*lived, hp.gamma, hp.gae_lambda)
+        advantage, target = returns.gae(*steps, hp.gamma, hp.gae_lambda)
     else:
-        advantage, target = returns.vtrace(*lived, log_ratio, hp.gamma, hp.gae_lambda, hp.rho_clip, hp.c_clip)
+        advantage, target = returns.vtrace(*steps, log_ratio, hp.gamma, hp.gae_lambda, hp.rho_clip, hp.c_clip)
     return advantage, target, rollout.valid
 
 

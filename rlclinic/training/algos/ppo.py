@@ -23,11 +23,11 @@ def advantages(
     log_ratio: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Advantage, value target and which rows count (None: all), each [M, T, N]; with log_ratio by V-trace, without by GAE."""
-    lived = (reward, value, next_value, rollout.terminated, rollout.truncated)
+    steps = (reward, value, next_value, rollout.terminated, rollout.truncated)
     if log_ratio is None:
-        advantage, target = returns.gae(*lived, hp.gamma, hp.gae_lambda)
+        advantage, target = returns.gae(*steps, hp.gamma, hp.gae_lambda)
     else:
-        advantage, target = returns.vtrace(*lived, log_ratio, hp.gamma, hp.gae_lambda, hp.rho_clip, hp.c_clip)
+        advantage, target = returns.vtrace(*steps, log_ratio, hp.gamma, hp.gae_lambda, hp.rho_clip, hp.c_clip)
     return advantage, target, rollout.valid
 
 

@@ -1,4 +1,4 @@
-"""What the agents lived through in one iteration, and how it is cut into minibatches."""
+"""What the agents experienced in one iteration, and how it is cut into minibatches."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _FAST: Final = __name__.rpartition(".")[0]
 MODULES: Final = {
-    **{name: f"{_FAST}.{name}" for name in ("ppo", "a2c", "reinforce", "dqn", "td3", "sac")},
+    **{name: f"{_FAST}.{name}" for name in ("ppo", "dqn", "td3", "sac")},
+    "a2c": f"{_FAST}.policy_gradient",
+    "reinforce": f"{_FAST}.policy_gradient",
     "ddpg": f"{_FAST}.td3",
     # A table's update is no gradient: the definition is all there is.
     "q_learning": "rlclinic.training.algos.q_learning",

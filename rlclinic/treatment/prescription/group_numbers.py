@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlclinic.config import Config, to_record
 from rlclinic.diagnosis import columns
-from rlclinic.diagnosis.case import Case, first_value
+from rlclinic.diagnosis.case import Case, first_value, to_count
 from rlclinic.diagnosis.signals import measures
 from rlclinic.runs.history import History, dotted
 
@@ -46,8 +46,7 @@ class Chart:
         return first_value(self.setting(name))
 
     def count(self, name: str) -> int | None:
-        value = self.setting(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+        return to_count(self.setting(name))
 
     @property
     def algo(self) -> str:

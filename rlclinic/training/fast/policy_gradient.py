@@ -1,4 +1,4 @@
-"""A2C's loss with its derivatives by hand."""
+"""The loss of A2C, and of REINFORCE with a baseline, with its derivatives by hand: they differ in the advantages alone."""
 
 from torch import Tensor
 
@@ -9,7 +9,7 @@ from rlclinic.training.maths import losses
 
 
 def slopes(log_prob: Tensor, entropy: Tensor, value: Tensor, batch: Batch, hp: Hyperparameters) -> tuple[Slopes, dict[str, Tensor]]:
-    """The derivatives of `algos.a2c.loss`, and its readings."""
+    """The derivatives of `algos.a2c.loss`, which `algos.reinforce.loss` equals with a baseline; and its readings."""
     count = log_prob.shape[1]
     error = value - batch.returns
     policy_loss, value_loss, entropy = losses.policy_gradient(log_prob, batch.advantage), losses.mean(error * error), losses.mean(entropy)
