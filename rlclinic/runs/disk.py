@@ -3,14 +3,18 @@
 import errno
 import json
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rlclinic.actions import Action
-from rlclinic.errors import DiskFailed
+from rlclinic.errors import DiskFailed, UsageError
+
+# No vowels and nothing that looks like something else: ids are read aloud and typed again.
+_ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
 _FREE = ("Free space (", Action("runs rm", "RUN"), "), then: ")
 _ADVICE: dict[int, tuple[str, str | tuple[str, ...]]] = {
@@ -104,6 +108,20 @@ def point(link: Path, target: str) -> None:
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(target)
         temporary.replace(link)
+
+
+def reserve(root: Path, letter: str) -> str:
+    """A new id with a folder of its own: a letter for its kind and three letters or digits, more once those get crowded."""
+    with guarded(root):
+        root.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1_000):
+            id = letter + "".join(secrets.choice(_ALPHABET) for _ in range(3 + attempt // 8))
+            try:
+                (root / id).mkdir()
+            except FileExistsError:
+                continue
+            return id
+    raise UsageError(f"found no free id in {root} after 1,000 tries; is the folder what it should be?")
 
 
 def _temporary_name(path: Path) -> Path:

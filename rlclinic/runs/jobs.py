@@ -10,21 +10,17 @@
 
 import fcntl
 import json
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.errors import UsageError
 from rlclinic.runs import disk, selector
 from rlclinic.runs.store import Store
 
 JOBS: Final = "@jobs"
 JOB, LOG, BUDGET, LEDGER, AUDIT = "job.json", "job.log", "budget.json", "ledger.jsonl", "audit.jsonl"
 _LOCK: Final = ".lock"
-# No vowels and nothing that looks like something else: ids are read aloud and typed again.
-_ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
 
 def folder(store: Store, jid: str = "") -> Path:
@@ -44,17 +40,8 @@ def alone(store: Store) -> Iterator[None]:
 
 
 def reserve(store: Store) -> str:
-    """A new job id: `j` and three letters or digits, more once those get crowded."""
-    root = folder(store)
-    with disk.guarded(root):
-        for attempt in range(1_000):
-            jid = "j" + "".join(secrets.choice(_ALPHABET) for _ in range(3 + attempt // 8))
-            try:
-                (root / jid).mkdir(parents=True)
-            except FileExistsError:
-                continue
-            return jid
-    raise UsageError(f"found no free id in {root} after 1,000 tries; is the folder what it should be?")
+    """A new job id, with its folder."""
+    return disk.reserve(folder(store), "j")
 
 
 def records(store: Store) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """The folder of all runs: creating groups, listing, finding what a selector names, removing."""
 
 import json
-import secrets
 import shutil
 import statistics
 import sys
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from rlclinic.config import Config
 
 LAST: Final = "@last"
-# No vowels and nothing that looks like something else: ids are read aloud and typed again.
-_ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
 _LONGEST_CHOSEN: Final = 48
 """Its runs' ids are longer by their seed, and must be ids too."""
@@ -169,7 +166,7 @@ class Store:
         """
         trust.check_envs(config.env for config in configs)
         records = _records(configs, extra or {})
-        gid = self._reserve()
+        gid = disk.reserve(self.root / GROUPS, "g")
         about: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "group": gid,
@@ -206,7 +203,7 @@ class Store:
         each where it came from. All but the seed must be equal. `extra` goes into every config.json: trial, label.
         `gid` is the group's id, if the user wants a certain one.
         """
-        gid = self._reserve() if gid is None else self._take(gid)
+        gid = disk.reserve(self.root / GROUPS, "g") if gid is None else self._take(gid)
         about = {"schema_version": SCHEMA_VERSION, "group": gid, "created": time.time(), **(extra or {}), "versions": _versions()}
         members = [f"{gid}-s{record['seed']}" if "seed" in record else f"{gid}-r{place}" for place, record in enumerate(records)]
         for member, record, origin in zip(members, records, source, strict=True):
@@ -233,20 +230,6 @@ class Store:
             folder.mkdir()
         status_file.write(folder, status_file.Status(heartbeat=time.time(), max_env_steps=record.get("run", {}).get("max_env_steps")))
         disk.write_json(folder / CONFIG, record)
-
-    def _reserve(self) -> str:
-        """A new group id: `g` and three letters or digits, more once those get crowded."""
-        groups = self.root / GROUPS
-        with disk.guarded(groups):
-            groups.mkdir(parents=True, exist_ok=True)
-            for attempt in range(1_000):
-                gid = "g" + "".join(secrets.choice(_ALPHABET) for _ in range(3 + attempt // 8))
-                try:
-                    (groups / gid).mkdir()
-                except FileExistsError:
-                    continue
-                return gid
-        raise UsageError(f"found no free id in {groups} after 1,000 tries; is the folder what it should be?")
 
     def _take(self, gid: str) -> str:
         """An id that the user chose: free, and one that selectors can name."""

@@ -3,7 +3,6 @@
 Their runs are ordinary groups that carry the study's id in the place of a trial's.
 """
 
-import secrets
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -16,8 +15,6 @@ from rlclinic.runs.store import Store
 Kind = Literal["sensitivity", "optimize", "probe"]
 FILES: Final[dict[Kind, str]] = {"sensitivity": "study.json", "optimize": "ledger.json", "probe": "probe.json"}
 _LETTER: Final[dict[Kind, str]] = {"sensitivity": "s", "optimize": "o", "probe": "p"}
-# No vowels and nothing that looks like something else: ids are read aloud and typed again.
-_ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
 
 def folder(store: Store, kind: Kind, id: str) -> Path:
@@ -26,18 +23,8 @@ def folder(store: Store, kind: Kind, id: str) -> Path:
 
 
 def reserve(store: Store, kind: Kind) -> str:
-    """A new study id: a letter for its kind, and three letters or digits, more once those get crowded."""
-    root = store.root / f"@{kind}"
-    with disk.guarded(root):
-        root.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1_000):
-            id = _LETTER[kind] + "".join(secrets.choice(_ALPHABET) for _ in range(3 + attempt // 8))
-            try:
-                (root / id).mkdir()
-            except FileExistsError:
-                continue
-            return id
-    raise UsageError(f"found no free id in {root} after 1,000 tries; is the folder what it should be?")
+    """A new study id, with its folder."""
+    return disk.reserve(store.root / f"@{kind}", _LETTER[kind])
 
 
 def ids(store: Store, kind: Kind) -> list[str]:

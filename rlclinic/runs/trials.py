@@ -5,7 +5,6 @@ file with the few things that others ask of it; what a trial means is for rlclin
 """
 
 import fcntl
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ FIRST_SEED: Final = 1_000
 """People train seeds from 0 on; those of trials begin here."""
 _SEEDS: Final = "seeds.json"
 _LOCK: Final = "seeds.lock"
-# No vowels and nothing that looks like something else: ids are read aloud and typed again.
-_ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
 
 @dataclass(frozen=True)
@@ -110,18 +107,8 @@ def folder(store: Store, tid: str) -> Path:
 
 
 def reserve(store: Store) -> str:
-    """A new trial id: `t` and three letters or digits, more once those get crowded."""
-    root = store.root / TRIALS
-    with disk.guarded(root):
-        root.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1_000):
-            tid = "t" + "".join(secrets.choice(_ALPHABET) for _ in range(3 + attempt // 8))
-            try:
-                (root / tid).mkdir()
-            except FileExistsError:
-                continue
-            return tid
-    raise UsageError(f"found no free id in {root} after 1,000 tries; is the folder what it should be?")
+    """A new trial id, with its folder."""
+    return disk.reserve(store.root / TRIALS, "t")
 
 
 def fresh_seeds(store: Store, count: int, above: int = -1) -> int:

@@ -77,7 +77,7 @@ def test_groups_made_at_once_never_share_an_id(store: Store, make_config: MakeCo
 
 
 def test_ids_grow_longer_when_the_short_ones_are_taken(store: Store, make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlclinic.runs.store.secrets.choice", lambda alphabet: alphabet[0])
+    monkeypatch.setattr("rlclinic.runs.disk.secrets.choice", lambda alphabet: alphabet[0])
     ids = [store.create_group([make_config()]).id for _ in range(3)]
     assert ids == ["g222", "g2222", "g22222"]
 
