@@ -24,7 +24,7 @@ def bands(sides: Sequence[Side], measure: ReturnSource) -> list[Band]:
             lines = [line for each in side.histories if (line := _line(each, RETURNS[measure], axis)) is not None]
             complete = len(lines) == len([each for each in side.histories if RETURNS[measure] in each])
             if lines and (axis == "env steps" or complete):
-                found.append(_band(side.label, axis, lines))
+                found.append(make_band(side.label, axis, lines))
     return found
 
 
@@ -40,14 +40,7 @@ def _line(history: History, name: str, axis: Axis) -> tuple[Column, Column] | No
     return np.interp(series.steps, np.append(0.0, clock.steps), np.append(0.0, clock.values)), series.values
 
 
-def _band(label: str, axis: Axis, lines: Sequence[tuple[Column, Column]]) -> Band:
-    # Before its first value a run has none: the curve begins where all have one. A run that ended early keeps its last.
-    start = max(float(x[0]) for x, _ in lines)
-    grid = np.unique(np.concatenate([x for x, _ in lines]))
-    grid = grid[grid >= start]
-    if len(grid) > MAX_POINTS:
-        grid = grid[np.unique(np.linspace(0, len(grid) - 1, MAX_POINTS).round().astype(int))]
-    table = np.stack([values[np.searchsorted(x, grid, side="right") - 1] for x, values in lines])
-    centre = stats.iqm(table, axis=0)
-    low, high = stats.bootstrap_band(table) if len(lines) > 1 else (centre, centre)
-    return Band(label=label, axis=axis, x=grid.tolist(), center=centre.tolist(), low=low.tolist(), high=high.tolist(), runs=len(lines))
+def make_band(label: str, axis: Axis, lines: Sequence[tuple[Column, Column]], most_points: int = MAX_POINTS) -> Band:
+    """The band over runs, each a line of places and values."""
+    band = {name: values.tolist() for name, values in stats.band_of_curves(lines, most_points)._asdict().items()}
+    return Band(label=label, axis=axis, runs=len(lines), **band)

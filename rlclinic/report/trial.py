@@ -6,9 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from rlclinic import stats
+from rlclinic.comparison.curves import make_band
 from rlclinic.comparison.models import Band
 from rlclinic.report import charts
 from rlclinic.report.charts import Scale
@@ -685,19 +683,7 @@ def _band(store: Store, arm: ArmResult) -> Band | None:
         came = outcome.measure_log(table, Goal(), outcome.choose_source([table]))
         if len(came.returns):
             curves.append((came.steps, came.returns))
-    if not curves:
-        return None
-    start = max(float(steps[0]) for steps, _ in curves)
-    grid = np.unique(np.concatenate([steps for steps, _ in curves]))
-    grid = grid[grid >= start]
-    if len(grid) > MAX_POINTS:
-        grid = grid[np.unique(np.linspace(0, len(grid) - 1, MAX_POINTS).round().astype(int))]
-    table_of = np.stack([values[np.searchsorted(steps, grid, side="right") - 1] for steps, values in curves])
-    center = stats.iqm(table_of, axis=0)
-    low, high = stats.bootstrap_band(table_of) if len(curves) > 1 else (center, center)
-    return Band(
-        label=arm.name, axis="env steps", x=grid.tolist(), center=center.tolist(), low=low.tolist(), high=high.tolist(), runs=len(curves)
-    )
+    return make_band(arm.name, "env steps", curves, MAX_POINTS) if curves else None
 
 
 class _Axis:

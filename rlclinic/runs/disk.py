@@ -87,6 +87,23 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file with one a line, in order; a damaged line is left out, and no file holds none."""
+    try:
+        text = path.read_bytes().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    entries = []
+    for line in text.split("\n"):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            entries.append(entry)
+    return entries
+
+
 def append_line(path: Path, line: str, *, sync: bool = False) -> None:
     """Append one line with one write; half a line that a kill left behind is closed first, so that lines never merge."""
     with guarded(path), path.open("ab+") as file:

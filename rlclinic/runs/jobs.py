@@ -85,16 +85,4 @@ def append(store: Store, name: str, entry: dict[str, Any]) -> None:
 
 def lines(store: Store, name: str) -> list[dict[str, Any]]:
     """The ledger or the audit log, oldest first; a damaged line is left out."""
-    try:
-        text = (folder(store) / name).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in text.splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            found.append(entry)
-    return found
+    return disk.read_json_lines(folder(store) / name)

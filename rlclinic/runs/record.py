@@ -200,7 +200,7 @@ class Run:
     @property
     def interventions(self) -> list[dict[str, Any]]:
         """Changes of numbers made while it ran, in order; half a line at the end is left out."""
-        return _json_lines(_text(self.path / INTERVENTIONS))
+        return disk.read_json_lines(self.path / INTERVENTIONS)
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
@@ -407,18 +407,6 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-
-
-def _json_lines(text: str) -> list[dict[str, Any]]:
-    found = []
-    for line in text.split("\n"):
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
 
 
 def _write_report(folder: Path, name: str, content: str | bytes) -> Path:

@@ -215,19 +215,8 @@ def _steps_to_threshold(seeds: list[SeedSummary], budget: int | None) -> stats.E
 
 def _curve(seeds: list[SeedSummary]) -> Curve:
     """IQM and band over seeds, at the steps where any of them was evaluated (thinned to MAX_POINTS)."""
-    known = [seed for seed in seeds if len(seed.steps)]
-    if not known:
-        return Curve(*(np.empty(0) for _ in range(4)))
-    # Before its first evaluation a seed has no value: the curve begins where all have one.
-    start = max(float(seed.steps[0]) for seed in known)
-    grid = np.unique(np.concatenate([seed.steps for seed in known]))
-    grid = grid[grid >= start]
-    if len(grid) > MAX_POINTS:
-        grid = grid[np.unique(np.linspace(0, len(grid) - 1, MAX_POINTS).round().astype(int))]
-    table = np.stack([seed.returns[np.searchsorted(seed.steps, grid, side="right") - 1] for seed in known])
-    centre = stats.iqm(table, axis=0)
-    low, high = stats.bootstrap_band(table) if len(known) > 1 else (centre, centre)
-    return Curve(grid, centre, low, high)
+    curves = [(seed.steps, seed.returns) for seed in seeds if len(seed.steps)]
+    return Curve(*stats.band_of_curves(curves, MAX_POINTS)) if curves else Curve(*(np.empty(0) for _ in range(4)))
 
 
 def _mean_fps(tables: list[Table]) -> float | None:

@@ -1,7 +1,7 @@
 """Middles and their intervals: IQM, bootstrap, probability of improvement."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -69,6 +69,31 @@ def bootstrap_band(curves: ArrayLike, *, level: float = LEVEL, resamples: int = 
     # One point at a time: [resamples, seeds, points] at once would not fit for long curves of many seeds.
     bounds = np.array([np.percentile(iqm(point[drawn], axis=-1), [tail, 100.0 - tail]) for point in table.T])
     return bounds[:, 0], bounds[:, 1]
+
+
+class CurveBand(NamedTuple):
+    """The IQM of curves with its pointwise interval, at the places `x`."""
+
+    x: Numbers
+    center: Numbers
+    low: Numbers
+    high: Numbers
+
+
+def band_of_curves(curves: Sequence[tuple[Numbers, Numbers]], most_points: int) -> CurveBand:
+    """The band over curves (x in order, values), one a seed, at the places where any has a value; thinned to `most_points` of them.
+
+    It begins where every curve has a value; one that ended early keeps its last.
+    """
+    start = max(float(x[0]) for x, _ in curves)
+    grid = np.unique(np.concatenate([x for x, _ in curves]))
+    grid = grid[grid >= start]
+    if len(grid) > most_points:
+        grid = grid[np.unique(np.linspace(0, len(grid) - 1, most_points).round().astype(int))]
+    table = np.stack([values[np.searchsorted(x, grid, side="right") - 1] for x, values in curves])
+    center = iqm(table, axis=0)
+    low, high = bootstrap_band(table) if len(curves) > 1 else (center, center)
+    return CurveBand(grid, center, low, high)
 
 
 def bootstrap_difference(

@@ -105,6 +105,16 @@ def test_below_eight_seeds_a_band_is_their_range() -> None:
     np.testing.assert_array_equal(high, curves.max(axis=0))
 
 
+def test_a_band_of_curves_begins_where_all_have_begun_and_an_ended_curve_keeps_its_last_value() -> None:
+    long, short = (np.array([10.0, 20.0, 30.0, 40.0]), np.array([1.0, 2.0, 3.0, 4.0])), (np.array([15.0, 20.0]), np.array([5.0, 6.0]))
+    band = stats.band_of_curves([long, short], most_points=10)
+    assert band.x.tolist() == [15.0, 20.0, 30.0, 40.0]
+    assert band.low.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert band.high.tolist() == [5.0, 6.0, 6.0, 6.0]
+    assert band.center.tolist() == [3.0, 4.0, 4.5, 5.0]
+    assert stats.band_of_curves([long, short], most_points=2).x.tolist() == [15.0, 40.0]
+
+
 # ── comparing ──
 
 
