@@ -37,6 +37,7 @@ from rlclinic.readers import (
 )
 from rlclinic.readers.import_runs import import_run, import_runs
 from rlclinic.readers.options import Mapping, Options, make_options
+from rlclinic.readers.trackers import mlflow, wandb
 from rlclinic.runs.history import History
 
 __all__ = ["FORMATS", "Format", "Mapping", "Options", "import_run", "import_runs", "load_plugins", "read"]
@@ -62,8 +63,10 @@ _ENTRY_POINTS: Final = "rlclinic.readers"
 FORMATS: Final = (
     Format("rlclinic run folders", run_folder.matches, run_folder.read),
     Format("gymnasium-solver run folders", gymnasium_solver.matches, gymnasium_solver.read),
+    Format("Weights & Biases' files", wandb.matches, wandb.read),
     Format("Stable-Baselines3 and rl-zoo3 folders", sb3.matches, sb3.read),
     Format("TensorBoard folders (CleanRL and others)", tensorboard.matches, tensorboard.read),
+    Format("MLflow's database", mlflow.matches, mlflow.read),
     Format("a file for each metric (TorchRL, d3rlpy, MLflow)", file_per_metric.matches, file_per_metric.read),
     Format("CSV and JSON lines", csv_jsonl.matches, csv_jsonl.read),
     Format("console output", console.matches, console.read),

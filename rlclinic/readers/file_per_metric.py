@@ -1,17 +1,24 @@
 """Folders with a file for each metric: TorchRL's `scalars/*.csv`, d3rlpy's `*.csv`, MLflow's `metrics/*` with its `params/*`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from rlclinic.errors import UsageError
-from rlclinic.readers import column_names, histories, hyperparameters, metric_aliases, sidecar, tables, text_files
+from rlclinic.readers import column_names, histories, hyperparameters, metric_aliases, sb3_settings, sidecar, tables, text_files
 from rlclinic.readers.options import Options
 from rlclinic.readers.raw_log import RawLog
+from rlclinic.runs.coerce import text, whole
 from rlclinic.runs.history import History
 
 _PARTS: Final = ("scalars", "metrics")
+_ABOUT: Final = "meta.yaml"
+"""MLflow's name and state of a run."""
+_STATES: Final = {1: "running", 2: "running", 3: "finished", 4: "failed", 5: "stopped"}
+_WITH_ENV: Final = frozenset({"rollout_return", "time_environment_step"})
+"""What d3rlpy logs where it acts itself."""
 _MAX_FILES: Final = 512
 _MAX_DEPTH: Final = 4
 
@@ -50,7 +57,11 @@ def read(path: Path, options: Options) -> list[History]:
         skipped += left
         raw_log.add_column(name, steps, values)
     names = raw_log.names
-    framework, settings = metric_aliases.recognize(names), _read_settings(path)
+    params = sidecar.read(path / "params.json", []) if (path / "params.json").is_file() else {}
+    # d3rlpy says there what it observes and which algorithm it is.
+    d3rlpy = "observation_shape" in params and isinstance(params.get("config"), dict)
+    framework = metric_aliases.D3RLPY if d3rlpy else metric_aliases.recognize(names)
+    settings = sidecar.translate(params) if d3rlpy else _read_settings(path)
     algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), path.name, path.parent.name), names)
     # d3rlpy's `environment.csv` holds the returns of evaluations.
     own = [metric_aliases.Tag("val/roll/ep_rew_mean", "environment")]
@@ -63,9 +74,16 @@ def read(path: Path, options: Options) -> list[History]:
             f"  Say which is which: --map return={names[0] if names else 'FILE'}"
         )
     notes = [f"{len(names)} files, one for each metric, were joined as one run"]
+    offline = d3rlpy and not _WITH_ENV & set(names)
+    if offline:
+        notes.append("trained on recorded data: the axis counts gradient steps, and no env steps were taken")
     if skipped:
         notes.append(f"{skipped:,} lines that are no rows were left out")
-    return [histories.make_history(path.name, "csv", path, raw_log, series, settings, algo=algo, notes=notes)]
+    about = sb3_settings.read_yaml(path / _ABOUT, []) if (path / _ABOUT).is_file() else {}
+    source = framework.source if framework and framework.source != metric_aliases.ANY else "mlflow" if about else "csv"
+    made = histories.make_history(text(about.get("run_name")) or path.name, source, path, raw_log, series, settings, algo=algo, notes=notes)
+    state = _STATES.get(whole(about.get("status")) or 0, "unknown")
+    return [replace(made, state=state if made.state == "unknown" else made.state, env_steps=None if offline else made.env_steps)]
 
 
 def _read_points(file: Path) -> tuple[list[float], list[float], int]:

@@ -139,6 +139,8 @@ def parse_number(value: Any) -> Any:
         plain = _to_float(text)
         return text if plain is None else plain
     given = {key: _to_float(part) for key, part in re.findall(r"(\w+)=([^,)]+)", call[2])}
+    if call[1] == "FloatSchedule":
+        return parse_number(call[2])
     if call[1] == "ConstantSchedule":
         return given.get("val")
     if call[1] == "LinearSchedule" and given.get("start") is not None:

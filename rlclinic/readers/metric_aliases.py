@@ -101,6 +101,8 @@ def _parse_line(line: str) -> Tag:
     return Tag(canonical, name, **values)
 
 
+ANY: Final = "tensorboard"
+"""The source of tags that scripts of any kind use."""
 OWN: Final = [Tag(name, name) for name in [*metrics.METRICS, *metrics.FOREIGN] if name not in ("time", "total_timesteps")]
 
 SB3: Final = Framework("Stable-Baselines3", "sb3", parse_table("""
@@ -189,7 +191,7 @@ CLEANRL: Final = Framework("CleanRL", "cleanrl", parse_table("""
     time/fps | charts/SPS | since the start
 """))  # fmt: skip
 
-PUFFERLIB: Final = Framework("PufferLib", "tensorboard", parse_table("""
+PUFFERLIB: Final = Framework("PufferLib", "pufferlib", parse_table("""
     train/roll/ep_rew_mean | environment/episode_return
     train/roll/ep_len_mean | environment/episode_length
     train/loss/policy | losses/policy_loss
@@ -236,7 +238,7 @@ RLLIB: Final = Framework("RLlib", "rllib", parse_table("""
     train/hp/learning_rate | info/learner/*/learner_stats/cur_lr
 """))  # fmt: skip
 
-TIANSHOU: Final = Framework("Tianshou", "tensorboard", parse_table("""
+TIANSHOU: Final = Framework("Tianshou", "tianshou", parse_table("""
     train/roll/ep_rew_mean | training/returns_stat/mean
     train/roll/ep_rew_std | training/returns_stat/std
     train/roll/ep_len_mean | training/lens_stat/mean
@@ -255,7 +257,7 @@ TIANSHOU: Final = Framework("Tianshou", "tensorboard", parse_table("""
     time/fps | training/collect_speed
 """))  # fmt: skip
 
-SKRL: Final = Framework("skrl", "tensorboard", parse_table("""
+SKRL: Final = Framework("skrl", "skrl", parse_table("""
     train/roll/ep_rew_mean | Reward / Total reward (mean)
     train/roll/ep_len_mean | Episode / Total timesteps (mean)
     train/loss/policy | Loss / Policy loss
@@ -273,7 +275,7 @@ SKRL: Final = Framework("skrl", "tensorboard", parse_table("""
     train/hp/learning_rate | Learning / Learning rate
 """), axis="vec_steps")  # fmt: skip
 
-RSL_RL: Final = Framework("rsl_rl", "tensorboard", parse_table("""
+RSL_RL: Final = Framework("rsl_rl", "rsl_rl", parse_table("""
     train/roll/ep_rew_mean | Train/mean_reward
     train/roll/ep_len_mean | Train/mean_episode_length
     train/loss/policy | Loss/surrogate
@@ -286,7 +288,7 @@ RSL_RL: Final = Framework("rsl_rl", "tensorboard", parse_table("""
     time/fps | Perf/total_fps | all envs
 """), axis="iterations")  # fmt: skip
 
-SAMPLE_FACTORY: Final = Framework("Sample Factory", "tensorboard", parse_table("""
+SAMPLE_FACTORY: Final = Framework("Sample Factory", "sample_factory", parse_table("""
     train/roll/ep_rew_mean | reward/reward
     train/roll/ep_len_mean | len/len
     train/loss/policy | train/policy_loss
@@ -299,7 +301,7 @@ SAMPLE_FACTORY: Final = Framework("Sample Factory", "tensorboard", parse_table("
     time/fps | perf/_fps
 """))  # fmt: skip
 
-TORCHRL: Final = Framework("TorchRL", "tensorboard", parse_table("""
+TORCHRL: Final = Framework("TorchRL", ANY, parse_table("""
     train/roll/ep_rew_mean | train/reward
     train/roll/ep_len_mean | train/episode_length
     val/roll/ep_rew_mean | eval/reward
@@ -317,6 +319,18 @@ TORCHRL: Final = Framework("TorchRL", "tensorboard", parse_table("""
     train/hp/epsilon | train/epsilon
     train/hp/learning_rate | train/lr
 """))  # fmt: skip
+
+D3RLPY: Final = Framework("d3rlpy", "d3rlpy", parse_table("""
+    train/roll/ep_rew_mean | rollout_return
+    val/roll/ep_rew_mean | evaluation
+    val/roll/ep_rew_mean | environment
+    train/loss/td | loss | only dqn
+    train/loss/actor | actor_loss
+    train/loss/critic | critic_loss
+    train/loss/alpha | temp_loss
+    train/hp/alpha | temp
+"""))  # fmt: skip
+"""Told by its folder's params.json: its names are anybody's."""
 
 FRAMEWORKS: Final = (SB3, CLEANRL, PUFFERLIB, RLLIB, TIANSHOU, SKRL, RSL_RL, SAMPLE_FACTORY, TORCHRL)
 

@@ -123,7 +123,9 @@ def translate(raw: Mapping[str, Any]) -> Settings:
             found.setdefault("run.max_env_steps", count * size)
     if rollout := whole(flat.get("step_per_collect")):
         _add_tianshou_sizes(found, flat, rollout)
-    named = next((algo for key in _ALGORITHMS if (algo := hyperparameters.find_algorithm(flat.get(key, ""))) is not None), None)
+    sections = [section.get("name", "") for key in _ALGORITHMS if isinstance(section := raw.get(key), Mapping)]
+    hints = [*(flat.get(key, "") for key in _ALGORITHMS), *sections]
+    named = next((algo for hint in hints if (algo := hyperparameters.find_algorithm(hint)) is not None), None)
     return found | ({"algo.name": named} if named else {})
 
 

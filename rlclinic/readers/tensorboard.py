@@ -1,8 +1,7 @@
 """TensorBoard folders: CleanRL's, SB3's, and those of other frameworks whose tags are known."""
 
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -10,20 +9,17 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic.errors import RlclinicError, UsageError
-from rlclinic.readers import column_names, csv_jsonl, histories, hyperparameters, metric_aliases, rllib, sidecar, tfevents
-from rlclinic.readers.metric_aliases import Framework, Tag
+from rlclinic.readers import csv_jsonl, hyperparameters, metric_aliases, rllib, sidecar, tfevents
+from rlclinic.readers.metric_aliases import Framework
 from rlclinic.readers.options import Options
 from rlclinic.readers.raw_log import RawLog
-from rlclinic.runs.coerce import real
+from rlclinic.readers.trackers import tagged_logs
 from rlclinic.runs.history import History
 
 MAX_TAGS: Final = 4_096
 MAX_DEPTH: Final = 6
 MAX_FOLDERS: Final = 2_000
 _FLUSH: Final = 8_192
-_CLEANRL_NAME: Final = re.compile(r"(?P<env>.+)__(?P<exp>[^/]+?)__(?P<seed>\d+)__(?P<time>\d+)")
-_COUNTERS: Final = ("num_env_steps_sampled_lifetime", "timesteps_total")
-"""What RLlib counts in a series of its own while iterations stand on the axis."""
 _TEXTS: Final = ("hyperparameters", "args", "config", "hparams", "params", "arguments", "cfg", "settings")
 """What scripts call the text with their settings."""
 _CUT: Final = ("ray/tune/",)
@@ -125,69 +121,29 @@ def read_run(folder: Path, files: list[Path], options: Options, *, required: boo
     """The history in the event files of one folder."""
     events = read_events(files, options.episodic)
     names = events.raw_log.names
-    framework = metric_aliases.recognize(names)
-    settings, notes = find_settings(events, folder, framework)
+    settings, notes = find_settings(events, folder, metric_aliases.recognize(names))
     if (folder / sidecar.SENTINEL_FILE).is_file():
         settings |= sidecar.read_sentinel_file(folder / sidecar.SENTINEL_FILE, notes).settings
-    above = (folder.name, *(parent.name for parent in list(folder.parents)[:2]))
-    algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), *above), names)
-    table = framework.table(algo) if framework else _guess_tags(names)
-    _set_axis(events.raw_log, framework, settings, options, notes)
-    series = events.raw_log.series(options.table(table), settings)
     if len(files) > 1:
-        notes.append(f"{len(files)} event files of {folder.name} were joined")
-    if framework is None and series:
-        notes.append("tags of no framework that is known: metrics by their names; --map METRIC=TAG corrects them")
-    made = histories.make_history(
-        *(folder.name, framework.source if framework else "tensorboard", folder, events.raw_log, series),
-        settings,
-        algo=algo,
-        notes=[*notes, *events.notes],
+        events.notes.insert(0, f"{len(files)} event files of {folder.name} were joined")
+    made = tagged_logs.make_history(
+        folder.name, "tensorboard", folder, events.raw_log, settings, options, notes=notes, last_notes=events.notes
     )
-    if required and not series:
+    if required and not made.series:
         raise _make_error(folder, [made], names)
     return made
-
-
-def _guess_tags(names: list[str]) -> list[Tag]:
-    return [*(Tag(tag.canonical, tag.tag) for tag in column_names.guess_columns(names).tags), *metric_aliases.OWN]
 
 
 def find_settings(events: Events, folder: Path, framework: Framework | None) -> tuple[dict[str, Any], list[str]]:
     """Hyperparameters from the text or the plugin that holds them, and from CleanRL's folder name."""
     table = next((found for name in _TEXTS if (found := hyperparameters.parse_written(events.texts.get(name, "")))), {})
-    settings, notes = {**sidecar.translate(table), **hyperparameters.translate_cleanrl(table)}, []
+    settings, notes = tagged_logs.translate_settings(table, folder.name), []
     if events.hyperparameters:
         settings = {**hyperparameters.translate_usual(events.hyperparameters), **settings}
         notes.append("settings from TensorBoard's hyperparameters")
-    named = _CLEANRL_NAME.fullmatch(folder.name)
-    algo = histories.find_algorithm(table.get("exp_name"), named and named["exp"])
-    if algo is not None:
-        settings["algo.name"] = algo
-    if named is not None:
-        settings.setdefault("env.id", named["env"])
-        settings.setdefault("seed", int(named["seed"]))
     if framework is not None and framework.source == "cleanrl" and "algo.vf_coef" in settings:
         notes.append("CleanRL logs half the squared error as value loss: doubled here; algo.vf_coef is as you wrote it")
     return settings, notes
-
-
-def _set_axis(raw_log: RawLog, framework: Framework | None, settings: Mapping[str, Any], options: Options, notes: list[str]) -> None:
-    """Turn a framework's own counter into env steps, where the numbers for it are known or given."""
-    axis = framework.axis if framework else "env_steps"
-    needed = {"env_steps": (), "vec_steps": ("env.n_envs",), "iterations": ("env.n_envs", "algo.n_steps")}[axis]
-    sizes = [real(settings.get(name)) for name in needed]
-    counted = [raw_log.raw(name) for name in _COUNTERS if name in raw_log.names]
-    if options.mapping.step_factor != 1.0:
-        raw_log.step_factor = options.mapping.step_factor
-    elif counted and len(counted[0][0]) and counted[0][0][-1] > 0 and counted[0][1][-1] != counted[0][0][-1]:
-        raw_log.step_factor = float(counted[0][1][-1] / counted[0][0][-1])
-        notes.append(f"iterations on the axis: {raw_log.step_factor:,.4g} env steps each, as the log counts them")
-    elif all(sizes):
-        raw_log.step_factor = float(np.prod([size for size in sizes if size is not None]))
-    elif framework is not None:
-        unit = {"vec_steps": "steps of all envs at once", "iterations": "iterations"}[axis]
-        notes.append(f"{framework.name} counts {unit} on the axis; --map step=step*FACTOR makes env steps of them")
 
 
 def _make_error(path: Path, found: list[History], names: Iterable[str] = ()) -> UsageError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from rlclinic.readers.trackers.protobuf import BYTES, FIXED32, FIXED64, VARINT, Damaged, find_messages, read_fields
 from rlclinic.runs.events import masked_crc
 
 NAME: Final = "tfevents"
@@ -18,13 +19,8 @@ MAX_RECORD_BYTES: Final = 32 << 20
 """Larger records hold images, videos or graphs."""
 MAX_TEXT_BYTES: Final = 1 << 20
 _MAX_FILE_BYTES: Final = 1 << 50
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT: Final = struct.Struct("<f")
 _TENSOR_NUMBERS: Final = {5: "<f", 6: "<d"}
-
-
-class Damaged(ValueError):
-    """Bytes that are no record or no message."""
 
 
 @dataclass(slots=True)
@@ -113,50 +109,6 @@ def _has_checksum(header: bytes) -> bool:
     return masked_crc(header[:8]) == int.from_bytes(header[8:12], "little")
 
 
-# ── protocol buffers ──
-
-
-def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if place >= len(data) or shift > 63:
-            raise Damaged("a number has no end")
-        byte = data[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-        shift += 7
-
-
-def _read_fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """(field, wire type, value) of a message: numbers as int, everything else as bytes."""
-    place, end = 0, len(data)
-    while place < end:
-        key = data[place]
-        place += 1
-        if key >= 0x80:
-            key, place = _read_varint(data, place - 1)
-        number, kind = key >> 3, key & 7
-        if kind == _BYTES:
-            length, place = _read_varint(data, place)
-            if place + length > end:
-                raise Damaged("a field is longer than its message")
-            yield number, kind, data[place : place + length]
-            place += length
-        elif kind == _VARINT:
-            value, place = _read_varint(data, place)
-            yield number, kind, value
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
-            if place + size > end:
-                raise Damaged("a number is cut off")
-            yield number, kind, data[place : place + size]
-            place += size
-        else:
-            raise Damaged(f"wire type {kind}")
-
-
 def _read_common_event(data: bytes) -> Scalar | None:
     """The event that most of a file consists of, read at its fixed places: time, step, one tag with one number; None for any other."""
     if len(data) < 20 or data[0] != 0x09 or data[9] != 0x10:
@@ -178,14 +130,14 @@ def _read_common_event(data: bytes) -> Scalar | None:
 
 def _read_event(data: bytes) -> Iterator[Item]:
     step, summaries = 0, []
-    for number, kind, value in _read_fields(data):
-        if number == 2 and kind == _VARINT:
+    for number, kind, value in read_fields(data):
+        if number == 2 and kind == VARINT:
             step = value if value < 1 << 63 else value - (1 << 64)
-        elif number == 5 and kind == _BYTES:
+        elif number == 5 and kind == BYTES:
             summaries.append(value)
     for summary in summaries:
-        for number, kind, value in _read_fields(summary):
-            if number == 1 and kind == _BYTES:
+        for number, kind, value in read_fields(summary):
+            if number == 1 and kind == BYTES:
                 found = _read_value(value, step)
                 if found is not None:
                     yield found
@@ -193,14 +145,14 @@ def _read_event(data: bytes) -> Iterator[Item]:
 
 def _read_value(data: bytes, step: int) -> Item | None:
     tag, tensor, metadata = "", None, None
-    for number, kind, value in _read_fields(data):
-        if number == 1 and kind == _BYTES:
+    for number, kind, value in read_fields(data):
+        if number == 1 and kind == BYTES:
             tag = value.decode("utf-8", errors="replace")
-        elif number == 2 and kind == _FIXED32:
+        elif number == 2 and kind == FIXED32:
             return Scalar(tag, step, struct.unpack("<f", value)[0])
-        elif number == 8 and kind == _BYTES:
+        elif number == 8 and kind == BYTES:
             tensor = value
-        elif number == 9 and kind == _BYTES:
+        elif number == 9 and kind == BYTES:
             metadata = value
     if tag.startswith("_hparams_/") and metadata is not None:
         return Hyperparameters(_read_hyperparameters(metadata))
@@ -210,17 +162,17 @@ def _read_value(data: bytes, step: int) -> Item | None:
 def _read_tensor(tag: str, step: int, data: bytes) -> Item | None:
     """A tensor of one number or one text: how newer writers log scalars, and all writers texts."""
     kind_of_data, content = 0, b""
-    for number, kind, value in _read_fields(data):
-        if number == 1 and kind == _VARINT:
+    for number, kind, value in read_fields(data):
+        if number == 1 and kind == VARINT:
             kind_of_data = value
-        elif number == 8 and kind == _BYTES and len(value) <= MAX_TEXT_BYTES:
+        elif number == 8 and kind == BYTES and len(value) <= MAX_TEXT_BYTES:
             return Text(tag, value.decode("utf-8", errors="replace"))
         elif number in _TENSOR_NUMBERS:
             form = _TENSOR_NUMBERS[number]
             size = struct.calcsize(form)
             if isinstance(value, bytes) and len(value) == size:
                 return Scalar(tag, step, float(struct.unpack(form, value)[0]))
-        elif number == 4 and kind == _BYTES:
+        elif number == 4 and kind == BYTES:
             content = value
     form = {1: "<f", 2: "<d"}.get(kind_of_data, "")
     if form and len(content) == struct.calcsize(form):
@@ -231,31 +183,27 @@ def _read_tensor(tag: str, step: int, data: bytes) -> Item | None:
 def _read_hyperparameters(metadata: bytes) -> dict[str, Any]:
     """metadata{1 plugin{2 content{3 session_start_info{1 hparams: map of key to value{2 number, 3 text, 4 truth}}}}}."""
     found: dict[str, Any] = {}
-    for plugin in _find_messages(metadata, 1):
-        for content in _find_messages(plugin, 2):
-            for session in _find_messages(content, 3):
-                for entry in _find_messages(session, 1):
+    for plugin in find_messages(metadata, 1):
+        for content in find_messages(plugin, 2):
+            for session in find_messages(content, 3):
+                for entry in find_messages(session, 1):
                     key, value = "", None
-                    for number, kind, part in _read_fields(entry):
-                        if number == 1 and kind == _BYTES:
+                    for number, kind, part in read_fields(entry):
+                        if number == 1 and kind == BYTES:
                             key = part.decode("utf-8", errors="replace")
-                        elif number == 2 and kind == _BYTES:
+                        elif number == 2 and kind == BYTES:
                             value = _read_json_value(part)
                     if key and value is not None:
                         found[key] = value
     return found
 
 
-def _find_messages(data: bytes, wanted: int) -> list[bytes]:
-    return [value for number, kind, value in _read_fields(data) if number == wanted and kind == _BYTES]
-
-
 def _read_json_value(data: bytes) -> Any:
-    for number, kind, value in _read_fields(data):
-        if number == 2 and kind == _FIXED64:
+    for number, kind, value in read_fields(data):
+        if number == 2 and kind == FIXED64:
             return struct.unpack("<d", value)[0]
-        if number == 3 and kind == _BYTES:
+        if number == 3 and kind == BYTES:
             return value.decode("utf-8", errors="replace")
-        if number == 4 and kind == _VARINT:
+        if number == 4 and kind == VARINT:
             return bool(value)
     return None

@@ -24,7 +24,10 @@ from rlclinic.runs.record import Run
 
 Column = NDArray[np.float64]
 
-SOURCES: Final = ("rlclinic", "sb3", "cleanrl", "gymnasium-solver", "rllib", "tensorboard", "csv", "console")
+SOURCES: Final = (
+    *("rlclinic", "sb3", "cleanrl", "gymnasium-solver", "rllib", "pufferlib", "tianshou", "skrl", "rsl_rl", "sample_factory", "d3rlpy"),
+    *("wandb", "mlflow", "tensorboard", "csv", "console"),
+)
 STATES: Final = ("finished", "running", "stopped", "failed", "unknown")
 LOG_TAIL_LINES: Final = 200
 _STATES: Final = {"queued": "running", "crashed": "failed"}

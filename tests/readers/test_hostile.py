@@ -3,10 +3,12 @@
 import io
 import json
 import shutil
+import sqlite3
 import tempfile
+import time
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +19,13 @@ from hypothesis import strategies as st
 from rlclinic import readers
 from rlclinic.errors import RlclinicError
 from rlclinic.readers import text_files, thinning
+from rlclinic.readers.trackers import mlflow, wandb
 from rlclinic.runs.history import STATES, History, of_run
 from rlclinic.runs.store import Store
+from tests.readers.trackers import wandb_files
 
 SAMPLES = Path(__file__).parent / "samples"
+CopySample = Callable[..., Path]
 FILES = (
     *(
         "sb3_ppo/progress.csv",
@@ -36,6 +41,7 @@ FILES = (
         "gymnasium_solver/a1b2c3d4/metrics.csv",
     ),
     "gymnasium_solver/a1b2c3d4/run.log",
+    *("wandb/offline-run-20261116_115942-xgk9cacr/run-xgk9cacr.wandb", "mlflow/mlflow.db"),
 )
 NAMES = (
     *(
@@ -64,6 +70,8 @@ NAMES = (
         "reward.csv",
         "console.txt",
         "group.json",
+        "run-1.wandb",
+        "mlflow.db",
     ),
 )
 OFTEN = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -263,6 +271,137 @@ def test_deeply_nested_and_endless_lines_are_errors(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         assert answer(tmp_path / name) == []
     answer(tmp_path)
+
+
+# ── trackers' own files ──
+
+
+ODD_JSON = st.sampled_from(
+    [b"NaN", b"1e308", b"-1e999", b"9" * 5_000, b"[" * 5_000, b'{"a":' * 3_000, b'"x"', b"\xff\xfe", b"", b"null", b"true"]
+)
+ODD_RECORDS = st.one_of(
+    st.binary(max_size=80),
+    st.builds(wandb_files.history, st.integers(0, 2**64 - 1), st.dictionaries(COLUMNS, st.floats() | st.integers(), max_size=4)),
+    st.builds(
+        lambda key, value: wandb_files.field(2, wandb_files.field(1, wandb_files.field(2, key.encode()) + wandb_files.field(16, value))),
+        COLUMNS,
+        ODD_JSON,
+    ),
+    st.builds(
+        wandb_files.about, st.dictionaries(st.sampled_from(["lr", "env_id", "gamma", "seed", "_wandb"]), st.floats() | st.text(max_size=5))
+    ),
+    st.builds(lambda place, content: wandb_files.field(place, content), st.sampled_from([2, 5, 13, 17, 18]), st.binary(max_size=60)),
+)
+
+
+@OFTEN
+@given(st.lists(ODD_RECORDS, max_size=12))
+def test_records_of_odd_fields_in_a_file_of_weights_and_biases(records: list[bytes]) -> None:
+    with folder_of() as folder:
+        answer(wandb_files.write(folder / "run-1.wandb", records))
+
+
+@OFTEN
+@given(st.lists(st.tuples(st.binary(max_size=40), st.integers(0, 5), st.integers(0, 65_535), st.booleans()), max_size=8))
+def test_chunks_with_lying_lengths_and_kinds(chunks: list[tuple[bytes, int, int, bool]]) -> None:
+    with folder_of() as folder:
+        written = bytearray(wandb_files.MAGIC)
+        for content, kind, length, honest in chunks:
+            made = bytearray(wandb_files.chunk(content, kind))
+            if not honest:
+                made[4:6] = length.to_bytes(2, "little")
+            written += made
+        (folder / "run-1.wandb").write_bytes(written)
+        answer(folder)
+
+
+def test_a_field_nested_without_end_is_no_recursion(tmp_path: Path) -> None:
+    nested = b""
+    for _ in range(20_000):
+        nested = wandb_files.field(2, nested)[:60_000]
+    assert answer(wandb_files.write(tmp_path / "run-1.wandb", [nested, wandb_files.field(2, nested)])) == []
+
+
+def test_a_long_file_of_weights_and_biases_is_read_in_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thinning, "LIMIT", 128)
+    monkeypatch.setattr(wandb, "_FLUSH", 64)
+    rows = (wandb_files.history(place, {"mean_reward": 1.25, "kl": 0.01, "env_steps": place}) for place in range(12_000))
+    file = wandb_files.write(tmp_path / "run-1.wandb", rows)
+    answer(file)
+    tracemalloc.start()
+    answer(file)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 600_000 < file.stat().st_size
+
+
+MLFLOW = """
+    CREATE TABLE runs (run_uuid TEXT, name TEXT, status TEXT, lifecycle_stage TEXT, start_time INTEGER);
+    CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);
+    INSERT INTO runs VALUES ('a', 'first', 'FINISHED', 'active', 1);
+"""
+TABLE = "CREATE TABLE metrics (key TEXT, value, timestamp INTEGER, run_uuid TEXT, step, is_nan INTEGER);"
+
+
+def make_database(path: Path, script: str) -> Path:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(MLFLOW + script)
+    return path
+
+
+@OFTEN
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["rollout/ep_rew_mean", "train/approx_kl", "x", ""]),
+            st.none() | st.floats(allow_nan=False) | st.text(max_size=3) | st.binary(max_size=3) | st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=3),
+        ),
+        max_size=12,
+    )
+)
+def test_a_database_of_odd_cells(cells: list[tuple[str, object, object]]) -> None:
+    with folder_of() as folder:
+        path = make_database(folder / "mlflow.db", TABLE)
+        with closing(sqlite3.connect(path)) as database, database:
+            database.executemany("INSERT INTO metrics VALUES (?, ?, 1, 'a', ?, 0)", cells)
+        answer(path)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "CREATE VIEW metrics AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT 'kl' AS key, x AS value FROM n;",
+        "CREATE VIRTUAL TABLE metrics USING fts5(key, value);",
+        TABLE.replace("is_nan INTEGER", "is_nan AS (abs(step) + length(zeroblob(100000000)))"),
+        TABLE.replace("value,", "amount,"),
+        "",
+    ],
+    ids=["a view without end", "a virtual table", "a column that computes", "a column that is missing", "no table"],
+)
+def test_a_database_that_computes_or_lacks_something_is_an_error_soon(script: str, tmp_path: Path) -> None:
+    path = make_database(tmp_path / "mlflow.db", script)
+    if "abs(" in script:
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("INSERT INTO metrics (key, value, timestamp, run_uuid, step) VALUES ('kl', 1, 1, 'a', 1)")
+    began = time.perf_counter()
+    assert answer(path) == []
+    assert time.perf_counter() - began < 10
+
+
+def test_a_question_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlflow, "_MOST_WORK", 3)
+    path = make_database(tmp_path / "mlflow.db", TABLE)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executemany("INSERT INTO metrics VALUES ('kl', 1, ?, 'a', ?, 0)", [(place, place) for place in range(20_000)])
+    assert answer(path) == []
+
+
+def test_nothing_is_written_beside_a_database(copy_sample: CopySample) -> None:
+    folder = copy_sample("mlflow")
+    before = sorted((file, file.stat().st_mtime_ns) for file in folder.rglob("*"))
+    answer(folder / "mlflow.db")
+    assert sorted((file, file.stat().st_mtime_ns) for file in folder.rglob("*")) == before
 
 
 def test_a_folder_in_place_of_a_file_is_no_traceback(tmp_path: Path) -> None:

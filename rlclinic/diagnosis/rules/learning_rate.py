@@ -14,8 +14,8 @@ from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 
-UNTOLD: Final = ("cleanrl", "rllib", "tensorboard", "csv", "console")
-"""Logs whose settings are numbers, with or without a schedule on top."""
+WITH_SCHEDULES: Final = ("rlclinic", "sb3", "gymnasium-solver")
+"""Sources that write schedules down; the settings of others are numbers, with or without a schedule on top."""
 RATE: Final = "config:algo.learning_rate"
 HIGH: Final = {"ppo": 1e-2, "a2c": 2e-2, "reinforce": 1e-1}
 """Above every tuned setting that we know of, by algorithm: PPO takes many steps on a rollout, REINFORCE one."""
@@ -257,7 +257,7 @@ def schedule_not_followed(case: Case) -> Iterator[Finding]:
         if planned is None:
             continue
         scale = max(float(np.abs(planned).max()), 1e-12)
-        if case.history.source in UNTOLD and np.ptp(planned) == 0 and _falls_from(logged.values, float(planned[0])):
+        if case.history.source not in WITH_SCHEDULES and np.ptp(planned) == 0 and _falls_from(logged.values, float(planned[0])):
             continue  # only where the rate begins was written down: that it falls from there is its schedule
         # A row's value was applied at the start of its iteration, one rollout before the row's env step.
         slack = 2.5 * (case.rollout or 0) / max(float(case.budget or 1), 1.0) + 0.02
