@@ -14,7 +14,7 @@ Scores = NDArray[np.float64]
 Calls = NDArray[Any]
 
 LEVEL = 0.05
-REPS = 1_000
+REPS = 400
 """Of rliable's bootstrap, and of AdaStop's permutations; both recommend more, which changes hardly anything and takes hours here."""
 
 
