@@ -133,6 +133,11 @@ class EnvConfig(Strict):
     idle, as each costs a message there and back; `train` sets it there, unless it is given. For Atari: threads of ALE's. At most n_envs.
     Usual: 0."""
 
+    # Left out where it is not set, as spec.success is: fingerprints of settings from before it stay the same.
+    step_timeout: Annotated[Real, Field(gt=0)] | None = Field(None, exclude_if=lambda seconds: seconds is None)
+    """Seconds after which a call to an environment that has not come back ends: its worker process is killed, or the run ends, with the
+    last checkpoint intact. none: status and log say that it hangs after 60 s, and it may go on. Usual: none; far above the slowest step."""
+
     @property
     def atari(self) -> bool:
         """Whether it is an Atari game of the Arcade Learning Environment."""

@@ -12,7 +12,7 @@ import torch
 from rlclinic.errors import RlclinicError, RunError
 from rlclinic.runs import launcher_status
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, trainer
+from rlclinic.training import assembly, trainer, watchdog
 from rlclinic.training.engines import gpu_memory
 from rlclinic.training.trainer import Session
 
@@ -57,7 +57,7 @@ def train_runs(
         for reason in [*refused, *cohort.refused]:
             print(reason, file=sys.stderr)
         refused = []
-        _train(session)
+        _train(session, own_process=signals)
         fine = fine and not cohort.refused and all(member.state in ("finished", "stopped") for member in cohort.everyone)
         if session.stop_requested:
             break
@@ -68,9 +68,9 @@ def train_runs(
     return fine
 
 
-def _train(session: Session) -> None:
+def _train(session: Session, *, own_process: bool) -> None:
     try:
-        with gpu_memory.enough_for(len(session.cohort.members)):
+        with gpu_memory.enough_for(len(session.cohort.members)), watchdog.watching(session, own_process=own_process):
             trainer.train(session)
     except BaseException as error:
         trainer.end_all(session, error)

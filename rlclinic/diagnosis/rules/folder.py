@@ -331,7 +331,7 @@ cause(
 
 @rule("CFG107", severity=Severity.HIGH, cites=["raffin2021sb3"], causes=["run-failed"], bad=lambda: cases.failed("out of memory"))
 def run_failed(case: Case) -> Iterator[Finding]:
-    """The run ended with an error.
+    """The run ended with an error, or its environment does not come back from a call.
 
     ## Why it hurts
     It is not finished.
@@ -339,14 +339,16 @@ def run_failed(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Never.
     """
-    if case.history.state != "failed":
+    hangs = case.history.state == "running" and "has not come back" in (case.history.reason or "")
+    if case.history.state != "failed" and not hangs:
         return
     reason = case.history.reason or _last_error(case.history.log_tail) or "no reason was recorded"
     first = reason.splitlines()[0].rstrip(".")
-    text = f"failed at {say(case.trained)} env steps: {first}"
+    text = f"{'hangs' if hangs else 'failed'} at {say(case.trained)} env steps: {first}"
     killed = reason.startswith("killed by") and case.ours
     go_on = "let it go on from its last checkpoint"
-    remedy = quote_advice(reason, go_on if killed else "read the last lines of the log: the error names its place")
+    see = "stop it, and step the environment alone to see where it waits" if hangs else ""
+    remedy = quote_advice(reason, see or (go_on if killed else "read the last lines of the log: the error names its place"))
     yield Finding(text=text, evidence=(evidence("status", text, case.trained, case.trained),), onset=case.trained, remedies=(remedy,))
 
 

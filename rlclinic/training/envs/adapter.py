@@ -35,6 +35,18 @@ class Backend(Protocol):
 
     def render(self, member: int, env: int) -> Any: ...
 
+    def progress(self) -> object:
+        """Something that changes while the envs are stepped."""
+        ...
+
+    def find_waiting(self) -> tuple[int | None, str]:
+        """The member whose env has not come back, and that env in words."""
+        ...
+
+    def interrupt(self, reason: str) -> bool:
+        """End what has not come back, from another thread; whether that can be done without ending the process."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -71,6 +83,8 @@ class GymnasiumEnv:
         self._first = np.zeros((*shape, *self.obs_shape), self._dtype)
         self._mask = np.ones((*shape, sum(self.action.sizes)), np.bool_) if masked else None
         self._silent = torch.full(shape, torch.nan, device=self._device)
+        self.calls = 0
+        """Counted when the envs are called and when they come back: odd while they are at it."""
 
     @property
     def stepping(self) -> Stepping:
@@ -81,13 +95,18 @@ class GymnasiumEnv:
 
     def _begin(self) -> Tensor:
         rows = self._rows()
+        self.calls += 1
         self._backend.reset(self._env_seeds(), rows)
+        self.calls += 1
         self._keep_mask()
         return self._tensor(self._first.copy())
 
     def step(self, action: Tensor) -> Step:
         rows = self._rows()
-        ended = self._backend.step(action.cpu().numpy(), rows)
+        chosen = action.cpu().numpy()
+        self.calls += 1
+        ended = self._backend.step(chosen, rows)
+        self.calls += 1
         next_obs = self._tensor(rows.next_obs)
         obs, success = next_obs, self._silent
         if ended:
@@ -152,6 +171,22 @@ class GymnasiumEnv:
         self._resumes = state["resumes"].cpu() + 1
         return self._begin()
 
+    def progress(self) -> object:
+        """Something that changes while the envs are stepped."""
+        return self._backend.progress()
+
+    def describe_wait(self) -> str:
+        """Which env has not come back, in words."""
+        return self._backend.find_waiting()[1]
+
+    def find_waiting_member(self) -> int | None:
+        """The member whose env has not come back; None if it cannot be told."""
+        return self._backend.find_waiting()[0]
+
+    def interrupt(self, reason: str) -> bool:
+        """End what has not come back; False if only the end of the process could."""
+        return self._backend.interrupt(reason)
+
     def start_from(self, seed: int) -> None:
         """Other start states than an evaluation's: env n begins with reset(seed + n)."""
         self._first_start = seed
@@ -204,6 +239,19 @@ class Local:
         for member in set(members) - self._out:
             self._out.add(member)
             self._lanes[member].close()
+
+    def progress(self) -> object:
+        return tuple((lanes.report.steps, lanes.report.at) for lanes in self._lanes)
+
+    def find_waiting(self) -> tuple[int | None, str]:
+        # Members are stepped in order, and count a step before they take it: the last of those that are ahead is at it.
+        open_lanes = [member for member in range(len(self._lanes)) if member not in self._out]
+        ahead = max((self._lanes[member].report.steps for member in open_lanes), default=0)
+        member = max((member for member in open_lanes if self._lanes[member].report.steps == ahead), default=None)
+        return (member, "the environment") if member is None else (member, self._lanes[member].report.describe_call())
+
+    def interrupt(self, reason: str) -> bool:
+        return False
 
     def render(self, member: int, env: int) -> Any:
         return self._lanes[member].render(env)

@@ -130,7 +130,7 @@ class Games:
 
     def __init__(self, vector: Any, config: EnvConfig, *, once: bool, lives: bool) -> None:
         self._vector, self._once, self._by_life = vector, once, lives
-        self._report = reports.Reports(config.id)
+        self.report = reports.Reports(config.id)
         self._resting = np.zeros(vector.num_envs, np.bool_)
         self._lives = np.zeros(vector.num_envs, np.int32)
         meanings = [str(action).rpartition(".")[2] for action in vector.ale.get_action_set()]
@@ -141,17 +141,17 @@ class Games:
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
         self._resting[:] = self._fallen[:] = False
-        self._report.steps = 0
-        with self._report.during("reset"):
+        self.report.steps = 0
+        with self.report.during("reset"):
             obs, info = self._vector.reset(seed=np.array(seeds))
         self._lives, self._seen = info["lives"].copy(), obs
         rows.obs[...] = _lay_out(obs)
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
-        self._report.steps += 1
+        self.report.steps += 1
         if self._serves and self._fallen.any():
             action = np.where(self._fallen, FIRE, action)
-        with self._report.during("step"):
+        with self.report.during("step"):
             obs, reward, terminated, truncated, info = self._vector.step(action)
         rows.reward[:], rows.terminated[:], rows.truncated[:] = reward, terminated, truncated
         rows.next_obs[...] = _lay_out(obs)

@@ -92,5 +92,9 @@ class Reports:
             "  Try: --set env.action_mask=false, or return the mask from reset() and step() alike"
         )
 
+    def describe_call(self) -> str:
+        """The call that is under way, in words."""
+        return f"{self._subject(self.at)}, at step {self.steps},"
+
     def _subject(self, n: int | None) -> str:
         return self._name if n is None else f"{self._name}: env {self._first + n}"

@@ -69,6 +69,9 @@ class Rows:
 class Stepper(Protocol):
     """A member's envs, however they are stepped. Any call may raise EnvironmentFailed; the member is then not used again."""
 
+    report: Reports
+    """Where it is: the step, and the env that is being stepped."""
+
     def reset(self, seeds: list[int], rows: Rows) -> None:
         """Start all episodes; observations go to rows.obs."""
         ...
@@ -101,7 +104,7 @@ class Lanes:
         self._envs = envs
         self._inner = [env for env, _ in peeled]
         self._limits = [limit for _, limit in peeled]
-        self._report = Reports(name, first)
+        self.report = Reports(name, first)
         self._write = observations.write
         self._decode = actions.decode
         self._masked = masked
@@ -111,25 +114,25 @@ class Lanes:
         self._resting = [False] * len(envs)
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
-        self._report.steps = 0
-        with self._report.during("reset"):
+        self.report.steps = 0
+        with self.report.during("reset"):
             for n, seed in enumerate(seeds):
-                self._report.at = n
+                self.report.at = n
                 self._restart(n, rows, seed)
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
-        self._report.steps += 1
-        with self._report.during("step"):
+        self.report.steps += 1
+        with self.report.during("step"):
             ended = self._step(action, rows)
-        self._report.check("observation", rows.next_obs)
-        self._report.check("reward", rows.reward)
+        self.report.check("observation", rows.next_obs)
+        self.report.check("reward", rows.reward)
         return ended
 
     def _step(self, action: np.ndarray, rows: Rows) -> bool:
         next_obs, reward_rows, write, masked = rows.next_obs, rows.reward, self._write, self._masked
         shape = next_obs.shape[1:]
         elapsed, limits, resting = self._elapsed, self._limits, self._resting
-        report, ended = self._report, False
+        report, ended = self.report, False
         for n, (env, act) in enumerate(zip(self._inner, self._decode(action), strict=True)):
             if resting[n]:
                 next_obs[n] = rows.obs[n]
@@ -175,14 +178,14 @@ class Lanes:
         else:
             raise WrongShape(np.shape(obs), rows.obs.shape[1:])
         if not np.isfinite(rows.obs[n]).all():
-            raise self._report.not_finite("observation of reset()", n, rows.obs[n])
+            raise self.report.not_finite("observation of reset()", n, rows.obs[n])
         if self._masked:
             self._mask(n, rows, info)
 
     def _mask(self, n: int, rows: Rows, info: dict[str, Any]) -> None:
         mask = info.get("action_mask")
         if mask is None:
-            raise self._report.no_mask(n)
+            raise self.report.no_mask(n)
         assert rows.mask is not None
         self._write_mask(n, rows.mask, mask)
 

@@ -27,23 +27,23 @@ class VectorLanes:
         self._masked, self._once = masked, once
         self._resting = np.zeros(env.num_envs, np.bool_)
         self._pending = np.zeros(env.num_envs, np.bool_)
-        self._report = Reports(name)
+        self.report = Reports(name)
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
         self._resting[:] = False
         self._pending[:] = False
-        self._report.steps = 0
+        self.report.steps = 0
         # Only Gymnasium's own two take one seed per env; a custom one promises no more than a single seed.
         many = isinstance(self._env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
-        with self._report.during("reset"):
+        with self.report.during("reset"):
             obs, info = self._env.reset(seed=seeds if many else seeds[0])  # type: ignore[arg-type]
             self._put(rows.obs, obs)
             self._put_mask(rows, info)
-        self._report.check("observation of reset()", rows.obs)
+        self.report.check("observation of reset()", rows.obs)
 
     def step(self, action: np.ndarray, rows: Rows) -> bool:
-        self._report.steps += 1
-        with self._report.during("step"):
+        self.report.steps += 1
+        with self.report.during("step"):
             obs, reward, terminated, truncated, info = self._env.step(self._decode(action))
             for name, values in (("reward", reward), ("terminated", terminated), ("truncated", truncated)):
                 if np.shape(values) != rows.reward.shape:
@@ -54,8 +54,8 @@ class VectorLanes:
             ended = rows.terminated | rows.truncated
             if ended.any():
                 self._finish(ended, info, rows)
-        self._report.check("observation", rows.next_obs)
-        self._report.check("reward", rows.reward)
+        self.report.check("observation", rows.next_obs)
+        self.report.check("reward", rows.reward)
         skipped = self._skip(ended, rows)
         return bool(ended.any()) or skipped
 
@@ -122,7 +122,7 @@ class VectorLanes:
             return
         assert rows.mask is not None
         if "action_mask" not in info:
-            raise self._report.no_mask(0)
+            raise self.report.no_mask(0)
         masks = np.asarray(info["action_mask"]).reshape(rows.mask.shape).astype(np.bool_)
         where = slice(None) if told is None else told
         rows.mask[where] = masks[where]

@@ -80,6 +80,19 @@ class Workers:
         self._clear_out(rows)
         return ended
 
+    def progress(self) -> object:
+        return tuple(hand.waits for hand in self._crew)
+
+    def find_waiting(self) -> tuple[int | None, str]:
+        waiting = [hand for hand in self._crew if hand.waits]
+        return (waiting[0].member, waiting[0].describe()) if waiting else (None, f"{self._name}: a worker process")
+
+    def interrupt(self, reason: str) -> bool:
+        for hand in self._crew:
+            if hand.waits:
+                hand.kill(reason)
+        return True
+
     def _ask(self, *command: Any) -> bool:
         """Send to all, then hear all: they work at the same time."""
         for hand in self._crew:
@@ -119,6 +132,9 @@ class _Hand:
     def __init__(self, plan: Plan, name: str) -> None:
         self._parts, self._name = plan.parts, name
         self._gone = False
+        self._killed_for: str | None = None
+        self.waits = False
+        """Whether it was asked something that it has not answered."""
         context = _context()
         self._pipe: Connection
         self._pipe, far = context.Pipe()
@@ -141,7 +157,23 @@ class _Hand:
                 "  Try: define it at the top level of a module, or --set env.workers=0"
             ) from reason
 
+    @property
+    def member(self) -> int:
+        """The first member whose envs it steps."""
+        return self._parts[0].member
+
+    def describe(self) -> str:
+        """The process and its envs, in words."""
+        envs = ", ".join(f"{part.first}-{part.stop - 1}" for part in self._parts)
+        return f"{self._name}: worker process {self._process.pid}, which steps envs {envs},"
+
+    def kill(self, reason: str) -> None:
+        """End the process; whoever waits for its answer hears why."""
+        self._killed_for = reason
+        self._process.kill()
+
     def tell(self, command: tuple[Any, ...]) -> None:
+        self.waits = True
         if not self._gone:
             with suppress(*_GONE):
                 self._pipe.send(command)
@@ -151,10 +183,11 @@ class _Hand:
             return Reply()
         try:
             reply: Reply = self._pipe.recv()
+            self.waits = False
             return reply
         except _GONE:
-            self._gone = True
-            text = self._obituary()
+            self._gone, self.waits = True, False
+            text = self._killed_for or self._obituary()
             return Reply(failed=tuple((part.member, text) for part in self._parts))
 
     def _obituary(self) -> str:
