@@ -3,14 +3,14 @@
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 __all__ = ["NotPlain", "TooLarge", "is_plain", "open_plain", "read_bytes", "read_text"]
 
 
-class NotPlain(OSError):
-    """A pipe, a socket or a device where a file was expected."""
+class NotPlain(FileNotFoundError):
+    """A pipe, a socket, a device or a folder where a file was expected: there is no such file."""
 
 
 class TooLarge(OSError):
@@ -25,7 +25,7 @@ def is_plain(path: Path | str) -> bool:
         return False
 
 
-def open_plain(path: Path | str) -> BinaryIO:
+def open_plain(path: Path | str) -> BufferedReader:
     """A plain file, opened for reading; OSError for anything else, at once."""
     try:
         # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
@@ -36,7 +36,7 @@ def open_plain(path: Path | str) -> BinaryIO:
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            raise NotPlain(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise NotPlain(errno.EINVAL, "not a plain file (a pipe, a socket or a device)", str(path))
     return os.fdopen(descriptor, "rb")
 

@@ -92,9 +92,16 @@ def examine(each: Rule, cases: Sequence[Case]) -> RuleResult:
     # By place: logs of others may bear the same name.
     lacking = [each.missing(case) for case in applicable]
     judged = [case for case, names in zip(applicable, lacking, strict=True) if not names]
-    findings = [_complete(each, finding, case.id) for case in judged for finding in each.check(case)]
-    missing = sorted({name for names in lacking for name in names}) if applicable and not judged else []
-    return RuleResult(each, findings, len(judged), missing)
+    findings, beyond = [], 0
+    for case in judged:
+        try:
+            findings += [_complete(each, finding, case.id) for finding in each.check(case)]
+        except ArithmeticError:
+            # A log may hold 1e308 or nothing but zeros: what cannot be computed is not assessable.
+            beyond += 1
+    lacking += [["numbers of a usual size"]] * (beyond == len(judged) > 0)
+    missing = sorted({name for names in lacking for name in names}) if applicable and beyond == len(judged) else []
+    return RuleResult(each, findings, len(judged) - beyond, missing)
 
 
 def _complete(each: Rule, finding: Finding, run: str) -> Finding:

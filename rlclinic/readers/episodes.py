@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from rlclinic import plain_files
 from rlclinic.readers import tables, text_files
 from rlclinic.readers.metric_aliases import Tag
 from rlclinic.readers.raw_log import RawLog
@@ -98,7 +99,7 @@ def _read_monitor(path: Path, notes: list[str]) -> _Env | None:
     env = _Env(path, read_start_time(path), text(_read_first_line(path).get("env_id")))
     count, passed = LeftOut(), 0.0
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             for block in tables.read_csv(file, count):
                 if "r" in block.names and "l" in block.names:
                     passed = _add_block(env, block, passed)
@@ -164,7 +165,7 @@ def read_evaluations(path: Path, notes: list[str]) -> tuple[RawLog, int] | None:
 def _read_arrays(path: Path) -> dict[str, Column]:
     """The numeric arrays of an npz. Pickled ones are refused, and sizes are checked before anything is allocated."""
     found = {}
-    with zipfile.ZipFile(path) as archive:
+    with plain_files.open_plain(path) as file, zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if name not in ("timesteps", "results", "ep_lengths", "successes"):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from rlclinic import plain_files
 from rlclinic.errors import UsageError
 from rlclinic.readers import histories, metric_aliases, tables, text_files
 from rlclinic.readers.hyperparameters import load_aliases, make_schedule
@@ -286,7 +287,7 @@ def _place_validation(train: RawLog, validation: RawLog) -> dict[str, Series]:
 
 def _read_log(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             file.seek(max(0, path.stat().st_size - _LOG_BYTES))
             return file.read().decode("utf-8", errors="replace")
     except OSError:

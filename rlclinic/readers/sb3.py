@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from rlclinic import plain_files
 from rlclinic.errors import UsageError
 from rlclinic.readers import (
     console,
@@ -211,7 +212,7 @@ def _read_tail(files: Files) -> str:
     """The end of what the run printed, if that was kept beside it."""
     for path in files.texts:
         try:
-            with path.open("rb") as file:
+            with plain_files.open_plain(path) as file:
                 file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
                 return file.read().decode("utf-8", errors="replace")
         except OSError:

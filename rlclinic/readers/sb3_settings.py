@@ -100,7 +100,7 @@ def find_tensorboard_folder(folder: Path, notes: list[str]) -> str | None:
 def is_model(path: Path) -> bool:
     """Whether a zip file is a model that SB3 saved."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with plain_files.open_plain(path) as file, zipfile.ZipFile(file) as archive:
             return _MODEL_MARK in archive.namelist()
     except (OSError, zipfile.BadZipFile, ValueError):
         return False
@@ -109,7 +109,7 @@ def is_model(path: Path) -> bool:
 def read_model_settings(path: Path, notes: list[str]) -> Settings:
     """Settings of a saved model, from the JSON part of the zip; what is pickled in there stays closed."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with plain_files.open_plain(path) as file, zipfile.ZipFile(file) as archive:
             if archive.getinfo("data").file_size > MAX_DATA_BYTES:
                 raise ValueError("too large")
             raw = json.loads(archive.read("data"))

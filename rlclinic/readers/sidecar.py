@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic import plain_files
 from rlclinic.readers import histories, hyperparameters, rllib, sb3_settings, text_files
 from rlclinic.readers.hyperparameters import Settings
 from rlclinic.runs.coerce import real, text, whole
@@ -98,7 +99,7 @@ def read(path: Path, notes: list[str]) -> dict[str, Any]:
     try:
         if path.stat().st_size > sb3_settings.MAX_DATA_BYTES:
             return {}
-        value = json.loads(path.read_bytes())
+        value = json.loads(plain_files.read_bytes(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -179,7 +180,7 @@ class SentinelFile:
 def read_sentinel_file(path: Path, notes: list[str]) -> SentinelFile:
     """The file's content; empty, with a note, if it is damaged or somebody else's."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size <= _MAX_SENTINEL_BYTES else None
+        raw = json.loads(plain_files.read_text(path)) if path.stat().st_size <= _MAX_SENTINEL_BYTES else None
     except (OSError, ValueError, RecursionError):
         raw = None
     if not isinstance(raw, Mapping) or raw.get("format") != _SENTINEL_FORMAT or not isinstance(raw.get("settings"), Mapping):

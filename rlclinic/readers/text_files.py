@@ -1,12 +1,14 @@
 """Text files in blocks of whole lines: a log of any size in a few megabytes of memory, packed by gzip or in UTF-16 too."""
 
 import codecs
+import os
 import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError
 
@@ -17,40 +19,51 @@ _HEAD_BYTES: Final = 8_192
 _GZIP: Final = b"\x1f\x8b"
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SPOOL_BYTES: Final = 16 << 20
-_UNPACKED_BYTES: Final = 1 << 30
-"""More is not unpacked: a file of a few kilobytes may claim to hold terabytes."""
+_UNPACKED_BYTES: Final = 128 << 20
+_UNPACKED_RATIO: Final = 64
+"""More is not unpacked, by size and beside what it is packed into: a file of a few kilobytes may claim to hold terabytes."""
+_SMALL_BYTES: Final = 8 << 20
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def read_head(path: Path) -> bytes:
     """The first bytes of a file's text; empty if it cannot be opened."""
     try:
-        with path.open("rb") as file, decode(file, _HEAD_BYTES) as text:
+        with plain_files.open_plain(path) as file, decode(file, _HEAD_BYTES) as text:
             return text.read(_HEAD_BYTES)
     except OSError:
         return b""
 
 
-def decode(file: BinaryIO, most: int = _UNPACKED_BYTES) -> BinaryIO:
+def decode(file: BinaryIO, most: int | None = None) -> BinaryIO:
     """The same file at its beginning; where it is packed by gzip or written in UTF-16 (as PowerShell's > does), its text as UTF-8.
 
-    What is damaged or half written is unpacked as far as it goes.
+    What is damaged or half written is unpacked as far as it goes; of one that is packed beyond measure, UsageError says so.
+    most: so many bytes are enough.
     """
     beginning = file.read(2)
+    size = file.seek(0, os.SEEK_END)
     file.seek(0)
     if beginning == _GZIP:
-        return _spool(_unpack(file), most)
+        return _spool(_unpack(file), most, size)
     if beginning in _UTF16:
-        return _spool(_decode_utf16(file), most)
+        return _spool(_decode_utf16(file), most, size)
     return file
 
 
-def _spool(chunks: Iterator[bytes], most: int) -> BinaryIO:
+def _spool(chunks: Iterator[bytes], most: int | None, packed: int) -> BinaryIO:
     spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 — the caller closes it
+    limit = min(max(_SMALL_BYTES, _UNPACKED_RATIO * packed), _UNPACKED_BYTES)
     for chunk in chunks:
         spool.write(chunk)
-        if spool.tell() >= most:
+        if most is not None and spool.tell() >= most:
             break
+        if spool.tell() > limit:
+            spool.close()
+            raise UsageError(
+                f"a packed file of {packed:,} bytes holds more than {limit >> 20} MB.\n"
+                "  Such a file may hold anything, and take for ever; nothing of it was read.\n  If it is a log: unpack it first (gunzip)"
+            )
     spool.seek(0)
     return spool  # type: ignore[return-value]
 
@@ -85,14 +98,22 @@ def is_binary(beginning: bytes) -> bool:
 def open_text(path: Path) -> BinaryIO:
     """Open a text file for `blocks`. UsageError if it is binary, NotFound if it is not there."""
     try:
-        file = path.open("rb")
+        file = plain_files.open_plain(path)
+    except plain_files.NotPlain as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.\n  It might never end.\n  Give a file, its folder, or - for text from a pipe"
+        ) from None
     except FileNotFoundError:
         raise NotFound(
             f"{path} does not exist.\n  ", Action("diagnose", "PATH"), " takes a run folder, a log file, or - for text from a pipe"
         ) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.\n  Check its permissions") from error
-    text = decode(file)
+    try:
+        text = decode(file)
+    except UsageError as error:
+        file.close()
+        raise UsageError(f"{path}: {error}") from None
     if text is not file:
         file.close()
     beginning = text.read(_HEAD_BYTES)

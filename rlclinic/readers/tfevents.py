@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from rlclinic import plain_files
 from rlclinic.readers.trackers.protobuf import BYTES, FIXED32, FIXED64, VARINT, Damaged, find_messages, read_fields
 from rlclinic.runs.events import masked_crc
 
@@ -55,7 +56,7 @@ def is_event_file(path: Path) -> bool:
     if NAME in path.name:
         return True
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             header = file.read(12)
     except OSError:
         return False
@@ -65,7 +66,7 @@ def is_event_file(path: Path) -> bool:
 def read_items(path: Path, notes: list[str]) -> Iterator[Item]:
     """Every scalar, text and hyperparameter of a file, in order; where the file is damaged, it ends, and a note says so."""
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             for record in read_records(file, path.name, notes):
                 scalar = _read_common_event(record)
                 if scalar is not None:

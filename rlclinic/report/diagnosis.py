@@ -109,6 +109,7 @@ def ending(report: DiagnosisReport, seconds: float) -> list[Block]:
     """What to type next, and where all of it is."""
     commands = [(purpose_of(action), action) for action in report.next]
     took = ("all of it", f"{report.files[0]}      {duration(seconds)}") if report.files else ("took", duration(seconds))
+    took = took if report.not_written is None else ("not kept", report.not_written)
     return [Gap(), Commands(commands), Commands([took])] if commands else [Commands([took])]
 
 

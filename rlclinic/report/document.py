@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, Literal, NamedTuple
 
+from rlclinic import plain_text
 from rlclinic.actions import Action
+from rlclinic.plain_text import INVISIBLE
 from rlclinic.report.format import clip
 
 Tone = Literal["good", "bad", "warn", "note", "quiet", "plain"]
@@ -35,14 +37,6 @@ CLIPPED: Final = 160
 MOST_ROWS: Final = 40
 """Rows of a table in a compact document."""
 
-INVISIBLE: Final = (
-    # Line and paragraph separators, what turns the direction of text around, zero widths, and the tags in which a whole sentence can be
-    # hidden from people and not from language models.
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U000e0000-\U000e0fff"
-)
-"""Characters that are not seen, or make others be seen where they are not, as a regular expression's class has them."""
-_CONTROL = re.compile(rf"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]")
 _ESCAPED = re.compile(rf"[\x7f-\x9f{INVISIBLE}]")
 _CODE = re.compile(r"`([^`]+)`")
 BOLD = re.compile(r"\*\*([^*]+)\*\*")
@@ -173,7 +167,7 @@ Block = Heading | Text | Verdict | Rows | Commands | Points | Table | Code | Fig
 
 def clean(text: str) -> str:
     """A text of unknown origin without control characters: a log may hold colours, bells and cursor movements."""
-    return _CONTROL.sub("", text)
+    return plain_text.clean(text)
 
 
 def escape_json(text: str) -> str:

@@ -656,5 +656,7 @@ class DiagnosisReport(Result):
     next: list[Action]
     files: list[str]
     """What was written."""
+    not_written: str | None = None
+    """Why its files were not written: a store on a disk that is full or read-only can be diagnosed all the same."""
     more: tuple["DiagnosisReport", ...] = ()
     """Of the other configs, where a folder holds runs of several."""

@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import DiskFailed, UsageError
 
 # No vowels and nothing that looks like something else: ids are read aloud and typed again.
 _ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
+MOST_JSON_BYTES = 64 << 20
+"""No file of a store is larger; a larger one is not read."""
 _FREE = ("Free space (", Action("runs rm", "RUN"), "), then: ")
 _ADVICE: dict[int, tuple[str, str | tuple[str, ...]]] = {
     errno.ENOSPC: ("the disk is full", _FREE),
@@ -81,8 +84,8 @@ def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None where the file is missing or is not an object (half a foreign write, say)."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(plain_files.read_bytes(path, MOST_JSON_BYTES))
+    except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
@@ -90,14 +93,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file with one a line, in order; a damaged line is left out, and no file holds none."""
     try:
-        text = path.read_bytes().decode("utf-8", errors="replace")
+        text = plain_files.read_bytes(path).decode("utf-8", errors="replace")
     except FileNotFoundError:
         return []
     entries = []
     for line in text.split("\n"):
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict):
             entries.append(entry)

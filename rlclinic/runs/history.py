@@ -134,6 +134,8 @@ def of_run(run: Run) -> History:
     if found.skipped:
         notes.append(f"{found.skipped} damaged lines of {record.METRICS} were left out")
     source = _section(about, "source")
+    if (cut := record.describe_cut(status, found)) and not source:
+        notes.append(cut)
     spec, limits = _section(about, "spec"), _section(about, "run")
     log = run.log
     return History(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
 
+from rlclinic import plain_files
 from rlclinic.errors import DiskFailed, RunBusy
 from rlclinic.runs import control, disk, record, status_file
 from rlclinic.runs.lock import Lock
@@ -41,7 +42,7 @@ def open_log(path: Path) -> IO[bytes]:
 def read_log(path: Path, start: int) -> str:
     """What was printed after byte `start`; empty if the file is gone."""
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             file.seek(start)
             return file.read().decode("utf-8", errors="replace")
     except OSError:

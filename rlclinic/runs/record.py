@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError
 from rlclinic.metrics import EVAL_RETURN
@@ -353,6 +354,14 @@ def one_line(value: dict[str, Any]) -> str:
     return json.dumps(value)
 
 
+def describe_cut(status: status_file.Status, rows: "Table") -> str | None:
+    """That rows are missing at the end of a run that has finished: its status knows how far it got. None if they are all there."""
+    last = rows["total_timesteps"][-1] if len(rows) and "total_timesteps" in rows.names else 0
+    if status.state != "finished" or not last < status.env_steps:
+        return None
+    return f"{METRICS} is damaged: it ends at env step {last:,.0f} of {status.env_steps:,}, and what came after is not counted"
+
+
 def _config(record: dict[str, Any]) -> "Config":
     from rlclinic.config import records
 
@@ -396,7 +405,7 @@ def _target(link: Path) -> str | None:
 
 def _sha256(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
@@ -404,7 +413,7 @@ def _sha256(path: Path) -> str | None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8", errors="replace")
+        return plain_files.read_bytes(path).decode("utf-8", errors="replace")
     except FileNotFoundError:
         return ""
 

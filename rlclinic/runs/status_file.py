@@ -25,6 +25,8 @@ class Status:
     heartbeat: float = 0.0
     """Unix seconds of the last write."""
     env_steps: int = 0
+    eval_env_steps: int | None = None
+    """Env steps of evaluations: they come on top of `env_steps`, and a budget is charged for both."""
     max_env_steps: int | None = None
     pid: int | None = None
     host: str | None = None
@@ -56,12 +58,19 @@ class Status:
         return self.state not in FINAL
 
     @property
+    def used_env_steps(self) -> int:
+        """Env steps of training and of evaluations."""
+        return self.env_steps + (self.eval_env_steps or 0)
+
+    @property
     def silent_seconds(self) -> float:
         return max(0.0, time.time() - self.heartbeat)
 
 
 FIELDS: Final = frozenset(Status.__slots__)
-_COUNTS: Final = frozenset({"env_steps", "max_env_steps", "pid", "process_started", "resumes", "episodes", "threshold_reached_at"})
+_COUNTS: Final = frozenset(
+    {"env_steps", "eval_env_steps", "max_env_steps", "pid", "process_started", "resumes", "episodes", "threshold_reached_at"}
+)
 
 
 def read(folder: Path) -> Status:

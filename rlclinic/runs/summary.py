@@ -122,7 +122,7 @@ def summarize(group: "Group") -> GroupSummary:
     runs, threshold = group.runs, group.threshold
     tables = [run.metrics for run in runs]
     outcomes = outcome.measure_group(tables, group.goal, framework(group))
-    seeds = [_describe_seed(run, each) for run, each in zip(runs, outcomes, strict=True)]
+    seeds = [_describe_seed(run, each, rows) for run, each, rows in zip(runs, outcomes, tables, strict=True)]
     source = outcomes[0].source if outcomes else "training"
     judged = threshold if any(each.counts for each in outcomes) else None
     required = judged is not None or any(each.counts and each.required_success is not None for each in outcomes)
@@ -162,13 +162,15 @@ def framework(group: "Group") -> str:
     return coerce.text(coerce.within(group.record, "source", "framework")) or outcome.OURS
 
 
-def _describe_seed(run: "Run", came: Outcome) -> SeedSummary:
+def _describe_seed(run: "Run", came: Outcome, rows: Table) -> SeedSummary:
+    from rlclinic.runs.record import describe_cut  # which imports this module in turn
+
     status = run.status
     return SeedSummary(
         run=run.id,
         seed=run.seed,
         state=status.state,
-        reason=status.reason,
+        reason=status.reason or (None if run.record.get("source") else describe_cut(status, rows)),
         env_steps=status.env_steps,
         steps=came.steps,
         returns=came.returns,

@@ -322,6 +322,7 @@ def _member(run: Run, start: Start) -> Member:
     member.best_eval, member.eval_mean, member.reached_at = (found.state[name] for name in ("best_eval", "eval_mean", "reached_at"))
     member.success_rate = found.state.get("success_rate")
     if how == "resume":
+        member.eval_env_steps = run.status.eval_env_steps or 0
         files.mend(run.path, found)
         member.replay(found.env_steps - 1)
     # After the replay, which forgets what a changed number had become by then.

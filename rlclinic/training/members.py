@@ -43,6 +43,8 @@ class Member:
     """Whether the last evaluation was the best so far and is not saved yet."""
     success_rate: float | None = None
     reached_at: int | None = None
+    eval_env_steps: int = 0
+    """Env steps of its evaluations, those before a resume too."""
     baseline: dict[str, float] = field(default_factory=dict)
     """What a random policy gets in this run's environment; empty where it could not be measured."""
     events: EventFile | None = None
@@ -74,7 +76,7 @@ class Member:
             self.writer.log(text)
             # At once, not when the whole cohort is through: who looks now should see that it has ended.
             figures = {"best_eval": self.best_eval, "success_rate": self.success_rate, "threshold_reached_at": self.reached_at}
-            self.writer.status(state, env_steps, reason=reason, **figures)
+            self.writer.status(state, env_steps, reason=reason, eval_env_steps=self.eval_env_steps or None, **figures)
         except RunError:
             # The disk that refused a row refuses its last words too; somebody may still read what the process prints.
             print(f"{self.run.id}: {text}", file=sys.stderr)

@@ -172,6 +172,7 @@ def evaluate(session: Session) -> Evaluation | None:
     )
     for index, member in enumerate(cohort.members):
         if member.active and index not in cohort.eval_env.failures:
+            member.eval_env_steps += int(result.lengths[index].sum())
             member.eval_mean = float(result.returns[index].copy().mean())
             member.improved = member.best_eval is None or member.eval_mean >= member.best_eval
             if member.improved:
@@ -248,6 +249,7 @@ def report(session: Session, member: Member, env_steps: int, index: int, cells: 
         best_eval=member.best_eval,
         success_rate=member.success_rate,
         threshold_reached_at=member.reached_at,
+        eval_env_steps=member.eval_env_steps or None,
     )
     if member.events is None and session.callback is None:
         return

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
+from rlclinic import plain_files
 from rlclinic.runs.record import MANIFEST, Checkpoint
 
 Array = NDArray[Any]
@@ -82,7 +83,7 @@ def _bytes(path: Path, problems: list[str]) -> bytes | None:
         if path.stat().st_size > LARGEST_BYTES:
             problems.append(f"{path.name} is larger than {LARGEST_BYTES // 1_000_000} MB and was not read")
             return None
-        return path.read_bytes()
+        return plain_files.read_bytes(path)
     except OSError as error:
         problems.append(f"{path.name} cannot be read ({error.strerror or type(error).__name__})")
         return None

@@ -67,7 +67,7 @@ def _smaller(case: Case, size: float) -> tuple[Remedy, ...]:
     # KL grows with the square of the step's length: half a usual step is aimed at.
     rate = case.number("learning_rate")
     epochs = case.count("algo.n_epochs")
-    factor = (0.5 / size) ** 0.5
+    factor = max((0.5 / size) ** 0.5, 1e-6)
     remedies = []
     if rate:
         new = float(f"{rate * factor:.1g}")

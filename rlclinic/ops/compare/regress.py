@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rlclinic import trust
+from rlclinic import plain_files, trust
 from rlclinic.actions import Action
 from rlclinic.comparison import power, regression
 from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome
@@ -246,7 +246,7 @@ def _read_baseline(target: str, how: targets.Reading) -> Baseline:
     if not target.endswith(".json"):
         return _read_runs(target, how)
     try:
-        return Baseline.model_validate_json(path.read_text(encoding="utf-8"))
+        return Baseline.model_validate_json(plain_files.read_text(path))
     except FileNotFoundError as missing:
         raise NotFound(
             f"no file {path}.\n  There is no baseline to judge by.\n  Make one: ", Action("regress", "GROUP", save_baseline=path)

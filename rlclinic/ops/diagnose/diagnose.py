@@ -12,7 +12,7 @@ from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.findings import Diagnosis
-from rlclinic.errors import RunError, UsageError
+from rlclinic.errors import DiskFailed, RunError, UsageError
 from rlclinic.ops.diagnose import advice, best_group, bug_locations, rule_selection, watch_list
 from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import Outcome
@@ -52,11 +52,16 @@ def diagnose(
     reports = [examine(owner, each, target, chosen) for each in groups or [[]]]
     # A part of the rules, or another threshold, is a question and not the record.
     whole = not select and not ignore and threshold is None and budget is None
-    files = _write(owner, reports[0]) if owner is not None and write and whole else []
+    files, not_written = [], None
+    if owner is not None and write and whole:
+        try:
+            files = _write(owner, reports[0])
+        except DiskFailed as error:
+            not_written = str(error).splitlines()[0]
     if out is not None:
         for place, (each, histories) in enumerate(zip(reports, groups, strict=True), 1):
             files += _write_out(out if len(reports) == 1 else out / str(place), owner, each, histories)
-    return reports[0].model_copy(update={"more": tuple(reports[1:]), "files": [str(file) for file in files]})
+    return reports[0].model_copy(update={"more": tuple(reports[1:]), "files": [str(file) for file in files], "not_written": not_written})
 
 
 @np.errstate(all="ignore")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlclinic import plain_files
 from rlclinic.diagnosis import registry
 from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.lint import checks
@@ -44,7 +45,7 @@ def _read(path: Path) -> Switched | None:
     import tomllib
 
     try:
-        read: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        read: Any = tomllib.loads(plain_files.read_text(path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         return Switched(file=_shown(path), select=[], ignore=[], note=f"cannot be read, and is not used: {error}")
     for name in ("tool", "rlclinic"):

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
+from rlclinic import plain_files
 from rlclinic.diagnosis.findings import Diagnosis, Watch
 from rlclinic.errors import RlclinicError
 from rlclinic.report.format import number
@@ -80,6 +81,6 @@ def _diagnosis(source: Run | Group) -> Diagnosis | None:
 def read(path: Path) -> Diagnosis | None:
     """A diagnosis.json; None if there is none, or one that another version wrote."""
     try:
-        return Diagnosis.model_validate_json(path.read_bytes())
+        return Diagnosis.model_validate_json(plain_files.read_bytes(path))
     except (OSError, ValidationError):
         return None

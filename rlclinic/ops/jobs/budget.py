@@ -103,24 +103,32 @@ def _describe_excess(now: Budget, planned: Planned) -> tuple[str, ...]:
 
 
 def used_env_steps(store: Store, job: Job) -> int:
-    """Env steps that a job has used so far, from the status of its runs."""
+    """Env steps that a job has used so far, those of evaluations too, from the status of its runs."""
     if not job.live and job.used_env_steps is not None:
         return job.used_env_steps
     if job.kind == "training":
-        return max(0, sum(status_file.raw(store.root / run).env_steps for run in job.runs) - job.before_env_steps)
+        return max(0, sum(status_file.raw(store.root / run).used_env_steps for run in job.runs) - job.before_env_steps)
     if job.refers is None:
         return job.used_env_steps or 0
-    made = {job.refers, *find_confirmations(store, job)}
+    return max(0, used_by(store, job.refers, search=job.kind == "optimize") - job.before_env_steps)
+
+
+def used_by(store: Store, id: str, *, search: bool = False) -> int:
+    """Env steps of the runs of a trial or study, and of the trials that a search made for itself."""
+    made = {id, *(_confirmations(store, id) if search else ())}
     groups = [group for group in store.groups() if trials.trial_of(group) in made]
-    return max(0, sum(status_file.raw(run.path).env_steps for group in groups for run in group.runs) - job.before_env_steps)
+    return sum(status_file.raw(run.path).used_env_steps for group in groups for run in group.runs)
 
 
 def find_confirmations(store: Store, job: Job) -> list[str]:
+    """The trials that a search made for itself; none for other jobs."""
+    return _confirmations(store, job.refers) if job.kind == "optimize" and job.refers is not None else []
+
+
+def _confirmations(store: Store, id: str) -> list[str]:
     """The trials that a search made for itself."""
-    if job.kind != "optimize" or job.refers is None:
-        return []
     try:
-        rounds = studies.read(store, "optimize", job.refers).get("rounds", [])
+        rounds = studies.read(store, "optimize", id).get("rounds", [])
     except NotFound:
         return []
     return [str(each["trial"]) for each in rounds if each.get("trial")]

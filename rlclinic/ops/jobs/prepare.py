@@ -6,6 +6,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from rlclinic.config import Config
+from rlclinic.ops.jobs import budget
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.train import machine, run
 from rlclinic.ops.train.plan import TrainPlan, plan_training
@@ -51,7 +52,8 @@ def _training(request: TrainRequest) -> Prepared:
 
     def begin() -> dict[str, Any]:
         group, runs = run.create_group(plan)
-        return {"refers": group.id, "runs": [run.id for run in runs], "before_env_steps": sum(made)}
+        before = sum(run.status.used_env_steps for run in plan.resumed) if plan.resumed else sum(made)
+        return {"refers": group.id, "runs": [run.id for run in runs], "before_env_steps": before}
 
     cores = _cores(configs[0], len(configs))
     return Prepared(planned=Planned(target=target, change=change, max_env_steps=max(most, 0), runs=len(configs), cores=cores), begin=begin)
@@ -75,7 +77,7 @@ def _trial(request: TrialRequest) -> Prepared:
         begun = conduct.load(store, request.resume)
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
         planned = Planned(target=begun.id, change=_changes(begun.plan), max_env_steps=_most(begun.plan, spent), runs=begun.plan.n_seeds)
-        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
+        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": budget.used_by(store, begun.id)})
     if request.extend is not None:
         ended = conduct.load(store, request.extend)
         seeds = request.seeds or trial.EXTENSION_SEEDS
@@ -111,7 +113,8 @@ def _optimize(request: OptimizeRequest) -> Prepared:
     if request.resume is not None:
         ledger = search.load(store, request.resume)
         planned = Planned(target=ledger.target, change=[], max_env_steps=max(0, ledger.left), runs=search.RUNS)
-        return Prepared(planned=planned, begin=lambda: {"refers": ledger.id, "before_env_steps": ledger.spent})
+        before = budget.used_by(store, ledger.id, search=True)
+        return Prepared(planned=planned, begin=lambda: {"refers": ledger.id, "before_env_steps": before})
     optimize.plan(request)
     planned = Planned(target=request.target, change=request.changes, max_env_steps=request.budget, runs=search.RUNS)
     return Prepared(planned=planned, begin=lambda: {"refers": optimize.begin(request).id})
@@ -123,7 +126,7 @@ def _sensitivity(request: SensitivityRequest) -> Prepared:
         begun = load(store, request.resume)
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
         planned = Planned(target=begun.target, change=[], max_env_steps=_varied(begun, spent), runs=_runs(begun))
-        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
+        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": budget.used_by(store, begun.id)})
     study = sensitivity.plan(request).study
     planned = Planned(target=request.target, change=request.changes, max_env_steps=_varied(study, 0), runs=_runs(study))
     return Prepared(planned=planned, begin=lambda: {"refers": start(store, study).id})

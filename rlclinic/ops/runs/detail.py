@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.config import describe
 from rlclinic.diagnosis.checkpoints import inspect_run
@@ -142,7 +143,7 @@ def read_log(run: Run, *, after: int | None = None, before: int | None = None, m
     most_bytes = min(most_bytes, MOST_LOG_BYTES)
     path = run.path / "run.log"
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             size = path.stat().st_size
             end = size if before is None else min(before, size)
             start = min(after, size) if after is not None else max(0, end - most_bytes)

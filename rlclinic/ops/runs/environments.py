@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.config import describe, files, to_record
 from rlclinic.config.overrides import set_values
@@ -66,7 +67,7 @@ def _measured(path: Path) -> dict[str, str]:
     """By variant: the comment `# measured: …` right above it or inside it. It is written for readers of the file, too."""
     measured: dict[str, str] = {}
     waiting, variant = "", ""
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in plain_files.read_text(path, errors="replace").splitlines():
         if match := _MEASURED.match(line):
             if line.startswith("#"):
                 waiting = match[1]

@@ -289,7 +289,9 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
             f"{request.resume} has finished its {count(budget)} env steps: there is nothing to resume.\n  Train it further: ",
             Action("train", resume=request.resume, max_env_steps=2 * budget),
         )
-    return TrainPlan(request, resumed=open_runs)
+    damaged = [checkpoint for run in open_runs for checkpoint in run.checkpoints if not checkpoint.valid]
+    notes = [f"{checkpoint.run.id}@{checkpoint.step} is damaged (a checksum differs): it is passed over" for checkpoint in damaged]
+    return TrainPlan(request, resumed=open_runs, notes=notes)
 
 
 def _check_meaning(run: Run) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from rlclinic import plain_files
 from rlclinic.actions import Action, ForPeople
 from rlclinic.config import Config, from_record, to_record
 from rlclinic.errors import UsageError
@@ -97,7 +98,7 @@ def _adopt_one(
             Action("adopt", trial.id, as_=f"{config.env.id}:{variant}"),
         )
     path = variant_file.file_for(env_id, folder)
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = plain_files.read_text(path) if path.exists() else ""
     if variant_file.has_variant(before, variant) and not force:
         raise UsageError(
             f"{env_id}:{variant} is already in {path}.\n  It would be overwritten.\n  Give another name",
@@ -191,7 +192,7 @@ def trial_of(ref: str, folder: Path = FOLDER) -> str | None:
         raise UsageError(
             f"{ref}: there is no {path}.\n  Nothing tells what it is made of.\n  Give the trial that it was adopted from: --ablate TRIAL"
         )
-    found = variant_file.trial_of(path.read_text(encoding="utf-8"), variant)
+    found = variant_file.trial_of(plain_files.read_text(path), variant)
     if found is None:
         raise UsageError(
             f"{ref} was not adopted from a trial ({path} has no such comment above it).\n"

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from rlclinic import plain_files
+
 FROM_END_BYTES: Final = 65_536
 """How much of a file's end is looked at for the newest numbers."""
 MOST_BYTES: Final = 4_000_000
@@ -47,7 +49,7 @@ def latest(path: Path, block_bytes: int = FROM_END_BYTES) -> dict[str, float]:
     A live view asks for this several times a second: the cost must not grow with the length of the run.
     """
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             names = split_header(file.readline())
             start, size = file.tell(), os.fstat(file.fileno()).st_size
             begin = max(start, size - block_bytes)
@@ -83,7 +85,7 @@ class Follower:
     def rows(self) -> list[list[str]]:
         """The whole rows that were written since the last look. A file that was cut back is read on from its new end."""
         try:
-            with self.path.open("rb") as file:
+            with plain_files.open_plain(self.path) as file:
                 header = split_header(file.readline())
                 if not header:
                     return []

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
+from rlclinic import plain_files
 from rlclinic.errors import NotFound, nearest
 from rlclinic.runs.metrics_file.rows import end_rows, read_number, split_header, split_rows
 
@@ -87,7 +88,7 @@ def read(path: Path) -> Table:
     A cell that is no number reads as blank.
     """
     try:
-        text = path.read_bytes()
+        text = plain_files.read_bytes(path)
     except FileNotFoundError:
         text = b""
     first = text.find(b"\n") + 1
@@ -149,7 +150,7 @@ class Columns:
     def read(self, wanted: Sequence[str]) -> dict[str, Column]:
         """The columns that exist, all equally long, as of now; NaN where a row has no number."""
         try:
-            with self._lock, self.path.open("rb") as file:
+            with self._lock, plain_files.open_plain(self.path) as file:
                 return self._read(file.fileno(), wanted)
         except FileNotFoundError:
             return {}
@@ -246,7 +247,7 @@ def _cells(rows: bytes, grid: NDArray[np.intp], place: int) -> Column:
 def glance(path: Path, wanted: Sequence[str], rows: int) -> dict[str, Column]:
     """The columns in about so many rows, spread evenly over a long file: a first look while the whole of it is read."""
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             names = split_header(file.readline())
             start, end = file.tell(), os.fstat(file.fileno()).st_size
             places = np.linspace(start, end, rows + 1)[:-1].astype(int).tolist()

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rlclinic import trust
+from rlclinic import plain_text, trust
 from rlclinic.errors import RlclinicError, Untrusted
 from rlclinic.ops.operations import Operation, has_outside
 from rlclinic.serve.cli import console, options
@@ -75,10 +75,8 @@ def _find_outside() -> "dict[str, Operation]":
 def _fail(error: BaseException, text: str, code: int) -> None:
     if os.environ.get("RLCLINIC_DEBUG"):
         raise error
-    from rlclinic.report.document import clean
-
     # It may name a file or a setting that somebody else has named.
-    typer.echo(clean(text), err=True)
+    typer.echo(plain_text.clean(text), err=True)
     raise typer.Exit(code)
 
 
@@ -117,7 +115,7 @@ def _ask_person(error: Untrusted) -> bool:
     """Whether the person at this terminal wants code to be run that somebody else has named."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return typer.confirm(f"{str(error).partition(chr(10) + '  A person')[0]}\n  Run it, now and from now on?", err=True)
+    return typer.confirm(f"{plain_text.clean(str(error)).partition(chr(10) + '  A person')[0]}\n  Run it, now and from now on?", err=True)
 
 
 DEMO = (

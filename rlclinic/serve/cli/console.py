@@ -58,7 +58,7 @@ class Visible:
 
 @cache
 def _invisible() -> re.Pattern[str]:
-    from rlclinic.report.document import INVISIBLE
+    from rlclinic.plain_text import INVISIBLE
 
     return re.compile(f"[{INVISIBLE}]")
 
