@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.actions import Action
 from rlclinic.diagnosis.findings import Diagnosis
@@ -656,7 +656,7 @@ class DiagnosisReport(Result):
     next: list[Action]
     files: list[str]
     """What was written."""
-    not_written: str | None = None
+    not_written: str | None = Field(None, exclude_if=lambda reason: reason is None)
     """Why its files were not written: a store on a disk that is full or read-only can be diagnosed all the same."""
     more: tuple["DiagnosisReport", ...] = ()
     """Of the other configs, where a folder holds runs of several."""

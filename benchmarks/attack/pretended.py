@@ -1,0 +1,60 @@
+"""Stands in for `python -m rlclinic.training` where kills are tried by the hundred: a run is a function of its config and seed, and
+takes some tenths of a second. Folders, rows, locks, launchers, trials and searches around it are the real ones.
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from rlclinic.runs.record import Run
+from rlclinic.runs.writer import RunWriter
+
+COLUMNS: Final = [
+    *("time", "total_timesteps", "epoch", "total_episodes", "train/roll/ep_rew_mean", "train/roll/ep_len_mean"),
+    *("train/metrics/kl_divergence", "train/metrics/clip_fraction", "train/metrics/entropy", "train/hp/learning_rate"),
+    *("val/roll/ep_rew_mean", "val/roll/ep_rew_std", "time/fps", "time/env", "time/learn"),
+]
+ROWS: Final = 20
+ROW_SECONDS: Final = 0.01
+
+
+def main() -> None:
+    """Train the folders named on the command line, each from its beginning: there are no checkpoints."""
+    for run in (Run(Path(argument)) for argument in sys.argv[1:] if argument != "--resume"):
+        if run.status.state != "finished":
+            train(run)
+
+
+def train(run: Run) -> None:
+    """Learning rates up to a hundredth learn, the more slowly the smaller they are; others never do."""
+    config = run.config
+    given: Any = config.algo.learning_rate
+    rate = float(getattr(given, "start", given))
+    share = None if rate > 0.01 else min(0.9, 0.3 + 0.1 * abs(np.log10(rate / 1e-3)))
+    noise = np.random.default_rng(run.seed)
+    kl = min(0.01 * (rate / 1e-3) ** 2, 2.0)
+    with RunWriter(run.path, COLUMNS, 0) as writer:
+        reached, steps, value = None, 0, 20.0
+        for row in range(1, ROWS + 1):
+            time.sleep(ROW_SECONDS)
+            steps = config.run.max_env_steps * row // ROWS
+            value = 20.0 if share is None else min(500.0, 20.0 + 480.0 * row / ROWS / share)
+            value = min(500.0, value + float(noise.normal(0, 4)))
+            done = share is not None and row / ROWS >= share + float(noise.uniform(0, 0.05))
+            cells = {"time": 1e9 + row, "total_timesteps": steps, "epoch": row, "total_episodes": 20 * row, "train/roll/ep_rew_mean": value}
+            cells |= {"train/roll/ep_len_mean": value, "train/metrics/kl_divergence": kl, "train/metrics/clip_fraction": min(5 * kl, 0.6)}
+            cells |= {"train/metrics/entropy": 0.6, "train/hp/learning_rate": rate, "val/roll/ep_rew_mean": 500.0 if done else value}
+            writer.row(cells | {"val/roll/ep_rew_std": 1.0, "time/fps": 1000.0, "time/env": 0.4, "time/learn": 0.5})
+            writer.status("running", steps, return_mean=value)
+            reached = reached or (steps if done else None)
+            if done and config.run.stop_at_threshold:
+                break
+        last = 500.0 if reached else value
+        writer.status("finished", steps, return_mean=last, eval_mean=last, best_eval=last, fps=1000.0, threshold_reached_at=reached)
+
+
+if __name__ == "__main__":
+    main()
