@@ -287,6 +287,10 @@ def _copy_setting(work: _Translation, key: str, value: "Located | Tree", origin:
             work.notes.append(f"{key} ({origin}) is dropped: {work.algo} has no such setting.")
             return
         raise ConfigError(f"{origin}: {error}") from None
+    if len(path) < 2:
+        raise ConfigError(
+            f"{origin}: {key} is no setting of such a file.\n  It cannot be told what it changes.\n  Try: the name of a setting"
+        )
     work.nested.setdefault(path[0], {})[path[1]] = Located(work.algo, origin) if name == "algo.name" else value
 
 

@@ -26,7 +26,7 @@ _MODEL_MARK: Final = "_stable_baselines3_version"
 def _make_loader() -> Any:
     """A safe loader that reads Python's tags as plain data: tuples as lists, ordered dicts as dicts, names as texts."""
 
-    loader: Any = type("PlainLoader", (yaml.SafeLoader,), {})
+    loader: Any = type("PlainLoader", (yaml_text.Loader,), {})
     loader.add_multi_constructor(_PYTHON, _construct_plain)
     return loader
 

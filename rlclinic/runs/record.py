@@ -269,7 +269,8 @@ class Group:
     def runs(self) -> list[Run]:
         """Its members in order of creation, those that were removed left out."""
         root = self.path.parent.parent
-        members = [member for member in self.record.get("members") or [] if coerce.text(member)]
+        listed = self.record.get("members")
+        members = [member for member in listed if coerce.text(member)] if isinstance(listed, list) else []
         return [Run(root / member) for member in members if (root / member / CONFIG).exists()]
 
     @cached_property
