@@ -23,6 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
+from benchmarks.attack import pretended
+
 KILLS: Final = {"quick": 12, "bar": 220, "stretch": 2_000}
 SHARES: Final = {"train": 0.08, "trial": 0.3, "optimize": 0.2, "sensitivity": 0.2, "jobs": 0.1, "serve": 0.07, "mcp": 0.05}
 MOST_SECONDS: Final = 240.0
@@ -168,9 +172,15 @@ def _outcome(store: Path, target: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for run in Store(store / "runs").runs():
         table = run.metrics
-        label = str(run.record.get("label") or "").partition(" ")[2]
-        names = [name for name in table.names if not name.startswith("time")]
-        found[f"rows {label} {run.seed}"] = [run.status.state, *([round(float(v), 9) for v in table[name]] for name in names)]
+        if target == "train":
+            names = [name for name in table.names if not name.startswith("time")]
+            found[f"rows {run.seed}"] = [run.status.state, *([round(float(value), 9) for value in table[name]] for name in names)]
+            continue
+        # A run is a function of its config and seed: which seeds a study takes depends on what was half made before a kill.
+        rows, _ = pretended.compute_rows(run.config, run.seed)
+        whole = all(len(table) == len(rows) and np.allclose(table[name], [row[name] for row in rows]) for name in rows[0])
+        if run.status.state != "finished" or not whole:
+            found[f"rows {run.record.get('label')} {run.seed}"] = f"{run.status.state}, {len(table)} of {len(rows)} rows"
     for file in sorted((store / "runs").glob("@trials/*/trial.json")):
         record = json.loads(file.read_text())
         found["verdict"] = [record["state"], record["verdict"], record["winner"], len(record["looks"]), record["used_env_steps"]]

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from rlclinic.config import Config
 from rlclinic.runs.record import Run
 from rlclinic.runs.writer import RunWriter
 
@@ -29,31 +30,40 @@ def main() -> None:
 
 
 def train(run: Run) -> None:
-    """Learning rates up to a hundredth learn, the more slowly the smaller they are; others never do."""
+    """Write the rows that belong to a config and a seed, one after the other."""
     config = run.config
+    rows, reached = compute_rows(config, run.seed)
+    with RunWriter(run.path, COLUMNS, 0) as writer:
+        for row in rows:
+            time.sleep(ROW_SECONDS)
+            writer.row(row)
+            writer.status("running", int(row["total_timesteps"]), return_mean=row["train/roll/ep_rew_mean"])
+        last, steps = rows[-1]["val/roll/ep_rew_mean"], int(rows[-1]["total_timesteps"])
+        writer.status("finished", steps, return_mean=last, eval_mean=last, best_eval=last, fps=1000.0, threshold_reached_at=reached)
+
+
+def compute_rows(config: Config, seed: int) -> tuple[list[dict[str, float]], int | None]:
+    """The rows of a run, and where it reached its threshold. Rates up to a hundredth learn, the more slowly the smaller; others never do."""
     given: Any = config.algo.learning_rate
     rate = float(getattr(given, "start", given))
-    share = None if rate > 0.01 else min(0.9, 0.3 + 0.1 * abs(np.log10(rate / 1e-3)))
-    noise = np.random.default_rng(run.seed)
+    share = None if rate > 0.01 else min(0.9, 0.3 + 0.1 * abs(float(np.log10(rate / 1e-3))))
+    noise = np.random.default_rng(seed)
     kl = min(0.01 * (rate / 1e-3) ** 2, 2.0)
-    with RunWriter(run.path, COLUMNS, 0) as writer:
-        reached, steps, value = None, 0, 20.0
-        for row in range(1, ROWS + 1):
-            time.sleep(ROW_SECONDS)
-            steps = config.run.max_env_steps * row // ROWS
-            value = 20.0 if share is None else min(500.0, 20.0 + 480.0 * row / ROWS / share)
-            value = min(500.0, value + float(noise.normal(0, 4)))
-            done = share is not None and row / ROWS >= share + float(noise.uniform(0, 0.05))
-            cells = {"time": 1e9 + row, "total_timesteps": steps, "epoch": row, "total_episodes": 20 * row, "train/roll/ep_rew_mean": value}
-            cells |= {"train/roll/ep_len_mean": value, "train/metrics/kl_divergence": kl, "train/metrics/clip_fraction": min(5 * kl, 0.6)}
-            cells |= {"train/metrics/entropy": 0.6, "train/hp/learning_rate": rate, "val/roll/ep_rew_mean": 500.0 if done else value}
-            writer.row(cells | {"val/roll/ep_rew_std": 1.0, "time/fps": 1000.0, "time/env": 0.4, "time/learn": 0.5})
-            writer.status("running", steps, return_mean=value)
-            reached = reached or (steps if done else None)
-            if done and config.run.stop_at_threshold:
-                break
-        last = 500.0 if reached else value
-        writer.status("finished", steps, return_mean=last, eval_mean=last, best_eval=last, fps=1000.0, threshold_reached_at=reached)
+    rows: list[dict[str, float]] = []
+    reached = None
+    for row in range(1, ROWS + 1):
+        steps = config.run.max_env_steps * row // ROWS
+        value = 20.0 if share is None else min(500.0, 20.0 + 480.0 * row / ROWS / share)
+        value = min(500.0, value + float(noise.normal(0, 4)))
+        done = share is not None and row / ROWS >= share + float(noise.uniform(0, 0.05))
+        cells = {"time": 1e9 + row, "total_timesteps": steps, "epoch": row, "total_episodes": 20 * row, "train/roll/ep_rew_mean": value}
+        cells |= {"train/roll/ep_len_mean": value, "train/metrics/kl_divergence": kl, "train/metrics/clip_fraction": min(5 * kl, 0.6)}
+        cells |= {"train/metrics/entropy": 0.6, "train/hp/learning_rate": rate, "val/roll/ep_rew_mean": 500.0 if done else value}
+        rows.append(cells | {"val/roll/ep_rew_std": 1.0, "time/fps": 1000.0, "time/env": 0.4, "time/learn": 0.5})
+        reached = reached or (steps if done else None)
+        if done and config.run.stop_at_threshold:
+            break
+    return rows, reached
 
 
 if __name__ == "__main__":

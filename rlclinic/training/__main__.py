@@ -12,8 +12,9 @@ import torch
 from rlclinic.errors import RlclinicError, RunError
 from rlclinic.runs import launcher_status
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, trainer, watchdog
+from rlclinic.training import assembly, trainer
 from rlclinic.training.engines import gpu_memory
+from rlclinic.training.loops import watchdog
 from rlclinic.training.trainer import Session
 
 

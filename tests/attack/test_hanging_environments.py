@@ -68,7 +68,7 @@ def test_a_run_whose_environment_hangs_ends_after_its_timeout_with_its_rows(tmp_
 
 def test_status_and_diagnosis_say_which_environment_hangs_and_a_stop_ends_it(tmp_path: Path) -> None:
     quick = (
-        "from rlclinic.training import watchdog; watchdog.SAY_SECONDS, watchdog.GRACE_SECONDS = 2.0, 2.0; "
+        "from rlclinic.training.loops import watchdog; watchdog.SAY_SECONDS, watchdog.GRACE_SECONDS = 2.0, 2.0; "
         "from rlclinic.training.__main__ import main; main()"
     )
     for ask in (lambda run, process: run.ask(stop=True), lambda run, process: process.send_signal(signal.SIGTERM)):

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from rlclinic import plain_files
 from rlclinic.errors import UsageError
 from rlclinic.readers import hyperparameters, metric_aliases
 from rlclinic.readers.options import Options
@@ -52,7 +53,7 @@ def _find_store(folder: Path) -> Path | None:
 
 def _is_store(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 return False
         with closing(_open(path)) as database:

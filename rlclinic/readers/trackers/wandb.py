@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
+from rlclinic import plain_files
 from rlclinic.errors import UsageError
 from rlclinic.readers import column_names, hyperparameters, metric_aliases, tables
 from rlclinic.readers.options import Options
@@ -64,7 +65,7 @@ def _find_files(path: Path) -> Iterator[Path]:
 
 def _has_magic(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with plain_files.open_plain(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
@@ -193,7 +194,7 @@ def _fill(file: Path, raw_log: RawLog, counter: str | None) -> None:
 def _read_messages(file: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:
     """(field, content) of every record; what is no record is left out, with a note."""
     try:
-        with file.open("rb") as opened:
+        with plain_files.open_plain(file) as opened:
             for record in read_records(opened, file.name, notes):
                 try:
                     # A record has one content, and then numbers about itself; broken ones show when all fields are read.
