@@ -43,7 +43,7 @@ def train(run: Run) -> None:
 
 
 def compute_rows(config: Config, seed: int) -> tuple[list[dict[str, float]], int | None]:
-    """The rows of a run, and where it reached its threshold. Rates up to a hundredth learn, the more slowly the smaller; others never do."""
+    """The rows of a run, and where it reached its threshold. Rates up to a hundredth learn; others never do."""
     given: Any = config.algo.learning_rate
     rate = float(getattr(given, "start", given))
     share = None if rate > 0.01 else min(0.9, 0.3 + 0.1 * abs(float(np.log10(rate / 1e-3))))
