@@ -4,8 +4,8 @@ As separate operations the activations [M, B, width] travel through memory after
 that is most of an update's time. Here a block of rows goes through a whole trunk at once. The way back computes the activations
 again instead of storing them. `written` is the reference; tests hold the two together.
 
-Both kernels are operations of their own (`torch.ops.rlclinic.*`), so that compilers leave them alone; on a CPU, where there is no
-Triton, the same operations are the written-out arithmetic.
+Both kernels are operations of their own (`torch.ops.rlclinic.*`), so that compilers leave them alone; on a CPU, with Triton or
+without it, the same operations are the written-out arithmetic.
 """
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -117,7 +117,7 @@ def backward(
 def mlp_forward(flat: Tensor, obs: Tensor, spec: list[int], trunks: int) -> tuple[Tensor, Tensor]:
     """Head [M, B, K] and value [M, B]; empty where its trunk was not wanted."""
     at = Spec.read(spec)
-    if not flat.is_cuda and triton is None:
+    if not flat.is_cuda:
         return _plain_forward(at, flat, obs, trunks)
     head, value = _outputs(obs, at.outputs, trunks)
     from rlclinic.training.fast import fused_kernels
@@ -141,7 +141,7 @@ def mlp_backward(flat: Tensor, obs: Tensor, head: Tensor, value: Tensor, spec: l
     """Gradients [M, parts, P], each of a part of the rows; zero where no layer lies."""
     at = Spec.read(spec)
     parts = flat.new_zeros(flat.shape[0], parts_of(obs.shape[0], obs.shape[1]), flat.shape[1])
-    if not flat.is_cuda and triton is None:
+    if not flat.is_cuda:
         parts[:, 0] = _plain_backward(at, flat, obs, head, value)
         return parts
     from rlclinic.training.fast import fused_kernels
