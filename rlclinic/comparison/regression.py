@@ -260,7 +260,9 @@ def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
     if rule.outcome in ("steps", "wall"):
         sides = ((kept, before), (found, after))
         # A run that arrived may have lost it again, or collapsed afterwards.
-        fallen = [np.where(np.isinf(data) | _lost(side), math.inf, values(side, "return", horizon)) for side, data in sides]
+        fallen = [
+            np.where(np.isinf(data) | [seed.lost for seed in side.seeds], math.inf, values(side, "return", horizon)) for side, data in sides
+        ]
         failed = count_failures(fallen[0], fallen[1], "return") if not np.all(np.isinf(fallen[0])) else failed
     alarms, passes = decide(alarm, passing, failed, (len(before), len(after)), bound, rule)
     counts = int(failed[0][0]), int(failed[1][0])
@@ -275,10 +277,6 @@ def judge(kept: Baseline, found: Baseline, rule: Gate, look: int) -> Look:
         failed=counts,
         could_fail=stats.share_upper_bound(counts[1], len(after)),
     )
-
-
-def _lost(side: Baseline) -> Flags:
-    return np.array([seed.lost for seed in side.seeds])
 
 
 def decide(

@@ -233,7 +233,7 @@ def _lines(rows: list[tuple[Any, ...]], width: int) -> list[bytes]:
         # The JSON writer finds those digits ten times as fast as repr, which matters with a hundred columns and many members.
         text = to_json(rows, inf_nan_mode="constants")
     except PydanticSerializationError:  # numpy scalars, one-element tensors
-        text = to_json([[_plain(cell) for cell in row] for row in rows], inf_nan_mode="constants")
+        text = to_json([[cell.item() if hasattr(cell, "item") else cell for cell in row] for row in rows], inf_nan_mode="constants")
     if text.count(b",") != len(rows) * width - 1 or text.count(b"[") != len(rows) + 1 or b'"' in text or b"{" in text:
         odd = next(cell for row in rows for cell in row if not isinstance(cell, int | float | None))
         raise RunError(f"metrics.csv holds numbers; {odd!r} is {type(odd).__name__}")
@@ -241,10 +241,6 @@ def _lines(rows: list[tuple[Any, ...]], width: int) -> list[bytes]:
         if word in text:
             text = text.replace(word, cell)
     return [line + b"\n" for line in text[2:-2].split(b"],[")]
-
-
-def _plain(cell: Any) -> Any:
-    return cell.item() if hasattr(cell, "item") else cell
 
 
 @cache  # the runs of a cohort have the same ones

@@ -32,7 +32,7 @@ def plan_for(config: Config, env: VecEnv, corrections: Collection[str] = CORRECT
     _check_spaces(config, env, module)
     if algo.name == "q_learning":
         _check_table(config, env)
-    made = module.build_networks(config, _obs_size(env), env)
+    made = module.build_networks(config, int(torch.Size(env.obs_shape).numel()), env)
     rule = (algo.optimizer, algo.adam_eps, algo.weight_decay, algo.momentum, algo.rms_decay)
     eps_in_root = "rmsprop_as_torch" not in corrections
     optimizers = {name: optim.Optimizer(*rule, net.layout, eps_in_root) for name, net in made.items()}
@@ -68,10 +68,6 @@ def scalars_of(algorithm: OffPolicyAlgorithm, config: Any, members: int, device:
     """The first values of an algorithm's learned numbers, [M, 1] by name; most have none."""
     made: dict[str, torch.Tensor] = algorithm.scalars(config, members, device) if hasattr(algorithm, "scalars") else {}
     return made
-
-
-def _obs_size(env: VecEnv) -> int:
-    return int(torch.Size(env.obs_shape).numel())
 
 
 def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) -> None:

@@ -207,7 +207,9 @@ def _result(
 
 def _notes(kept: Baseline, found: Baseline, rule: Gate) -> list[str]:
     notes = [
-        f"n = {len(side.seeds)}, not assessable: {name} has one seed" for name, side in _pair_sides(kept, found) if len(side.seeds) < 2
+        f"n = {len(side.seeds)}, not assessable: {name} has one seed"
+        for name, side in (("the baseline", kept), ("the candidate", found))
+        if len(side.seeds) < 2
     ]
     if 2 <= len(kept.seeds) < FEW:
         notes.append(
@@ -232,10 +234,6 @@ def _notes(kept: Baseline, found: Baseline, rule: Gate) -> list[str]:
     if rule.outcome == "wall":
         notes.append("seconds depend on the machine and its load: keep and judge the baseline on the same one")
     return notes
-
-
-def _pair_sides(kept: Baseline, found: Baseline) -> list[tuple[str, Baseline]]:
-    return [("the baseline", kept), ("the candidate", found)]
 
 
 # ── reading ──

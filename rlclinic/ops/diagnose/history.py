@@ -163,6 +163,7 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
     judged = limit is not None and any(each.counts for each in outcomes)
     finals = [case.progress.last for case in cases if case.progress is not None]
     trained = [case.trained for case in cases]
+    going = any(history.state == "running" for history in histories)
     tried = Tried(
         id=id,
         source=histories[0].source,
@@ -170,7 +171,7 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
         created=group.created if group is not None else None,
         seeds=len(cases),
         reached=len(reached) if judged else None,
-        solved=None if not judged or not finals or _is_going(histories) else 2 * sum(map(arrived, outcomes)) > len(cases),
+        solved=None if not judged or not finals or going else 2 * sum(map(arrived, outcomes)) > len(cases),
         score=stats.iqm(finals) if finals else None,
         steps_to_threshold=float(np.median(reached)) if reached else None,
         env_steps=float(np.mean(trained)) if trained else None,
@@ -181,10 +182,6 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
     numbers |= {name: value for name, value in derived(cases[0]).items() if not name.startswith("learning_rate")}
     numbers |= {name: level for name, series in _MEASURED.items() if (level := _level(cases, series)) is not None}
     return _Side(tried, numbers, words, settings)
-
-
-def _is_going(histories: Sequence[History]) -> bool:
-    return any(each.state == "running" for each in histories)
 
 
 def _level(cases: Sequence[Case], series: str) -> float | None:
