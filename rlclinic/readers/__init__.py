@@ -47,6 +47,7 @@ _SPOOL_BYTES: Final = 16 << 20
 _MAX_FILES: Final = 64
 _MAX_FOLDERS: Final = 256
 _MAX_NAMES: Final = 6
+_AIM: Final = ".aim"
 _TEXTS: Final = (".log", ".out", ".txt")
 
 
@@ -161,6 +162,11 @@ def _read_folder(path: Path, options: Options, depth: int = 0) -> list[History]:
                 histories += _read_folder(folder, options, depth + 1)
             except RlclinicError:
                 continue
+    if not histories and (path.name == _AIM or (path / _AIM).is_dir()):
+        raise UsageError(
+            f"{path} holds Aim's store, a database that only Aim's own package reads.\n  Nothing can be said about its runs.\n"
+            "  Write a CSV for each run with that package, a column for the step and one for each metric, and give that"
+        )
     if not histories:
         raise UsageError(
             f"{path} holds no log that can be read; looked for: {', '.join(form.name for form in (*FORMATS, *load_plugins()))}.\n"

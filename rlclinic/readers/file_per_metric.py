@@ -61,11 +61,13 @@ def read(path: Path, options: Options) -> list[History]:
     # d3rlpy says there what it observes and which algorithm it is.
     d3rlpy = "observation_shape" in params and isinstance(params.get("config"), dict)
     framework = metric_aliases.D3RLPY if d3rlpy else metric_aliases.recognize(names)
-    settings = sidecar.translate(params) if d3rlpy else _read_settings(path)
+    beside = sidecar.find_settings(path)[0] if framework and framework.needs_settings else {}
+    settings = sidecar.translate(params) if d3rlpy else {**beside, **_read_settings(path)}
     algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), path.name, path.parent.name), names)
     # d3rlpy's `environment.csv` holds the returns of evaluations.
     own = [metric_aliases.Tag("val/roll/ep_rew_mean", "environment")]
-    guessed = [*own, *column_names.guess_columns(names).tags]
+    known = {tag.tag for tag in framework.tags} if framework else set()
+    guessed = [*own, *(tag for tag in column_names.guess_columns(names).tags if tag.tag not in known)]
     table = [*(framework.table(algo) if framework else ()), *guessed, *metric_aliases.OWN]
     series = raw_log.series(options.table(table), settings)
     if not series:

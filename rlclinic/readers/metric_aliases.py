@@ -5,7 +5,7 @@ A line of a table is `canonical name | tag | more`, where more is any of
     x -1                multiply: SB3 logs minus the entropy, CleanRL half the squared error
     / algo.ent_coef     divide by this setting; the tag is left out if the setting is not known
     episodes            a value per episode: made into a running mean over the last tenth of them, 20 to 100
-    unless 0            0 in every row says that it was not computed: left out
+    unless 0            0 in every row, or no number in any, says that it was not computed: left out
     only ppo,trpo       other algorithms use the same tag for something else
     anything else       how it is estimated, where that differs from the metric dictionary
 
@@ -52,6 +52,13 @@ class Framework:
     tags: tuple[Tag, ...]
     axis: str = "env_steps"
     """env_steps, vec_steps (times n_envs) or iterations (times n_envs x n_steps)."""
+    left_out: tuple[str, ...] = ()
+    """Tags on another axis, of seconds or epochs."""
+
+    @property
+    def needs_settings(self) -> bool:
+        """Whether its numbers say something only together with settings."""
+        return self.axis != "env_steps" or any(tag.divide_by for tag in self.tags)
 
     def table(self, algo: str | None = None) -> list[Tag]:
         """The lines that hold for an algorithm, then our own names, which a callback may have written into any log."""
@@ -236,12 +243,15 @@ RLLIB: Final = Framework("RLlib", "rllib", parse_table("""
     train/hp/alpha | learners/default_policy/alpha_value
     train/hp/learning_rate | learners/default_policy/*_learning_rate
     train/hp/learning_rate | info/learner/*/learner_stats/cur_lr
-"""))  # fmt: skip
+""") + tuple(
+    # What rlclinic's callback logs in the env runners.
+    Tag(name, name.replace("train/", "env_runners/", 1)) for name in metrics.METRICS if name.startswith("train/sentinel/")
+))  # fmt: skip
 
 TIANSHOU: Final = Framework("Tianshou", "tianshou", parse_table("""
     train/roll/ep_rew_mean | training/returns_stat/mean
-    train/roll/ep_rew_std | training/returns_stat/std
     train/roll/ep_len_mean | training/lens_stat/mean
+    train/roll/ep_rew_std | training/returns_stat/std
     val/roll/ep_rew_mean | test/returns_stat/mean
     val/roll/ep_rew_std | test/returns_stat/std
     val/roll/ep_len_mean | test/lens_stat/mean
@@ -249,13 +259,15 @@ TIANSHOU: Final = Framework("Tianshou", "tianshou", parse_table("""
     train/loss/value | update/vf_loss/mean
     train/loss/entropy | update/ent_loss/mean | x -1
     train/metrics/entropy | update/ent_loss/mean
-    train/loss/td | update/loss
+    train/loss/total | update/loss/mean
+    train/loss/td | update/loss | only dqn,qrdqn,c51,rainbow
     train/loss/actor | update/actor_loss
     train/loss/critic | update/critic1_loss
+    train/loss/critic | update/critic_loss
     train/loss/alpha | update/alpha_loss
     train/hp/alpha | update/alpha
     time/fps | training/collect_speed
-"""))  # fmt: skip
+"""), left_out=("info/*",))  # fmt: skip
 
 SKRL: Final = Framework("skrl", "skrl", parse_table("""
     train/roll/ep_rew_mean | Reward / Total reward (mean)
@@ -264,15 +276,17 @@ SKRL: Final = Framework("skrl", "skrl", parse_table("""
     train/loss/value | Loss / Value loss | / algo.vf_coef
     train/loss/entropy | Loss / Entropy loss | / algo.ent_coef
     train/metrics/entropy | Loss / Entropy loss | x -1 | / algo.ent_coef
+    train/loss/actor | Loss / Policy loss | only sac,td3,ddpg
     train/loss/critic | Loss / Critic loss
     train/loss/td | Loss / Q-network loss
     train/metrics/q_mean | Q-network / Q1 (mean)
     train/metrics/q2_mean | Q-network / Q2 (mean)
     train/metrics/q_mean | Target / Target (mean)
-    train/metrics/action_std | Policy / Standard deviation
+    train/metrics/action_std | Policy / Standard deviation | unless 0
     train/hp/alpha | Coefficient / Entropy coefficient
     train/hp/epsilon | Exploration / Exploration epsilon
     train/hp/learning_rate | Learning / Learning rate
+    train/hp/learning_rate | Learning / Policy learning rate
 """), axis="vec_steps")  # fmt: skip
 
 RSL_RL: Final = Framework("rsl_rl", "rsl_rl", parse_table("""
@@ -286,7 +300,7 @@ RSL_RL: Final = Framework("rsl_rl", "rsl_rl", parse_table("""
     train/metrics/action_std | Policy/mean_noise_std
     train/hp/learning_rate | Loss/learning_rate
     time/fps | Perf/total_fps | all envs
-"""), axis="iterations")  # fmt: skip
+"""), axis="iterations", left_out=("*/time",))  # fmt: skip
 
 SAMPLE_FACTORY: Final = Framework("Sample Factory", "sample_factory", parse_table("""
     train/roll/ep_rew_mean | reward/reward
@@ -310,6 +324,7 @@ TORCHRL: Final = Framework("TorchRL", ANY, parse_table("""
     train/metrics/entropy | train/entropy
     train/metrics/kl_signed | train/kl_approx | k1
     train/metrics/clip_fraction | train/clip_fraction
+    train/metrics/explained_variance | train/explained_variance
     train/metrics/grad_norm/all | train/grad_norm
     train/loss/td | train/q_loss
     train/metrics/q_mean | train/q_values

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import numpy as np
@@ -72,6 +73,24 @@ class RawLog:
             self._broken.setdefault(name, Points()).add(order[~finite], steps[~finite], values[~finite])
         store = self._episodes.setdefault(name, Episodes()) if name in self._episodic else self._points.setdefault(name, Points())
         store.add(order[finite], steps[finite], values[finite])
+
+    def scale_steps(self, prefix: str, factor: float) -> None:
+        """Put the tags with this beginning on another axis: some frameworks count env steps for some tags, and updates for others."""
+        for stores in (self._points, self._broken):
+            for name, points in stores.items():
+                if name.startswith(prefix):
+                    points.scale_steps(factor)
+
+    def leave_out(self, patterns: Iterable[str]) -> None:
+        """Forget the tags that one of these patterns means."""
+        for stores in (self._points, self._broken, self._episodes):
+            for name in [name for name in stores if any(fnmatchcase(name, pattern) for pattern in patterns)]:
+                del stores[name]
+
+    def count_as_episodes(self, name: str) -> None:
+        """Take the points of a tag as single episodes' values, as if that had been known when they were added."""
+        if name in self._points:
+            self._episodes.setdefault(name, Episodes()).add(*self._points.pop(name).columns)
 
     # ── out ──
 

@@ -18,23 +18,29 @@ _SUFFIXES: Final = (".json", ".yaml", ".yml")
 FILES: Final = tuple(stem + suffix for stem in _STEMS for suffix in _SUFFIXES)
 """Not logs, whatever their suffix says."""
 _PLACES: Final = (".", ".hydra", "files")
+_AGENT: Final = "agent.yaml"
+"""Isaac Lab's settings of the learner, in `params/`."""
 _MAX_DEPTH: Final = 4
-# RLlib's, Spinning Up's, Tianshou's and d3rlpy's words; what our own config takes too is in its table of aliases.
+# Words of RLlib, Spinning Up, Tianshou, d3rlpy, skrl, rsl_rl, TorchRL and Sample Factory; what our own config takes too is in its aliases.
 _WORDS: Final = {
     **dict.fromkeys(("env", "env_name", "environment", "task", "gym_id", "env_id"), "env.id"),
     **dict.fromkeys(("pi_lr", "actor_lr", "actor_learning_rate"), "algo.learning_rate"),
     **dict.fromkeys(("vf_lr", "critic_learning_rate"), "algo.value_lr"),
     **dict.fromkeys(("lambda", "lambda_", "gae_lam"), "algo.gae_lambda"),
-    **dict.fromkeys(("clip_param", "clip_ratio", "eps_clip", "cliprange"), "algo.clip_range"),
-    **dict.fromkeys(("entropy_coeff", "ent_coeff", "entropy_weight"), "algo.ent_coef"),
-    **dict.fromkeys(("vf_loss_coeff", "value_coef", "vf_coeff"), "algo.vf_coef"),
+    **dict.fromkeys(("clip_param", "clip_ratio", "eps_clip", "cliprange", "ratio_clip", "ppo_clip_ratio"), "algo.clip_range"),
+    **dict.fromkeys(("entropy_coeff", "ent_coeff", "entropy_weight", "entropy_loss_scale", "exploration_loss_coeff"), "algo.ent_coef"),
+    **dict.fromkeys(
+        ("vf_loss_coeff", "value_coef", "vf_coeff", "value_loss_scale", "value_loss_coeff", "critic_coef", "critic_coeff"), "algo.vf_coef"
+    ),
     **dict.fromkeys(("sgd_minibatch_size", "mini_batch_size"), "algo.batch_size"),
-    **dict.fromkeys(("num_sgd_iter", "num_epochs", "train_pi_iters", "repeat_per_collect"), "algo.n_epochs"),
+    **dict.fromkeys(
+        ("num_sgd_iter", "num_epochs", "train_pi_iters", "repeat_per_collect", "learning_epochs", "num_learning_epochs"), "algo.n_epochs"
+    ),
     **dict.fromkeys(("discount", "discount_factor"), "algo.gamma"),
-    **dict.fromkeys(("grad_clip", "max_gradient_norm"), "algo.max_grad_norm"),
-    **dict.fromkeys(("num_timesteps", "total_env_steps", "total_frames"), "run.max_env_steps"),
+    **dict.fromkeys(("grad_clip", "max_gradient_norm", "grad_norm_clip", "clip_grad_norm"), "algo.max_grad_norm"),
+    **dict.fromkeys(("num_timesteps", "total_env_steps", "total_frames", "train_for_env_steps"), "run.max_env_steps"),
     **dict.fromkeys(("seed", "random_seed"), "seed"),
-    "steps_per_epoch": "algo.n_steps",
+    **dict.fromkeys(("steps_per_epoch", "rollouts", "num_steps_per_env", "rollout"), "algo.n_steps"),
     "replay_size": "algo.buffer_size",
     "polyak": "algo.polyak",
     **dict.fromkeys(("training_num", "train_num"), "env.n_envs"),
@@ -50,19 +56,35 @@ def add_settings(history: History) -> History:
         return history
     folder = history.path if history.path.is_dir() else history.path.parent
     history = _add_ending(history, folder / rllib.ERROR) if history.source == "rllib" else history
+    settings, path = find_settings(folder)
+    if path is None:
+        return history
+    named = hyperparameters.check_algorithm(settings.pop("algo.name", None) or hyperparameters.find_algorithm(folder.name), ())
+    known = {**settings, **history.settings}
+    algo = history.algo or named
+    if algo is not None:
+        known.setdefault("algo.name", algo)
+    new = len(known) - len(history.settings)
+    return _fill(history, known, f"{new} settings from {path.relative_to(folder)}, which lies beside it") if new else history
+
+
+def find_settings(folder: Path) -> tuple[Settings, Path | None]:
+    """The settings in the first file beside a log that has at least two, and which file that is; ({}, None) if there is none."""
     for path in _find_files(folder):
-        notes: list[str] = []
-        settings = translate(read(path, notes))
-        named = hyperparameters.check_algorithm(settings.pop("algo.name", None) or hyperparameters.find_algorithm(folder.name), ())
-        if len(settings) < 2:
-            continue
-        known = {**settings, **history.settings}
-        algo = history.algo or named
-        if algo is not None:
-            known.setdefault("algo.name", algo)
-        new = len(known) - len(history.settings)
-        return _fill(history, known, f"{new} settings from {path.relative_to(folder)}, which lies beside it") if new else history
-    return history
+        settings = translate(_read_all(path))
+        if len(settings.keys() - {"algo.name"}) >= 2:
+            return settings, path
+    return {}, None
+
+
+def _read_all(path: Path) -> dict[str, Any]:
+    """A file of settings; Isaac Lab keeps those of the environment in another one beside it."""
+    raw, other = read(path, []), path.with_name("env.yaml")
+    if path.name != _AGENT or not other.is_file():
+        return raw
+    scene = read(other, []).get("scene")
+    envs = whole(scene.get("num_envs")) if isinstance(scene, Mapping) else None
+    return {"num_envs": envs, **raw} if envs else raw
 
 
 def _fill(history: History, known: Settings, note: str) -> History:
@@ -88,6 +110,8 @@ def _add_ending(history: History, path: Path) -> History:
 def _find_files(folder: Path) -> Iterator[Path]:
     for place in _PLACES:
         yield from (path for name in (*FILES, rllib.FILE) if (path := folder / place / name).is_file())
+    if (folder / "params" / _AGENT).is_file():
+        yield folder / "params" / _AGENT
 
 
 def read(path: Path, notes: list[str]) -> dict[str, Any]:
@@ -118,16 +142,41 @@ def translate(raw: Mapping[str, Any]) -> Settings:
     if (scaled := found.get("algo.normalize_advantage")) in (0, 1):
         found["algo.normalize_advantage"] = "batch" if scaled else "off"
     if (polyak := real(found.pop("algo.polyak", None))) is not None:
-        found.setdefault("algo.tau", 1.0 - polyak)
+        # Spinning Up's is the share of the target that is kept; skrl's the share that is taken over.
+        found.setdefault("algo.tau", 1.0 - polyak if polyak > 0.5 else polyak)
     for epochs, each in (("epochs", "steps_per_epoch"), ("epoch", "step_per_epoch")):
         if (count := whole(flat.get(epochs))) and (size := whole(flat.get(each))):
             found.setdefault("run.max_env_steps", count * size)
     if rollout := whole(flat.get("step_per_collect")):
         _add_tianshou_sizes(found, flat, rollout)
-    sections = [section.get("name", "") for key in _ALGORITHMS if isinstance(section := raw.get(key), Mapping)]
+    _add_sizes(found, flat)
+    sections = [
+        section.get(word, "")
+        for word in ("name", "class_name", "class")
+        for key in _ALGORITHMS
+        if isinstance(section := raw.get(key), Mapping)
+    ]
     hints = [*(flat.get(key, "") for key in _ALGORITHMS), *sections]
     named = next((algo for hint in hints if (algo := hyperparameters.find_algorithm(hint)) is not None), None)
     return found | ({"algo.name": named} if named else {})
+
+
+def _add_sizes(found: Settings, flat: Mapping[str, Any]) -> None:
+    """What skrl, rsl_rl, TorchRL and Sample Factory say by other numbers: envs, minibatches, budgets."""
+    if (workers := whole(flat.get("num_workers"))) and (each := whole(flat.get("num_envs_per_worker"))):
+        found.setdefault("env.n_envs", workers * each)
+    if frames := whole(flat.get("frames_per_batch")):
+        found.setdefault("algo.n_steps", max(frames // max(whole(found.get("env.n_envs")) or 1, 1), 1))
+    envs, steps = whole(found.get("env.n_envs")) or 0, whole(found.get("algo.n_steps")) or 0
+    parts = whole(flat.get("mini_batches")) or whole(flat.get("num_mini_batches"))
+    if parts and parts > 0 and envs * steps > 0:
+        found.setdefault("algo.batch_size", max(envs * steps // parts, 1))
+    if (iterations := whole(flat.get("max_iterations"))) and "num_steps_per_env" in flat and envs * steps > 0:
+        found.setdefault("run.max_env_steps", iterations * envs * steps)
+    if (count := whole(flat.get("timesteps"))) and envs > 0 and ("rollouts" in flat or "discount_factor" in flat):
+        found.setdefault("run.max_env_steps", count * envs)  # skrl counts steps of all envs at once
+    if flat.get("schedule") == "adaptive":
+        found.pop("algo.learning_rate", None)  # only where it began: the log has what the KL made of it
 
 
 def _add_tianshou_sizes(found: Settings, flat: Mapping[str, Any], rollout: int) -> None:

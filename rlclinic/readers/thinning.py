@@ -43,6 +43,11 @@ class Points:
                 self._kept = self._chunks[0].shape[1]
                 self.stride *= 2
 
+    def scale_steps(self, factor: float) -> None:
+        """Put what was kept on another axis."""
+        for chunk in self._chunks:
+            chunk[1] *= factor
+
     @property
     def columns(self) -> tuple[Column, Column, Column]:
         """(order, steps, values) of what was kept."""

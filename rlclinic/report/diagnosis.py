@@ -62,6 +62,13 @@ _LOOP: Final = (
 _CALLBACKS: Final = {
     "sb3": ("from rlclinic.sentinels.sb3 import SentinelCallback", "model.learn(total_timesteps, callback=SentinelCallback())"),
     "cleanrl": _LOOP,
+    "rllib": ("from rlclinic.sentinels.rllib import SentinelCallback", "config = config.callbacks(SentinelCallback)"),
+    "tianshou": (
+        "from rlclinic.sentinels.tianshou import SentinelHook",
+        "hook = SentinelHook(writer, env=train_envs, policy=policy, settings=vars(args))",
+        "collector = Collector(algorithm, train_envs, buffer, on_step_hook=hook)",
+    ),
+    "skrl": ("from rlclinic.sentinels.skrl import watch", "watch(agent, env=env)  # before the trainer starts"),
 }
 _TOPICS: Final = {"learning": "Learning", "stability": "Stability", "value": "Value function", "gradients": "Gradients"}
 _PURPOSES: Final = {"status": "look", "trial": "prove it", "train": "use it", "rules": "why", "optimize": "search"}

@@ -2,7 +2,8 @@
 
 `rlclinic.sentinels.sb3.SentinelCallback` for Stable-Baselines3, `rlclinic.sentinels.torch_loop.Sentinels` for a loop written by
 hand (CleanRL's). Both only look: the weights come out the same, bit for bit, with them and without. Columns have the names of the
-metric dictionary, so that any log which holds them can be read back.
+metric dictionary, so that any log which holds them can be read back. `rllib`, `tianshou`, `skrl` and `torchrl` have less, made of the
+transitions alone.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -18,6 +18,7 @@ from rlclinic.runs.history import History
 
 _CLEANRL_NAME: Final = re.compile(r"(?P<env>.+)__(?P<exp>[^/]+?)__(?P<seed>\d+)__(?P<time>\d+)")
 _CLEANRL_SIGNS: Final = ("exp_name", "num_steps", "clip_coef", "start_e", "policy_frequency", "torch_deterministic")
+_FEW_EPISODES: Final = 2
 _COUNTERS: Final = ("num_env_steps_sampled_lifetime", "timesteps_total")
 """What RLlib counts in a series of its own while iterations stand on the axis."""
 
@@ -55,8 +56,17 @@ def make_history(
     """
     names, said = raw_log.names, list(notes)
     framework = metric_aliases.recognize(names)
-    above = (folder.name, *(parent.name for parent in list(folder.parents)[:2]))
+    if framework is not None:
+        raw_log.leave_out(framework.left_out)
+    if framework is not None and framework.needs_settings:
+        beside, file = sidecar.find_settings(folder)
+        settings = {**beside, **settings}
+        if file is not None:
+            said.append(f"{len(beside)} settings from {file.relative_to(folder)}, which lies beside it")
+    above = (folder.name, folder.name.rsplit("_", 1)[-1], *(parent.name for parent in list(folder.parents)[:2]))
     algo = hyperparameters.check_algorithm(histories.find_algorithm(settings.get("algo.name"), *above), names)
+    if framework is metric_aliases.TIANSHOU:
+        _join_tianshou(raw_log, said)
     table = framework.table(algo) if framework else _guess_tags(names)
     if not on_env_steps:
         _set_axis(raw_log, framework, settings, options, said)
@@ -65,6 +75,19 @@ def make_history(
         said.append("tags of no framework that is known: metrics by their names; --map METRIC=TAG corrects them")
     source = framework.source if framework and framework.source != metric_aliases.ANY else kind
     return histories.make_history(name, source, folder, raw_log, series, settings, algo=algo, notes=[*said, *last_notes], log=log)
+
+
+def _join_tianshou(raw_log: RawLog, notes: list[str]) -> None:
+    """Tianshou counts env steps for what it collects and updates for what it learns; and a short collection holds an episode or none."""
+    (collected, _), (updates, _) = raw_log.raw("training/env_step"), raw_log.raw("update/update_step")
+    if len(collected) and len(updates) and updates[-1] > 0 and collected[-1] != updates[-1]:
+        factor = float(collected[-1] / updates[-1])
+        raw_log.scale_steps("update/", factor)
+        notes.append(f"updates on the axis of losses: {factor:,.4g} env steps each")
+    _, episodes = raw_log.raw("training/n_collected_episodes")
+    if (episodes > 0).any() and np.median(episodes[episodes > 0]) <= _FEW_EPISODES:
+        for name in ("training/returns_stat/mean", "training/lens_stat/mean"):
+            raw_log.count_as_episodes(name)
 
 
 def _guess_tags(names: list[str]) -> list[Tag]:

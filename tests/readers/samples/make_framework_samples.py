@@ -24,6 +24,24 @@ def keep(work: Path, name: str, *patterns: str) -> None:
             shutil.copy(file, target)
 
 
+def thin(path: Path, every: int) -> None:
+    """Of a file of events every so-many-th number of the tags that have a hundred of them, as they were written."""
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    data, place, records, kept = path.read_bytes(), 0, [], bytearray()
+    totals: dict[str, int] = {}
+    while place < len(data):
+        end = place + 16 + int.from_bytes(data[place : place + 8], "little")
+        tag = next((value.tag for value in Event.FromString(data[place + 12 : end - 4]).summary.value), "")
+        totals[tag] = totals.get(tag, 0) + 1
+        records.append((tag, totals[tag], data[place:end]))
+        place = end
+    for tag, number, record in records:
+        if totals[tag] < 100 or number % every == 0:
+            kept += record
+    path.write_bytes(kept)
+
+
 def make_d3rlpy(work: Path) -> None:
     """DQN on CartPole while it explores, and SAC on recorded transitions of Pendulum."""
     import d3rlpy
@@ -67,15 +85,16 @@ def make_d3rlpy(work: Path) -> None:
 
 
 def make_rllib(work: Path) -> None:
-    """DQN and SAC of the new API stack by Ray Tune; rows without timers and hosts, the config in params.json only."""
+    """DQN and SAC of the new API stack as its loggers write them; rows without timers and hosts, the config in params.json only."""
     import json
 
-    from ray import tune
     from ray.rllib.algorithms.dqn import DQNConfig
     from ray.rllib.algorithms.sac import SACConfig
 
+    from rlclinic.sentinels.rllib import SentinelCallback
+
     def configure(config: Any, env: str) -> Any:
-        return config.environment(env).env_runners(num_env_runners=0).learners(num_learners=0).debugging(seed=1)
+        return config.environment(env).env_runners(num_env_runners=0).learners(num_learners=0).debugging(seed=1).callbacks(SentinelCallback)
 
     dqn = {"train_batch_size_per_learner": 32, "num_steps_sampled_before_learning_starts": 300, "target_network_update_freq": 100}
     dqn |= {"replay_buffer_config": {"type": "EpisodeReplayBuffer", "capacity": 10_000}, "epsilon": [[0, 1.0], [1500, 0.05]], "n_step": 1}
@@ -95,9 +114,11 @@ def make_rllib(work: Path) -> None:
         config = config.rl_module(model_config={"fcnet_hiddens": [32, 32], "head_fcnet_hiddens": []}).reporting(
             min_sample_timesteps_per_iteration=200, min_time_s_per_iteration=0
         )
-        storage = tune.RunConfig(name=name, storage_path=str(work), stop={"training_iteration": 15}, verbose=0)
-        tune.Tuner(name[:3].upper(), param_space=config, run_config=storage).fit()
-        (result,) = (work / name).rglob("result.json")
+        algorithm = config.build_algo()
+        for _ in range(10):
+            algorithm.train()
+        result = Path(algorithm.logdir) / "result.json"
+        algorithm.stop()
         target = SAMPLES / "rllib" / name
         target.mkdir(parents=True, exist_ok=True)
         params = json.loads((result.parent / "params.json").read_text())
@@ -148,6 +169,8 @@ def make_tianshou(work: Path) -> None:
     from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
     from torch.utils.tensorboard import SummaryWriter
 
+    from rlclinic.sentinels.tianshou import SentinelHook
+
     def train(name: str, algo: str, **changes: Any) -> None:
         args = Namespace(task="CartPole-v1", algo_name=algo, seed=1, gamma=0.98, lr=1e-3, training_num=8, batch_size=256, epoch=6)
         args.__dict__ |= {"step_per_epoch": 2_048, "step_per_collect": 1_024, "hidden_sizes": [64, 64], **changes}
@@ -164,7 +187,7 @@ def make_tianshou(work: Path) -> None:
         shared: dict[str, Any] = {
             "max_epochs": args.epoch,
             "epoch_num_steps": args.step_per_epoch,
-            "test_step_num_episodes": 4,
+            "test_step_num_episodes": 10,
             "verbose": False,
         }
         shared |= {
@@ -191,7 +214,8 @@ def make_tianshou(work: Path) -> None:
             net = Net(state_shape=4, action_shape=2, hidden_sizes=[64, 64])
             q = DiscreteQLearningPolicy(model=net, action_space=space, eps_training=args.eps_train)
             algorithm = DQN(policy=q, optim=AdamOptimizerFactory(lr=args.lr), gamma=args.gamma, target_update_freq=args.target_update_freq)
-            collector = Collector(algorithm, envs, VectorReplayBuffer(args.buffer_size, 8), exploration_noise=True)
+            hook = SentinelHook(writer, env=envs, policy=q, every=256)
+            collector = Collector(algorithm, envs, VectorReplayBuffer(args.buffer_size, 8), exploration_noise=True, on_step_hook=hook)
             params = OffPolicyTrainerParams(
                 training_collector=collector,
                 test_collector=Collector(algorithm, tests),
@@ -215,6 +239,8 @@ def make_tianshou(work: Path) -> None:
     train("healthy", "dqn", eps_train=0.1, **dqn)
     train("rate", "dqn", eps_train=0.1, **{**dqn, "lr": 0.5})
     keep(work, "tianshou", "**/events*")
+    for file in (SAMPLES / "tianshou").glob("**/dqn/*/events*"):
+        thin(file, 6)
 
 
 def make_skrl(work: Path) -> None:
@@ -229,6 +255,8 @@ def make_skrl(work: Path) -> None:
     from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
     from skrl.trainers.torch import SequentialTrainer
     from skrl.utils import set_seed
+
+    from rlclinic.sentinels.skrl import watch
 
     def layers(size: int) -> torch.nn.Module:
         return torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, size))
@@ -279,6 +307,8 @@ def make_skrl(work: Path) -> None:
             action_space=env.action_space,
             device=env.device,
         )
+        if kind == "dqn":
+            watch(agent, env=env)  # the other runs are as skrl leaves them
         SequentialTrainer(env=env, agents=agent, cfg={"timesteps": timesteps, "headless": True, "disable_progressbar": True}).train()
         written = {
             "env": "CartPole-v1",
@@ -287,7 +317,8 @@ def make_skrl(work: Path) -> None:
             "trainer": {"timesteps": timesteps},
             "seed": 1,
         }
-        (work / name / "config.yaml").write_text(yaml.safe_dump(written))
+        if kind == "ppo":
+            (work / name / "config.yaml").write_text(yaml.safe_dump(written))
 
     ppo = {"rollouts": 64, "learning_epochs": 8, "mini_batches": 2, "discount_factor": 0.98, "gae_lambda": 0.9, "learning_rate": 1e-3}
     ppo |= {"entropy_loss_scale": 0.01, "value_loss_scale": 0.5, "ratio_clip": 0.2, "grad_norm_clip": 0.5, "write_interval": 64}
@@ -295,13 +326,14 @@ def make_skrl(work: Path) -> None:
     train("ppo_rate", "ppo", 2_048, **{**ppo, "learning_rate": 0.3})
     dqn = {"batch_size": 64, "discount_factor": 0.98, "learning_rate": 1e-3, "polyak": 0.01, "learning_starts": 50, "write_interval": 25}
     train("dqn_healthy", "dqn", 800, **dqn)
-    keep(work, "skrl", "*/events*", "*/config.yaml")
+    keep(work, "skrl", "*/events*", "*/config.*")
 
 
 def make_torchrl(work: Path) -> None:
     """PPO on CartPole as its example scripts are written, once into CSV files and once into events."""
     import json
 
+    import gymnasium
     import torch
     from tensordict.nn import TensorDictModule
     from torchrl.collectors import Collector
@@ -312,6 +344,8 @@ def make_torchrl(work: Path) -> None:
     from torchrl.objectives import ClipPPOLoss
     from torchrl.objectives.value import GAE
     from torchrl.record.loggers import CSVLogger, TensorboardLogger
+
+    from rlclinic.sentinels.torchrl import SentinelHook
 
     def train(name: str, rate: float, gamma: float, logger: Any) -> None:
         torch.manual_seed(1)
@@ -327,13 +361,16 @@ def make_torchrl(work: Path) -> None:
         loss_module = ClipPPOLoss(actor, critic, clip_epsilon=0.2, entropy_coeff=0.01, critic_coeff=0.5)
         advantage = GAE(gamma=gamma, lmbda=0.9, value_network=critic)
         optimizer = torch.optim.Adam(loss_module.parameters(), lr=rate)
-        collector = Collector(env, actor, frames_per_batch=512, total_frames=10_240)
+        collector = Collector(env, actor, frames_per_batch=512, total_frames=6_144)
         buffer = ReplayBuffer(storage=LazyTensorStorage(512), sampler=SamplerWithoutReplacement(), batch_size=128)
+        hook = SentinelHook(action_space=gymnasium.spaces.Discrete(2), parameters=loss_module.parameters())
         frames = 0
         for data in collector:
             frames += data.numel()
+            for key, value in hook(data).items():
+                logger.log_scalar(key, value, step=frames)
             losses = []
-            for _ in range(6):
+            for _ in range(4):
                 with torch.no_grad():
                     advantage(data)
                 buffer.empty()
@@ -366,11 +403,11 @@ def make_torchrl(work: Path) -> None:
         }
         config |= {
             "mini_batch_size": 128,
-            "ppo_epochs": 6,
+            "ppo_epochs": 4,
             "entropy_coef": 0.01,
             "critic_coef": 0.5,
             "max_grad_norm": 0.5,
-            "total_frames": 10_240,
+            "total_frames": 6_144,
         }
         (work / name / "config.json").write_text(json.dumps({"algorithm": "ppo", **config}))
 
@@ -413,7 +450,7 @@ def make_rsl_rl(work: Path) -> None:
         agent = {
             "seed": 1,
             "num_steps_per_env": 64,
-            "max_iterations": 30,
+            "max_iterations": 20,
             "save_interval": 1_000,
             "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
             "actor": {**model, "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}},

@@ -1,11 +1,13 @@
 """Runs that other frameworks logged, with a fault planted and without: what is read, and what diagnosis says."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from rlclinic import readers
 from rlclinic.diagnosis import engine
+from rlclinic.errors import UsageError
 from rlclinic.runs.history import History
 
 RETURN, EVALUATION = "train/roll/ep_rew_mean", "val/roll/ep_rew_mean"
@@ -14,6 +16,10 @@ FAULTS = [
     ("wandb", "discount", "discount-too-low"),
     ("mlflow/mlflow.db", "rate", "learning-rate-too-high"),
     ("d3rlpy", "dqn_rate", "learning-rate-too-high"),
+    ("skrl", "ppo_rate", "learning-rate-too-high"),
+    ("torchrl/ppo_rate", "ppo_rate", "learning-rate-too-high"),
+    ("torchrl/ppo_discount", "ppo_discount", "discount-too-low"),
+    ("rsl_rl", "rate", "learning-rate-too-high"),
 ]
 SOUND = [
     ("wandb", "healthy"),
@@ -22,6 +28,10 @@ SOUND = [
     ("mlflow/mlruns", "healthy"),
     ("d3rlpy", "dqn_healthy"),
     ("d3rlpy", "sac_offline"),
+    ("skrl", "ppo_healthy"),
+    ("skrl", "dqn_healthy"),
+    ("torchrl/ppo_healthy", "ppo_healthy"),
+    ("rsl_rl", "healthy"),
 ]
 CALM = ("nothing wrong", "cannot tell", "symptom")
 
@@ -54,3 +64,62 @@ def test_d3rlpy_on_recorded_data_took_no_env_steps(samples: Path) -> None:
     assert (found.algo, found.env_steps) == ("sac", None)
     assert {EVALUATION, "train/loss/actor", "train/loss/critic", "train/loss/alpha", "train/hp/alpha"} <= set(found.series)
     assert any("recorded data" in note for note in found.notes)
+
+
+def test_skrls_steps_of_all_envs_become_env_steps_by_the_settings_beside_it(samples: Path) -> None:
+    found = find(samples, "skrl", "ppo_healthy")
+    assert (found.source, found.algo, found.env_steps, found.max_env_steps) == ("skrl", "ppo", 16_384, 16_384)
+    assert found["train/metrics/entropy"].values[0] == pytest.approx(0.69, abs=0.01)
+    wanted = {
+        "algo.n_steps": 64,
+        "algo.batch_size": 256,
+        "algo.ent_coef": 0.01,
+        "algo.vf_coef": 0.5,
+        "algo.clip_range": 0.2,
+        "algo.gamma": 0.98,
+    }
+    assert {key: found.settings[key] for key in wanted} == wanted
+
+
+def test_a_deviation_that_a_discrete_policy_of_skrl_does_not_have_is_no_broken_number(samples: Path) -> None:
+    assert "train/metrics/action_std" not in find(samples, "skrl", "ppo_healthy")
+
+
+def test_what_skrl_watched_is_read_with_the_settings_that_it_left(samples: Path) -> None:
+    found = find(samples, "skrl", "dqn_healthy")
+    assert (found.algo, found.env_id, found.env_steps, found.settings["algo.tau"]) == ("dqn", "CartPole-v1", 6_400, 0.01)
+    assert {"train/loss/td", "train/hp/epsilon", "train/sentinel/terminated", "train/sentinel/reward_mean"} <= set(found.series)
+
+
+@pytest.mark.parametrize("name", ["ppo_healthy", "ppo_discount"])
+def test_torchrls_files_and_events_say_the_same_things(samples: Path, name: str) -> None:
+    found = find(samples, f"torchrl/{name}", name)
+    assert (found.algo, found.env_id, found.env_steps, found.settings["algo.n_steps"]) == ("ppo", "CartPole-v1", 6_144, 512)
+    named = {"train/loss/policy", "train/loss/value", "train/metrics/entropy", "train/metrics/clip_fraction", "train/metrics/grad_norm/all"}
+    assert named | {RETURN, "train/metrics/kl_signed", "train/metrics/explained_variance"} <= set(found.series)
+    # Its estimate of the KL may be negative: it is not the one that may not.
+    assert "train/metrics/kl_divergence" not in found
+
+
+def test_rsl_rls_iterations_become_env_steps_and_seconds_are_no_axis(samples: Path) -> None:
+    found = find(samples, "rsl_rl", "healthy")
+    assert (found.source, found.algo, found.seed, found.env_steps, found.max_env_steps) == ("rsl_rl", "ppo", 1, 19_456, 20_480)
+    wanted = {"env.n_envs": 16, "algo.n_steps": 64, "algo.batch_size": 256, "algo.n_epochs": 5, "algo.gae_lambda": 0.95}
+    assert {key: found.settings[key] for key in wanted} == wanted
+    assert {RETURN, "train/loss/policy", "train/loss/value", "train/metrics/entropy", "train/metrics/action_std"} <= set(found.series)
+
+
+def test_a_rate_that_the_kl_moves_is_the_logs_own(samples: Path, tmp_path: Path) -> None:
+    shutil.copytree(samples / "rsl_rl", tmp_path / "logs")
+    (file,) = (tmp_path / "logs").glob("**/healthy/params/agent.yaml")
+    file.write_text(file.read_text().replace("schedule: fixed", "schedule: adaptive"))
+    found = {history.id: history for history in readers.read(tmp_path / "logs")}
+    assert any("algo.learning_rate: as the log has" in note for note in found["healthy"].notes)
+
+
+def test_aims_store_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".aim" / "meta").mkdir(parents=True)
+    (tmp_path / ".aim" / "VERSION").write_bytes(b"1")
+    for path in (tmp_path, tmp_path / ".aim"):
+        with pytest.raises(UsageError, match="Write a CSV"):
+            readers.read(path)
