@@ -12,12 +12,14 @@ PEER   := build/sb3-venv
 # One thread per process: the tests and the benchmarks use processes, and two pools on one core slow each other down.
 export OMP_NUM_THREADS := 1
 
-.PHONY: help install test attack lint types layers pytest demo docs bench clean
+.PHONY: help install test attack hashes licences lint types layers pytest demo docs bench clean
 
 help:
 	@echo "make demo    install into $(VENV), show the loop: a sick CartPole, its diagnosis, a trial of the cure, the adopted config"
 	@echo "make test    install, then ruff, mypy, import-linter and pytest"
 	@echo "make attack  install, then the long form of tests/attack: benchmarks.attack, about an hour"
+	@echo "make hashes  write constraints.hashed.txt, for pip install --require-hashes --no-deps (asks the package index)"
+	@echo "make licences  write docs/licences.md from what is installed"
 	@echo "make docs    write the generated pages of docs/"
 	@echo "make bench   install the peer into $(PEER), run every benchmark, write docs/benchmarks.md"
 	@echo "make clean   remove caches and build outputs (keeps $(VENV) and runs/)"
@@ -52,7 +54,14 @@ pytest: install
 
 # tests/attack is the short form, and part of make test.
 attack: install
+	$(BIN)/pytest -q -m loop tests/attack
 	$(BIN)/python -m benchmarks.attack
+
+hashes: install
+	$(BIN)/python -m docs.generate.hashes
+
+licences: install
+	$(BIN)/python -m docs.generate.licences
 
 demo: install
 	$(BIN)/rlclinic demo
