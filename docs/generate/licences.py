@@ -27,14 +27,14 @@ rlclinic is under the MIT licence. What it installs, by `constraints.txt`, is un
 def find_licence(name: str) -> str:
     """A package's licence in a few words; a question mark where it says nothing, or is not installed."""
     try:
-        about = metadata.metadata(name)
+        about = metadata.metadata(name).json
     except metadata.PackageNotFoundError:
         return "? (not installed)"
-    if about.get("License-Expression"):
-        return str(about["License-Expression"])
-    named = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or [] if line.startswith("License ::")]
+    if about.get("license_expression"):
+        return str(about["license_expression"])
+    named = [line.rpartition(" :: ")[2] for line in about.get("classifier", []) if line.startswith("License ::")]
     named = [each for each in named if each != "OSI Approved"]
-    text = str(about.get("License") or "").strip().splitlines()
+    text = str(about.get("license") or "").strip().splitlines()
     return ", ".join(named) or (text[0][:60] if text else "?")
 
 
