@@ -96,15 +96,20 @@ def compare(*targets: "str | Path | Group | Run") -> "Comparison":
     return compare([_selector(target) for target in targets], _root(targets[0]) if targets else Path("runs"))
 
 
-def trial(target: "str | Path | Group" = "@last", *, rx: Sequence[int] = (1,), **options: Any) -> "Trial":
+def trial(target: "str | Path | Group" = "@last", *others: "str | Path | Group", rx: Sequence[int] = (1,), **options: Any) -> "Trial":
     """Try prescriptions of a group against its own config on fresh seeds, in processes of their own; blocks until the verdict.
 
-    options are the fields of rlclinic.ops.treat.trial.TrialRequest: outcome, per_look, looks, alpha, margin, seed0, max_env_steps, ...
+    With `others`, the first config against them; with changes=["algo.gamma=0.9"], a change of one's own; with envs=["CartPole-v1",
+    "Acrobot-v1"], in several environments with one verdict. options are the fields of rlclinic.ops.treat.trial.TrialRequest: outcome,
+    per_look, looks, alpha, margin, seed0, max_env_steps, ...
     """
     from rlclinic.ops.treat import trial
 
     root = _root(target)
-    preview = trial.plan_trial(trial.TrialRequest(targets=[_selector(target)], rx=list(rx), runs_dir=root, **options))
+    targets = [_selector(each) for each in (target, *others)]
+    # The first prescription is what is tried where nothing else is said.
+    chosen = [] if (others or options.get("changes")) and tuple(rx) == (1,) else list(rx)
+    preview = trial.plan_trial(trial.TrialRequest(targets=targets, rx=chosen, runs_dir=root, **options))
     return trial.run_trial(preview, root).trial
 
 

@@ -22,4 +22,4 @@ def test_the_code_of_a_section_does_what_it_says(section: str, tmp_path: Path, m
 
 
 def test_the_page_has_a_section_for_what_it_promises() -> None:
-    assert {"compare", "regress", "intervals", "optimize", "sensitivity", "repeated questions"} <= set(SECTIONS)
+    assert {"compare", "regress", "intervals", "optimize", "sensitivity", "several environments", "repeated questions"} <= set(SECTIONS)

@@ -10,6 +10,7 @@ from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.treat import adopt, arms, suitability
 from rlclinic.ops.treat.trial import TrialRequest, extend_trial, plan_trial, resume_trial, run_trial
 from rlclinic.runs.store import Store
+from rlclinic.serve.http.security.requests import confine
 from tests.treatment.pretended_training import pretend
 
 MINE = """
@@ -126,6 +127,13 @@ def test_without_a_threshold_everywhere_the_final_return_decides(here):
     plan = plan_trial(ask("CartPole-v1:ppo", envs="CartPole-v1,my.py:Env", changes=["learning_rate=7e-4"])).plan
     assert plan.outcome == "return"
     assert [each.threshold for each in plan.environments] == [475, None]
+
+
+@pytest.mark.parametrize("env_id", ["my.py:Env", "./my.py:Env", "os:Env"])
+def test_a_caller_from_elsewhere_names_no_environment_by_its_code(here, env_id):
+    with pytest.raises(UsageError):
+        confine(Store("runs"), ask("CartPole-v1:ppo", envs=f"CartPole-v1,{env_id}", changes=["gamma=0.9"]))
+    confine(Store("runs"), ask(":ppo", ":a2c", envs="CartPole-v1,Acrobot-v1"))
 
 
 # ── real training ──

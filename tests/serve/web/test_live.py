@@ -2,13 +2,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rlclinic.config import files
+from rlclinic.config import Config, files, load, set_values
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
+from rlclinic.treatment.trial import arms, conduct
 from tests.ops.recorded import COLUMNS, record_group
 from tests.serve.web.conftest import serving
+from tests.treatment.pretended_training import pretend
 
 VERDICTS = ("ADOPT", "REJECT", "EQUIVALENT", "UNDECIDED")
 
@@ -93,6 +96,39 @@ def test_a_trial_goes_from_the_button_to_its_verdict_and_is_adopted(page: Any, t
         page.wait_for_selector(".toast:has-text('rlclinic train CartPole-v1:mine')")
         page.goto("about:blank")
     assert "learning_rate: 0.01" in (tmp_path / "config" / "environments" / "CartPole-v1.yaml").read_text()
+
+
+def test_a_trial_over_several_environments_shows_where_it_helps_and_where_it_hurts(
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factors = {"CartPole-v1": 0.4, "Acrobot-v1": 1.6}
+
+    def behave(config: Config) -> float | None:
+        noise = float(np.exp(0.15 * np.random.default_rng(config.seed).standard_normal()))
+        share = 0.6 * noise * (factors[config.env.id] if config.algo.learning_rate == 1e-3 else 1.0)
+        return share if share <= 1 else None
+
+    pretend(monkeypatch, behave)
+    short = [
+        "learning_rate=1e-2",
+        "run.max_env_steps=20000",
+        "run.eval_every_env_steps=1000",
+        "spec.return_range=null",
+        "spec.threshold=475",
+    ]
+    configs = [set_values(load(f"{env_id}:ppo").config, short) for env_id in factors]
+    parts = [(arms.control(config), [arms.changed(config, ["learning_rate=1e-3"], "rx1")]) for config in configs]
+    found = conduct.run(Store(tmp_path / "runs"), conduct.plan_environments(parts), cores=2)
+    with serving(tmp_path / "runs") as url:
+        page.goto(f"{url}/trials/{found.id}")
+        page.wait_for_selector(".verdict b:has-text('HELPS HERE, HURTS THERE')")
+        page.wait_for_selector("h2:has-text('Environments')")
+        page.wait_for_selector("figure canvas >> nth=1")
+        cells = page.locator("section:has(h2:has-text('Environments'))").inner_text()
+        assert "CartPole-v1" in cells
+        assert "helps" in cells
+        assert "hurts" in cells
+        page.goto("about:blank")
 
 
 def test_a_server_that_went_away_is_said(page: Any, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Several environments in one trial: one verdict over them, none hidden by the others, and the same end after a kill."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -276,6 +278,15 @@ def test_the_report_shows_each_environment_and_a_profile_over_all(tmp_path, monk
     assert bands["rx1"].center[-1] == 1.0
     assert sum(bands["rx1"].center) > sum(bands["control"].center)
     assert document(store, found)
+
+
+def test_the_example_of_the_page_about_trials_works(tmp_path, monkeypatch, capsys):
+    pretend(monkeypatch, lambda config: 0.2 + 0.5 * float(np.random.default_rng(config.seed).random()))
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).resolve().parents[3] / "docs" / "trials.md").read_text()
+    code = re.search(r"## Several environments.*?```python\n(.*?)```", page, flags=re.DOTALL)[1]
+    exec(compile(code, "docs/trials.md", "exec"), {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["CartPole-v1", "Acrobot-v1"]
 
 
 # ── the statistic ──

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.proof import scenarios, trials
+from benchmarks.proof import environments, scenarios, trials
 from rlclinic.treatment.trial import analysis, power, sequential
 from rlclinic.treatment.trial.sequential import Arrivals, Rule
 
@@ -43,6 +43,38 @@ def test_the_second_outcome_costs_little_where_arrival_is_equal(arriving):
     pair = trials.draw_pair({"arriving": arriving}, {"median": 0.5, "arriving": arriving})
     both, one = ((trials.carry_out(pair, CASES, arrival=arrival)[0] == sequential.BETTER).mean() for arrival in (True, False))
     assert one - both <= 0.03 + 3 * math.sqrt(0.03 / CASES)
+
+
+@pytest.mark.parametrize("name", environments.NULLS)
+def test_equal_arms_over_environments_of_any_spread_are_called_different_in_at_most_five_percent(name):
+    calls, _ = environments.carry_out(environments.NULLS[name], CASES)
+    assert environments.share(calls, sequential.BETTER, sequential.WORSE, environments.MIXED) <= allowed(0.05)
+
+
+@pytest.mark.parametrize("name", environments.ONE_SIDED)
+def test_helps_here_hurts_there_is_hardly_ever_said_where_nothing_hurts_or_nothing_helps(name):
+    draws, wrong = environments.ONE_SIDED[name]
+    assert environments.share(environments.carry_out(draws, CASES)[0], wrong) <= allowed(0.05)
+
+
+@pytest.mark.parametrize("kind", environments.BARS)
+@pytest.mark.parametrize("count", [2, 5])
+def test_what_one_environment_loses_is_not_hidden_by_what_the_others_gain(kind, count):
+    draws = environments.hidden(kind, count, 1 / 3)
+    assert environments.share(environments.carry_out(draws, CASES)[0], sequential.BETTER) <= allowed(environments.BARS[kind])
+    if count == 5:
+        # The average alone would adopt it.
+        assert environments.share(environments.carry_out(draws, CASES, each=False)[0], sequential.BETTER) > 0.9
+
+
+def test_environments_together_see_as_much_as_as_many_runs_on_the_best_of_them_and_more_than_one_heap():
+    for name, stratified, pooled, single in environments.compare_power(CASES):
+        assert stratified >= pooled, name
+        assert stratified >= single - 3 * math.sqrt(0.25 / CASES), name
+
+
+def test_the_intervals_of_all_environments_hold_together():
+    assert min(environments.coverage(40).values()) >= 0.92
 
 
 def test_twelve_of_sixteen_solved_is_not_as_good_as_sixteen_of_sixteen():

@@ -279,9 +279,14 @@ export async function trialDialog(id, number) {
   const changes = area("", { placeholder: "algo.learning_rate=3e-4" });
   const perLook = box("8", { type: "number", min: "2", max: "64" }),
     looks = box("4", { type: "number", min: "1", max: "8" }),
-    budget = box("", { placeholder: "as in the config" });
+    budget = box("", { placeholder: "as in the config" }),
+    envs = box("", { placeholder: "the group's own; or CartPole-v1,Acrobot-v1" });
   const body = () => ({
     targets: [id],
+    envs: envs.value
+      .split(",")
+      .map((name) => name.trim())
+      .filter(Boolean),
     rx: arms
       .map((arm) => arm.firstChild)
       .filter((input) => input.checked)
@@ -305,10 +310,12 @@ export async function trialDialog(id, number) {
         field("looks at most", looks),
         field("env steps a seed", budget),
       ),
+      field("environments, with one verdict over all of them", envs),
     ],
     typed: () => {
       const b = body();
-      return `rlclinic trial ${id}${b.rx.length ? ` --rx ${b.rx.join(",")}` : ""}${sets(b.changes)} --per-look ${b.per_look} --looks ${b.looks}${b.max_env_steps ? ` --max-env-steps ${b.max_env_steps}` : ""}`;
+      const where = b.envs.length ? ` --envs ${b.envs.join(",")}` : "";
+      return `rlclinic trial ${id}${b.rx.length ? ` --rx ${b.rx.join(",")}` : ""}${sets(b.changes)}${where} --per-look ${b.per_look} --looks ${b.looks}${b.max_env_steps ? ` --max-env-steps ${b.max_env_steps}` : ""}`;
     },
     look: async () => previewOf(await post("/trials/preview", body())),
     act: async () => started(await post("/trials", body()), "trials"),
@@ -344,7 +351,7 @@ const effectWord = (kind, size) =>
 
 /** Keep the winner of a trial: the difference is shown before anything is written. */
 export async function adoptDialog(trial) {
-  const name = box(`${trial.env_id}:mine`, { required: true }),
+  const name = box(trial.environments ? "mine" : `${trial.env_id}:mine`, { required: true }),
     force = h("input", { type: "checkbox" });
   const body = (dry) => ({ ref: name.value.trim(), force: force.checked, dry_run: dry });
   await ask({
@@ -352,14 +359,14 @@ export async function adoptDialog(trial) {
     word: "Write it",
     text: "It becomes a variant in ./config/environments of the folder that the server was started in, with its evidence as comments.",
     fields: [
-      field("as", name, "ENV:VARIANT"),
+      field("as", name, trial.environments ? "VARIANT of every environment, or ENV:VARIANT" : "ENV:VARIANT"),
       h("label", { class: "check" }, force, "also if the verdict is not adopt, or the name is taken"),
     ],
     typed: () => `rlclinic adopt ${trial.id} --as ${quote(name.value || "ENV:NAME")}${force.checked ? " --force" : ""}`,
     look: async () => diffOf((await post(`/trials/${trial.id}/adopt`, body(true))).diff),
     act: async () => {
       const done = await post(`/trials/${trial.id}/adopt`, body(false));
-      toast(`Written to ${done.file}.\nTrain it: rlclinic train ${done.ref}`);
+      toast(`Written to ${done.file}.\nTrain it: rlclinic train ${done.refs?.[0] ?? done.ref}`);
     },
   });
 }

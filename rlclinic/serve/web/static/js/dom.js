@@ -115,6 +115,7 @@ const VERDICTS = {
   adopt: ["good", "✓"],
   reject: ["bad", "✕"],
   "less reliable": ["bad", "⚠"],
+  mixed: ["bad", "⚠"],
   equivalent: ["quiet", "="],
   undecided: ["warn", "?"],
   better: ["good", "▲"],

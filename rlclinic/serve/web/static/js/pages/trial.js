@@ -11,7 +11,7 @@ import { EVAL, TRAIN } from "../panel.js";
 import { studyButton } from "../studying.js";
 
 const COLOURS = ["--c7", "--c0", "--c1", "--c2", "--c3", "--c4", "--c6"];
-const KINDS = { adopt: "good", reject: "bad", "less reliable": "bad", undecided: "warn", equivalent: "quiet" };
+const KINDS = { adopt: "good", reject: "bad", "less reliable": "bad", mixed: "bad", undecided: "warn", equivalent: "quiet" };
 
 export async function draw(main, [id]) {
   document.title = `${id} · rlclinic`;
@@ -35,7 +35,7 @@ export async function draw(main, [id]) {
     rest,
   );
   const sheet = new Sheet();
-  let chart = null;
+  const charts = [];
   const load = async () => {
     const found = await get(`/trials/${encodeURIComponent(id)}`);
     put(top, headOf(found));
@@ -49,15 +49,19 @@ export async function draw(main, [id]) {
         found.trial.looks.length > 0 && looksCard(found.trial, arms),
         found.trial.effects.length > 0 && effectsCard(found.trial),
       ),
+      found.trial.environments && environmentsCard(found.trial),
       aboutCard(found),
     );
-    const spec = await specOf(found.trial, arms);
-    if (!spec) put(picture, h("p", { class: "quiet" }, "No row has been written yet."));
-    else if (chart) chart.update(spec);
+    const specs = await specsOf(found.trial, arms);
+    if (!specs.length) put(picture, h("p", { class: "quiet" }, "No row has been written yet."));
+    else if (charts.length === specs.length) specs.forEach((spec, i) => charts[i].update(spec));
     else {
-      chart = new Chart(sheet, spec);
-      put(picture, chart.node);
-      chart.resize();
+      charts.splice(0, charts.length, ...specs.map((spec) => new Chart(sheet, spec)));
+      put(
+        picture,
+        specs.map((spec, i) => [found.trial.plan.environments && h("h3", null, spec.title), charts[i].node]),
+      );
+      for (const chart of charts) chart.resize();
     }
     return found;
   };
@@ -113,7 +117,7 @@ function headOf({ trial, progress, job }) {
     h(
       "div",
       { class: `verdict ${live ? "live" : (KINDS[trial.verdict] ?? "warn")}`, role: "status" },
-      h("b", null, (live ? progress.state : word).toUpperCase()),
+      h("b", null, (live ? progress.state : word === "mixed" ? "helps here, hurts there" : word).toUpperCase()),
       trial.winner && !live && h("strong", null, trial.winner),
       best && h("span", null, effectText(trial, best)),
       best?.improvement.value !== null &&
@@ -191,9 +195,10 @@ async function armsOf(trial) {
   const plan = [trial.plan.control, ...trial.plan.treatments];
   return plan.map((arm, i) => {
     const done = trial.arms.find((each) => each.name === arm.name);
-    const own = groups.filter((group) => group.label?.replace(`${trial.id} `, "").replace(/ look \d+$/, "") === arm.name);
+    const own = groups.filter((group) => group.label?.replace(`${trial.id} `, "").replace(/( on \S+)? look \d+$/, "") === arm.name);
     return {
       name: arm.name,
+      labels: Object.fromEntries(own.map((group) => [group.id, group.label])),
       changes: arm.changes,
       colour: COLOURS[i % COLOURS.length],
       groups: own.length ? own.map((group) => group.id) : (done?.groups ?? []),
@@ -204,7 +209,24 @@ async function armsOf(trial) {
   });
 }
 
-async function specOf(trial, arms) {
+/** What to draw: one picture, or one for each of several environments, whose returns have no scale in common. */
+async function specsOf(trial, arms) {
+  const places = trial.plan.environments;
+  const specs = places
+    ? await Promise.all(
+        places.map((place) => {
+          const own = arms.map((arm) => ({
+            ...arm,
+            groups: arm.groups.filter((group) => arm.labels[group]?.includes(` on ${place.env_id} look `)),
+          }));
+          return specOf({ ...trial, threshold: place.threshold }, own, place.env_id);
+        }),
+      )
+    : [await specOf(trial, arms, "Return")];
+  return specs.filter(Boolean);
+}
+
+async function specOf(trial, arms, title) {
   const found = [];
   for (const arm of arms) {
     if (!arm.groups.length) continue;
@@ -230,7 +252,7 @@ async function specOf(trial, arms) {
     high: read(own, series.high),
     width: 2.4,
   }));
-  return { title: "Return", bare: true, axis: "steps", unit: "by env steps", x, height: 320, threshold: trial.threshold, lines };
+  return { title, bare: true, axis: "steps", unit: "by env steps", x, height: 320, threshold: trial.threshold, lines };
 }
 
 function armsCard(trial, arms) {
@@ -266,6 +288,57 @@ function armsCard(trial, arms) {
     "groups",
   ];
   return h("section", { class: "card" }, h("header", null, h("h2", null, "Arms")), table(heads, rows, { label: "Arms" }));
+}
+
+const SHOWN = { adopt: "helps", reject: "hurts" };
+
+/** Several environments: what each arm did in each, beside what it did over all of them. */
+function environmentsCard(trial) {
+  const several = trial.effects.length > 1;
+  const lines = trial.effects.flatMap((all) => [
+    ...trial.environments.flatMap((place) =>
+      place.effects
+        .filter((effect) => effect.arm === all.arm)
+        .map((effect) => ({ label: several ? `${all.arm}, ${place.env_id}` : place.env_id, place, effect })),
+    ),
+    { label: several ? `${all.arm}, all` : "all of them", place: null, effect: all },
+  ]);
+  const ratios = lines.every(({ effect }) => effect.ratio?.value);
+  const rows = lines.map(({ label, effect }) => {
+    const found = ratios
+      ? effect.ratio
+      : { value: 1 - effect.improvement.value, low: 1 - effect.improvement.high, high: 1 - effect.improvement.low };
+    return { label, ...found, kind: { adopt: "good", reject: "bad", mixed: "bad" }[effect.verdict] ?? "none", said: effectText(trial, effect) };
+  });
+  const cells = lines.map(({ label, place, effect }) => {
+    const [control, treated] = [trial.plan.control.name, effect.arm].map((name) => (place ?? trial).arms.find((arm) => arm.name === name));
+    const came = (arm) => (arm.reached === null || arm.reached === undefined ? `${arm.n} runs` : `${arm.reached} of ${arm.n}`);
+    const cameTo = (arm) => [came(arm), arm.steps ? stepsText(arm.steps) : arm.final && range(arm.final)].filter(Boolean).join(" · ");
+    return [label, cameTo(control), cameTo(treated), effectText(trial, effect), place ? (SHOWN[effect.verdict] ?? "nothing") : effect.verdict];
+  });
+  return h(
+    "section",
+    { class: "card stack" },
+    h(
+      "header",
+      null,
+      h("h2", null, "Environments"),
+      h("span", { class: "faint" }, `${percent(1 - trial.plan.alpha)} intervals that hold in all environments at once, and after an early stop`),
+    ),
+    forest(
+      rows,
+      ratios
+        ? { middle: 1, log: true, better: "fewer", worse: "more", label: "Treatment over control" }
+        : {
+            middle: 0.5,
+            better: "treatment better",
+            worse: "control better",
+            label: "Share of pairs in which the control does better",
+            domain: [0, 1],
+          },
+    ),
+    table(["environment", trial.plan.control.name, "treatment", "effect", "shown"], cells, { label: "Environments" }),
+  );
 }
 
 function looksCard(trial, arms) {
@@ -384,6 +457,6 @@ function aboutCard({ trial, progress }) {
         .flatMap(([name, text]) => [h("dt", null, name), h("dd", null, text)]),
     ),
     trial.context.typed && command(`${trial.context.typed} --seed0 ${trial.seed0}`),
-    trial.verdict === "adopt" && command(`rlclinic adopt ${trial.id} --as ${trial.env_id}:mine`),
+    trial.verdict === "adopt" && command(`rlclinic adopt ${trial.id} --as ${trial.environments ? "mine" : `${trial.env_id}:mine`}`),
   );
 }
