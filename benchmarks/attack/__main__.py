@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from benchmarks import provenance
 
 Size = Literal["quick", "bar", "stretch"]
-MODULES: Final = ("slow_connections", "sse", "files", "kills")
+MODULES: Final = ("slow_connections", "sse", "files", "kills", "clients", "requests")
 
 
 def main() -> None:

@@ -7,8 +7,12 @@
 Several processes may use one index: SQLite's write-ahead log lets readers go on while one of them refreshes.
 """
 
+import errno
 import fcntl
+import hashlib
+import os
 import secrets
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -57,9 +61,7 @@ class Index:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.path = store.root / FOLDER / FILE
-        with disk.guarded(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = _find_folder(store.root) / FILE
         with self._alone():
             self.engine = _opened(self.path)
 
@@ -151,6 +153,27 @@ class Index:
             )
             oldest = select(ANSWER.c.key).order_by(ANSWER.c.made.desc()).offset(MOST_ANSWERS).scalar_subquery()
             connection.execute(delete(ANSWER).where(ANSWER.c.key.in_(oldest)))
+
+
+def _find_folder(root: Path) -> Path:
+    """Where the index lies: in the store; of a store that cannot be written to, in a folder of our own among temporary files."""
+    wanted = root / FOLDER
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+        if os.access(wanted, os.W_OK):
+            return wanted
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            with disk.guarded(wanted):
+                raise
+    name = hashlib.blake2b(os.fsencode(root.resolve()), digest_size=8).hexdigest()
+    ours = Path(tempfile.gettempdir()) / f"rlclinic-{os.getuid()}"
+    with disk.guarded(ours):
+        ours.mkdir(mode=0o700, exist_ok=True)
+        if ours.stat().st_uid != os.getuid() or ours.is_symlink():
+            raise PermissionError(errno.EPERM, "it belongs to somebody else", str(ours))
+        (ours / name).mkdir(mode=0o700, exist_ok=True)
+    return ours / name
 
 
 def _differs(known: Any, row: index_rows.Row) -> bool:

@@ -23,6 +23,10 @@ MOST_BYTES: Final = 64_000_000
 LONG_SECONDS: Final = 0.005
 """From here on an answer that may be kept is kept: finding it again takes a fraction of that."""
 
+MOST_PENDING: Final = 200
+"""Answers that are made or wait to be made; who can be told to wait is told so without joining them."""
+LONGEST_WAIT_SECONDS: Final = 10.0
+
 Make = Callable[[], bytes]
 _log = logging.getLogger("rlclinic.http")
 
@@ -46,7 +50,8 @@ class Answers:
         self._bytes = 0
         # One at a time: Python computes no faster in two threads, and the others would wait for both.
         self._heavy = CapacityLimiter(1)
-        self._making: dict[Hashable, asyncio.Future[Answer]] = {}
+        self._making: dict[Hashable, asyncio.Task[Answer]] = {}
+        self._usual_seconds = 0.2
 
     def known(self, key: Hashable, fingerprint: str) -> Answer | None:
         """An answer from memory, if the folders are still what they were."""
@@ -61,34 +66,46 @@ class Answers:
         """Whether somebody waits for an answer that takes long."""
         return self._heavy.statistics().borrowed_tokens > 0
 
-    async def get(self, key: Hashable, fingerprint: str, make: Make, *, keep: bool = False, heavy: bool = False) -> Answer:
-        """The answer, made if nobody has. Whoever asks while it is being made waits for that one.
+    async def get(
+        self, key: Hashable, fingerprint: str, make: Make, *, keep: bool = False, heavy: bool = False, patience: float | None = None
+    ) -> Answer:
+        """The answer, made if nobody has. Whoever asks while it is being made waits for that one, which goes on when they leave.
 
-        keep: in the index too, for other processes and the next start. heavy: one at a time.
+        keep: in the index too, for other processes and the next start. heavy: one at a time. patience: seconds that whoever asks would
+        wait; NotYet, with the time after which to ask again, if it takes longer.
         """
         known = self.known(key, fingerprint)
         if known is not None:
             return known
-        running = self._making.get((key, fingerprint))
-        if running is not None:
-            return await asyncio.shield(running)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._making[(key, fingerprint)] = future
+        task = self._making.get((key, fingerprint))
+        if task is None:
+            if heavy and patience is not None and len(self._making) >= MOST_PENDING:
+                raise NotYet(self._estimate())
+            task = asyncio.create_task(self._make_once(key, fingerprint, make, keep, heavy))
+            task.add_done_callback(_take_note)
+            self._making[(key, fingerprint)] = task
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), patience)
+        except TimeoutError:
+            if task.done():
+                return task.result()
+            raise NotYet(self._estimate()) from None
+
+    async def _make_once(self, key: Hashable, fingerprint: str, make: Make, keep: bool, heavy: bool) -> Answer:
         try:
             # What is kept is found at once, also while others wait for what must be made.
             answer = await to_thread.run_sync(self._found, key, fingerprint) if keep else None
             if answer is None:
                 limiter = self._heavy if heavy else None
                 answer = await to_thread.run_sync(self._made, key, fingerprint, make, keep, limiter=limiter)
-        except BaseException as error:
-            future.set_exception(error)
-            future.exception()  # nobody may be waiting, and that is no mistake
-            raise
         finally:
             del self._making[(key, fingerprint)]
-        future.set_result(answer)
         self._remember(key, answer)
         return answer
+
+    def _estimate(self) -> float:
+        """After how many seconds it is worth asking again: when all that waits now has been made, or sooner."""
+        return min(LONGEST_WAIT_SECONDS, max(1.0, len(self._making) * self._usual_seconds))
 
     def _found(self, key: Hashable, fingerprint: str) -> Answer | None:
         try:
@@ -101,7 +118,10 @@ class Answers:
     def _made(self, key: Hashable, fingerprint: str, make: Make, keep: bool) -> Answer:
         start = time.monotonic()
         body = make()
-        if keep and time.monotonic() - start > LONG_SECONDS:
+        took = time.monotonic() - start
+        if keep:
+            self._usual_seconds += 0.1 * (took - self._usual_seconds)
+        if keep and took > LONG_SECONDS:
             try:
                 self._index.keep(repr(key), self._mark(fingerprint), body)
             except SQLAlchemyError as error:  # a full disk, say: the answer is as good
@@ -117,6 +137,19 @@ class Answers:
         self._kept[key] = answer
         while self._bytes > MOST_BYTES and len(self._kept) > 1:
             self._bytes -= len(self._kept.popitem(last=False)[1].body)
+
+
+class NotYet(Exception):
+    """It is being made; whoever asked does not want to wait for it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"ask again in {seconds:.0f} s")
+        self.seconds = seconds
+
+
+def _take_note(task: asyncio.Task[Answer]) -> None:
+    if not task.cancelled():
+        task.exception()  # nobody may be waiting any more, and that is no mistake
 
 
 def etag(body: bytes) -> str:

@@ -1,6 +1,7 @@
 """What the routes share: the store, the index, kept answers, and finding what a request names without leaving the store."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,8 +118,15 @@ async def answer_from_cache(
 ) -> Response:
     """The answer about a run or group, made anew only if a file of it has changed."""
     mark = fingerprint.of(owner)
-    answer = await here.answers.get((*key, owner.id), mark, lambda: encode(make()), keep=keep, heavy=heavy)
+    patience = patience_of(request) if heavy else None
+    answer = await here.answers.get((*key, owner.id), mark, lambda: encode(make()), keep=keep, heavy=heavy, patience=patience)
     return cache.respond(request, answer)
+
+
+def patience_of(request: Request) -> float | None:
+    """How long whoever asks would wait for an answer that takes long (`Prefer: wait=1`, RFC 7240); None: as long as it takes."""
+    asked = re.search(r"(?:^|[\s,;])wait=(\d{1,4})(?:$|[\s,;])", request.headers.get("prefer", ""))
+    return None if asked is None else max(0.1, float(asked[1]))
 
 
 def answer_with_etag(request: Request, result: BaseModel) -> Response:

@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem bodies that keep our texts: what happened, what it would cause, what to type."""
 
 import logging
+import math
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, RunBusy, UsageError
+from rlclinic.serve.http.cache import NotYet
 
 MEDIA_TYPE: Final = "application/problem+json"
 _log = logging.getLogger("rlclinic.http")
@@ -69,6 +71,10 @@ def install(app: FastAPI) -> None:
             422, "the request does not fit its schema", "\n  ".join(["the request does not fit its schema:", *map(_line, problems)])
         )
 
+    async def not_yet(_: Request, error: Exception) -> JSONResponse:
+        seconds = math.ceil(error.seconds) if isinstance(error, NotYet) else 1
+        return JSONResponse({"state": "being made", "retry_after_seconds": seconds}, 202, headers={"Retry-After": str(seconds)})
+
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         _log.error("unexpected error at %s", request.url.path, exc_info=error)
         return answer(500, "server error", f"rlclinic failed unexpectedly ({type(error).__name__}).\n  The server's log says where.")
@@ -77,6 +83,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(ValidationError, invalid)
+    app.add_exception_handler(NotYet, not_yet)
     app.add_exception_handler(Exception, unexpected)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
 from rlclinic.errors import RlclinicError
-from rlclinic.runs.database.index import FOLDER, Index
+from rlclinic.runs.database.index import Index
 
 MOST_SHARE: Final = 0.05
 """Of one core that looking for changes may take: with very many runs it looks less often."""
@@ -61,7 +61,7 @@ class Watch:
         with self._leading:
             if self._lock is not None or self._closed:
                 return self._lock is not None
-            file = (self._index.store.root / FOLDER / _LEADER).open("w")
+            file = (self._index.path.parent / _LEADER).open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

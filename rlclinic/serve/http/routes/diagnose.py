@@ -1,6 +1,7 @@
 """What is wrong with runs and groups and what to change; configs and environments before they are trained; rules and guides."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -22,7 +23,7 @@ from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.serve.http import cache
 from rlclinic.serve.http.bodies import takes_body, takes_query
-from rlclinic.serve.http.context import Context, Here, Named, answer_from_cache, answer_with_etag, encode, find_group, find_run
+from rlclinic.serve.http.context import Context, Here, Named, answer_from_cache, answer_with_etag, encode, find_group, find_run, patience_of
 from rlclinic.serve.http.security import requests
 
 router = APIRouter(prefix="/api/v1")
@@ -41,7 +42,7 @@ class Validated(Result):
 @router.get("/groups/{group}/diagnosis", response_model=DiagnosisReport, tags=["diagnosis"])
 async def get_group_diagnosis(request: Request, here: Here, group: Named) -> Response:
     """What is wrong with a group: ranked causes, findings with the env steps they rest on, what to change, what could not be judged."""
-    return cache.respond(request, await diagnosis_of(here, find_group(here, group)))
+    return cache.respond(request, await diagnosis_of(here, find_group(here, group), patience_of(request)))
 
 
 @router.get("/runs/{run}/diagnosis", response_model=DiagnosisReport, tags=["diagnosis"])
@@ -51,11 +52,16 @@ async def get_run_diagnosis(request: Request, here: Here, run: Named) -> Respons
     return await answer_from_cache(request, here, owner, ("diagnosis",), lambda: _diagnose(owner), keep=True, heavy=True)
 
 
-async def diagnosis_of(here: Context, owner: Group) -> cache.Answer:
+async def diagnosis_of(here: Context, owner: Group, patience: float | None = None) -> cache.Answer:
     """A group's diagnosis, made if nobody has, or if its files or the best of its peers have changed."""
     peers = await here.peers.of(owner.env_id, owner.algo)
     mark = f"{fingerprint.of(owner)} {peers.mark}"
-    return await here.answers.get(("diagnosis", owner.id), mark, lambda: encode(_diagnose(owner, peers.outcomes)), keep=True, heavy=True)
+    make = partial(_encode_diagnosis, owner, peers.outcomes)
+    return await here.answers.get(("diagnosis", owner.id), mark, make, keep=True, heavy=True, patience=patience)
+
+
+def _encode_diagnosis(owner: Group, others: Sequence[Outcome]) -> bytes:
+    return encode(_diagnose(owner, others))
 
 
 def _diagnose(owner: Run | Group, others: Sequence[Outcome] = ()) -> DiagnosisReport:

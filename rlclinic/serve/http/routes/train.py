@@ -1,9 +1,8 @@
 """Training, and whether this machine is fit for it."""
 
-from typing import Any
+import time
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.jobs import start
 from rlclinic.ops.jobs.models import Job
@@ -11,8 +10,9 @@ from rlclinic.ops.jobs.requests import StartRequest
 from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.report.models import Diagnostics
+from rlclinic.serve.http import cache
 from rlclinic.serve.http.bodies import takes_body
-from rlclinic.serve.http.context import By, Here, Once, announce, answer_with_etag
+from rlclinic.serve.http.context import By, Here, Once, announce, encode
 
 router = APIRouter(prefix="/api/v1")
 
@@ -27,5 +27,6 @@ def start_training(response: Response, here: Here, by: By, request: TrainRequest
 @router.get("/doctor", response_model=Diagnostics, tags=["catalogue"])
 async def get_doctor(request: Request, here: Here) -> Response:
     """The state of this installation and machine."""
-    diagnostics: Any = await run_in_threadpool(machine.doctor, here.root)
-    return answer_with_etag(request, diagnostics)
+    # It imports what is installed, and takes seconds: once a minute is often enough, however many ask.
+    minute = str(int(time.time() // 60))
+    return cache.respond(request, await here.answers.get(("doctor",), minute, lambda: encode(machine.doctor(here.root))))

@@ -14,6 +14,7 @@ from rlclinic.runs.store import Store
 from rlclinic.serve.confined import names_file
 
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:")
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _PROBE: Final = "probe:"
 
 
@@ -39,7 +40,20 @@ def safe(store: Store, ref: str, changes: list[str] | tuple[str, ...] = ()) -> s
         raise _code(str(before["env"].get("id")))
     if any(after["env"].get(key) != before["env"].get(key) for key in ("id", "wrappers")):
         raise _code(str(after["env"].get("id")))
+    known = before["env"].get("kwargs") or {}
+    for key, value in (after["env"].get("kwargs") or {}).items():
+        if known.get(key) != value and not _is_plain(value):
+            raise _argument(str(key), value)
     return ref
+
+
+def _is_plain(value: object) -> bool:
+    """Whether an environment can take this for a number or a name, and not for a file that it opens."""
+    if isinstance(value, str):
+        return _WORD.fullmatch(value) is not None and not Path(value).exists()
+    if isinstance(value, list | tuple):
+        return all(_is_plain(each) for each in value)
+    return value is None or isinstance(value, bool | int | float)
 
 
 def registered(store: Store, env_id: str) -> str:
@@ -78,6 +92,14 @@ def _file(ref: str) -> UsageError:
     return UsageError(
         f"{ref[:80]!r} names a file: over HTTP only names are taken.\n  A request must not choose what is read on this machine.\n"
         "  Give an environment (CartPole-v1:ppo), a run or a group."
+    )
+
+
+def _argument(key: str, value: object) -> UsageError:
+    return UsageError(
+        f"env.kwargs.{key[:40]} = {str(value)[:80]!r} could name a file that the environment opens.\n"
+        "  A request must not choose what is read on this machine.\n"
+        "  Numbers, yes and no, and names without dots and slashes are taken. Whoever may type here trains it once: rlclinic train"
     )
 
 

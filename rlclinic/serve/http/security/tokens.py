@@ -29,6 +29,8 @@ LOCAL: Final = "local"
 SESSION_SECONDS: Final = 7 * 24 * 3_600
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _SECRET: Final = "cookie.key"
+KEY: Final = "RLCLINIC_COOKIE_KEY"
+"""How workers get the key of cookies where no file can hold it."""
 _ENDED: Final = "ended.json"
 
 
@@ -179,7 +181,15 @@ class Tokens:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            _write_private(path, secrets.token_bytes(32))
+            if KEY in os.environ:
+                return bytes.fromhex(os.environ[KEY])
+            made = secrets.token_bytes(32)
+            try:
+                _write_private(path, made)
+            except RlclinicError:
+                # A store that cannot be written to: all workers of this server get the same one, until it ends.
+                os.environ[KEY] = made.hex()
+                return made
             return path.read_bytes()
 
     def _all(self) -> dict[str, dict[str, Any]]:

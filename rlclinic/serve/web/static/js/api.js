@@ -15,6 +15,7 @@ export class Problem extends Error {
 
 async function ask(method, path, body, headers = {}, root = ROOT) {
   const sent = { Accept: "application/json", ...headers };
+  if (method === "GET") sent.Prefer = "wait=1";
   if (body !== undefined) sent["Content-Type"] = "application/json";
   if (method !== "GET" && path !== "/session") sent["X-CSRF-Token"] = (await session()).csrf ?? "";
   let answer;
@@ -29,6 +30,11 @@ async function ask(method, path, body, headers = {}, root = ROOT) {
       }));
   } catch {
     throw new Problem(0, { title: "The server does not answer", detail: "Trainings go on without it.", advice: ["rlclinic serve"] });
+  }
+  if (method === "GET" && answer.status === 202) {
+    // It is being made, and others wait too: the server says when to ask again.
+    await new Promise((done) => setTimeout(done, 1000 * Number(answer.headers.get("Retry-After") ?? 1)));
+    return ask(method, path, body, headers, root);
   }
   const text = await answer.text();
   let found = {};

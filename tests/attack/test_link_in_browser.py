@@ -1,0 +1,25 @@
+"""The link that the server prints, followed in a real browser."""
+
+from pathlib import Path
+from typing import Any
+
+from rlclinic.serve.http.security.tokens import hash_token, make_token
+from tests.ops.recorded import record_group
+from tests.serve.web.conftest import browser, serving  # noqa: F401 — a fixture
+
+
+def test_the_link_opens_the_page_and_its_token_does_not_stay_in_the_address(tmp_path: Path, browser: Any) -> None:  # noqa: F811
+    group = record_group(tmp_path / "runs")
+    token = make_token()
+    with serving(tmp_path / "runs", require_token=True, link=hash_token(token)) as url:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{url}/groups/{group.id}")
+        page.wait_for_url("**/login")
+        page.goto(f"{url}/groups/{group.id}?token={token}")
+        page.wait_for_selector(f"text={group.id}")
+        assert page.url == f"{url}/groups/{group.id}"
+        # Who comes back to the login page is let on: a link followed from another site has its cookie with the next request only.
+        page.goto(f"{url}/login")
+        page.wait_for_url(f"{url}/")
+        context.close()
