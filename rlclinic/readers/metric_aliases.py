@@ -230,7 +230,10 @@ RLLIB: Final = Framework("RLlib", "rllib", parse_table("""
     train/loss/value | info/learner/*/learner_stats/vf_loss | clamped at vf_clip_param
     train/loss/total | learners/default_policy/total_loss
     train/loss/total | info/learner/*/learner_stats/total_loss
-    train/loss/critic | learners/default_policy/qf_loss
+    train/loss/td | learners/default_policy/qf_loss | only dqn
+    train/loss/actor | learners/default_policy/policy_loss | only sac
+    train/loss/critic | learners/default_policy/qf_loss | only sac
+    train/metrics/q_mean | learners/default_policy/qf_mean
     train/loss/alpha | learners/default_policy/alpha_loss
     train/metrics/entropy | learners/default_policy/entropy
     train/metrics/entropy | info/learner/*/learner_stats/entropy
@@ -239,7 +242,6 @@ RLLIB: Final = Framework("RLlib", "rllib", parse_table("""
     train/metrics/explained_variance | learners/default_policy/vf_explained_var
     train/metrics/explained_variance | info/learner/*/learner_stats/vf_explained_var
     train/metrics/grad_norm/all | learners/default_policy/gradients_*_global_norm
-    train/metrics/q_mean | learners/default_policy/qf_mean
     train/hp/alpha | learners/default_policy/alpha_value
     train/hp/learning_rate | learners/default_policy/*_learning_rate
     train/hp/learning_rate | info/learner/*/learner_stats/cur_lr
@@ -250,7 +252,7 @@ RLLIB: Final = Framework("RLlib", "rllib", parse_table("""
 
 TIANSHOU: Final = Framework("Tianshou", "tianshou", parse_table("""
     train/roll/ep_rew_mean | training/returns_stat/mean
-    train/roll/ep_len_mean | training/lens_stat/mean
+    train/roll/ep_len_mean | training/lens_stat/mean | only dqn,qrdqn,c51,rainbow,sac,td3,ddpg
     train/roll/ep_rew_std | training/returns_stat/std
     val/roll/ep_rew_mean | test/returns_stat/mean
     val/roll/ep_rew_std | test/returns_stat/std
@@ -268,6 +270,7 @@ TIANSHOU: Final = Framework("Tianshou", "tianshou", parse_table("""
     train/hp/alpha | update/alpha
     time/fps | training/collect_speed
 """), left_out=("info/*",))  # fmt: skip
+"""Its on-policy collections count the length of an episode from their own beginning, and its return from the episode's."""
 
 SKRL: Final = Framework("skrl", "skrl", parse_table("""
     train/roll/ep_rew_mean | Reward / Total reward (mean)

@@ -42,6 +42,7 @@ FILES = (
     ),
     "gymnasium_solver/a1b2c3d4/run.log",
     *("wandb/offline-run-20261116_115942-xgk9cacr/run-xgk9cacr.wandb", "mlflow/mlflow.db"),
+    *("rsl_rl/pendulum/healthy/params/agent.yaml", "skrl/ppo_healthy/config.yaml", "d3rlpy/dqn_rate/params.json"),
 )
 NAMES = (
     *(
@@ -395,6 +396,19 @@ def test_a_question_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.
     with closing(sqlite3.connect(path)) as database, database:
         database.executemany("INSERT INTO metrics VALUES ('kl', 1, ?, 'a', ?, 0)", [(place, place) for place in range(20_000)])
     assert answer(path) == []
+
+
+@pytest.mark.parametrize("number", ["0", "-3", "1.0e+308", ".nan", ".inf", "[]", "{}", "'x'", "9" * 400])
+def test_sizes_that_nobody_trains_with_make_no_axis(number: str, copy_sample: CopySample) -> None:
+    folder = copy_sample("rsl_rl")
+    for file in folder.rglob("*.yaml"):
+        lines = [
+            line if not line.strip().startswith(("num_", "max_iter")) else f"{line.split(':')[0]}: {number}"
+            for line in file.read_text().splitlines()
+        ]
+        file.write_text("\n".join(lines) + "\n")
+    for history in answer(folder):
+        assert history.env_steps is None or history.env_steps < 1e9
 
 
 def test_nothing_is_written_beside_a_database(copy_sample: CopySample) -> None:

@@ -110,3 +110,31 @@ def test_odd_values_are_left_out(odd: object) -> None:
     found = rllib.translate(raw)
     assert found["algo.learning_starts"] == 500
     assert not {"algo.learning_rate", "algo.exploration_final_eps", "algo.batch_size", "algo.buffer_size"} & found.keys()
+
+
+def write_rows(folder: Path, learner: dict[str, float]) -> Path:
+    rows = [
+        {
+            "num_env_steps_sampled_lifetime": 100 * place,
+            "env_runners": {"episode_return_mean": place},
+            "learners": {"default_policy": learner},
+        }
+        for place in range(1, 6)
+    ]
+    (folder / rllib.FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_the_loss_of_a_q_network_is_dqns_and_that_of_critics_is_sacs(tmp_path: Path) -> None:
+    learner = {"qf_loss": 0.5, "qf_mean": 3.0, "total_loss": 0.5}
+    found = one(write_rows(tmp_path, learner))
+    assert (found.algo, found["train/loss/td"].last, found["train/metrics/q_mean"].last) == ("dqn", 0.5, 3.0)
+    assert "train/loss/critic" not in found
+    found = one(write_rows(tmp_path, learner | {"alpha_value": 0.2, "alpha_loss": -0.1, "policy_loss": -4.0}))
+    assert (found.algo, found["train/loss/critic"].last, found["train/loss/actor"].last, found["train/hp/alpha"].last) == (
+        "sac",
+        0.5,
+        -4.0,
+        0.2,
+    )
+    assert "train/loss/td" not in found

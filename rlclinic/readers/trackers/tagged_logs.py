@@ -19,6 +19,8 @@ from rlclinic.runs.history import History
 _CLEANRL_NAME: Final = re.compile(r"(?P<env>.+)__(?P<exp>[^/]+?)__(?P<seed>\d+)__(?P<time>\d+)")
 _CLEANRL_SIGNS: Final = ("exp_name", "num_steps", "clip_coef", "start_e", "policy_frequency", "torch_deterministic")
 _FEW_EPISODES: Final = 2
+_MOST: Final = 1e7
+"""More envs, or steps of one in a rollout, are no setting that anybody trains with."""
 _COUNTERS: Final = ("num_env_steps_sampled_lifetime", "timesteps_total")
 """What RLlib counts in a series of its own while iterations stand on the axis."""
 
@@ -98,7 +100,7 @@ def _set_axis(raw_log: RawLog, framework: Framework | None, settings: Mapping[st
     """Turn a framework's own counter into env steps, where the numbers for it are known or given."""
     axis = framework.axis if framework else "env_steps"
     needed = {"env_steps": (), "vec_steps": ("env.n_envs",), "iterations": ("env.n_envs", "algo.n_steps")}[axis]
-    sizes = [real(settings.get(name)) for name in needed]
+    sizes = [size if (size := real(settings.get(name))) and 1 <= size <= _MOST else None for name in needed]
     counted = [raw_log.raw(name) for name in _COUNTERS if name in raw_log.names]
     if options.mapping.step_factor != 1.0:
         raw_log.step_factor = options.mapping.step_factor

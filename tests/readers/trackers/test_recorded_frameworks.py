@@ -16,6 +16,7 @@ FAULTS = [
     ("wandb", "discount", "discount-too-low"),
     ("mlflow/mlflow.db", "rate", "learning-rate-too-high"),
     ("d3rlpy", "dqn_rate", "learning-rate-too-high"),
+    ("tianshou/CartPole-v1/dqn", "rate", "learning-rate-too-high"),
     ("skrl", "ppo_rate", "learning-rate-too-high"),
     ("torchrl/ppo_rate", "ppo_rate", "learning-rate-too-high"),
     ("torchrl/ppo_discount", "ppo_discount", "discount-too-low"),
@@ -28,6 +29,7 @@ SOUND = [
     ("mlflow/mlruns", "healthy"),
     ("d3rlpy", "dqn_healthy"),
     ("d3rlpy", "sac_offline"),
+    ("tianshou/CartPole-v1/dqn", "healthy"),
     ("skrl", "ppo_healthy"),
     ("skrl", "dqn_healthy"),
     ("torchrl/ppo_healthy", "ppo_healthy"),
@@ -64,6 +66,39 @@ def test_d3rlpy_on_recorded_data_took_no_env_steps(samples: Path) -> None:
     assert (found.algo, found.env_steps) == ("sac", None)
     assert {EVALUATION, "train/loss/actor", "train/loss/critic", "train/loss/alpha", "train/hp/alpha"} <= set(found.series)
     assert any("recorded data" in note for note in found.notes)
+
+
+def test_tianshous_losses_are_on_env_steps_as_its_returns_are(samples: Path) -> None:
+    found = find(samples, "tianshou/CartPole-v1/ppo", "healthy")
+    assert (found.source, found.algo, found.env_id, found.seed, found.state) == ("tianshou", "ppo", "CartPole-v1", 1, "finished")
+    assert found.env_steps == found.max_env_steps == 15_360
+    assert found["train/loss/value"].steps[-1] == found[RETURN].steps[-1] == 15_360
+    assert {RETURN, EVALUATION, "train/loss/policy", "train/metrics/entropy"} <= set(found.series)
+    assert {key: found.settings[key] for key in ("algo.n_steps", "algo.n_epochs", "env.n_envs")} == {
+        "algo.n_steps": 128,
+        "algo.n_epochs": 8,
+        "env.n_envs": 8,
+    }
+
+
+def test_a_rate_that_is_too_high_but_learns_so_far_is_named_second(samples: Path) -> None:
+    causes = engine.diagnose([find(samples, "tianshou/CartPole-v1/ppo", "rate")]).causes
+    assert [cause.id for cause in causes[:2]] == ["budget-too-small", "learning-rate-too-high"]
+
+
+def test_lengths_that_tianshou_counts_from_a_collections_beginning_are_left_out(samples: Path) -> None:
+    found = find(samples, "tianshou/CartPole-v1/ppo", "healthy")
+    assert "train/roll/ep_len_mean" not in found
+    assert "val/roll/ep_len_mean" in found
+    assert "train/roll/ep_len_mean" in find(samples, "tianshou/CartPole-v1/dqn", "healthy")
+
+
+def test_tianshous_short_collections_are_episodes_and_its_hook_wrote_sentinels(samples: Path) -> None:
+    found = find(samples, "tianshou/CartPole-v1/dqn", "healthy")
+    assert found[RETURN].name == "training/returns_stat/mean"
+    assert "train/roll/ep_rew_best" in found
+    assert found["train/loss/td"].steps[-1] > 2_500
+    assert {"train/sentinel/reward_mean", "train/sentinel/action_top_share", "train/sentinel/update_ratio_max"} <= set(found.series)
 
 
 def test_skrls_steps_of_all_envs_become_env_steps_by_the_settings_beside_it(samples: Path) -> None:
