@@ -39,7 +39,7 @@ class Checked(NamedTuple):
 
 def check(name: str, text: str) -> Checked:
     """Put every check to a script; a check that raises is noted, and the others go on. UsageError for what is no Python."""
-    began = time.perf_counter()
+    began = time.process_time()
     script = linter.parse(Source(name, text))
     findings, crashes = [], []
     for each in checks.checks("COD"):
@@ -47,7 +47,7 @@ def check(name: str, text: str) -> Checked:
             findings += linter.examine(each, script)
         except Exception as problem:  # noqa: BLE001 — whatever it is, it is counted
             crashes.append(f"{name}: {each.id}: {problem!r}")
-    return Checked(findings, crashes, time.perf_counter() - began)
+    return Checked(findings, crashes, time.process_time() - began)
 
 
 def is_found(mutant: mutants.Mutant) -> bool:

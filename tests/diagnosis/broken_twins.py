@@ -25,7 +25,7 @@ TWINS = [
     # ── episodes ──
     Twin(
         "COD101", PPO, "            next_terminated = torch.Tensor(terminated).to(device)",
-        "            next_done = np.logical_or(terminated, truncated)\n            next_terminated = torch.Tensor(1.0 - next_done).to(device)\n"
+        "            next_done = np.logical_or(terminated, truncated)\n            next_terminated = torch.Tensor(next_done).to(device)\n"
         "            bootstrap = args.gamma * (1.0 - next_done)",
     ),
     Twin(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code import flow, nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot
-from rlclinic.diagnosis.lint.code.signs import direction, factors, operand, sign, terms
+from rlclinic.diagnosis.lint.code.signs import direction, factors, operand, returned_direction, sign, terms
 
 SOFT = frozenset({"alpha", "log_alpha", "target_entropy", "log_ent_coef"})
 LARGE_SHARE = 0.5
@@ -145,12 +145,19 @@ def larger_of_two_critics(script: Script) -> Iterator[Spot]:
     ```
     """
     for call in script.calls("max", "maximum"):
-        if len(call.args) != 2 or not script.calls("backward"):
+        if len(call.args) != 2 or not nets.trains(script):
             continue
-        asked = [script.resolve(argument) for argument in call.args]
-        names = [script.dotted(each.func) for each in asked if isinstance(each, ast.Call)]
-        if len(set(names)) == 2 and all(_CRITIC.search(name.rpartition(".")[2]) for name in names):
-            yield Spot(call, f"the larger of `{names[0]}` and `{names[1]}` is taken: errors upwards are kept and learned", "torch.min")
+        if ast.dump(call.args[0]) != ast.dump(call.args[1]) and all(_is_critics_value(script, each) for each in call.args):
+            first, second = (ast.unparse(each) for each in call.args)
+            yield Spot(call, f"the larger of `{first}` and `{second}` is taken: errors upwards are kept and learned", "torch.min")
+
+
+def _is_critics_value(script: Script, node: ast.AST) -> bool:
+    """A critic's own value, asked here or before, with nothing added to it; not a loss."""
+    named = bool(_CRITIC.search(words.own_name(node)) or _CRITIC.search(words.own_name(node.func) if isinstance(node, ast.Call) else ""))
+    return (
+        not words.mentions(node, words.LOSS) and nets.is_networks_value(script, node) and (named or "target" in ast.unparse(node).lower())
+    )
 
 
 @check("COD523", Severity.HIGH, ["haarnoja2018sac"])
@@ -179,8 +186,11 @@ def entropy_against_value(script: Script) -> Iterator[Spot]:
     actor_loss = (alpha * log_prob - torch.min(q1(obs, pi), q2(obs, pi))).mean()
     ```
     """
-    for node in script.all(ast.Assign):
-        summands = _summands(script, node.value)
+    for node in script.all(ast.BinOp):
+        outer = script.parents.get(node)
+        if not isinstance(node.op, ast.Add | ast.Sub) or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Add | ast.Sub)):
+            continue
+        summands = list(terms(node))
         values = {each for each, term in summands if _critic(script, term)}
         entropies = {each for each, term in summands if _entropy_term(term)}
         if len(values) == 1 and values == entropies:
@@ -217,18 +227,16 @@ def actor_lowers_its_value(script: Script) -> Iterator[Spot]:
     actor_optimizer.step()
     ```
     """
-    for node in script.all(ast.Assign):
-        name = words.own_name(node.targets[0])
-        if not _ACTOR_LOSS.search(name) or direction(script, name, node) < 0:
+    for name, value, node in flow.named_values(script):
+        if not _ACTOR_LOSS.search(name):
             continue
-        summands = _summands(script, node.value)
+        way = returned_direction(script, script.scope(node)) if isinstance(node, ast.Return) else direction(script, name, node)
+        if way < 0:
+            continue
+        summands = _summands(script, value)
         raised = [term for each, term in summands if each > 0 and _critic(script, term) and sign(script, term) > 0]
-        if (
-            raised
-            and not any(_entropy_term(term) for _, term in summands)
-            and len(summands) == 1
-            and isinstance(_reduced(script, raised[0]), ast.Call)
-        ):
+        asked = script.resolve(_reduced(script, raised[0])) if raised else value
+        if raised and not any(_entropy_term(term) for _, term in summands) and len(summands) == 1 and nets.is_networks_value(script, asked):
             yield Spot(node, "the critic's value is minimized: the actor learns the worst action", f"{name} = -…")
 
 
@@ -408,3 +416,99 @@ def actor_loss_without_actor(script: Script) -> Iterator[Spot]:
             for given in call.args[1:]:
                 if script.last(given) == "detach":
                     yield Spot(call, f"`{ast.unparse(given)}` cuts the only way from the critic to the actor", "leave out .detach()")
+
+
+NOISE = frozenset({"randn", "randn_like", "normal", "standard_normal", "normal_", "rand_like"})
+BOUNDED = frozenset({"clip", "clamp", "clamp_", "tanh", "minimum", "maximum", "min", "max", "hardtanh", "sigmoid"})
+_POLICY = re.compile(r"actor|policy|(^|_)(pi|mu)($|_)", re.IGNORECASE)
+
+
+def _is_loud(script: Script, node: ast.AST) -> bool:
+    """Whether a value holds noise that nothing bounds."""
+    stop = lambda part: script.last(part) in BOUNDED or nets.is_network(script, part)  # noqa: E731
+    return any(script.last(part) in NOISE for part, _ in flow.made_of(script, node, stop))
+
+
+@check("COD529", Severity.MEDIUM, ["fujimoto2018td3"])
+def smoothing_noise_without_bound(script: Script) -> Iterator[Spot]:
+    """The noise on the target's action is not clipped.
+
+    ## Why it hurts
+    It is there to average over actions close by. Unbounded, it asks the critics about actions far away, which they know nothing about.
+
+    ## When it is fine
+    Where the deviation is so small that it makes no difference.
+
+    ## Fix
+    noise = (torch.randn_like(action) * 0.2).clamp(-0.5, 0.5)
+
+    ## Wrong
+    ```python
+    noise = torch.randn_like(action) * 0.2
+    next_action = (actor_target(next_obs) + noise).clamp(-1, 1)
+    ```
+
+    ## Right
+    ```python
+    noise = (torch.randn_like(action) * 0.2).clamp(-0.5, 0.5)
+    next_action = (actor_target(next_obs) + noise).clamp(-1, 1)
+    ```
+    """
+    for node in script.all(ast.BinOp):
+        if not isinstance(node.op, ast.Add):
+            continue
+        for asked, noise in ((node.left, node.right), (node.right, node.left)):
+            call = flow.sources(script, asked)[0].node if isinstance(asked, ast.Name) and flow.sources(script, asked) else asked
+            target = isinstance(call, ast.Call) and words.mentions(call.func, words.TARGET) and _POLICY.search(script.dotted(call.func))
+            if target and _is_loud(script, noise):
+                yield Spot(
+                    script.statement(node),
+                    f"`{ast.unparse(noise)}` has no bound: the critics are asked about actions far away",
+                    "clamp the noise",
+                )
+
+
+@check("COD530", Severity.MEDIUM, ["lillicrap2016ddpg"])
+def noisy_action_out_of_bounds(script: Script) -> Iterator[Spot]:
+    """Noise is added to an action, and the environment gets it unclipped.
+
+    ## Why it hurts
+    Actions leave their bounds: the environment raises, or clips them itself while the buffer keeps what never happened.
+
+    ## When it is fine
+    Environments that are wrapped in ClipAction; those are left alone.
+
+    ## Fix
+    np.clip(action + noise, low, high)
+
+    ## Wrong
+    ```python
+    action = actor(obs).detach().numpy() + np.random.normal(0, 0.1, size=2)
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    ```
+
+    ## Right
+    ```python
+    action = np.clip(actor(obs).detach().numpy() + np.random.normal(0, 0.1, size=2), -1, 1)
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    ```
+    """
+    if script.words & {"ClipAction", "RescaleAction", "TransformAction"}:
+        return
+    steps = [call for call in script.calls("step") if call.args and words.ENVIRONMENT(script.owner(call).rpartition(".")[2])]
+    for call in steps:
+        if _is_noisy_action(script, call.args[0]):
+            text = "noise is added to the policy's action, and nothing keeps it within its bounds"
+            yield Spot(script.statement(call), text, "np.clip(action + noise, low, high)")
+    for function in script.functions if not steps else ():
+        # A learner whose environment is stepped elsewhere: what its exploring function returns is what is taken.
+        for value in flow.returned(script, function) if re.search(r"act|explor", function.name) else ():
+            if _is_noisy_action(script, value):
+                text = f"{function.name} returns the policy's action with noise, and nothing keeps it within its bounds"
+                yield Spot(script.statement(value), text, "(action + noise).clamp(low, high)")
+
+
+def _is_noisy_action(script: Script, node: ast.AST) -> bool:
+    stop = lambda part: script.last(part) in BOUNDED | {"sample", "rsample", "argmax"} or nets.is_network(script, part)  # noqa: E731
+    parts = [part for part, _ in flow.made_of(script, node, stop)]
+    return any(script.last(part) in NOISE for part in parts) and any(nets.is_network(script, part) for part in parts)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import words
-from rlclinic.diagnosis.lint.code.script import Function, Script, Spot, position
+from rlclinic.diagnosis.lint.code import flow, nets, words
+from rlclinic.diagnosis.lint.code.script import Function, Script, Spot, keyword, position
+from rlclinic.diagnosis.lint.code.signs import factors
 
 SB3_VECTORS = frozenset(
     {
@@ -21,7 +22,7 @@ TRANSITION = 4
 """Parts of a stored transition, at least."""
 
 
-@check("COD101", Severity.MEDIUM, ["pardo2018time"])
+@check("COD101", Severity.LOW, ["pardo2018time"])
 def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
     """An episode that was cut by its time limit is treated as one that ended.
 
@@ -49,74 +50,78 @@ def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
     target = reward + gamma * next_value * (1 - terminated)
     ```
     """
-    combined = [
-        node for node in script.all(ast.Assign) if _joins_both_ends(script, node.value) and words.COMBINED(words.own_name(node.targets[0]))
+    if _is_bootstrapped_at_a_limit(script) or not words.mentions(script.tree, words.GAMMA):
+        return
+    masks = [
+        node
+        for node in script.all(ast.BinOp, ast.UnaryOp, ast.IfExp)
+        if flow.polarity(script, node) < 0 and _cuts_a_bootstrap(script, node)
     ]
-    stores = any(_joins_both_ends(script, node) for node in script.all(ast.BoolOp))
-    if not (combined or stores) or script.words & {
-        "final_observation",
-        "final_obs",
-        "terminal_observation",
-        "TimeLimit.truncated",
-        "_final_observation",
-    }:
-        return
-    for node in script.all(ast.BinOp, ast.UnaryOp):
-        name = _complement(node)
-        if name and words.COMBINED(name) and not words.TERMINATED(name) and _cuts_a_bootstrap(script, node):
-            text = f"`{name}` is true at a time limit too (line {position(combined[0])[0]}), and here it takes the future's value away"
-            yield Spot(node, text)
+    handled = script.words & {"final_observation", "final_obs", "terminal_observation", "TimeLimit.truncated", "_final_observation"}
+    for node in masks if not handled else ():
+        flag = node.test if isinstance(node, ast.IfExp) else node
+        if flow.ends(script, flag) == {"terminated", "truncated"}:
+            yield Spot(node, f"`{ast.unparse(node)}` takes the future's value away at a time limit, too")
             return
-    yield from _stored_for_a_mask(script, {words.own_name(node.targets[0]) for node in combined})
+    rows = [
+        node for node in script.all(ast.Subscript) if isinstance(node.ctx, ast.Store) and words.END(words.own_name(node.slice))
+    ]  # next_value[terminated] = 0
+    if masks or rows:
+        yield from _stored_for_a_mask(script, position([*masks, *rows][0])[0])
 
 
-def _stored_for_a_mask(script: Script, combined: set[str]) -> Iterator[Spot]:
+def _stored_for_a_mask(script: Script, line: int) -> Iterator[Spot]:
     """Both ends as one, stored with a transition whose future another function masks by what it reads back."""
-    masks = [node for node in script.all(ast.BinOp, ast.UnaryOp) if words.END(_complement(node)) and _cuts_a_bootstrap(script, node)]
-    if not masks:
-        return
     for call in script.calls("append", "add", "store", "push", "remember", "insert", "put"):
         given = [part for argument in call.args for part in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])]
-        apart = any(words.TERMINATED(words.own_name(each)) or words.TRUNCATED(words.own_name(each)) for each in given)
-        if len(given) < TRANSITION or apart or not any(words.OBSERVATION(words.own_name(each)) for each in given):
+        if len(given) < TRANSITION or _handles_timeouts(script, call):
             continue
-        for each in given:
-            inner = each.args[0] if isinstance(each, ast.Call) and each.args else each
-            if _joins_both_ends(script, inner) or (words.own_name(inner) in combined and isinstance(inner, ast.Name)):
-                line = position(masks[0])[0]
-                text = f"`{ast.unparse(inner)}` is true at a time limit too, and line {line} takes the future's value away there"
-                yield Spot(call, text, "store `terminated` alone; end the episode at either")
-                return
+        kinds = [flow.ends(script, each) if flow.polarity(script, each) or words.mentions(each, words.END) else set() for each in given]
+        both = [each for each, kind in zip(given, kinds, strict=True) if kind == {"terminated", "truncated"}]
+        if both and not any(len(kind) == 1 for kind in kinds):
+            text = f"`{ast.unparse(both[0])}` is true at a time limit too, and line {line} takes the future's value away there"
+            yield Spot(call, text, "store `terminated` alone; end the episode at either")
+            return
 
 
-def _joins_both_ends(script: Script, node: ast.AST) -> bool:
-    joined = (
-        (isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or))
-        or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.Add))
-        or script.last(node) in ("logical_or", "maximum", "bitwise_or", "any")
-    )
-    if not joined and isinstance(node, ast.Call) and node.args:
-        return any(_joins_both_ends(script, argument) for argument in node.args)
-    return joined and words.mentions(node, words.TERMINATED) and words.mentions(node, words.TRUNCATED)
+def _handles_timeouts(script: Script, call: ast.Call) -> bool:
+    """Stable-Baselines3's buffers read from the infos which ends are time limits, unless they are told not to."""
+    made = script.resolve(call.func.value) if isinstance(call.func, ast.Attribute) else call
+    own = script.called(made).startswith(("stable_baselines3.", "sb3_contrib."))
+    told = keyword(made, "handle_timeout_termination") if isinstance(made, ast.Call) else None
+    return own and not (isinstance(told, ast.Constant) and told.value is False)
 
 
-def _complement(node: ast.BinOp | ast.UnaryOp) -> str:
-    """x of 1 - x, ~x and not x."""
-    if isinstance(node, ast.UnaryOp):
-        return words.own_name(node.operand) if isinstance(node.op, ast.Invert | ast.Not) else ""
-    one = isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant) and node.left.value == 1
-    inner = node.right
-    while isinstance(inner, ast.Call) and (inner.args or isinstance(inner.func, ast.Attribute)):
-        inner = inner.func.value if isinstance(inner.func, ast.Attribute) else inner.args[0]
-    return words.own_name(inner) if one else ""
+def _is_bootstrapped_at_a_limit(script: Script) -> bool:
+    """if truncated: reward += gamma * value(next_obs)."""
+    for node in script.all(ast.AugAssign):
+        branch = next((each for each in script.ancestors(node) if isinstance(each, ast.If)), None)
+        discounted = words.mentions(node.value, words.GAMMA) or any(nets.is_network(script, each) for each in ast.walk(node.value))
+        if words.RETURN(words.own_name(node.target)) and branch is not None and discounted and words.mentions(branch.test, words.TRUNCATED):
+            return True
+    return False
 
 
 def _cuts_a_bootstrap(script: Script, node: ast.AST) -> bool:
+    """Whether a mask takes part in gamma * next value; a mask of the trace alone (gamma * lambda * advantage) does not."""
+    product: ast.AST = node
+    while isinstance(parent := script.parents.get(product), ast.expr):
+        product = parent
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult) and _discounts(parent):
+            return True
     statement = script.statement(node)
-    if words.mentions(statement, words.GAMMA):
-        return True
     target = words.own_name(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
-    return "non" in target.lower() or "mask" in target.lower() or "not_" in target.lower()
+    used = [
+        each
+        for each in (script.inside(script.scope(node), ast.BinOp) if target else ())
+        if isinstance(each.op, ast.Mult) and target in map(words.own_name, factors(each))
+    ]
+    return any(_discounts(each) for each in used)
+
+
+def _discounts(product: ast.BinOp) -> bool:
+    names = [words.own_name(each) for each in factors(product)]
+    return any(map(words.GAMMA, names)) and not any(map(words.LAMBDA, names))
 
 
 @check("COD102", Severity.HIGH, ["towers2024gymnasium"])

@@ -5,13 +5,23 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import nets, words
+from rlclinic.diagnosis.lint.code import flow, nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
-from rlclinic.diagnosis.lint.code.signs import direction, factors, is_maximizing, operand, sign, terms
+from rlclinic.diagnosis.lint.code.signs import (
+    direction,
+    factors,
+    is_maximizing,
+    operand,
+    returned_direction,
+    sign,
+    terms,
+    written_flips,
+)
 from rlclinic.diagnosis.lint.code.words import Meaning
 
 MINIMA, MAXIMA = frozenset({"min", "minimum"}), frozenset({"max", "maximum"})
 REDUCTIONS = frozenset({"mean", "sum", "squeeze", "nanmean"})
+VALUE_LOSSES = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 FREE = frozenset({"detach", "item", "numpy", "float", "tolist", "no_grad", "data"})
 
 
@@ -65,13 +75,20 @@ def _surrogates(script: Script) -> Iterator[ast.Call]:
     for call in script.calls(*MINIMA, *MAXIMA):
         if len(call.args) != 2:
             continue
-        values = [script.resolve(argument) for argument in call.args]
-        ratios = all(words.mentions(value, words.RATIO) or script.calls("clamp", "clip", within=value) for value in values)
-        clipped = any(
-            script.calls("clamp", "clip", within=each) or words.mentions(each, lambda name: "clip" in name.lower()) for each in values
-        )
-        if ratios and clipped and any(words.mentions(each, words.ADVANTAGE) for each in values):
+        if all(_weighs_a_ratio(script, argument) for argument in call.args) and any(_is_clipped(script, each) for each in call.args):
             yield call
+
+
+def _weighs_a_ratio(script: Script, node: ast.AST) -> bool:
+    """ratio * advantage, written here or before."""
+    names = [words.own_name(part) for part, _ in flow.made_of(script, node, lambda part: nets.is_network(script, part))]
+    value = script.resolve(node)
+    return any(map(words.RATIO, names)) and (any(map(words.ADVANTAGE, names)) or words.mentions(value, words.ADVANTAGE))
+
+
+def _is_clipped(script: Script, node: ast.AST) -> bool:
+    parts = [part for part, _ in flow.made_of(script, node, lambda part: nets.is_network(script, part))]
+    return any(script.last(part) in ("clamp", "clip") or "clip" in words.own_name(part).lower() for part in parts)
 
 
 @check("COD302", Severity.HIGH, ["schulman2017ppo"])
@@ -107,23 +124,32 @@ def surrogate_sign(script: Script) -> Iterator[Spot]:
     if is_maximizing(script):
         return
     for call in _surrogates(script):
-        node: ast.AST = call
-        total = sign(script, call)
-        while isinstance(parent := script.parents.get(node), ast.expr | ast.keyword):
-            negated = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub)
-            if negated or (isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Sub) and parent.right is node):
-                total = -total
-            elif isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):
-                other = parent.left if parent.right is node else parent.right
-                total *= -1 if isinstance(other, ast.UnaryOp) or (script.constant(other) or 1.0) < 0 else 1
-            node = parent
-        statement = script.statement(call)
-        if not isinstance(statement, ast.Assign):
+        flips, statement = written_flips(script, call)
+        total = flips * sign(script, call)
+        if isinstance(statement, ast.Return):
+            way = returned_direction(script, script.scope(statement))
+            loss: ast.stmt = statement
+        elif isinstance(statement, ast.Assign):
+            name = script.dotted(statement.targets[0])
+            way = direction(script, name, statement) or (1 if words.LOSS(name.rpartition(".")[2]) else 0)
+            loss = _becomes_loss(script, name, statement)
+        else:
             continue
-        name = script.dotted(statement.targets[0])
-        way = direction(script, name, statement) or (1 if words.LOSS(name.rpartition(".")[2]) else 0)
         if total * way > 0:
-            yield Spot(statement, "the surrogate is minimized: good actions become less likely", f"{name} = -torch.min(…).mean()")
+            yield Spot(loss, "the surrogate is minimized: good actions become less likely", "-torch.min(…).mean()")
+
+
+def _becomes_loss(script: Script, name: str, statement: ast.stmt) -> ast.stmt:
+    """The statement that makes a loss of a surrogate: its own, or the one that gives it to a name of a loss."""
+    if words.LOSS(name.rpartition(".")[2]):
+        return statement
+    uses = [each for each in script.inside(script.scope(statement), ast.Assign) if position(each) > position(statement)]
+    later = (
+        each
+        for each in uses
+        if words.LOSS(words.own_name(each.targets[0])) and name in {script.dotted(part) for part in ast.walk(each.value)}
+    )
+    return next(later, statement)
 
 
 @check("COD303", Severity.HIGH, ["williams1992reinforce"])
@@ -158,9 +184,11 @@ def policy_gradient_sign(script: Script) -> Iterator[Spot]:
             continue
         if sign(script, node) < 0:
             continue
-        flips, statement = _written_flips(script, node)
+        flips, statement = written_flips(script, node)
         name = _goes_to(script, node, statement)
         way = direction(script, name, statement) if name else 0
+        if isinstance(statement, ast.Return):
+            way = returned_direction(script, script.scope(statement))
         if flips * way > 0:
             yield Spot(
                 statement,
@@ -171,13 +199,16 @@ def policy_gradient_sign(script: Script) -> Iterator[Spot]:
 
 def _is_gradient_term(node: ast.BinOp) -> bool:
     held = list(factors(node))
-    prob = any(
-        words.LOG_PROB(words.own_name(_core(each)))
-        or (isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "log_prob")
-        for each in held
-    )
     weighed = any(words.ADVANTAGE(words.own_name(_core(each))) or words.RETURN(words.own_name(_core(each))) for each in held)
-    return prob and weighed
+    return weighed and any(map(_is_log_prob, held))
+
+
+def _is_log_prob(node: ast.AST) -> bool:
+    """A log-probability by its name, or asked of a distribution here."""
+    core = _core(node)
+    return words.LOG_PROB(words.own_name(core)) or (
+        isinstance(core, ast.Call) and isinstance(core.func, ast.Attribute) and core.func.attr == "log_prob"
+    )
 
 
 def _core(node: ast.AST) -> ast.AST:
@@ -191,20 +222,6 @@ def _core(node: ast.AST) -> ast.AST:
         else:
             break
     return node
-
-
-def _written_flips(script: Script, node: ast.AST) -> tuple[int, ast.stmt]:
-    """-1 if a minus stands before the expression in its own statement, and that statement."""
-    total = 1
-    while not isinstance(node, ast.stmt):
-        parent = script.parents[node]
-        minus = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub)
-        subtracted = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Sub) and parent.right is node
-        total = -total if minus or subtracted else total
-        node = parent
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub):
-        total = -total
-    return total, node
 
 
 def _goes_to(script: Script, node: ast.AST, statement: ast.stmt) -> str:
@@ -378,46 +395,36 @@ def advantage_carries_gradient(script: Script) -> Iterator[Spot]:
         if not isinstance(node.op, ast.Mult) or script.is_without_gradient(node):
             continue
         held = list(factors(node))
-        if not any(words.LOG_PROB(words.own_name(_core(each))) or words.RATIO(words.own_name(each)) for each in held):
+        if not any(_is_log_prob(each) or words.RATIO(words.own_name(each)) for each in held):
             continue
         for each in held:
-            value = script.resolve(each) if words.ADVANTAGE(words.own_name(each)) else each
-            if value is not each and _is_difference_with_network(script, value):
-                text = f"`{words.own_name(each)}` (line {position(value)[0]}) still carries the critic's gradient into the policy's loss"
-                yield Spot(script.statement(node), text, f"{ast.unparse(each)}.detach()")
+            name = words.own_name(_core(each))
+            if (
+                not (words.ADVANTAGE(name) or words.RETURN(name) or isinstance(each, ast.BinOp))
+                or words.LOG_PROB(name)
+                or words.RATIO(name)
+            ):
+                continue
+            asked = nets.gradient(script, each)
+            if asked is None and _is_less_a_trained_value(script, script.resolve(each)):
+                text = f"`{ast.unparse(each)}` is made of a value that is trained, and carries its gradient into the policy's loss"
+                yield Spot(script.statement(node), text, f"({ast.unparse(each)}).detach()")
+                break
+            if asked is not None:
+                text = f"`{ast.unparse(each)}` still carries the gradient of `{ast.unparse(asked.func)}` (line {position(asked)[0]})"
+                text += " into the policy's loss"
+                yield Spot(script.statement(node), text, f"({ast.unparse(each)}).detach()")
                 break
 
 
-def _is_difference_with_network(script: Script, value: ast.AST) -> bool:
-    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Sub) or script.is_without_gradient(value):
+def _is_less_a_trained_value(script: Script, value: ast.AST) -> bool:
+    """R - value, where the value comes from a list that is made elsewhere, and a loss here compares it with its target."""
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Sub) or not isinstance(value.right, ast.Name):
         return False
-    if any(isinstance(each, ast.Attribute) and each.attr in FREE for each in ast.walk(value)):
-        return False
-    return _from_network(script, value.right)
-
-
-def _from_network(script: Script, node: ast.AST) -> bool:
-    if isinstance(node, ast.Name):
-        assigned = script.latest(node.id, node)
-        if assigned is not None and assigned.value is None and words.VALUE(node.id) and _is_fitted(script, node.id, node):
-            return True  # taken from a list, and trained: it still has its graph
-        if (
-            assigned is None
-            or assigned.value is None
-            or script.is_without_gradient(assigned.statement)
-            or script.scope(assigned.statement) is not script.scope(node)
-        ):
-            return False
-        node = assigned.value
-    if any(isinstance(each, ast.Attribute) and each.attr in FREE for each in ast.walk(node)):
-        return False
-    return any(nets.is_network_call(script, each) for each in ast.walk(node))
-
-
-def _is_fitted(script: Script, name: str, at: ast.AST) -> bool:
-    """Whether a named prediction is compared with a target in the same function."""
-    calls = script.calls("mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss", within=script.scope(at))
-    return any(call.args and words.own_name(call.args[0]) == name for call in calls)
+    name, assigned = value.right.id, script.latest(value.right.id, value.right)
+    calls = script.calls(*VALUE_LOSSES, within=script.scope(value))
+    looped = assigned is not None and isinstance(assigned.statement, ast.For)
+    return looped and words.VALUE(name) and any(call.args and words.own_name(call.args[0]) == name for call in calls)
 
 
 @check("COD307", Severity.HIGH, ["mnih2015dqn"])
@@ -448,42 +455,45 @@ def target_carries_gradient(script: Script) -> Iterator[Spot]:
     loss = F.mse_loss(q, target)
     ```
     """
-    for call in script.calls("mse_loss", "smooth_l1_loss", "huber_loss", "MSELoss", "SmoothL1Loss", "criterion", "loss_fn"):
-        for argument in call.args[:2]:
-            value = script.resolve(argument)
-            if (
-                value is argument
-                or not isinstance(value, ast.BinOp)
-                or not words.mentions(value, words.GAMMA)
-                or script.is_without_gradient(value)
-            ):
+    for node, sides in compared(script):
+        for side in sides:
+            if not is_bootstrapped(script, side):
                 continue
-            if any(isinstance(part, ast.Attribute) and part.attr in FREE for part in ast.walk(value)):
-                continue
-            asked = [part for part in _network_parts(script, value) if not words.mentions(part.func, words.TARGET)]
-            if asked:
-                text = f"the target `{ast.unparse(argument)}` carries the gradient of `{ast.unparse(asked[0].func)}`"
-                fix = f"{ast.unparse(argument)}.detach(), or compute it under torch.no_grad()"
-                yield Spot(call, f"{text}: it moves towards the prediction", fix)
+            asked = nets.gradient(script, side)
+            if asked is not None and not words.mentions(asked.func, words.TARGET) and not script.is_without_gradient(node):
+                text = f"the target `{ast.unparse(side)}` carries the gradient of `{ast.unparse(asked.func)}` (line {position(asked)[0]})"
+                fix = f"({ast.unparse(side)}).detach(), or compute it under torch.no_grad()"
+                yield Spot(node, f"{text}: it moves towards the prediction", fix)
+                break
 
 
-def _network_parts(script: Script, value: ast.AST) -> Iterator[ast.Call]:
-    for each in ast.walk(value):
-        if isinstance(each, ast.Call) and nets.is_network_call(script, each):
-            yield each
-        elif isinstance(each, ast.Name):
-            assigned = script.latest(each.id, each)
-            if (
-                assigned is not None
-                and assigned.value is not None
-                and assigned.index is None
-                and not script.is_without_gradient(assigned.statement)
-            ):
-                free = any(isinstance(part, ast.Attribute) and part.attr in FREE for part in ast.walk(assigned.value))
-                if not free:
-                    yield from (
-                        part for part in ast.walk(assigned.value) if isinstance(part, ast.Call) and nets.is_network_call(script, part)
-                    )
+def compared(script: Script) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+    """Predictions and targets that a value loss compares, in either order: mse_loss(a, b), nn.MSELoss()(a, b), (a - b) ** 2."""
+    for call in script.all(ast.Call):
+        made = script.resolve(call.func) if not isinstance(call.func, ast.Call) else call.func
+        named = script.last(call) in VALUE_LOSSES or script.last(made) in ("MSELoss", "SmoothL1Loss", "HuberLoss")
+        if (named or script.last(call) in ("criterion", "loss_fn")) and len(call.args) >= 2:
+            yield call, call.args[:2]
+        elif script.last(call) in ("pow", "square") and isinstance(call.func, ast.Attribute):
+            yield from _difference(script, call, operand(script, call))
+    for node in script.all(ast.BinOp):
+        if isinstance(node.op, ast.Pow) and script.constant(node.right) == 2:
+            yield from _difference(script, node, node.left)
+
+
+def _difference(script: Script, node: ast.expr, squared: ast.AST | None) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+    value = script.resolve(squared) if squared is not None else None
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub):
+        yield node, [value.left, value.right]
+
+
+def is_bootstrapped(script: Script, node: ast.AST) -> bool:
+    """Whether a value is a reward and a discounted future: reward + gamma * next_value."""
+    stop = lambda part: nets.is_network(script, part)  # noqa: E731
+    return any(
+        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult) and any(words.GAMMA(words.own_name(each)) for each in factors(part))
+        for part, _ in flow.made_of(script, node, stop)
+    )
 
 
 @check("COD308", Severity.HIGH, ["jones2021debugging"])

@@ -3,11 +3,15 @@
 import ast
 from collections.abc import Iterator
 
-from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code import flow, words
 from rlclinic.diagnosis.lint.code.script import Script, argument, keyword
 
 CONTAINERS = frozenset({"Sequential", "Linear", "Conv2d", "LSTM", "GRU", "LSTMCell", "GRUCell", "MLP"})
 WRAPPERS = frozenset({"layer_init", "init_", "init_layer", "orthogonal_init", "spectral_norm"})
+GRADIENT_ENDS = frozenset(
+    {"detach", "item", "numpy", "tolist", "argmax", "argmin", "sample", "step", "tensor", "Tensor", "FloatTensor", "LongTensor",
+     "from_numpy", "float", "int", "as_tensor", "array", "zeros_like", "ones_like", "randn_like", "arange", "multinomial", "stop_gradient"}
+)  # fmt: skip
 OPTIMIZERS = frozenset({"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Lamb", "Lion", "Adamax", "LBFGS"})
 
 
@@ -27,7 +31,7 @@ def _module_classes(script: Script) -> set[str]:
 
 def _is_module(script: Script, base: ast.AST) -> bool:
     name = script.dotted(base)
-    return name.endswith(".Module")
+    return name.endswith((".Module", ".LightningModule"))
 
 
 def modules(script: Script) -> dict[str, ast.AST]:
@@ -36,36 +40,33 @@ def modules(script: Script) -> dict[str, ast.AST]:
 
 
 def _modules(script: Script) -> dict[str, ast.AST]:
-    kinds = module_classes(script)
-    inside = {node for kind in script.classes if kind.name in kinds for node in ast.walk(kind)}
+    inside = {node for kind in script.classes if kind.name in module_classes(script) for node in ast.walk(kind)}
     modules: dict[str, ast.AST] = {}
     for name, value, where in script.named:
-        if where not in inside and _makes_network(script, value, kinds):
+        if where not in inside and makes_network(script, value):
             modules.setdefault(name, where)
     return modules
 
 
-def _makes_network(script: Script, value: ast.AST, kinds: set[str]) -> bool:
-    while isinstance(value, ast.Call) and script.last(value) in (
-        "to",
-        "cuda",
-        "compile",
-        "train",
-        "double",
-        "float",
-        "requires_grad_",
-        "eval",
-    ):
-        value = (
-            value.args[0]
-            if script.last(value) == "compile" and value.args
-            else value.func.value
-            if isinstance(value.func, ast.Attribute)
-            else value.args[0]
-        )
+def makes_network(script: Script, value: ast.AST) -> bool:
+    """Whether an expression makes a network: one of the script's classes, a container of layers, a copy, or a function that returns one."""
+    return script.following(("makes network", value), lambda: _makes_network(script, value), False)
+
+
+def _makes_network(script: Script, value: ast.AST) -> bool:
     if not isinstance(value, ast.Call):
         return False
-    return script.last(value) in kinds or script.called(value) in {f"torch.nn.{name}" for name in CONTAINERS}
+    if script.last(value) in flow.SAME_NETWORK:
+        inner = (
+            value.args[0] if value.args and words.own_name(value.func) in ("deepcopy", "compile") else getattr(value.func, "value", None)
+        )
+        return inner is not None and (
+            makes_network(script, inner) or any(makes_network(script, each.node) for each in flow.sources(script, inner))
+        )
+    if script.last(value) in module_classes(script) or script.called(value) in {f"torch.nn.{name}" for name in CONTAINERS}:
+        return True
+    function = flow.function_of(script, value)
+    return function is not None and any(script.last(each) == "Sequential" for each in flow.returned(script, function))
 
 
 def optimizers(script: Script) -> dict[str, ast.Call]:
@@ -79,7 +80,17 @@ def optimizers(script: Script) -> dict[str, ast.Call]:
             and "lr_scheduler" not in made
         ):
             by_name[name] = value
+    for (_, name), assigned in script.assigned.items():  # a Lightning module asks for those that it configured
+        for each in assigned:
+            if isinstance(each.value, ast.Call) and script.last(each.value) == "optimizers":
+                by_name[name] = each.value
     return by_name
+
+
+def configured_optimizers(script: Script) -> list[ast.Call]:
+    """Optimizers that a Lightning module returns."""
+    functions = [each for each in script.functions if each.name == "configure_optimizers"]
+    return [call for each in functions for call in script.inside(each, ast.Call) if script.last(call) in OPTIMIZERS]
 
 
 def held_by(script: Script, optimizer: ast.Call) -> set[str] | None:
@@ -145,25 +156,39 @@ def _forward(script: Script, kind: str) -> str:
 
 def width_of(script: Script, value: ast.AST) -> int | None:
     """How many outputs the network that a call asks has; None if the script does not show it."""
-    layer = _last_linear(script, _made(script, value.func)) if isinstance(value, ast.Call) else None
-    width = None if layer is None else script.constant(argument(layer, 1, "out_features"))
-    return None if width is None else int(width)
-
-
-def _last_linear(script: Script, value: ast.AST) -> ast.Call | None:
-    while isinstance(value, ast.Call) and script.last(value) in (*WRAPPERS, "to"):
-        value = (
-            value.args[0]
-            if value.args and script.last(value) in WRAPPERS
-            else value.func.value
-            if isinstance(value.func, ast.Attribute)
-            else value.args[0]
-        )
     if not isinstance(value, ast.Call):
         return None
-    if script.last(value) == "Sequential" and value.args:
-        return _last_linear(script, value.args[-1])
-    return value if script.last(value) == "Linear" else None
+    widths = {_width(script, each.node) for each in flow.sources(script, value.func) if each.place is None}
+    return widths.pop() if len(widths) == 1 else None
+
+
+def _width(script: Script, made: ast.AST) -> int | None:
+    """Outputs of nn.Linear(…, n), of a container that ends in it, of a function that returns one, and of what wraps them."""
+    if not isinstance(made, ast.Call):
+        return None
+    name = script.last(made)
+    if name in (*WRAPPERS, "deepcopy") and made.args:
+        return _width(script, made.args[0])
+    if name in flow.SAME_NETWORK and isinstance(made.func, ast.Attribute):
+        return _width(script, made.func.value)
+    if name == "Sequential" and made.args:
+        return _width(script, made.args[-1])
+    if name == "Linear":
+        width = script.constant(argument(made, 1, "out_features"))
+        return None if width is None else int(width)
+    function = flow.function_of(script, made)
+    if function is None or not makes_network(script, made):
+        return None
+    sizes = next((each for each in made.args if isinstance(each, ast.List | ast.Tuple)), None)
+    if sizes is not None and sizes.elts:
+        width = script.constant(sizes.elts[-1])
+        return None if width is None else int(width)
+    layers = script.calls("Linear", within=function)
+    last = words.own_name(argument(layers[-1], 1, "out_features") or layers[-1]) if layers else ""
+    names = [each.arg for each in function.args.args]
+    given = argument(made, names.index(last), last) if last in names else None
+    width = script.constant(given)
+    return None if width is None else int(width)
 
 
 def returned(script: Script, call: ast.Call, index: int | None = None) -> ast.AST | None:
@@ -194,6 +219,12 @@ def origin(script: Script, node: ast.AST) -> ast.AST:
     return value
 
 
+def _with_parameters(script: Script) -> set[str]:
+    """Names whose parameters the script asks for: whatever they are called, they are networks."""
+    asked = ("parameters", "state_dict", "load_state_dict", "named_parameters")
+    return script.once("with parameters", lambda: {script.owner(call) for call in script.calls(*asked)} - {"", "self"})
+
+
 def noisy_layers(script: Script) -> Iterator[ast.Call]:
     """Layers that act differently in training and evaluation."""
     for name in ("Dropout", "Dropout1d", "Dropout2d", "BatchNorm1d", "BatchNorm2d", "AlphaDropout"):
@@ -205,10 +236,87 @@ def is_network_call(script: Script, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = script.dotted(node.func)
-    if name in modules(script):
+    if name in modules(script) or name in _with_parameters(script):
         return True
     return words.NETWORK(words.own_name(node.func)) or (
         isinstance(node.func, ast.Attribute)
         and words.NETWORK(words.own_name(node.func.value))
         and node.func.attr in ("forward", "get_value", "evaluate", "get_action_and_value", "value", "evaluate_actions", "act")
     )
+
+
+def trains(script: Script) -> bool:
+    """Whether the script learns: by backward, or as a Lightning module."""
+    return bool(script.calls("backward")) or any(each.name == "training_step" for each in script.functions)
+
+
+def target_copies(script: Script) -> dict[str, str]:
+    """Networks that have a copy for their targets, and the copy: by deepcopy, by load_state_dict, or by their names."""
+    return script.once("target copies", lambda: _target_copies(script))
+
+
+def _target_copies(script: Script) -> dict[str, str]:
+    copies = {}
+    for name, value, _ in script.named:
+        given = value.args[0] if isinstance(value, ast.Call) and script.last(value) == "deepcopy" and value.args else None
+        if given is not None and words.TARGET(name.rpartition(".")[2]) and script.dotted(given):
+            copies[script.dotted(given)] = name
+    for call in script.calls("load_state_dict"):
+        given = call.args[0] if call.args else None
+        source = script.owner(given) if isinstance(given, ast.Call) and script.last(given) == "state_dict" else ""
+        if source and words.TARGET(script.owner(call).rpartition(".")[2]) and not words.TARGET(source.rpartition(".")[2]):
+            copies[source] = script.owner(call)
+    for name, value, _ in script.named:
+        if isinstance(value, ast.Name) and value.id in copies and not words.TARGET(name.rpartition(".")[2]):
+            copies[name] = copies[value.id]
+    for network, copy in list(copies.items()):
+        # A copy of an actor and its critics has copies of all of them.
+        for part in script.all(ast.Attribute):
+            if script.dotted(part.value) == network:
+                copies.setdefault(f"{network}.{part.attr}", f"{copy}.{part.attr}")
+    return copies
+
+
+# ── gradients ──
+
+
+def gradient(script: Script, node: ast.AST) -> ast.Call | None:
+    """The call of a network whose gradient reaches a value; None if there is none, or the script does not show it."""
+
+    def ends_here(part: ast.AST) -> bool:
+        if isinstance(part, ast.Compare | ast.BoolOp | ast.Constant):
+            return True
+        if isinstance(part, ast.Attribute) and part.attr in ("data", "indices", "shape"):
+            return True
+        if isinstance(part, ast.Call) and (script.last(part) in GRADIENT_ENDS or is_network(script, part)):
+            return True
+        return isinstance(part, ast.expr) and hasattr(part, "lineno") and _is_free(script, part)
+
+    for value in flow.made_of(script, node, ends_here):
+        if isinstance(value.node, ast.Call) and is_network(script, value.node) and not _is_free(script, value.node):
+            return value.node
+    return None
+
+
+def _is_free(script: Script, node: ast.AST) -> bool:
+    statement = script.statement(node)
+    return script.once(("no gradient", statement), lambda: script.is_without_gradient(node))
+
+
+def is_network(script: Script, node: ast.AST) -> bool:
+    """Whether a call asks a network: one that the script shows, or one that is called so."""
+    if not isinstance(node, ast.Call) or script.last(node) in flow.SAME_NETWORK or script.last(node)[:1].isupper():
+        return False
+    kind = flow.class_of(script, node.func)
+    if kind is not None:
+        return kind.name in module_classes(script)
+    if flow.function_of(script, node) is not None:
+        return False
+    return is_network_call(script, node) or any(makes_network(script, value.node) for value in flow.sources(script, node.func))
+
+
+def is_networks_value(script: Script, node: ast.AST) -> bool:
+    """Whether a value is asked of a network, possibly through functions of the script and unpacking, without arithmetic."""
+    stop = lambda part: isinstance(part, ast.BinOp | ast.Compare) or is_network(script, part)  # noqa: E731
+    parts = [value.node for value in flow.made_of(script, node, stop)]
+    return any(is_network(script, part) for part in parts) and not any(isinstance(part, ast.BinOp) for part in parts)

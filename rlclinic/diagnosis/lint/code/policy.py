@@ -393,17 +393,18 @@ def ratio_without_exponential(script: Script) -> Iterator[Spot]:
     ```
     """
     for node in script.all(ast.Assign):
-        if not words.RATIO(words.own_name(node.targets[0])) or not isinstance(node.value, ast.BinOp):
+        value = script.resolve(node.value)
+        if not words.RATIO(words.own_name(node.targets[0])) or not isinstance(value, ast.BinOp):
             continue
-        left, right = node.value.left, node.value.right
+        left, right = value.left, value.right
         if any(
             words.own_name(held) == words.own_name(node.targets[0])
             for call in script.calls("exp")
             if (held := operand(script, call)) is not None
         ):
             continue
-        if words.LOG_PROB(words.own_name(left)) and words.LOG_PROB(words.own_name(right)) and isinstance(node.value.op, ast.Sub | ast.Div):
-            how = "difference" if isinstance(node.value.op, ast.Sub) else "quotient"
+        if words.LOG_PROB(words.own_name(left)) and words.LOG_PROB(words.own_name(right)) and isinstance(value.op, ast.Sub | ast.Div):
+            how = "difference" if isinstance(value.op, ast.Sub) else "quotient"
             yield Spot(node, f"the ratio of probabilities is the exponential of a difference of log-probabilities; this is their {how}")
 
 
@@ -543,6 +544,8 @@ def _made_in_the_same_pass(script: Script, new: ast.AST, old: ast.AST) -> bool:
     first, second = script.latest(new.id, new), script.latest(old.id, old)
     if first is None or second is None or not isinstance(first.value, ast.Call) or not isinstance(second.value, ast.AST):
         return False
+    if first.index is not None and first.index == second.index and ast.dump(first.value) == ast.dump(second.value):
+        return True  # unpacked from the same question to the same policy
     value = _stripped(second.value)
     loops = script.loops(new)
     inside = bool(loops) and second.statement in set(ast.walk(loops[0]))
@@ -590,3 +593,60 @@ def clip_bounds_not_around_one(script: Script) -> Iterator[Spot]:
         )
         if negative or swapped:
             yield Spot(call, f"the ratio is clipped to [{ast.unparse(low)}, {ast.unparse(high)}]; it belongs between 1 - clip and 1 + clip")
+
+
+@check("COD211", Severity.HIGH, ["huang2022details"])
+def log_prob_of_one_dimension(script: Script) -> Iterator[Spot]:
+    """The log-probability of an action is summed over its dimensions in one place and not in another.
+
+    ## Why it hurts
+    An action's log-probability is the sum over its dimensions. Where the sum is missing, shapes [N, A] and [N] are broadcast against
+    each other, and ratios compare a part with the whole.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    dist.log_prob(action).sum(-1)
+
+    ## Wrong
+    ```python
+    from torch.distributions import Normal
+
+    old_log_prob = Normal(mean, std).log_prob(action).sum(-1)
+    dist = Normal(mean, std)
+    new_log_prob = dist.log_prob(action)
+    ratio = (new_log_prob - old_log_prob).exp()
+    ```
+
+    ## Right
+    ```python
+    from torch.distributions import Normal
+
+    old_log_prob = Normal(mean, std).log_prob(action).sum(-1)
+    dist = Normal(mean, std)
+    new_log_prob = dist.log_prob(action).sum(-1)
+    ratio = (new_log_prob - old_log_prob).exp()
+    ```
+    """
+    if "Normal" not in script.words or script.words & {"Independent", "MultivariateNormal", "Categorical", "Bernoulli"}:
+        return
+    calls = [call for call in script.calls("log_prob") if call.args]
+    summed = [call for call in calls if _is_summed(script, call)]
+    for call in calls if summed else ():
+        if call not in summed and isinstance(script.statement(call), ast.Assign):
+            yield Spot(
+                script.statement(call),
+                f"`{ast.unparse(call)}` is not summed over the action's dimensions, as on line {position(summed[0])[0]}",
+                ".sum(-1)",
+            )
+
+
+def _is_summed(script: Script, call: ast.Call) -> bool:
+    """In its own statement, or by the name that it is given."""
+    statement = script.statement(call)
+    if script.calls("sum", "sum_independent_dims", within=statement):
+        return True
+    name = words.own_name(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+    later = [each for each in script.calls("sum", within=script.scope(call)) if name and name in set(words.identifiers(each))]
+    return bool(later)

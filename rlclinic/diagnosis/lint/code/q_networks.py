@@ -5,25 +5,46 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import nets, words
-from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
+from rlclinic.diagnosis.lint.code import flow, nets, words
+from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
 from rlclinic.diagnosis.lint.code.signs import factors, terms
+from rlclinic.diagnosis.lint.code.targets import bare
 
 BOUNDED = {"ReLU": "no value can be below 0", "Relu": "no value can be below 0", "Softmax": "values add up to 1",
            "Sigmoid": "values lie between 0 and 1", "Tanh": "values lie between -1 and 1"}  # fmt: skip
 FEWEST_KEPT = 500
 
 
-def _futures(script: Script) -> Iterator[tuple[ast.Assign, ast.AST]]:
-    """(statement, future) of reward + gamma * future."""
-    for node in script.all(ast.Assign):
-        summands = [term for _, term in terms(node.value)]
-        if len(summands) < 2 or not any(words.RETURN(words.own_name(term)) for term in summands):
+def _futures(script: Script) -> Iterator[tuple[ast.stmt, flow.Value]]:
+    """(statement, future) of reward + gamma * future; the future is followed to the call or the element that it is."""
+    for node in script.all(ast.BinOp):
+        outer = script.parents.get(node)
+        if not isinstance(node.op, ast.Add | ast.Sub) or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Add | ast.Sub)):
+            continue
+        summands = [term for _, term in terms(node)]
+        if not any(words.RETURN(words.own_name(bare(term))) for term in summands):
             continue
         for term in summands:
             held = list(factors(term))
             if any(words.GAMMA(words.own_name(each)) for each in held):
-                yield from ((node, each) for each in held if not words.GAMMA(words.own_name(each)) and not words.mentions(each, words.MASK))
+                for each in held:
+                    if (
+                        not words.GAMMA(words.own_name(each))
+                        and not words.mentions(each, words.MASK)
+                        and not isinstance(each, ast.Constant)
+                    ):
+                        yield script.statement(node), _followed(script, each)
+
+
+def _followed(script: Script, node: ast.AST) -> flow.Value:
+    """A name, back to the expression that it was set to."""
+    value = flow.Value(bare(node))  # type: ignore[arg-type]
+    for _ in range(4):
+        origins = flow.sources(script, value.node, value.place) if isinstance(value.node, ast.Name) else []
+        if len(origins) != 1:
+            break
+        value = origins[0]
+    return value
 
 
 @check("COD531", Severity.HIGH, ["nikanjam2022faults"])
@@ -59,7 +80,7 @@ def bounded_values(script: Script) -> Iterator[Spot]:
     """
     seen = set()
     for node, future in _futures(script):
-        for call in [each for each in ast.walk(script.resolve(future)) if isinstance(each, ast.Call)]:
+        for call in [each for each in ast.walk(future.node) if isinstance(each, ast.Call)]:
             layer = _last_layer(script, call) if nets.is_network_call(script, call) else ""
             if layer in BOUNDED and script.dotted(call.func) not in seen:
                 seen.add(script.dotted(call.func))
@@ -111,13 +132,15 @@ def index_in_place_of_value(script: Script) -> Iterator[Spot]:
     ```
     """
     for node, future in _futures(script):
-        value = script.resolve(future)
+        value = future.node
         second = (
             isinstance(value, ast.Subscript)
             and isinstance(value.slice, ast.Constant)
             and value.slice.value == 1
             and script.last(value.value) == "max"
         )
+        second = second or (future.place == 1 and script.last(value) == "max")
+        second = second or (isinstance(value, ast.Attribute) and value.attr == "indices" and script.last(value.value) == "max")
         if second or (script.last(value) == "argmax" and not script.calls("gather", within=node)):
             yield Spot(node, "the number of the best action is discounted, not its value", ".max(1).values")
 
@@ -150,12 +173,12 @@ def best_of_the_batch(script: Script) -> Iterator[Spot]:
     ```
     """
     for node, future in _futures(script):
-        value = script.resolve(future)
+        value = future.node
         call = value.value if isinstance(value, ast.Subscript | ast.Attribute) else value
         if script.last(call) not in ("max", "amax") or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
         over = script.constant(argument(call, 0, "dim"))
-        if over == 0 and nets.is_network_call(script, call.func.value) and _is_a_batch(script, node):
+        if over == 0 and nets.is_network(script, call.func.value) and _is_a_batch(script, node):
             yield Spot(node, "the greatest value is looked for over the batch (dim 0), not over the actions", ".max(1).values")
 
 
@@ -242,5 +265,101 @@ def hardly_any_memory(script: Script) -> Iterator[Spot]:
         if size is None and "replay" in script.last(value).lower() and value.args:
             size = value.args[0]
         number = script.constant(size)
-        if number is not None and 0 < number < FEWEST_KEPT and script.calls("sample", "choice", "randint") and script.calls("backward"):
+        if number is not None and 0 < number < FEWEST_KEPT and script.calls("sample", "choice", "randint") and nets.trains(script):
             yield Spot(where, f"`{name}` keeps {number:g} transitions: hardly more than the last episode")
+
+
+@check("COD536", Severity.HIGH, ["mnih2015dqn"])
+def target_of_the_trained_network(script: Script) -> Iterator[Spot]:
+    """There is a target network, and the target is asked of the trained one.
+
+    ## Why it hurts
+    Every step moves the target that it learns towards: values chase themselves and drift off. The target network is copied for nothing.
+
+    ## When it is fine
+    Double Q-learning asks the trained network which action is best (and the target network what it is worth); that is left alone.
+
+    ## Fix
+    target_net(next_obs)
+
+    ## Wrong
+    ```python
+    target_net.load_state_dict(q_net.state_dict())
+    with torch.no_grad():
+        next_q = q_net(next_obs).max(1).values
+        target = reward + gamma * (1 - terminated) * next_q
+    ```
+
+    ## Right
+    ```python
+    target_net.load_state_dict(q_net.state_dict())
+    with torch.no_grad():
+        next_q = target_net(next_obs).max(1).values
+        target = reward + gamma * (1 - terminated) * next_q
+    ```
+    """
+    copies = nets.target_copies(script)
+    if not copies:
+        return
+
+    def chooses(part: ast.AST) -> bool:
+        return nets.is_network(script, part) or script.last(part) in ("argmax", "max_action", "sample") or _is_soft_part(script, part)
+
+    seen = set()
+    for _, future in _futures(script):
+        if nets.gradient(script, future.node) is not None:
+            continue  # said by target-carries-gradient
+        for part, _ in flow.made_of(script, future.node, chooses, future.place):
+            asked = script.dotted(part.func) if isinstance(part, ast.Call) and nets.is_network(script, part) else ""
+            if asked in copies and part not in seen:
+                seen.add(part)
+                text = f"`{asked}` is the network that is trained; `{copies[asked]}` is there to hold the target steady"
+                yield Spot(script.statement(part), text, f"{copies[asked]}(…)")
+
+
+def _is_soft_part(script: Script, node: ast.AST) -> bool:
+    """alpha * log_prob: asks the policy, and belongs to the target of a soft actor."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and words.mentions(node, words.LOG_PROB)
+
+
+@check("COD537", Severity.MEDIUM, ["mnih2015dqn"])
+def target_copied_at_every_step(script: Script) -> Iterator[Spot]:
+    """The target network is replaced by the trained one at every step.
+
+    ## Why it hurts
+    It holds nothing steady: the target is the network of one step ago, as if there were none.
+
+    ## When it is fine
+    At the end of an episode, or every so many steps; those are left alone.
+
+    ## Fix
+    Copy every 500 to 10,000 steps, or move it by a share of 0.005 at each.
+
+    ## Wrong
+    ```python
+    for step in range(100_000):
+        next_obs, reward, terminated, truncated, info = env.step(act(obs))
+        loss.backward()
+        target_net.load_state_dict(q_net.state_dict())
+    ```
+
+    ## Right
+    ```python
+    for step in range(100_000):
+        next_obs, reward, terminated, truncated, info = env.step(act(obs))
+        loss.backward()
+        if step % 1000 == 0:
+            target_net.load_state_dict(q_net.state_dict())
+    ```
+    """
+    for call in script.calls("load_state_dict"):
+        source = script.owner(call.args[0]) if call.args and isinstance(call.args[0], ast.Call) else ""
+        if not source or script.last(call.args[0]) != "state_dict" or not words.TARGET(script.owner(call).rpartition(".")[2]):
+            continue
+        scope, loops = script.scope(call), script.loops(call)
+        around = [each for each in script.ancestors(call) if isinstance(each, ast.If)]
+        inside = [each for each in around if not loops or position(each) > position(loops[0])]
+        stepped = loops and any(script.loops(each)[:1] == loops[:1] for each in script.calls("step", within=loops[0]) if each.args)
+        if not inside and (stepped or getattr(scope, "name", "") == "training_step"):
+            owner = script.owner(call)
+            yield Spot(call, f"`{owner}` is `{source}` again after every step: it holds nothing steady", "copy every so many steps")

@@ -2,7 +2,7 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, overload
@@ -64,16 +64,24 @@ class Script:
         self.source = source
         self.tree = ast.parse(source.text, filename=source.name)
         self.parents: dict[ast.AST, ast.AST] = {}
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[Hashable, Any] = {}
         self._by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         for node in ast.walk(self.tree):
             self._by_type[type(node)].append(node)
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
 
-    def once(self, key: str, compute: Callable[[], Value]) -> Value:
+    def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """A fact that several checks ask for, computed on first use."""
         if key not in self._facts:
+            self._facts[key] = compute()
+        fact: Value = self._facts[key]
+        return fact
+
+    def following(self, key: Hashable, compute: Callable[[], Value], unknown: Value) -> Value:
+        """A fact that may depend on itself, as where a name is made of its earlier value: unknown while it is being computed."""
+        if key not in self._facts:
+            self._facts[key] = unknown
             self._facts[key] = compute()
         fact: Value = self._facts[key]
         return fact
@@ -160,7 +168,8 @@ class Script:
     def _calls(self) -> dict[str, list[ast.Call]]:
         by_name: dict[str, list[ast.Call]] = defaultdict(list)
         for node in self.all(ast.Call):
-            by_name[self.last(node)].append(node)
+            # Lightning's manual_backward(loss) and accelerator.backward(loss) do what loss.backward() does.
+            by_name["backward" if self.last(node) == "manual_backward" else self.last(node)].append(node)
         return by_name
 
     def owner(self, call: ast.Call) -> str:
@@ -228,11 +237,12 @@ class Script:
     @cached_property
     def named(self) -> list[tuple[str, ast.expr, ast.stmt]]:
         """Every name with each whole value that it gets, and where."""
-        values = [(name, each.whole, each.statement) for (_, name), made in self._assigned.items() for each in made]
+        values = [(name, each.whole, each.statement) for (_, name), made in self.assigned.items() for each in made]
         return sorted(((name, value, where) for name, value, where in values if value is not None), key=lambda each: position(each[2]))
 
     @cached_property
-    def _assigned(self) -> dict[tuple[ast.AST, str], list[Assigned]]:
+    def assigned(self) -> dict[tuple[ast.AST, str], list[Assigned]]:
+        """Every assignment, by the function (or module) that it is in and the name that it sets."""
         by_place: dict[tuple[ast.AST, str], list[Assigned]] = defaultdict(list)
         for statement in self.all(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor, ast.NamedExpr):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -261,8 +271,8 @@ class Script:
     def assignments(self, name: str, at: ast.AST) -> list[Assigned]:
         """Assignments to a name in the function that `at` is in; attributes of self in the whole script."""
         if name.startswith("self."):
-            return [each for (_, other), made in self._assigned.items() if other == name for each in made]
-        return self._assigned.get((self.scope(at), name), [])
+            return [each for (_, other), made in self.assigned.items() if other == name for each in made]
+        return self.assigned.get((self.scope(at), name), [])
 
     def anywhere(self, name: str, at: ast.AST) -> list[Assigned]:
         """Assignments in this function; in the enclosing functions and the module if there is none."""
@@ -270,7 +280,7 @@ class Script:
         node = self.scope(at)
         while not assigned and node is not self.tree:
             node = self.scope(node)
-            assigned = self._assigned.get((node, name), [])
+            assigned = self.assigned.get((node, name), [])
         return assigned
 
     def latest(self, name: str, at: ast.AST) -> Assigned | None:
@@ -304,8 +314,45 @@ class Script:
             return self.constant(node.args[0], depth)
         if isinstance(node, ast.Name) and depth > 0:
             assigned = self.anywhere(node.id, node)
-            return self.constant(assigned[0].value, depth - 1) if len(assigned) == 1 and assigned[0].index is None else None
+            if len(assigned) != 1:
+                return None
+            if isinstance(assigned[0].statement, _FUNCTIONS) and assigned[0].value is None:
+                return self.constant(self._given(assigned[0].statement, node.id), depth - 1)
+            return self.constant(assigned[0].whole, depth - 1)
+        if isinstance(node, ast.Attribute) and depth > 0:
+            return self.constant(self.settings.get(node.attr), depth - 1)
         return None
+
+    def _given(self, function: Function, parameter: str) -> ast.expr | None:
+        """A parameter's default, where no call of the script gives it another value."""
+        if any(key.arg == parameter for call in self.calls(function.name) for key in call.keywords):
+            return None
+        places = [*function.args.posonlyargs, *function.args.args]
+        given = max((len(call.args) for call in self.calls(function.name)), default=0)
+        names = [each.arg for each in places]
+        if parameter in names and names.index(parameter) < given:
+            return None
+        pairs = [*zip(reversed(places), reversed(function.args.defaults), strict=False)]
+        pairs += [
+            (each, value) for each, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if value is not None
+        ]
+        return next((value for each, value in pairs if each.arg == parameter), None)
+
+    @cached_property
+    def settings(self) -> dict[str, ast.expr]:
+        """Defaults of the script's settings: fields of a dataclass, and arguments of its command line. Those that are filled in later are left out."""
+        values: dict[str, list[ast.expr]] = defaultdict(list)
+        for kind in self.classes:
+            for each in kind.body:
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.value is not None:
+                    values[each.target.id].append(each.value)
+        for call in self.calls("add_argument"):
+            flag = next((each.value for each in reversed(call.args) if isinstance(each, ast.Constant) and isinstance(each.value, str)), "")
+            default = keyword(call, "default")
+            if default is not None:
+                values[flag.lstrip("-").replace("-", "_")].append(default)
+        filled_in = {node.attr for node in self.all(ast.Attribute) if isinstance(node.ctx, ast.Store)}
+        return {name: given[0] for name, given in values.items() if len(given) == 1 and name not in filled_in}
 
     def line(self, node: ast.AST) -> str:
         """The first line of a node's statement, without its indentation."""

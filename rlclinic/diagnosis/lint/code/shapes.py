@@ -1,19 +1,18 @@
 """Shapes, where the script shows them: a column against a flat row makes a square, silently."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import nets, words
+from rlclinic.diagnosis.lint.code import flow, nets, words
+from rlclinic.diagnosis.lint.code.losses import compared
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
+from rlclinic.diagnosis.lint.code.signs import operand
 
-Form = Literal["column", "flat"]
-"""[N, 1] and [N]."""
-FLATTENING = frozenset({"squeeze", "flatten", "ravel", "view", "reshape", "item", "mean", "sum", "amax", "tolist"})
-LOSSES = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
-DEPTH = 6
+Form = Literal["column", "flat", "number"]
+"""[N, 1], [N], and a single number."""
 
 
 @check("COD601", Severity.HIGH, ["jones2021debugging"])
@@ -50,16 +49,14 @@ def column_against_row(script: Script) -> Iterator[Spot]:
     value_loss = ((values - b_returns) ** 2).mean()
     ```
     """
-    for call in script.all(ast.Call):
-        named = script.last(call) in LOSSES or script.last(script.resolve(call.func)) in ("MSELoss", "SmoothL1Loss", "HuberLoss")
-        if named and len(call.args) >= 2:
-            yield from _compared(script, call, call.args[0], call.args[1])
+    for node, (left, right) in compared(script):
+        yield from _differ(script, node, left, right)
     for node in script.all(ast.BinOp):
-        if isinstance(node.op, ast.Sub):
-            yield from _compared(script, node, node.left, node.right)
+        if isinstance(node.op, ast.Sub | ast.Add):
+            yield from _differ(script, node, node.left, node.right)
 
 
-def _compared(script: Script, node: ast.AST, left: ast.AST, right: ast.AST) -> Iterator[Spot]:
+def _differ(script: Script, node: ast.AST, left: ast.AST, right: ast.AST) -> Iterator[Spot]:
     forms = {form(script, left), form(script, right)}
     if forms == {"column", "flat"}:
         column = left if form(script, left) == "column" else right
@@ -68,60 +65,73 @@ def _compared(script: Script, node: ast.AST, left: ast.AST, right: ast.AST) -> I
         yield Spot(node, text, f"{ast.unparse(column)}.squeeze(-1)")
 
 
-def form(script: Script, node: ast.AST, depth: int = DEPTH) -> Form | None:
-    """The shape of an expression, as far as the script shows it."""
-    if depth <= 0:
-        return None
+def form(script: Script, node: ast.AST, index: int | None = None) -> Form | None:
+    """The shape of an expression, as far as the script shows it: [N], [N, 1], or a single number."""
+    return script.following(("form", node, index), lambda: _form(script, node, index), None)
+
+
+def _form(script: Script, node: ast.AST, index: int | None) -> Form | None:
     if isinstance(node, ast.Name | ast.Attribute):
-        return _named(script, node, depth)
+        if isinstance(node, ast.Attribute) and node.attr == "values" and script.last(node.value) in ("max", "min"):
+            return _reduced(script, node.value)
+        return _agreed(script, flow.definitions(script, node))
     if isinstance(node, ast.Call):
-        return _called(script, node, depth)
+        return _called(script, node, index)
     if isinstance(node, ast.Subscript):
-        return _indexed(script, node, depth)
+        return _indexed(script, node)
     if isinstance(node, ast.BinOp):
-        forms = {form(script, node.left, depth - 1), form(script, node.right, depth - 1)} - {None}
+        forms = {form(script, node.left, None), form(script, node.right, None)} - {None, "number"}
         return forms.pop() if len(forms) == 1 else None
-    return None
+    if isinstance(node, ast.UnaryOp):
+        return form(script, node.operand, None)
+    return "number" if isinstance(node, ast.Constant) and isinstance(node.value, int | float) else None
 
 
-def _named(script: Script, node: ast.Name | ast.Attribute, depth: int) -> Form | None:
-    assigned = script.latest(script.dotted(node) if isinstance(node, ast.Attribute) else node.id, node)
-    if assigned is None or assigned.value is None or isinstance(assigned.statement, ast.AugAssign):
-        return None
-    if assigned.index is None:
-        return form(script, assigned.value, depth - 1)
-    return _element(script, assigned.value, assigned.index, depth) if isinstance(assigned.value, ast.Call) else None
+def _agreed(script: Script, values: Iterable[flow.Value]) -> Form | None:
+    forms = {form(script, each.node, each.place) for each in values}
+    return forms.pop() if len(forms) == 1 else None
 
 
-def _element(script: Script, call: ast.Call, index: int, depth: int) -> Form | None:
-    """One of several values that a function of the script returns."""
-    returned = nets.returned(script, call, index)
-    return None if returned is None else form(script, returned, depth - 1)
-
-
-def _called(script: Script, node: ast.Call, depth: int) -> Form | None:
+def _called(script: Script, node: ast.Call, index: int | None) -> Form | None:
     name = script.last(node)
+    inner = operand(script, node)
+    if index is not None and name in ("max", "min"):
+        return _reduced(script, node) if index == 0 else None
     if name in ("view", "reshape", "flatten", "ravel"):
         return _reshaped(script, node)
     if name == "unsqueeze":
         return "column" if node.args and script.constant(node.args[-1]) in (1, -1) else None
+    if name == "squeeze" and inner is not None:
+        return "flat" if form(script, inner, None) == "column" else None
     if name == "gather":
         # Index and source have as many dimensions as each other: what is gathered from [N, A] is [N, 1], never [N].
         return "column" if script.constant(argument(node, 0, "dim")) in (1, -1) else None
-    if name in ("detach", "clone", "float", "to", "double"):
-        return form(script, node.func.value, depth - 1) if isinstance(node.func, ast.Attribute) else None
-    if name in ("tensor", "FloatTensor", "as_tensor", "from_numpy") and node.args:
-        return _from_list(script, node.args[0])
-    if name in ("zeros", "ones", "empty") and len(node.args) == 1 and isinstance(node.args[0], ast.Name):
-        return "flat" if script.constant(node.args[0]) is not None else None
-    if name == "amax":
+    if name in ("item", "int", "len") or (name == "float" and node.args):
+        return "number"
+    if name in ("detach", "clone", "float", "to", "double", "cpu", "clamp", "clip", "zeros_like", "astype", "numpy") and inner is not None:
+        return form(script, inner, None)
+    if name in ("tensor", "FloatTensor", "as_tensor", "from_numpy", "array", "Tensor") and node.args:
+        return _from_list(script, node.args[0]) or form(script, node.args[0], None)
+    if name == "stack" and node.args:
+        return "flat" if _elements(script, node.args[0]) == {"number"} else None
+    if name in ("zeros", "ones", "empty") and len(node.args) == 1:
+        counted = isinstance(node.args[0], ast.Name | ast.Attribute | ast.Constant) or script.called(node.args[0]) == "len"
+        return "flat" if counted and (script.constant(node.args[0]) is not None or not isinstance(node.args[0], ast.Attribute)) else None
+    if name in ("min", "max", "minimum", "maximum") and len(node.args) == 2 and script.constant(node.args[1]) is None:
+        forms = {form(script, each, None) for each in node.args} - {None}
+        return forms.pop() if len(forms) == 1 else None
+    if name in ("amax", "amin"):
         return None if keyword(node, "keepdim") else "flat"
-    if name in FLATTENING:
-        return None
     if nets.width_of(script, node) == 1:
         return "column"
-    returned = nets.returned(script, node)
-    return None if returned is None else form(script, returned, depth - 1)
+    return _agreed(script, flow.sources(script, node, index))
+
+
+def _reduced(script: Script, call: ast.AST) -> Form | None:
+    """The values of x.max(1): [N], or [N, 1] if the dimension is kept."""
+    if not isinstance(call, ast.Call) or not (call.args or call.keywords):
+        return None
+    return "column" if keyword(call, "keepdim") is not None or len(call.args) > 1 else "flat"
 
 
 def _reshaped(script: Script, node: ast.Call) -> Form | None:
@@ -133,25 +143,29 @@ def _reshaped(script: Script, node: ast.Call) -> Form | None:
 
 def _from_list(script: Script, given: ast.AST) -> Form | None:
     """A list of numbers that the script fills one by one."""
-    value = script.resolve(given)
     if isinstance(given, ast.Name) and (words.RETURN(given.id) or words.ADVANTAGE(given.id)):
         filled = [call for call in script.calls("append", "insert") if script.owner(call) == given.id]
-        return "flat" if filled and isinstance(value, ast.List) else None
-    return None
+        if filled and isinstance(script.resolve(given), ast.List):
+            return "flat"
+    return "flat" if _elements(script, given) == {"number"} else None
 
 
-def _indexed(script: Script, node: ast.Subscript, depth: int) -> Form | None:
+def _elements(script: Script, given: ast.AST) -> set[Form | None]:
+    """The shapes of what is put into a list."""
+    held = flow.stored(script, given) if isinstance(given, ast.Name | ast.Attribute) else ()
+    return {form(script, each.node, each.place) for each in held}
+
+
+def _indexed(script: Script, node: ast.Subscript) -> Form | None:
     inner = node.value
-    if (
-        isinstance(node.slice, ast.Constant)
-        and node.slice.value == 0
-        and script.last(inner) in ("max", "min")
-        and isinstance(inner, ast.Call)
-    ):
-        keeps = keyword(inner, "keepdim") is not None or len(inner.args) > 1
-        return "column" if keeps else "flat" if inner.args or inner.keywords else None
-    rows = isinstance(node.slice, ast.Name) and any(word in node.slice.id for word in ("ind", "idx", "mb", "batch"))
-    return form(script, inner, depth - 1) if rows else None
+    if isinstance(node.slice, ast.Constant) and node.slice.value == 0 and script.last(inner) in ("max", "min"):
+        return _reduced(script, inner)
+    if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int) and isinstance(inner, ast.Call):
+        return form(script, inner, node.slice.value)
+    rows = isinstance(node.slice, ast.Name) and any(
+        word in node.slice.id for word in ("ind", "idx", "mb", "batch", "rows", "perm", "order")
+    )
+    return form(script, inner, None) if rows else None
 
 
 @check("COD602", Severity.HIGH, ["jones2021debugging"])

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code import flow, words
 from rlclinic.diagnosis.lint.code.script import Script, keyword, position
 from rlclinic.diagnosis.lint.code.words import Meaning
 
@@ -106,14 +106,35 @@ def _appended(script: Script, node: ast.AST, depth: int) -> int:
     return sign(script, added[0], depth - 1) if len(added) == 1 else 1
 
 
+def loss_of(call: ast.Call) -> ast.expr | None:
+    """What a call of backward minimizes: the tensor itself, or what accelerator.backward and manual_backward are given."""
+    if call.args and not isinstance(call.args[0], ast.Constant) and words.own_name(call.args[0]) not in ("gradient", "grad"):
+        return call.args[0]
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def minimized(script: Script, scope: ast.AST) -> list[ast.expr]:
+    """What a function minimizes: the losses that it calls backward of, and what a Lightning module's training_step returns."""
+    losses = [loss for call in script.calls("backward", within=scope) if (loss := loss_of(call)) is not None]
+    if isinstance(scope, ast.FunctionDef) and scope.name == "training_step":
+        losses += [value.node for each in flow.returned(script, scope) for value in _loss_entry(each)]
+    return losses
+
+
+def _loss_entry(value: ast.expr) -> Iterator[flow.Value]:
+    if isinstance(value, ast.Dict):
+        yield from (flow.Value(each) for key, each in zip(value.keys, value.values, strict=True) if getattr(key, "value", "") == "loss")
+    else:
+        yield flow.Value(value)
+
+
 def direction(script: Script, name: str, at: ast.AST, depth: int = 4) -> int:
     """1 if the named quantity is minimized, -1 if it is maximized, 0 if the script does not say."""
     if depth <= 0:
         return 0
     scope = script.scope(at)
-    for call in script.calls("backward", within=scope):
-        holder = call.func.value if isinstance(call.func, ast.Attribute) else None
-        sign = 0 if holder is None else _sign_in(script, holder, name)
+    for loss in minimized(script, scope):
+        sign = _sign_in(script, loss, name)
         if sign:
             return sign
     for each in script.inside(scope, ast.Assign):
@@ -123,15 +144,60 @@ def direction(script: Script, name: str, at: ast.AST, depth: int = 4) -> int:
         sign = _sign_in(script, each.value, name)
         if sign:
             return sign * (direction(script, target, each, depth - 1) or 1)
+    if isinstance(scope, ast.FunctionDef):
+        for value in flow.returned(script, scope):
+            first = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
+            sign = _sign_in(script, first, name)
+            if sign:
+                return sign * returned_direction(script, scope, depth - 1)
     return _elsewhere(script, name.rpartition(".")[2])
+
+
+def returned_direction(script: Script, function: ast.AST, depth: int = 4) -> int:
+    """1 if what a function returns is minimized where it is called, or if nobody calls it and it is called a loss."""
+    if not isinstance(function, ast.FunctionDef) or depth <= 0:
+        return 0
+    if function.name == "training_step":
+        return 1
+    sites = [site for site in script.calls(function.name) if script.scope(site) is not function]
+    for site in sites:
+        sign, statement = written_flips(script, site)
+        if isinstance(statement, ast.Assign):
+            target = statement.targets[0].elts[0] if isinstance(statement.targets[0], ast.Tuple) else statement.targets[0]
+            name = script.dotted(target)
+            way = direction(script, name, statement, depth - 1) or (1 if words.LOSS(name.rpartition(".")[2]) else 0)
+            if way:
+                return sign * way
+        if isinstance(statement, ast.Return):
+            return sign * returned_direction(script, script.scope(statement), depth - 1)
+        if isinstance(statement, ast.Expr) and script.calls("backward", within=statement):
+            return sign
+    return 1 if words.LOSS(function.name) else 0
+
+
+def written_flips(script: Script, node: ast.AST) -> tuple[int, ast.stmt]:
+    """-1 if a minus stands before the expression in its own statement, and that statement."""
+    total = 1
+    while not isinstance(node, ast.stmt):
+        parent = script.parents[node]
+        minus = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub)
+        subtracted = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Sub) and parent.right is node
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):
+            other = parent.left if parent.right is node else parent.right
+            minus = written_sign(other) < 0
+        total = -total if minus or subtracted else total
+        node = parent
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub):
+        total = -total
+    return total, node
 
 
 def _elsewhere(script: Script, name: str) -> int:
     """A loss that is returned, and that another function takes under the same name."""
     if not words.LOSS(name):
         return 0
-    held = [call.func.value for call in script.calls("backward") if isinstance(call.func, ast.Attribute)]
-    return next((written_sign(each) for each in held if any(words.own_name(part) == name for part in factors(each))), 0)
+    losses = [loss for call in script.calls("backward") if (loss := loss_of(call)) is not None]
+    return next((written_sign(each) for each in losses if any(words.own_name(part) == name for part in factors(each))), 0)
 
 
 def _sign_in(script: Script, node: ast.AST, name: str) -> int:

@@ -43,7 +43,8 @@ def stored_after_it_was_overwritten(script: Script) -> Iterator[Spot]:
     """
     for node in script.all(ast.Assign):
         old, new = words.own_name(node.targets[0]), words.own_name(node.value)
-        if not isinstance(node.targets[0], ast.Name) or not isinstance(node.value, ast.Name) or not _is_seen(old) or not _is_next(new):
+        named = isinstance(node.targets[0], ast.Name | ast.Attribute) and isinstance(node.value, ast.Name)
+        if not named or not _is_seen(old) or not _is_next(new):
             continue
         for call in _stores_after(script, node):
             if {old, new} <= _names(call):
@@ -105,6 +106,53 @@ def stored_observation_is_the_next_one(script: Script) -> Iterator[Spot]:
             if {seen, action} <= names and not any(_is_seen(name) for name in names - {seen, action}):
                 text = f"`{seen}` is already the observation after `{action}` (line {position(node)[0]}): the pair that is stored never met"
                 yield Spot(store, text, f"keep the observation before the step: next_{seen}, … = env.step(…)")
+    yield from _kept_beside_their_actions(script)
+
+
+def _kept_beside_their_actions(script: Script) -> Iterator[Spot]:
+    """observations.append(obs) or observations[t] = obs after the step that replaced obs, beside actions.append(action)."""
+    for step in script.calls("step"):
+        loops = script.loops(step)
+        statement = script.statement(step)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if not loops or not isinstance(target, ast.Tuple) or not words.ENVIRONMENT(script.owner(step).rpartition(".")[2]):
+            continue
+        new = words.own_name(target.elts[0])
+        kept = list(_kept_in(script, loops[0]))
+        if not any(words.ACTION(name) for name, _, _ in kept):
+            continue
+        for name, value, where in kept:
+            fresh = (
+                new in set(words.identifiers(value))
+                and position(where) > position(statement)
+                and not _is_reset_between(script, statement, where)
+            )
+            if fresh and _is_seen(name) and not _is_next(name.removesuffix("_buf")) and not _begins_filled(script, name, where):
+                text = (
+                    f"`{new}` is already the observation after the action (line {position(statement)[0]}): the pair that is kept never met"
+                )
+                yield Spot(where, text, f"keep the observation before the step in `{name}`")
+
+
+def _kept_in(script: Script, loop: ast.AST) -> Iterator[tuple[str, ast.expr, ast.stmt]]:
+    """Names of lists and arrays that a loop fills step by step, with what they get."""
+    for call in script.calls("append", within=loop):
+        if isinstance(call.func, ast.Attribute) and len(call.args) == 1 and not isinstance(call.args[0], ast.Tuple):
+            yield words.own_name(call.func.value), call.args[0], script.statement(call)
+    for node in script.inside(loop, ast.Assign):
+        target = node.targets[0]
+        counter = words.own_name(loop.target) if isinstance(loop, ast.For) else ""
+        if isinstance(target, ast.Subscript) and counter and words.own_name(target.slice) == counter:
+            yield words.own_name(target.value), node.value, node
+
+
+def _is_reset_between(script: Script, step: ast.stmt, store: ast.stmt) -> bool:
+    return any(position(step) < position(call) < position(store) for call in script.calls("reset"))
+
+
+def _begins_filled(script: Script, name: str, at: ast.AST) -> bool:
+    """observations = [obs]: the first one is there before the loop, and each step adds the one after it."""
+    return any(isinstance(each.whole, ast.List) and each.whole.elts for each in script.anywhere(name, at))
 
 
 @check("COD123", Severity.HIGH, ["tambon2023rlmutation"])
@@ -134,7 +182,7 @@ def stored_observation_twice(script: Script) -> Iterator[Spot]:
     """
     for call in script.calls(*STORES):
         given = [part for argument in call.args for part in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])]
-        seen = [each.id for each in given if isinstance(each, ast.Name) and _is_seen(each.id)]
+        seen = [script.dotted(each) for each in given if isinstance(each, ast.Name | ast.Attribute) and _is_seen(words.own_name(each))]
         twice = next((name for name in seen if seen.count(name) > 1), "")
         if twice and len(given) > 3 and any(words.RETURN(words.own_name(each)) for each in given):
             yield Spot(call, f"`{twice}` is stored as the observation before the action and as the one after it")

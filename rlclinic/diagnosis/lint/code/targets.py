@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import nets, words
+from rlclinic.diagnosis.lint.code import flow, nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.signs import factors, terms
 
@@ -39,60 +39,80 @@ def end_not_masked(script: Script) -> Iterator[Spot]:
     target = reward + gamma * next_q * (1 - terminated)
     ```
     """
-    if _is_masked_by_name(script):
-        return
-    for node in script.all(ast.Assign):
-        product = _discounted_future(script, node.value)
-        if product is None or words.mentions(node.value, words.MASK) or _is_masked_around(script, node, product):
+    for node, product in _discounted_futures(script):
+        if not _is_masked(script, node, product):
+            statement = script.statement(node)
+            yield Spot(statement, "the value of what comes after a terminal state is added, which has no future", "* (1 - terminated)")
+    yield from _flags_not_read(script)
+
+
+def _discounted_futures(script: Script) -> Iterator[tuple[ast.BinOp, ast.AST]]:
+    """Sums of a reward and a discounted future, and the product in them that is the future: gamma * next_value."""
+    for node in script.all(ast.BinOp):
+        outer = script.parents.get(node)
+        if not isinstance(node.op, ast.Add | ast.Sub) or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Add | ast.Sub)):
             continue
-        yield Spot(node, "the value of what comes after a terminal state is added, which has no future", "* (1 - terminated)")
-
-
-def _is_masked_by_name(script: Script) -> bool:
-    """Whether something that says "not an end" takes part in arithmetic or picks rows."""
-    for node in script.all(ast.Name, ast.Attribute):
-        name = words.own_name(node).lower()
-        used = isinstance(node.ctx, ast.Load) and isinstance(script.parents[node], ast.BinOp | ast.Subscript | ast.Tuple)
-        if used and any(part in name for part in ("non_final", "nonfinal", "not_done")):
-            return True
-    return False
-
-
-def _discounted_future(script: Script, value: ast.AST) -> ast.AST | None:
-    """The term gamma * (next value) of reward + gamma * (next value)."""
-    summands = [term for _, term in terms(value)]
-    if len(summands) < 2 or not any(words.RETURN(words.own_name(term)) for term in summands):
-        return None
-    for term in summands:
-        held = list(factors(term))
-        if len(held) < 2 or not any(words.GAMMA(words.own_name(each)) for each in held):
+        summands = [term for _, term in terms(node)]
+        if not any(words.RETURN(words.own_name(bare(term))) for term in summands):
             continue
-        future = next((each for each in held if not words.GAMMA(words.own_name(each))), None)
-        if future is None:
-            continue
-        name = words.own_name(future).lower()
-        if ("next" in name or "max" in name or "target" in name) and ("q" in name or "v" in name or "val" in name):
-            return term
-        if isinstance(future, ast.Call | ast.Subscript) and any(nets.is_network_call(script, each) for each in ast.walk(future)):
-            return term
-    return None
+        for term in summands:
+            held = list(factors(term))
+            written = any(0.8 <= (script.constant(each) or 0.0) < 1 for each in held)
+            named = any(words.GAMMA(words.own_name(each)) for each in held)
+            futures = [each for each in held if not words.GAMMA(words.own_name(each)) and not isinstance(each, ast.Constant)]
+            if len(held) > 1 and (named or written) and any(_is_future(script, each) for each in futures):
+                yield node, term
+                break
 
 
-def _is_masked_around(script: Script, node: ast.Assign, product: ast.AST) -> bool:
-    """The future's value may have been masked before, or the whole stands in a branch on the end."""
-    if any(isinstance(ancestor, ast.If) and words.mentions(ancestor.test, words.MASK) for ancestor in script.ancestors(node)):
+def _is_future(script: Script, node: ast.AST) -> bool:
+    """The value of what comes next: by its name, or asked of a network or a table for the next observation."""
+    name = words.own_name(bare(node)).lower()
+    if ("next" in name or "max" in name or "target" in name) and ("q" in name or "v" in name or "val" in name):
         return True
-    for each in ast.walk(script.scope(node)):
-        target = each.targets[0] if isinstance(each, ast.Assign) else each.target if isinstance(each, ast.AugAssign) else None
-        if target is None or each is node or position(each) > position(node):
-            continue
-        arithmetic = any(
-            isinstance(part, ast.BinOp | ast.UnaryOp | ast.Compare) or script.last(part) in ("where", "logical_not", "masked_fill")
-            for part in ast.walk(each)
-        )
-        if arithmetic and words.mentions(each, words.MASK) and words.own_name(target) in set(words.identifiers(product)):
+    if script.last(node) in ("max", "amax") and isinstance(node, ast.Call) and node.args:
+        return words.own_name(node.args[0]).lower().startswith("q")
+    stop = lambda part: isinstance(part, ast.Subscript | ast.Attribute) or nets.is_network(script, part)  # noqa: E731
+    return any(nets.is_network(script, part) for part, _ in flow.made_of(script, node, stop))
+
+
+def _is_masked(script: Script, node: ast.AST, product: ast.AST) -> bool:
+    """Whether a flag of an end takes part in the future, picks rows of it that are set to 0, or decides the branch."""
+    if any(isinstance(ancestor, ast.If | ast.IfExp) and words.mentions(ancestor.test, words.MASK) for ancestor in script.ancestors(node)):
+        return True
+    parts = [part for part, _ in flow.made_of(script, product, lambda part: nets.is_network(script, part))]
+    if any(words.MASK(words.own_name(part)) for part in parts) or any(
+        isinstance(part, ast.IfExp) and words.mentions(part.test, words.MASK) for part in parts
+    ):
+        return True
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    for each in script.inside(script.scope(node), ast.Subscript):
+        if isinstance(each.ctx, ast.Store) and words.own_name(each.value) in names and words.mentions(each.slice, words.MASK):
             return True
-    return False
+    return any(
+        words.mentions(call, words.MASK) and words.own_name(call.func.value) in names
+        for call in script.calls("masked_fill_", "mul_", within=script.scope(node))
+        if isinstance(call.func, ast.Attribute)
+    )
+
+
+def _flags_not_read(script: Script) -> Iterator[Spot]:
+    """R = reward + gamma * R, where the flags of the ends are at hand and never looked at."""
+    for node in script.all(ast.Assign):
+        name = words.own_name(node.targets[-1]) if isinstance(node.targets[-1], ast.Name) else ""
+        loops = script.loops(node)
+        if not name or not loops or not _accumulates(node.value, name) or words.mentions(node.value, words.MASK):
+            continue
+        scope = script.scope(node)
+        bound = {each.id for each in ast.walk(loops[0].target) if isinstance(each, ast.Name)} if isinstance(loops[0], ast.For) else set()
+        flags = {each for each in bound if words.END(each)}
+        read = {each.id for each in ast.walk(loops[0]) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        if isinstance(scope, ast.FunctionDef) and not flags:
+            flags = {each.arg for each in scope.args.args if words.END(each.arg)}
+            read = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        if flags and not flags & read:
+            text = f"`{min(flags)}` is never looked at: what comes after an end is added to the return before it"
+            yield Spot(node, text, f"* (1 - {min(flags)})")
 
 
 @check("COD502", Severity.HIGH, ["sutton2018book"])
@@ -126,29 +146,28 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
         if len(held) < 3 or not any(words.GAMMA(words.own_name(each)) for each in held):
             continue
         for each in held:
-            bare = _bare(each)
-            if words.END(words.own_name(bare)) and not words.TRUNCATED(words.own_name(bare)) and not _is_flipped(script, bare):
+            name = words.own_name(bare(each))
+            if words.END(name) and not words.TRUNCATED(name) and flow.polarity(script, each) > 0:
                 yield Spot(
-                    node,
-                    f"the future counts only where `{words.own_name(bare)}` is true, which is where there is none",
-                    f"* (1 - {ast.unparse(each)})",
+                    node, f"the future counts only where `{name}` is true, which is where there is none", f"* (1 - {ast.unparse(each)})"
                 )
+    for statement in script.all(ast.Assign):
+        name = words.own_name(statement.targets[0])
+        if words.NOT_ENDED(name) and flow.polarity(script, statement.value) > 0 and words.mentions(script.tree, words.GAMMA):
+            yield Spot(
+                statement, f"`{name}` is true where the episode has ended: the name and the value say the opposite", f"{name} = 1 - …"
+            )
 
 
-def _bare(node: ast.AST) -> ast.AST:
+def bare(node: ast.AST) -> ast.AST:
+    """What is left of x.float(), x.view(-1), x.flatten()."""
     while (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("float", "to", "unsqueeze", "view", "squeeze", "astype", "flatten")
+        and node.func.attr in ("float", "to", "unsqueeze", "view", "squeeze", "astype", "flatten", "reshape")
     ):
         node = node.func.value
     return node
-
-
-def _is_flipped(script: Script, node: ast.AST) -> bool:
-    value = script.resolve(node)
-    parts = list(ast.walk(value)) if value is not node else []
-    return any(isinstance(part, ast.Sub | ast.Not | ast.Invert) for part in parts)
 
 
 @check("COD503", Severity.HIGH, ["schulman2015gae"])
@@ -235,7 +254,7 @@ def returns_accumulated_forwards(script: Script) -> Iterator[Spot]:
     for node in script.all(ast.Assign):
         name = words.own_name(node.targets[-1]) if isinstance(node.targets[-1], ast.Name) else ""
         loop = next((each for each in script.loops(node) if isinstance(each, ast.For)), None)
-        if not name or loop is None or not (_is_recursion(node.value, name) or _is_trace(node.value, name)):
+        if not name or loop is None or not _accumulates(node.value, name):
             continue
         walked = loop.iter.args if isinstance(loop.iter, ast.Call) and script.called(loop.iter) == "zip" else [loop.iter]
         forwards = [each for each in walked if isinstance(each, ast.Name | ast.Attribute) and words.RETURN(words.own_name(each))]
@@ -260,22 +279,14 @@ def _is_at(node: ast.AST, counter: ast.AST) -> bool:
     return (here and words.RETURN(words.own_name(node))) or words.ADVANTAGE(words.own_name(node))
 
 
-def _is_recursion(value: ast.AST, name: str) -> bool:
-    for _, term in terms(value):
+def _accumulates(value: ast.AST, name: str) -> bool:
+    """r + gamma * R, or delta + gamma * lambda * (…) * A: what comes later is added to what is here."""
+    summands = [term for _, term in terms(value)]
+    for term in summands:
         held = list(factors(term))
-        names = [words.own_name(each) for each in held]
         written = any(isinstance(each, ast.Constant) and isinstance(each.value, float) and 0.5 < each.value < 1 for each in held)
-        if len(names) == 2 and name in names and (written or any(map(words.GAMMA, names))):
-            return len(list(terms(value))) >= 2
-    return False
-
-
-def _is_trace(value: ast.AST, name: str) -> bool:
-    """delta + gamma * lambda * (…) * name."""
-    for _, term in terms(value):
-        names = [words.own_name(factor) for factor in factors(term)]
-        if name in names and any(map(words.GAMMA, names)) and any(map(words.LAMBDA, names)):
-            return len(list(terms(value))) >= 2
+        if name in map(words.own_name, held) and (written or any(words.GAMMA(words.own_name(each)) for each in held)):
+            return len(summands) >= 2
     return False
 
 
@@ -314,7 +325,7 @@ def returns_left_reversed(script: Script) -> Iterator[Spot]:
     for node in script.all(ast.Assign):
         name = words.own_name(node.targets[0]) if isinstance(node.targets[0], ast.Name) else ""
         loop = next((each for each in script.loops(node) if isinstance(each, ast.For)), None)
-        if not name or loop is None or not _is_recursion(node.value, name) or not _runs_backwards(script, loop):
+        if not name or loop is None or not _accumulates(node.value, name) or not _runs_backwards(script, loop):
             continue
         for call in script.calls("append", within=loop):
             if not call.args or words.own_name(call.args[0]) != name:
@@ -414,7 +425,7 @@ def target_network_never_updated(script: Script) -> Iterator[Spot]:
             target_net.load_state_dict(q_net.state_dict())
     ```
     """
-    if not script.calls("backward"):
+    if not nets.trains(script):
         return
     for node in script.all(ast.Assign):
         name = script.dotted(node.targets[0])
@@ -638,3 +649,81 @@ def _is_filled_before(script: Script, loop: ast.AST) -> bool:
     """Another loop above this one fills the buffer."""
     stores = [call for call in script.calls("append", "add", "push", "store") if position(call) < position(loop) and script.loops(call)]
     return any(words.BUFFER(script.owner(call).rpartition(".")[2]) for call in stores)
+
+
+@check("COD515", Severity.HIGH, ["huang2022details"])
+def flag_of_another_step(script: Script) -> Iterator[Spot]:
+    """The flag that cuts the future belongs to another step than the value that it cuts.
+
+    ## Why it hurts
+    Kept before the step, dones[t] says whether observation t began a new episode: the end after step t is dones[t + 1]. One step off,
+    values leak from each episode into the one before, and a good step next to the end is cut instead.
+
+    ## When it is fine
+    Never; which index is right depends on whether the flag is kept before or after the step.
+
+    ## Fix
+    dones[t + 1] where the flag was kept before the step, dones[t] where it was kept after it.
+
+    ## Wrong
+    ```python
+    for step in range(num_steps):
+        dones[step] = next_done
+        next_obs, reward, next_done, truncated, info = envs.step(actions[step])
+        rewards[step] = reward
+    for t in reversed(range(num_steps - 1)):
+        delta = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
+    ```
+
+    ## Right
+    ```python
+    for step in range(num_steps):
+        dones[step] = next_done
+        next_obs, reward, next_done, truncated, info = envs.step(actions[step])
+        rewards[step] = reward
+    for t in reversed(range(num_steps - 1)):
+        delta = rewards[t] + gamma * values[t + 1] * (1 - dones[t + 1]) - values[t]
+    ```
+    """
+    for name, offset in _kept_flags(script).items():
+        for node in script.all(ast.Subscript):
+            loops = script.loops(node)
+            if words.own_name(node.value) != name or not isinstance(node.ctx, ast.Load) or not loops:
+                continue
+            here = _offset(node.slice, loops[0])
+            masks = isinstance(script.parents[node], ast.BinOp | ast.UnaryOp)
+            if masks and here is not None and here == 1 - offset and _is_beside_next_value(script, node, loops[0]):
+                kept = "before" if offset else "after"
+                right = f"{name}[{ast.unparse(loops[0].target)}{' + 1' if offset else ''}]" if isinstance(loops[0], ast.For) else ""
+                yield Spot(
+                    script.statement(node), f"`{name}` is kept {kept} the step: the end after step t is not `{ast.unparse(node)}`", right
+                )
+
+
+def _kept_flags(script: Script) -> dict[str, int]:
+    """Arrays of flags that a rollout fills: 1 if each is kept before the step of its index, 0 if after it."""
+    kept: dict[str, set[int]] = {}
+    for call in script.calls("step"):
+        loops = script.loops(call)
+        if not loops or not call.args or not words.ENVIRONMENT(script.owner(call).rpartition(".")[2]):
+            continue
+        for node in script.inside(loops[0], ast.Assign):
+            target = node.targets[0]
+            if isinstance(target, ast.Subscript) and words.END(words.own_name(target)) and _offset(target.slice, loops[0]) == 0:
+                kept.setdefault(words.own_name(target), set()).add(int(position(node) < position(call)))
+    return {name: offsets.pop() for name, offsets in kept.items() if len(offsets) == 1}
+
+
+def _offset(index: ast.AST, loop: ast.AST) -> int | None:
+    """0 for [t], 1 for [t + 1], where t is the loop's variable."""
+    counter = words.own_name(loop.target) if isinstance(loop, ast.For) else ""
+    if counter and words.own_name(index) == counter:
+        return 0
+    one = isinstance(index, ast.BinOp) and isinstance(index.op, ast.Add) and getattr(index.right, "value", None) == 1
+    return 1 if one and isinstance(index, ast.BinOp) and words.own_name(index.left) == counter else None
+
+
+def _is_beside_next_value(script: Script, node: ast.AST, loop: ast.AST) -> bool:
+    """Whether the loop uses the value at t + 1, which the flag is there to cut."""
+    values = [each for each in script.inside(loop, ast.Subscript) if words.VALUE(words.own_name(each.value))]
+    return any(_offset(each.slice, loop) == 1 for each in values)

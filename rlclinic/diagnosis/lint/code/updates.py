@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import nets, words
+from rlclinic.diagnosis.lint.code.evaluation import models
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword, position
+from rlclinic.diagnosis.lint.code.vectors import number_of
 
 BLOCKS = ("body", "orelse", "finalbody")
 LEAST_RATE, MOST_RATE = 1e-7, 0.05
+MOST_RATE_SB3 = 0.01
+"""Stable-Baselines3's policies are networks, which do not settle above this; a script of one's own may train a linear function."""
 
 
 @check("COD401", Severity.HIGH, ["jones2021debugging"])
@@ -159,12 +163,11 @@ def learning_rate_out_of_range(script: Script) -> Iterator[Spot]:
         for call in nets.optimizers(script).values()
         if script.last(call).startswith(("Adam", "RMS", "NAdam", "RAdam"))
     ]
-    if script.is_sb3:
-        made += [(call, keyword(call, "learning_rate")) for call in script.calls("PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TQC")]
-    for call, given in made:
-        rate = script.constant(given)
-        if rate is not None and not LEAST_RATE <= rate <= MOST_RATE:
-            far = "the policy jumps with every step" if rate > MOST_RATE else "nothing will move"
+    rates = [(call, script.constant(given), MOST_RATE) for call, given in made]
+    rates += [(call, number_of(script, call, "learning_rate", None), MOST_RATE_SB3) for call in models(script).values()]
+    for call, rate, most in rates:
+        if rate is not None and not LEAST_RATE <= rate <= most:
+            far = "the policy jumps with every step" if rate > most else "nothing will move"
             yield Spot(call, f"a learning rate of {rate:g}: {far}")
 
 
@@ -199,7 +202,7 @@ def gradients_cleared_before_step(script: Script) -> Iterator[Spot]:
         last = ""
         for statement in block:
             for call in _own_calls(script, statement):
-                name = script.last(call)
+                name = _name(script, call)
                 if name == "backward":
                     last = "backward"
                 elif name == "zero_grad" and last == "backward":
@@ -240,7 +243,7 @@ def step_before_backward(script: Script) -> Iterator[Spot]:
     """
     for block in _blocks(script):
         events = [call for statement in block for call in _own_calls(script, statement) if _is_event(script, call)]
-        names = [script.last(call) for call in events]
+        names = [_name(script, call) for call in events]
         for place in range(len(events) - 2):
             fresh = place == 0 or names[place - 1] == "step"
             same = script.owner(events[place]) == script.owner(events[place + 1])
@@ -248,8 +251,13 @@ def step_before_backward(script: Script) -> Iterator[Spot]:
                 yield Spot(events[place + 1], "the step is taken before backward(), on gradients that were just cleared")
 
 
+def _name(script: Script, call: ast.Call) -> str:
+    """backward for manual_backward, too."""
+    return script.last(call).removeprefix("manual_")
+
+
 def _is_event(script: Script, call: ast.Call) -> bool:
-    name = script.last(call)
+    name = _name(script, call)
     return name in ("zero_grad", "backward") or (name == "step" and words.OPTIMIZER(script.owner(call).rpartition(".")[2]))
 
 
@@ -501,7 +509,7 @@ def network_part_without_optimizer(script: Script) -> Iterator[Spot]:
     # A network whose own __init__ gives optimizers its parts, one by one, and leaves one out.
     for owner in (kind for kind in script.classes if kind.name in nets.module_classes(script)):
         inside = set(ast.walk(owner))
-        made = [call for call in nets.optimizers(script).values() if call in inside]
+        made = [call for call in [*nets.optimizers(script).values(), *nets.configured_optimizers(script)] if call in inside and call.args]
         held = {script.owner(call) for each in made for call in script.calls("parameters", "named_parameters", within=each)}
         if not held or "self" in held or any(nets.held_by(script, each) is None for each in made):
             continue

@@ -8,30 +8,46 @@ from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import words
 from rlclinic.diagnosis.lint.code.evaluation import chain, models
 from rlclinic.diagnosis.lint.code.script import Script, Spot, argument, keyword
+from rlclinic.diagnosis.lint.code.signs import factors
 
 VECTORS = frozenset({"DummyVecEnv", "SubprocVecEnv", "SyncVectorEnv", "AsyncVectorEnv"})
 DEFAULTS = {"PPO": (2048, 64), "A2C": (5, None), "RecurrentPPO": (128, 128), "MaskablePPO": (2048, 64)}
 FEW_ROLLOUTS = 5
+LOUDEST = 1.0
+"""Deviation of action noise, on actions between -1 and 1."""
 
 
 UNHEARD = {
-    "ent_coef": (0.0, 0.3, "the entropy bonus outweighs any advantage, and the policy stays random"),
-    "clip_range": (0.02, 0.9, "one update moves the policy hardly at all, or without a bound"),
-    "gae_lambda": (0.5, 1.0, "advantages are little more than the critic's own errors"),
-    "n_epochs": (1, 60, "the policy is fitted to one rollout until it knows nothing else"),
-    "vf_coef": (1e-3, 10.0, "the critic learns nothing, or drowns the policy in a shared network"),
-    "max_grad_norm": (0.01, 1e9, "every update is cut to almost nothing"),
+    "on-policy": {
+        "ent_coef": (0.0, 0.3, "the entropy bonus outweighs any advantage, and the policy stays random"),
+        "clip_range": (0.02, 0.9, "one update moves the policy hardly at all, or without a bound"),
+        "gae_lambda": (0.5, 1.0, "advantages are little more than the critic's own errors"),
+        "n_epochs": (1, 60, "the policy is fitted to one rollout until it knows nothing else"),
+        "vf_coef": (1e-3, 10.0, "the critic learns nothing, or drowns the policy in a shared network"),
+        "max_grad_norm": (0.01, 1e9, "every update is cut to almost nothing"),
+    },
+    "off-policy": {
+        "buffer_size": (1000, 1e9, "every batch comes from the last few episodes, which is what a replay is there to prevent"),
+        "batch_size": (8, 1e5, "each gradient is that of a handful of transitions"),
+        "tau": (1e-5, 1.0, "the target network stands still, or runs past the trained one"),
+        "gradient_steps": (-1, 1e5, "hardly anything is learned between two steps of the environment"),
+        "train_freq": (1, 1e5, "hardly anything is learned"),
+        "exploration_final_eps": (0.0, 0.3, "a large share of the actions stays random to the end"),
+        "exploration_fraction": (0.005, 1.0, "nothing is explored"),
+    },
+    "both": {"gamma": (0.8, 1.0, "only the next few rewards count, or returns have no bound")},
 }
-"""Least and greatest values that tuned settings of PPO and A2C stay far inside of, and what happens beyond."""
+"""Least and greatest values that tuned settings stay far inside of, and what happens beyond."""
+OFF_POLICY = frozenset({"DQN", "QRDQN", "SAC", "TD3", "DDPG", "TQC", "CrossQ"})
 
 
 @check("COD809", Severity.MEDIUM, ["raffin2021sb3"])
 def setting_far_outside(script: Script) -> Iterator[Spot]:
-    """A setting of PPO or A2C is far outside of what any tuned configuration uses.
+    """A setting of a Stable-Baselines3 agent is far outside of what any tuned configuration uses.
 
     ## Why it hurts
-    Such values make the method another one: an entropy bonus above any advantage, a clip range that allows nothing, an advantage that
-    is all bias.
+    Such values make the method another one: an entropy bonus above any advantage, a clip range that allows nothing, a replay that holds
+    one episode, a learning rate at which nothing settles. Learning that begins when the budget is spent never begins.
 
     ## When it is fine
     An experiment about that very setting.
@@ -55,17 +71,55 @@ def setting_far_outside(script: Script) -> Iterator[Spot]:
     model.learn(100_000)
     ```
     """
-    for call in models(script).values():
-        if script.last(call) not in DEFAULTS:
-            continue
-        for name, (least, greatest, why) in UNHEARD.items():
-            number = _number(script, call, name, None)
-            if number is not None and not least <= number <= greatest:
+    for kept, call in models(script).items():
+        kind = "on-policy" if script.last(call) in DEFAULTS else "off-policy" if script.last(call) in OFF_POLICY else ""
+        for name, (least, greatest, why) in {**UNHEARD.get(kind, {}), **UNHEARD["both"]}.items():
+            number = number_of(script, call, name, None)
+            if number is not None and (not least <= number <= greatest or (name == "gradient_steps" and number == 0)):
                 yield Spot(call, f"{name} is {number:g}: {why}")
+        yield from _longer_than_the_budget(script, kept, call)
+    for call in script.calls("NormalActionNoise", "OrnsteinUhlenbeckActionNoise") if models(script) else ():
+        spread = argument(call, 1, "sigma")
+        sizes = [script.constant(each) for each in factors(spread)] if spread is not None else []
+        loudest = max((each for each in sizes if each is not None), default=0.0)
+        if loudest > LOUDEST:
+            yield Spot(call, f"the noise has a deviation of {loudest:g}, on actions between -1 and 1: every action is an extreme one")
 
 
-def _number(script: Script, call: ast.Call, name: str, default: float | None) -> float | None:
+def _longer_than_the_budget(script: Script, kept: str, call: ast.Call) -> Iterator[Spot]:
+    """Steps before learning, or between two copies of the target, that the run does not have."""
+    budgets = [script.constant(argument(each, 0, "total_timesteps")) for each in script.calls("learn") if script.owner(each) == kept]
+    known = [
+        each * (_repeats(script, where) or 1.0) for each, where in zip(budgets, _learned(script, kept), strict=True) if each is not None
+    ]
+    for name, happens in (("learning_starts", "learning begins"), ("target_update_interval", "the target network is copied")):
+        number = number_of(script, call, name, None)
+        if number is not None and known and len(known) == len(budgets) and number >= sum(known):
+            yield Spot(call, f"{name} is {number:g}, and the whole budget {sum(known):g} steps: {happens} when it is over")
+
+
+def _learned(script: Script, kept: str) -> list[ast.Call]:
+    return [each for each in script.calls("learn") if script.owner(each) == kept]
+
+
+def _repeats(script: Script, call: ast.Call) -> float | None:
+    """How often a loop over a range runs a call."""
+    loop = next(iter(script.loops(call)), None)
+    counted = loop.iter if isinstance(loop, ast.For) and script.called(loop.iter) == "range" else None
+    return script.constant(counted.args[0]) if isinstance(counted, ast.Call) and len(counted.args) == 1 else None
+
+
+def number_of(script: Script, call: ast.Call, name: str, default: float | None) -> float | None:
+    """A setting as a number: given by its name, or in a dictionary that is unpacked into the call."""
     given = keyword(call, name)
+    for each in call.keywords if given is None else ():
+        settings = script.resolve(each.value) if each.arg is None else None
+        if isinstance(settings, ast.Call) and script.called(settings) == "dict":
+            given = given or keyword(settings, name)
+        elif isinstance(settings, ast.Dict):
+            given = given or next(
+                (value for key, value in zip(settings.keys, settings.values, strict=True) if getattr(key, "value", None) == name), None
+            )
     return default if given is None else script.constant(given)
 
 
@@ -131,8 +185,8 @@ def batch_does_not_divide_rollout(script: Script) -> Iterator[Spot]:
             continue
         steps, batch = DEFAULTS[script.last(call)]
         n_steps, rows, envs = (
-            _number(script, call, "n_steps", steps),
-            _number(script, call, "batch_size", batch),
+            number_of(script, call, "n_steps", steps),
+            number_of(script, call, "batch_size", batch),
             n_envs(script, argument(call, 1, "env")),
         )
         if not n_steps or not rows or not envs or rows < 1:
@@ -179,7 +233,7 @@ def few_rollouts(script: Script) -> Iterator[Spot]:
     for name, call in models(script).items():
         if script.last(call) not in DEFAULTS:
             continue
-        n_steps, envs = _number(script, call, "n_steps", DEFAULTS[script.last(call)][0]), n_envs(script, argument(call, 1, "env"))
+        n_steps, envs = number_of(script, call, "n_steps", DEFAULTS[script.last(call)][0]), n_envs(script, argument(call, 1, "env"))
         for learn in (each for each in script.calls("learn") if script.owner(each) == name):
             total = script.constant(argument(learn, 0, "total_timesteps"))
             if total and n_steps and envs and total < FEW_ROLLOUTS * n_steps * envs and not script.loops(learn):

@@ -16,6 +16,7 @@ def _word(pattern: str, but: str = "") -> Meaning:
 END: Final = _word(
     r"(^|_)(next_?)?(dones?|terminals?|terminated|terminations?|truncated|truncations?|finished|ended)($|_)|^ds?$", r"not_|non_|mask|^no_"
 )
+NOT_ENDED: Final = _word(r"non_?term|non_?final|non_?end|not_?done|not_?term|not_?end|(^|_)alive($|_)|(^|_)continues?($|_)")
 COMBINED: Final = _word(r"(^|_)(next_?)?(dones?|terminals?|over|finished|ended|ends)($|_)", r"not_|non_")
 TERMINATED: Final = _word(r"terminat|terminal|(^|_)term($|_)")
 TRUNCATED: Final = _word(r"trunc|time_?out|timelimit|time_limit")
