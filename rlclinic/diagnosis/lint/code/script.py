@@ -340,7 +340,7 @@ class Script:
 
     @cached_property
     def settings(self) -> dict[str, ast.expr]:
-        """Defaults of the script's settings: fields of a dataclass, and arguments of its command line. Those that are filled in later are left out."""
+        """Defaults of the script's settings, in a dataclass or on its command line; those that are filled in later are left out."""
         values: dict[str, list[ast.expr]] = defaultdict(list)
         for kind in self.classes:
             for each in kind.body:
