@@ -1,6 +1,7 @@
-"""The Python interface: train in this process, load what was trained, diagnose it, try a cure on fresh seeds."""
+"""The Python interface: train in this process, load what was trained, diagnose it, try a cure on fresh seeds, race configs."""
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rlclinic.diagnosis.lint.env import EnvLint
     from rlclinic.ops.compare.compare import Comparison
     from rlclinic.report.prescription import Prescriptions
+    from rlclinic.treatment.race.models import Race
     from rlclinic.treatment.trial.models import Trial
 
 Callback = Callable[[dict[str, Any]], bool | None]
@@ -111,6 +113,24 @@ def trial(target: "str | Path | Group" = "@last", *others: "str | Path | Group",
     chosen = [] if (others or options.get("changes")) and tuple(rx) == (1,) else list(rx)
     preview = trial.plan_trial(trial.TrialRequest(targets=targets, rx=chosen, runs_dir=root, **options))
     return trial.run_trial(preview, root).trial
+
+
+def race(*targets: "str | Path | Group", values: "Mapping[str, Sequence[Any]] | None" = None, **options: Any) -> "Race":
+    """Find out which of many configs is best, or which values of one config's settings; blocks until the ranking.
+
+        rlclinic.race("a.yaml", "b.yaml", "c.yaml")
+        rlclinic.race(group, values={"algo.learning_rate": [1e-4, 3e-4, 1e-3]}, budget=3_000_000)
+
+    options are the fields of rlclinic.ops.treat.requests.RaceRequest: outcome, rounds, per_round, budget, alpha, seed0, max_env_steps, ...
+    """
+    from rlclinic.ops.treat import race
+    from rlclinic.ops.treat.requests import RaceRequest
+
+    root = _root(targets[0]) if targets else Path("runs")
+    options = {"runs_dir": root, **options}
+    changes = [f"{key}={json.dumps(list(each))}" for key, each in (values or {}).items()]
+    preview = race.plan_race(RaceRequest(targets=[_selector(target) for target in targets], changes=changes, **options))
+    return race.run_race(preview, options["runs_dir"]).race
 
 
 def _selector(target: "str | Path | Group | Run") -> str:

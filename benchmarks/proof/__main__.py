@@ -14,7 +14,7 @@ from typing import Final
 
 from benchmarks import provenance
 
-MODULES: Final = ("trials", "environments", "compare", "regress", "intervals", "sensitivity", "optimize", "questions")
+MODULES: Final = ("trials", "environments", "compare", "regress", "intervals", "sensitivity", "optimize", "race", "questions")
 SIMULATIONS: Final = 20_000
 QUICK: Final = 200
 

@@ -272,6 +272,15 @@ OPERATIONS: Final = (
     Operation(
         "treat.trial.plan_trial", "read", "trial --dry-run", http=("POST /trials/preview",), absent={"mcp": "is start_trial(dry_run=true)"}
     ),
+    Operation("jobs.progress.get_race", "read", "race --show", http=("GET /races/{id}",), absent={"mcp": "is get_trial(trial_id=RACE)"}),
+    Operation("treat.race.list_races", "read", "race --list", http=("GET /races",), absent={"mcp": "morning_report lists what was tried"}),
+    Operation(
+        "treat.race.plan_race",
+        "read",
+        "race --dry-run",
+        http=("POST /races/preview",),
+        absent={"mcp": "is start_trial(race=true, dry_run=true)"},
+    ),
     Operation(
         "treat.optimize.plan",
         "read",
@@ -353,6 +362,14 @@ OPERATIONS: Final = (
     ),
     Operation(
         "jobs.start.start_trial", "start", "trial", "start_trial", ("POST /trials",), "Try a change", request="treat.requests.TrialRequest"
+    ),
+    Operation(
+        "jobs.start.start_race",
+        "start",
+        "race",
+        http=("POST /races",),
+        absent={"mcp": "is start_trial(race=true)"},
+        request="treat.requests.RaceRequest",
     ),
     Operation(
         "jobs.start.start_optimize",

@@ -9,8 +9,11 @@ caller from elsewhere is offered only the fields that say so (`Http`, `Mcp`), wi
 that names a file, a command or code has no such mark. `runs_dir` is never taken from a caller: each face fills it in.
 """
 
+import itertools
 import json
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, get_origin
@@ -18,6 +21,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, get_origin
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.fields import FieldInfo
 
+from rlclinic.errors import UsageError
+
+MOST_COMBINATIONS: Final = 100
 Mark = TypeVar("Mark")
 Completion = Literal["run", "reference"]
 
@@ -48,6 +54,11 @@ class Request(BaseModel):
     def environments(self) -> list[str]:
         """Environments that it names beside its configs: the same holds for them."""
         return []
+
+    @property
+    def patches(self) -> list[list[str]]:
+        """The changes that each of its configs gets, KEY=VALUE; several where values are tried side by side."""
+        return [list(getattr(self, "changes", ()))]
 
 
 class _Unset:
@@ -178,6 +189,27 @@ def as_changes(overrides: dict[str, Any] | list[str] | None) -> list[str]:
     return list(overrides or [])
 
 
+def combine_values(changes: Sequence[str]) -> list[list[str]]:
+    """Every combination of the values of KEY=V1,V2 texts, each as KEY=VALUE texts."""
+    named = [(key, _split_values(text.strip())) for key, _, text in (change.partition("=") for change in changes)]
+    if math.prod(len(values) for _, values in named) > MOST_COMBINATIONS:
+        raise UsageError(
+            f"{' '.join(changes)[:200]}: more than {MOST_COMBINATIONS} combinations.\n  Each would be an arm.\n  Give fewer values"
+        )
+    chosen = itertools.product(*(values for _, values in named))
+    return [[f"{key}={value}" for (key, _), value in zip(named, values, strict=True)] for values in chosen]
+
+
+def _split_values(text: str) -> list[str]:
+    """Values between commas, or in a JSON list; a comma inside brackets belongs to its value."""
+    if text.startswith("[") and text.endswith("]"):
+        try:
+            return [value if isinstance(value, str) else json.dumps(value) for value in json.loads(text)]
+        except ValueError:
+            pass
+    return [part.strip() for part in re.split(r",(?![^\[{(]*[\]})])", text) if part.strip()]
+
+
 # ── what several requests say alike ──
 
 Change = Annotated[str, StringConstraints(min_length=3, max_length=500, pattern=r"^[^=]+=")]
@@ -197,4 +229,4 @@ RUN_STEPS: Final = Mcp(doc="Env steps of each run.", ge=1)
 MAP: Final = Cli("--map", metavar="METRIC=COLUMN")
 SELECTOR: Final = Cli(argument=True, metavar="RUN", complete="run")
 RUN_ID: Final = Mcp("run_id", "Run or group: id, unique prefix, @last, @last~1, @best, @running.", default=...)
-THRESHOLD: Final = Mcp(doc="Return that counts as solved, if not known.")
+THRESHOLD: Final = Mcp(doc="Return that counts as solved.")

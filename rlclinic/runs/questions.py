@@ -22,7 +22,7 @@ from rlclinic.runs.store import Store
 
 QUESTIONS: Final = "@questions"
 SCHEMA_VERSION: Final = 1
-Kind = Literal["trial", "regress", "optimize", "sensitivity"]
+Kind = Literal["trial", "regress", "optimize", "sensitivity", "race"]
 _MACHINE: Final = frozenset(
     {"device", "engine", "precision", "threads", "tensorboard", "save_replay", "checkpoint_every_env_steps", "stop_at_threshold"}
 )
@@ -163,7 +163,7 @@ def _read(path: Path) -> History | None:
 
 def _read_asked(record: Mapping[str, Any]) -> Attempt | None:
     kind, alpha = record.get("kind"), coerce.real(record.get("alpha"))
-    if kind not in ("trial", "regress", "optimize", "sensitivity") or alpha is None:
+    if kind not in ("trial", "regress", "optimize", "sensitivity", "race") or alpha is None:
         return None
     seed0 = record.get("seed0")
     return Attempt(

@@ -43,6 +43,7 @@ from rlclinic.stats.estimates import (
     share_interval,
     share_upper_bound,
 )
+from rlclinic.stats.exact_ranks import as_normal_bound, exact_rank_z
 from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound, wang_tsiatis_bounds
 from rlclinic.stats.significance import (
     MANY_SEEDS,
@@ -65,6 +66,7 @@ __all__ = [
     "Survival",
     "TestResult",
     "Times",
+    "as_normal_bound",
     "band_of_curves",
     "bootstrap_band",
     "bootstrap_difference",
@@ -76,6 +78,7 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_mean",
+    "exact_rank_z",
     "exact_share_interval",
     "find_collapse_bound",
     "geometric_ratio",

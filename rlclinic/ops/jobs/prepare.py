@@ -11,12 +11,14 @@ from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.ops.train import machine, run
 from rlclinic.ops.train.plan import TrainPlan, plan_training
 from rlclinic.ops.train.requests import TrainRequest
-from rlclinic.ops.treat import optimize, sensitivity, trial
-from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat import optimize, race, sensitivity, trial
+from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.runs import status_file, trials
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
+from rlclinic.treatment.race.conduct import begin_race, load_race
+from rlclinic.treatment.race.models import RacePlan
 from rlclinic.treatment.sensitivity.study import Sensitivity, cells, load, start
 from rlclinic.treatment.trial import conduct
 from rlclinic.treatment.trial.models import TrialPlan
@@ -25,7 +27,7 @@ MOST_NAMED: Final = 4
 """Changes of an arm that the ledger names."""
 
 
-Request = TrainRequest | TrialRequest | OptimizeRequest | SensitivityRequest
+Request = TrainRequest | TrialRequest | RaceRequest | OptimizeRequest | SensitivityRequest
 
 
 class Prepared(BaseModel):
@@ -108,6 +110,29 @@ def _changes(plan: Any) -> list[str]:
     return [f"{arm.name}: {arm.title if len(arm.changes) <= MOST_NAMED else f'{len(arm.changes)} changes'}" for arm in plan.treatments]
 
 
+def _race(request: RaceRequest) -> Prepared:
+    store = Store(request.runs_dir)
+    if request.resume is not None:
+        begun = load_race(store, request.resume)
+        spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
+        most = None if begun.max_env_steps is None else max(0, begun.max_env_steps - spent)
+        planned = Planned(target=begun.id, change=_raced(begun.plan), max_env_steps=most, runs=_most_runs(begun.plan))
+        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
+    plan = race.plan_race(request).plan
+    target = " ".join(request.targets) or str(plan.trial.context.get("base"))
+    planned = Planned(target=target, change=_raced(plan), max_env_steps=plan.max_env_steps, runs=_most_runs(plan))
+    return Prepared(planned=planned, begin=lambda: {"refers": begin_race(store, plan).id})
+
+
+def _most_runs(plan: RacePlan) -> int:
+    return len(plan.arms) * plan.rounds * plan.per_round
+
+
+def _raced(plan: RacePlan) -> list[str]:
+    named = ", ".join(arm.name for arm in plan.arms[:MOST_NAMED])
+    return [f"{len(plan.arms)} arms: {named}{', …' if len(plan.arms) > MOST_NAMED else ''}"]
+
+
 def _optimize(request: OptimizeRequest) -> Prepared:
     store = Store(request.runs_dir)
     if request.resume is not None:
@@ -144,6 +169,7 @@ def _varied(study: Sensitivity, spent: int) -> int:
 PREPARE: Final[dict[str, Callable[[Any], Prepared]]] = {
     "training": _training,
     "trial": _trial,
+    "race": _race,
     "optimize": _optimize,
     "sensitivity": _sensitivity,
 }

@@ -15,11 +15,13 @@ from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
 from rlclinic.treatment.optimize.ledger import Ledger
+from rlclinic.treatment.race.conduct import load_race
+from rlclinic.treatment.race.models import Race
 from rlclinic.treatment.sensitivity.study import Sensitivity, load
 from rlclinic.treatment.trial import conduct
 from rlclinic.treatment.trial.models import Trial
 
-Kind = Literal["group", "trial", "optimize", "sensitivity"]
+Kind = Literal["group", "trial", "race", "optimize", "sensitivity"]
 LOOK_SECONDS: Final = 0.5
 OUTLOOK_SECONDS: Final = 10.0
 """A forecast reads whole logs: it is made this often while somebody waits."""
@@ -57,6 +59,14 @@ class TrialView(Result):
     progress: Progress
 
 
+class RaceView(Result):
+    """A race as it ended or stands, with the job that carries it out."""
+
+    race: Race
+    job: Job | None
+    progress: Progress
+
+
 class SensitivityView(Result):
     """A sensitivity study as it ended or stands, with the job that carries it out."""
 
@@ -87,6 +97,13 @@ def get_trial(tid: str = "@last", runs_dir: Path = Path("runs")) -> TrialView:
     return TrialView(trial=trial, job=models.of(store, trial.id), progress=_trial(store, trial.id))
 
 
+def get_race(rid: str = "@last", runs_dir: Path = Path("runs")) -> RaceView:
+    """A race by its id, its job's id, or @last. Nothing is written."""
+    store = Store(runs_dir)
+    race = load_race(store, _made_by(store, rid))
+    return RaceView(race=race, job=models.of(store, race.id), progress=_race(store, race.id))
+
+
 def get_optimize(sid: str = "@last", runs_dir: Path = Path("runs")) -> SearchView:
     """A search by its id, its job's id, or @last. Nothing is written."""
     store = Store(runs_dir)
@@ -115,11 +132,19 @@ def get_progress(target: str = "@last", runs_dir: Path = Path("runs"), *, foreca
     name = _made_by(store, target)
     if (trials.folder(store, name) / trials.TRIAL).exists():
         return _trial(store, name)
+    if is_race(name, runs_dir):
+        return _race(store, name)
     if (studies.folder(store, "optimize", name) / studies.FILES["optimize"]).exists():
         return _search(store, name)
     if (studies.folder(store, "sensitivity", name) / studies.FILES["sensitivity"]).exists():
         return _varied(store, name)
     return _group(store, name, forecast)
+
+
+def is_race(name: str, runs_dir: Path = Path("runs")) -> bool:
+    """Whether a name is a race's, or that of the job of one."""
+    store = Store(runs_dir)
+    return (studies.folder(store, "race", _made_by(store, name)) / studies.FILES["race"]).exists()
 
 
 def wait_for_run(
@@ -195,6 +220,11 @@ def _why(job: Job | None) -> str | None:
 def _trial(store: Store, tid: str) -> Progress:
     record = trials.find(store, tid).record
     return _study(store, tid, "trial", str(record.get("state", "?")), {tid}, record.get("max_env_steps"))
+
+
+def _race(store: Store, rid: str) -> Progress:
+    record = studies.read(store, "race", rid)
+    return _study(store, rid, "race", str(record.get("state", "?")), {rid}, record.get("max_env_steps"))
 
 
 def _search(store: Store, sid: str) -> Progress:

@@ -15,7 +15,7 @@ class StartRequest(Request):
     hypothesis: Annotated[str, Http(max_length=2_000), Mcp()] = ""
     """What you expect, and why."""
     idempotency_key: Annotated[str | None, Mcp()] = None
-    """Your own name for this start: it is never made twice."""
+    """Your name for this start: never made twice."""
     max_wall_seconds: Annotated[float | None, Mcp(gt=0)] = None
     """Stop after so many seconds."""
 

@@ -1,4 +1,4 @@
-"""Starting things that outlive whoever starts them: trainings, trials, searches, sensitivity studies.
+"""Starting things that outlive whoever starts them: trainings, trials, races, searches, sensitivity studies.
 
 A start is checked, written down (runs/@jobs/<jid>/job.json), queued, and handed to a process of its own when its turn comes. The same
 key is the same start: asked again it is found, and taken up where it was if its process is gone. Agents stay within what a person
@@ -24,7 +24,7 @@ from rlclinic.ops.jobs.models import Job, JobKind, JobList, Planned
 from rlclinic.ops.jobs.prepare import PREPARE, Prepared, Request
 from rlclinic.ops.train import machine
 from rlclinic.ops.train.requests import TrainRequest
-from rlclinic.ops.treat.requests import OptimizeRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.report.daily_report import LedgerLine
 from rlclinic.runs import job_queue, jobs, lock
 from rlclinic.runs.store import Store
@@ -57,6 +57,18 @@ def start_trial(
 ) -> Job:
     """Try a change against its control on fresh seeds, in the background; the job names the trial at once."""
     return _start("trial", request, by, idempotency_key, hypothesis, max_wall_seconds)
+
+
+def start_race(
+    request: RaceRequest,
+    *,
+    by: Caller = PERSON,
+    idempotency_key: str | None = None,
+    hypothesis: str = "",
+    max_wall_seconds: float | None = None,
+) -> Job:
+    """Find out which of many arms is best, in the background; the job names the race at once."""
+    return _start("race", request, by, idempotency_key, hypothesis, max_wall_seconds)
 
 
 def start_optimize(

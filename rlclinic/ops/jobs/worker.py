@@ -20,8 +20,9 @@ from rlclinic.ops.jobs import budget, models, prepare, queue, start
 from rlclinic.ops.jobs.audit import record_outcome
 from rlclinic.ops.jobs.models import Job, JobState
 from rlclinic.ops.train import run, signals
-from rlclinic.ops.treat import optimize, sensitivity, trial
+from rlclinic.ops.treat import optimize, race, sensitivity, trial
 from rlclinic.report.format import duration, number
+from rlclinic.report.race import describe_verdict
 from rlclinic.report.trial import effect_text, headline
 from rlclinic.runs import job_queue, jobs, launcher_status, lock
 from rlclinic.runs.store import Store
@@ -201,6 +202,13 @@ def _try(store: Store, job: Job) -> Ending:
     return Ending("finished", result.trial.verdict, f"{result.trial.id} {headline(result.trial)}{effect}")
 
 
+def _race(store: Store, job: Job) -> Ending:
+    result = race.resume_race(str(job.refers), store.root)
+    if result.race.state != "finished":
+        return Ending("stopped", None, f"stopped by {result.signal}", f"stopped by {result.signal}")
+    return Ending("finished", result.race.verdict, f"{result.race.id} {describe_verdict(result.race)}")
+
+
 def _search(store: Store, job: Job) -> Ending:
     with signals.caught_signals() as caught:
         result = optimize.resume(str(job.refers), store.root, stop=lambda: bool(caught))
@@ -215,7 +223,7 @@ def _vary(store: Store, job: Job) -> Ending:
     return Ending("finished", None, f"{result.study.id} matters most: {most or 'nothing that could be told'}")
 
 
-_WORK = {"training": _train, "trial": _try, "optimize": _search, "sensitivity": _vary}
+_WORK = {"training": _train, "trial": _try, "race": _race, "optimize": _search, "sensitivity": _vary}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""`adopt`: the winner of a trial becomes a variant of the user's own YAML file, with its evidence above it."""
+"""`adopt`: the winner of a trial or race becomes a variant of the user's own YAML file, with its evidence above it."""
 
 import difflib
 import operator
 import time
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -12,12 +13,15 @@ from rlclinic.actions import Action, ForPeople
 from rlclinic.config import Config, from_record, to_record
 from rlclinic.errors import UsageError
 from rlclinic.report.models import Result
+from rlclinic.report.race import describe_verdict, measure_text, summary
 from rlclinic.report.trial import effect_text, headline, seeds_text
-from rlclinic.runs import disk
+from rlclinic.runs import disk, studies
 from rlclinic.runs.store import Store
+from rlclinic.treatment.race.conduct import load_race
+from rlclinic.treatment.race.models import Race
 from rlclinic.treatment.trial import variant_file
 from rlclinic.treatment.trial.conduct import load
-from rlclinic.treatment.trial.models import Effect, Trial
+from rlclinic.treatment.trial.models import ArmResult, Effect, Trial
 
 FOLDER = Path("config/environments")
 
@@ -26,6 +30,7 @@ class Adopted(Result):
     """What was written (or would be): the file, the difference, and the evidence."""
 
     trial: str
+    """Or race."""
     ref: str
     """As `train` takes it; of several environments, as it was given."""
     refs: list[str] = Field(default_factory=list, exclude_if=operator.not_)
@@ -42,12 +47,16 @@ class Adopted(Result):
 def adopt(
     tid: str, ref: str, runs_dir: Path = Path("runs"), *, force: bool = False, dry_run: bool = False, folder: Path = FOLDER
 ) -> Adopted:
-    """Write the winner of a trial as ENV:VARIANT into ./config/environments/<env>.yaml; it loads at once.
+    """Write the winner of a trial or race as ENV:VARIANT into ./config/environments/<env>.yaml; it loads at once.
 
     A trial over several environments keeps it as VARIANT of every one of them, or with ENV of that one alone.
-    Refused without `force`: a verdict other than adopt, and a variant that is already there.
+    Refused without `force`: a verdict other than adopt (of a race: that one arm is best), and a variant that is already there.
     """
-    trial = load(Store(runs_dir), tid)
+    store = Store(runs_dir)
+    if _is_race(store, tid):
+        env_id, variant = _named(ref)
+        return _write_variant(_keep_raced(load_race(store, tid), force), env_id, variant, force, dry_run, folder)
+    trial = load(store, tid)
     if trial.environments:
         return _adopt_everywhere(trial, ref, force, dry_run, folder)
     env_id, variant = _named(ref)
@@ -91,45 +100,84 @@ def _adopt_one(
     trial: Trial, effect: Effect, env_id: str, variant: str, force: bool, dry_run: bool, folder: Path, whole: Trial | None = None
 ) -> Adopted:
     """One variant of one environment; `whole` is the trial of which this environment is a part."""
-    config = _tried(trial, effect)
+    arm = next(arm for arm in trial.arms if arm.name == effect.arm)
+    config = _find_config("trial", trial.id, arm, trial.context.get("run"))
+    kept = Kept("trial", trial.id, config, _changes(trial, effect), evidence_lines(trial, effect, whole))
+    return _write_variant(kept, env_id, variant, force, dry_run, folder)
+
+
+class Kept(NamedTuple):
+    """What is kept, and why."""
+
+    kind: str
+    id: str
+    config: Config
+    changes: list[str]
+    evidence: list[str]
+
+
+def _write_variant(kept: Kept, env_id: str, variant: str, force: bool, dry_run: bool, folder: Path) -> Adopted:
+    config = kept.config
     if config.env.id != env_id:
         raise UsageError(
-            f"trial {trial.id} was made on {config.env.id}; {env_id} was not tried.\n  Its evidence would not hold there.\n  Type: ",
-            Action("adopt", trial.id, as_=f"{config.env.id}:{variant}"),
+            f"{kept.kind} {kept.id} was made on {config.env.id}; {env_id} was not tried.\n  Its evidence would not hold there.\n  Type: ",
+            Action("adopt", kept.id, as_=f"{config.env.id}:{variant}"),
         )
     path = variant_file.file_for(env_id, folder)
     before = plain_files.read_text(path) if path.exists() else ""
     if variant_file.has_variant(before, variant) and not force:
         raise UsageError(
             f"{env_id}:{variant} is already in {path}.\n  It would be overwritten.\n  Give another name",
-            ForPeople(f", or: {Action('adopt', trial.id, as_=f'{env_id}:{variant}', force=True)}"),
+            ForPeople(f", or: {Action('adopt', kept.id, as_=f'{env_id}:{variant}', force=True)}"),
         )
-    evidence = evidence_lines(trial, effect, whole)
-    after = variant_file.written(before, config, variant, evidence, env_id)
+    after = variant_file.written(before, config, variant, kept.evidence, env_id)
     if not dry_run:
         with disk.guarded(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         disk.write(path, after)
     return Adopted(
-        trial=trial.id,
+        trial=kept.id,
         ref=f"{env_id}:{variant}",
         file=str(path),
         diff=list(difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="", n=1)),
-        changes=_changes(trial, effect),
-        evidence=evidence,
+        changes=kept.changes,
+        evidence=kept.evidence,
         written=not dry_run,
     )
 
 
-def _tried(trial: Trial, effect: Effect) -> Config:
-    """The config of an arm, without what only the trial needed."""
-    arm = next(arm for arm in trial.arms if arm.name == effect.arm)
+def _find_config(kind: str, id: str, arm: ArmResult, run: Any) -> Config:
+    """The config of an arm, without what only the trial or race needed."""
     if arm.config is None:
         raise UsageError(
-            f"trial {trial.id} tried your own command: there is no config of ours to keep.\n  Nothing would be trained by it.\n"
+            f"{kind} {id} tried your own command: there is no config of ours to keep.\n  Nothing would be trained by it.\n"
             f"  Put it into your script: {' '.join(arm.changes)}"
         )
-    return variant_file.adopted_config(arm.config, trial.context.get("run"), arm.changes)
+    return variant_file.adopted_config(arm.config, run, arm.changes)
+
+
+def _is_race(store: Store, id: str) -> bool:
+    """Whether an id, or the beginning of one, is a race's."""
+    return id != "@last" and any(known.startswith(id) for known in studies.ids(store, "race"))
+
+
+def _keep_raced(race: Race, force: bool) -> Kept:
+    if race.state != "finished":
+        raise UsageError(f"race {race.id} has not ended.\n  There is no winner to keep.\n  Type: ", Action("race", resume=race.id))
+    if race.verdict != "best" and not force:
+        raise UsageError(
+            f"race {race.id} ended with {describe_verdict(race)}: {summary(race)}.\n  No arm was shown to be better than all others",
+            ForPeople(f"\n  To keep {race.arms[0].arm.name} all the same: --force"),
+        )
+    first = race.arms[0]
+    config = _find_config("race", race.id, first.arm, race.plan.trial.context.get("run"))
+    settings = [f"{key}: {value}" for key, _, value in (change.partition("=") for change in first.arm.changes)]
+    lines = [
+        f"{variant_file.RACED.removeprefix('# ')}{race.id} on {time.strftime('%Y-%m-%d')}: {describe_verdict(race)}",
+        f"settings: {'; '.join(settings) or 'those of the first config'}",
+        f"{summary(race)}; {measure_text(race, first)} {race.outcome}, {first.arrived} of {first.arm.n} runs arrived",
+    ]
+    return Kept("race", race.id, config, settings, [" ".join(line.split()) for line in lines])
 
 
 def _named(ref: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What `trial` is asked to compare: groups, prescriptions, changes, config files, variants, revisions, or the user's own command."""
+"""What `trial` and `race` compare: groups, prescriptions, changes, config files, variants, revisions, or the user's own command."""
 
 import shlex
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
 from rlclinic.ops.diagnose import prescribe
 from rlclinic.ops.runs import targets
 from rlclinic.ops.treat import suitability
-from rlclinic.ops.treat.requests import TrialRequest
+from rlclinic.ops.treat.requests import RaceRequest, TrialRequest
 from rlclinic.runs import trials
 from rlclinic.runs.history import History
 from rlclinic.runs.outcome import choose_source, measure_log
@@ -263,7 +263,7 @@ def _names(targets: Sequence[str]) -> list[str]:
     return [arms.short_name(text) for text in shown]
 
 
-def _side(target: str, request: TrialRequest) -> Side:
+def _side(target: str, request: TrialRequest | RaceRequest) -> Side:
     found = targets.read(target, targets.Reading(request.runs_dir, request.threshold, request.max_env_steps))
     if len(found) > 1:
         raise UsageError(
@@ -435,3 +435,70 @@ def _adopted(request: TrialRequest) -> trials.TrialRecord:
     store = Store(request.runs_dir)
     assert request.ablate is not None
     return trials.find(store, adopt.trial_of(request.ablate) or request.ablate)
+
+
+# ── races ──
+
+
+def resolve_race(request: RaceRequest) -> Resolved:
+    """The arms of a race: the first is the control's place, though no arm is measured against it more than against others."""
+    ways = {"--run": request.command is not None, "several configs": len(request.targets) > 1, "--set": bool(request.changes)}
+    given = [name for name, used in ways.items() if used]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} each say what the arms are.\n  It cannot be told which is meant.\n  Type one of them")
+    if not given:
+        raise UsageError(
+            "a race needs two arms or more.\n  There is nothing to compare.\n"
+            "  Give configs (a.yaml b.yaml c.yaml), or values: --set algo.learning_rate=1e-4,3e-4,1e-3"
+        )
+    if request.arms and request.command is None:
+        raise UsageError("--arm fills the placeholders of a command.\n  There is none.\n  Type: --run 'python train.py …', or --set")
+    if request.command is not None:
+        trust.approve(trust.COMMAND + request.command)
+        return _raced_commands(request.command, request.arms)
+    return _raced_values(request) if request.changes else _raced_configs(request)
+
+
+def _raced_commands(command: str, values: Sequence[str]) -> Resolved:
+    made = arms.commands(command, values)
+    first = made[0].model_copy(update={"name": arms.short_name(made[0].changes[0].replace("=", "-") if made[0].changes else "first")})
+    named = arms.unique([first, *made[1:]])
+    return Resolved(named[0], named[1:], source="command", described="your command")
+
+
+def _raced_configs(request: RaceRequest) -> Resolved:
+    sides = [_side(target, request) for target in request.targets]
+    configs, names = [_config(side) for side in sides], _names(request.targets)
+    made = arms.unique([arms.against(configs[0], config, name) for config, name in zip(configs, names, strict=True)])
+    resolved = Resolved(made[0], made[1:], described=f"{len(made)} configs", notes=[note for side in sides for note in side.notes])
+    _add_history(resolved, sides[0].histories)
+    resolved.used_seeds = [run.seed for side in sides for run in side.histories if run.seed is not None]
+    resolved.above_seed = max(resolved.used_seeds, default=-1)
+    return resolved
+
+
+def _raced_values(request: RaceRequest) -> Resolved:
+    target = request.targets[0] if request.targets else default_target(Store(request.runs_dir))
+    side = _side(target, request)
+    target = side.name if side.kind in ("group", "run") else target
+    base = _config(side)
+    made = []
+    for changes in request.patches:
+        config = set_values(base, changes)
+        trust.approve_new(base.env, config.env)
+        pairs = (change.partition("=") for change in changes)
+        name = arms.short_name("_".join(f"{key.rpartition('.')[2]}-{value}" for key, _, value in pairs))
+        made.append(Arm(name=name, config=config, changes=tuple(changes)))
+    if len(made) < 2:
+        raise UsageError(
+            f"--set {' --set '.join(request.changes)} is one arm alone.\n  There is nothing to compare.\n"
+            f"  Give several values: --set {request.changes[0].partition('=')[0]}=V1,V2,V3; or try it against {target}: ",
+            Action("trial", target, set=list(request.changes)),
+        )
+    made = arms.unique(made)
+    resolved = Resolved(made[0], made[1:], described=_described(side, target), target=target)
+    if not side.complete:
+        resolved.source = "translated"
+        resolved.notes.append(NOT_YOUR_SCRIPT)
+    _add_history(resolved, side.histories)
+    return resolved

@@ -46,6 +46,10 @@ def _find_verdict(store: Store, asked: Attempt) -> str | None:
     try:
         if asked.kind in ("trial", "optimize"):
             return trials.find(store, asked.refers).verdict
+        if asked.kind == "race":
+            record = studies.read(store, "race", asked.refers)
+            named = f" ({record['winner']})" if record.get("winner") else ""
+            return f"{record['verdict']}{named}" if record.get("verdict") else None
         if asked.kind == "sensitivity":
             record = studies.read(store, "sensitivity", asked.refers)
             rows = [row for row in record.get("rows") or () if isinstance(row, dict)]

@@ -1,12 +1,28 @@
-"""What may be asked of trials, searches, sensitivity studies and adoptions."""
+"""What may be asked of trials, races, searches, sensitivity studies and adoptions."""
 
 import operator
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from rlclinic.ops.request import CHANGES, MOST_STEPS, OVERRIDES, RUN_STEPS, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request, as_changes
+from rlclinic.ops.request import (
+    CHANGES,
+    MOST_STEPS,
+    OVERRIDES,
+    RUN_STEPS,
+    SET,
+    STEPS,
+    THRESHOLD,
+    Cli,
+    Http,
+    Mcp,
+    Request,
+    as_changes,
+    combine_values,
+)
 from rlclinic.treatment.optimize.ledger import Outcome as SearchOutcome
+from rlclinic.treatment.race.models import RaceOutcome
+from rlclinic.treatment.race.rule import PER_ROUND, ROUNDS
 from rlclinic.treatment.sensitivity.study import FACTORS, SEEDS, Scope
 from rlclinic.treatment.trial.models import Outcome
 from rlclinic.treatment.trial.sequential import RuleName
@@ -147,6 +163,77 @@ class TrialRequest(Request):
     def environments(self) -> list[str]:
         """Where it is tried, if not where its configs say."""
         return self.envs
+
+
+class RaceRequest(Request):
+    """Which of many arms is best."""
+
+    resumes_alone = True
+
+    targets: Annotated[
+        list[str],
+        Cli(
+            argument=True,
+            complete="run",
+            help="Two and more configs (YAML, ENV:VARIANT, runs, groups, git:REV:FILE); or one, whose values --set gives.",
+        ),
+        Http(type=list[Annotated[str, StringConstraints(max_length=200)]], max_length=32),
+    ] = Field(default_factory=list)
+    """Two or more configs; or one, of which values are tried."""
+    changes: Annotated[
+        list[str],
+        Cli("--set", metavar="KEY=V1,V2", help="Values to race, one arm each; several of these: every combination. Repeatable."),
+        Http(type=list[Annotated[str, StringConstraints(max_length=400)]], max_length=8),
+    ] = Field(default_factory=list)
+    """KEY=V1,V2 settings: an arm for every value, or for every combination of values."""
+    command: Annotated[str | None, Cli("--run", metavar="CMD")] = None
+    """Your own training command, with {seed}, {out} and placeholders for --arm."""
+    arms: Annotated[list[str], Cli("--arm", metavar="KEY=VALUE")] = Field(default_factory=list)
+    """With --run: the values of one arm."""
+    resume: Annotated[str | None, Cli(metavar="RACE"), RESUME] = None
+    """Go on with a race that was interrupted or killed."""
+    outcome: Annotated[RaceOutcome | None, Http()] = None
+    """What decides (steps to the threshold, where one is known)."""
+    rounds: Annotated[int, Http(ge=1, le=10)] = ROUNDS
+    """Batches of seeds that an arm gets, at most."""
+    per_round: Annotated[int, Http(ge=3, le=64)] = PER_ROUND
+    """Seeds of a batch."""
+    budget: Annotated[
+        int | None,
+        Cli(steps=True, metavar="N", help="Env steps that everything may take: 3M. Never more."),
+        MOST_STEPS,
+    ] = Field(None, ge=1)
+    """Env steps that everything may take."""
+    alpha: float = 0.05
+    """Share of races in which any pair of equal arms may be told apart, over all rounds."""
+    margin: float | None = None
+    """Differences within this share count as none, where it is said how many seeds would tell arms apart; as of a trial."""
+    arrival_margin: float = 0.10
+    """A drop in the share of runs that get there which counts as one: 0.1 is 10 points."""
+    independent: bool = False
+    """Ask a question again at the whole alpha; else a repeat is charged for the times before."""
+    seed0: int | None = Field(None, ge=0)
+    """The first seed (unused ones): repeats a race."""
+    max_env_steps: Annotated[int | None, STEPS, MOST_STEPS] = Field(None, ge=1)
+    """Env steps of each run."""
+    threshold: float | None = None
+    """The return that counts as solved, where it is not known."""
+    whole_budget: Annotated[bool, Http()] = False
+    """Train on after the threshold: runs that lose it again are then seen."""
+    timeout_seconds: Annotated[float | None, Cli("--timeout", min=0.1)] = Field(None, gt=0)
+    """With --run: seconds after which a run is ended and counts as failed."""
+    device: str | None = None
+    """cpu, cuda or auto."""
+
+    @property
+    def configs(self) -> list[str]:
+        """What is raced."""
+        return self.targets or (["@last"] if self.resume is None and self.command is None else [])
+
+    @property
+    def patches(self) -> list[list[str]]:
+        """An arm each."""
+        return combine_values(self.changes)
 
 
 class OptimizeRequest(Request):

@@ -25,6 +25,7 @@ PAGES: Final = (
     "/studies",
     "/sensitivity/{id}",
     "/optimize/{id}",
+    "/race/{id}",
     "/environments",
     "/guide",
     "/guide/{id}",

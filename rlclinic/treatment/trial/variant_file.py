@@ -19,6 +19,7 @@ from rlclinic.runs.history import dotted
 from rlclinic.treatment.prescription.prescription import flow
 
 ADOPTED: Final = "# adopted from trial "
+RACED: Final = "# adopted from race "
 _VARIANT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _RESERVED: Final = ("spec", "env", "algo", "net", "run", "seed", "name")
 _WIDTH: Final = 120
@@ -73,7 +74,7 @@ def without(text: str, variant: str) -> str:
     while first > 0 and lines[first - 1].startswith("#"):
         first -= 1
     # Comments that somebody wrote above a variant of their own are theirs.
-    first = first if lines[first].startswith(ADOPTED) else span[0]
+    first = first if lines[first].startswith((ADOPTED, RACED)) else span[0]
     return "\n".join([*lines[:first], *lines[last:]]) + "\n"
 
 

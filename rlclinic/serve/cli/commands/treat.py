@@ -1,4 +1,4 @@
-"""`rlclinic trial`, `adopt`, `optimize` and `sensitivity`: does a change help, keeping it, a search, and which numbers matter."""
+"""`rlclinic trial`, `race`, `adopt`, `optimize`, `sensitivity`: does a change help, which is best, keeping it, a search, what matters."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +9,8 @@ from rlclinic.actions import Action
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
-    from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, SensitivityRequest, TrialRequest
+    from rlclinic.ops.treat.race import RaceResult
+    from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, RaceRequest, SensitivityRequest, TrialRequest
     from rlclinic.ops.treat.trial import TrialResult
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -18,7 +19,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would trai
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for handler in (trial, questions, adopt, optimize, sensitivity):
+    for handler in (trial, race, questions, adopt, optimize, sensitivity):
         options.command(app, requests="treat.requests")(handler)
 
 
@@ -76,6 +77,55 @@ def _end(result: "TrialResult", as_json: bool) -> None:
     from rlclinic.serve.cli.text import trial
 
     console.print_json(result) if as_json else trial.print_trial(result)
+    if result.signal:
+        raise typer.Exit(TERMINATED if result.signal == "SIGTERM" else INTERRUPTED)
+
+
+def race(
+    request: "RaceRequest",
+    show: Annotated[str | None, typer.Option("--show", metavar="RACE", help="Show a race that was made.")] = None,
+    everything: Annotated[bool, typer.Option("--list", help="List the races that were made.")] = False,
+    jobs: options.Jobs = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, can see and costs; train nothing.")] = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+    yes: options.Yes = False,
+) -> None:
+    """Find out which of many configs is best: seeds go where they matter, and a ranking says what was shown."""
+    from rlclinic.ops.treat import race
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text.race import View, print_preview, print_races
+    from rlclinic.serve.cli.text.trial import ask_to_start
+
+    if show is not None:
+        _end_race(race.show_race(show, request.runs_dir), as_json)
+    elif everything:
+        listed = race.list_races(request.runs_dir)
+        console.print_json(listed) if as_json else print_races(listed)
+    elif request.resume is not None:
+        with View(quiet) as view:
+            result = race.resume_race(request.resume, request.runs_dir, view, jobs)
+        _end_race(result, as_json)
+    else:
+        preview = race.plan_race(request)
+        if dry_run:
+            console.print_json(preview) if as_json else print_preview(preview, to_results=True)
+            return
+        if not quiet:
+            print_preview(preview)
+        if not yes and not ask_to_start():
+            raise typer.Exit(2)
+        console.audit_start(request.runs_dir, "race", " ".join(request.targets), arms=preview.arms)
+        with View(quiet) as view:
+            result = race.run_race(preview, request.runs_dir, view, jobs)
+        _end_race(result, as_json)
+
+
+def _end_race(result: "RaceResult", as_json: bool) -> None:
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text.race import print_race
+
+    console.print_json(result) if as_json else print_race(result)
     if result.signal:
         raise typer.Exit(TERMINATED if result.signal == "SIGTERM" else INTERRUPTED)
 

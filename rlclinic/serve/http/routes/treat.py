@@ -1,4 +1,4 @@
-"""Trials, searches and sensitivity studies: planning, starting, looking at them, and keeping what won."""
+"""Trials, races, searches and sensitivity studies: planning, starting, looking at them, and keeping what won."""
 
 from typing import Any, Literal
 
@@ -7,11 +7,12 @@ from starlette.concurrency import run_in_threadpool
 
 from rlclinic.ops.jobs import audited, progress, queue, start
 from rlclinic.ops.jobs.models import Job
-from rlclinic.ops.jobs.progress import SearchView, SensitivityView, TrialView
+from rlclinic.ops.jobs.progress import RaceView, SearchView, SensitivityView, TrialView
 from rlclinic.ops.jobs.requests import StartRequest
-from rlclinic.ops.treat import questions, sensitivity, trial
+from rlclinic.ops.treat import questions, race, sensitivity, trial
 from rlclinic.ops.treat.adopt import Adopted
-from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat.race import RaceList, RacePreview
+from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.ops.treat.sensitivity import SensitivityPlan
 from rlclinic.ops.treat.trial import Preview, TrialList
 from rlclinic.report.models import Result, ResultPart
@@ -95,6 +96,42 @@ async def list_questions(request: Request, here: Here, asked: QuestionsRequest) 
     """What was asked of the store, how often, with which verdicts, and the error that is spent on each question."""
     found: Any = await run_in_threadpool(questions.list_questions, asked)
     return answer_with_etag(request, found)
+
+
+# ── races ──
+
+
+@router.get("/races", response_model=RaceList, tags=["races"])
+async def list_races(request: Request, here: Here) -> Response:
+    """Races, newest first."""
+
+    def list_with_queue() -> RaceList:
+        waiting, listed = queue.waiting(here.store), race.list_races(here.root)
+        return RaceList(races=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in listed.races])
+
+    return answer_with_etag(request, await run_in_threadpool(list_with_queue))
+
+
+@router.get("/races/{id}", response_model=RaceView, tags=["races"])
+async def get_race(request: Request, here: Here, id: Id) -> Response:
+    """A race: the ranking with sets of ranks and intervals, rounds, verdict."""
+    view: Any = await run_in_threadpool(progress.get_race, id, here.root)
+    return answer_with_etag(request, view)
+
+
+@router.post("/races", response_model=Job, status_code=202, tags=["races"])
+@takes_body
+def start_race(response: Response, here: Here, by: By, request: RaceRequest, about: StartRequest, once: Once = None) -> Job:
+    """Find out which of many configs is best, in the background. The job names the race at once."""
+    return announce(here, response, start.start_race(request, by=by, idempotency_key=once, hypothesis=about.hypothesis))
+
+
+@router.post("/races/preview", response_model=RacePreview, tags=["races"])
+@takes_body
+async def preview_race(here: Here, request: RaceRequest, about: StartRequest) -> RacePreview:
+    """What a race would do, cost and be able to see. Nothing is started."""
+    preview: RacePreview = await run_in_threadpool(race.plan_race, request)
+    return preview
 
 
 # ── searches and studies ──

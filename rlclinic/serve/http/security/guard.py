@@ -29,7 +29,9 @@ CSRF_HEADER: Final = "x-csrf-token"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN: Final = re.compile(r"/login|/static/.*|/favicon\.ico|/api/v1/(health|session)")
 """Reached without a token: what the login page is made of."""
-ASKS: Final = re.compile(r"/api/v1/(config/validate|environments/examine|trials/preview|studies/sensitivity/preview|session)|/mcp(/.*)?")
+ASKS: Final = re.compile(
+    r"/api/v1/(config/validate|environments/examine|trials/preview|races/preview|studies/sensitivity/preview|session)|/mcp(/.*)?"
+)
 """Answered to readers though they are posted: they change nothing, and MCP looks at the scope of each tool itself."""
 EVERYBODY: Final = Principal(LOCAL, frozenset({"read", "write"}))
 

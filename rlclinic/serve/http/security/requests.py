@@ -21,7 +21,8 @@ _PROBE: Final = "probe:"
 def confine(store: Store, request: Request) -> None:
     """UsageError if a request would read a file, or run code that nobody has run here yet."""
     for ref in request.configs:
-        safe(store, ref, getattr(request, "changes", ()))
+        for changes in request.patches:
+            safe(store, ref, changes)
     for env_id in request.environments:
         safe(store, env_id)
 

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 from rlclinic.report import optimize, prescription
 from rlclinic.report.document import render_compact
 from rlclinic.report.format import count, duration, number, plural, short
+from rlclinic.report.race import describe_race, describe_race_plan
 from rlclinic.report.sensitivity import effects_table
 from rlclinic.report.trial import cost_text, describe_plan, describe_result
 from rlclinic.serve.mcp.replies import clip, in_call, one_line
 
 if TYPE_CHECKING:
     from rlclinic.ops.jobs.models import Job
-    from rlclinic.ops.jobs.progress import Progress, SearchView, SensitivityView, TrialView
+    from rlclinic.ops.jobs.progress import Progress, RaceView, SearchView, SensitivityView, TrialView
+    from rlclinic.ops.treat.race import RacePreview
     from rlclinic.ops.treat.sensitivity import SensitivityPlan
     from rlclinic.ops.treat.trial import Preview
     from rlclinic.report.prescription import Prescriptions
@@ -52,7 +54,9 @@ def prescriptions_data(result: "Prescriptions") -> dict[str, Any]:
 
 def job(started: "Job") -> str:
     """What was started, what it may cost, and what to call next."""
-    what = {"training": "TRAINING", "trial": "TRIAL", "optimize": "SEARCH", "sensitivity": "STUDY"}.get(started.kind, started.kind.upper())
+    what = {"training": "TRAINING", "trial": "TRIAL", "race": "RACE", "optimize": "SEARCH", "sensitivity": "STUDY"}.get(
+        started.kind, started.kind.upper()
+    )
     again = (
         f" (made before; {'taken up again' if started.resumes and started.live else 'nothing new was started'})" if started.repeated else ""
     )
@@ -103,11 +107,13 @@ def _after(progress: "Progress") -> str:
     tool, key, start = {
         "group": ("diagnose_run", "run_id", "start_training"),
         "trial": ("get_trial", "trial_id", "start_trial"),
+        "race": ("get_trial", "trial_id", "start_trial"),
         "optimize": ("get_optimize", "search_id", "start_optimize"),
         "sensitivity": ("get_sensitivity", "study_id", "start_sensitivity"),
     }[progress.kind]
     if progress.state in ("crashed", "stopped", "interrupted"):
-        return f'{start}(resume="{progress.id}") goes on | {tool}({key}="{progress.id}")'
+        race = ", race=true" if progress.kind == "race" else ""
+        return f'{start}(resume="{progress.id}"{race}) goes on | {tool}({key}="{progress.id}")'
     return f'{tool}({key}="{progress.id}")'
 
 
@@ -153,6 +159,46 @@ def trial_data(view: "TrialView") -> dict[str, Any]:
 
 def _range(value: Any) -> list[float | None] | None:
     return None if value is None else [value.value, value.low, value.high]
+
+
+def race_preview(planned: "RacePreview") -> str:
+    """What a race asks, can see and costs."""
+    return render_compact(
+        describe_race_plan(planned.question, planned.plan, planned.power, planned.max_seconds, planned.cores, planned.warnings), 200
+    )
+
+
+def race(view: "RaceView") -> str:
+    """The ranking; while it runs, how far it is."""
+    made = view.race
+    lines = [f"RACE {made.id} · {made.question}", *([waited(view.progress)] if made.verdict is None else [])]
+    lines.append(render_compact(describe_race(made), 200))
+    if made.verdict == "best" and made.plan.trial.source != "command":
+        lines.append(f'next: adopt(trial_id="{made.id}", as_variant="{made.env_id}:NAME")')
+    return "\n".join(lines)
+
+
+def race_data(view: "RaceView") -> dict[str, Any]:
+    """The same as JSON, without whole configs."""
+    made = view.race
+    return {
+        "race_id": made.id,
+        "state": view.progress.state,
+        "verdict": made.verdict,
+        "winner": made.winner,
+        "best": list(made.best),
+        "question": made.question,
+        "ranking": [
+            {"arm": arm.arm.name, "ranks": list(arm.ranks), "shown": arm.shown, "n": arm.arm.n, "arrived": arm.arrived}
+            | {"changes": list(arm.arm.changes), "steps": _range(arm.arm.steps), "final": _range(arm.arm.final)}
+            | {"ratio": _range(arm.ratio), "gain": _range(arm.gain), "seeds_needed": arm.seeds_needed}
+            for arm in made.arms
+        ],
+        "not_afforded": made.not_afforded,
+        "used_env_steps": made.used_env_steps or view.progress.env_steps,
+        "max_env_steps": made.max_env_steps,
+        "job_id": None if view.job is None else view.job.id,
+    }
 
 
 def search(view: "SearchView") -> str:

@@ -13,7 +13,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from rlclinic.ops.jobs.audit import Caller
-from rlclinic.ops.request import UNSET, Mcp, Request, RequestField, fields_of
+from rlclinic.ops.request import UNSET, Mcp, Request, RequestField, combine_values, fields_of
 from rlclinic.runs.store import Store
 from rlclinic.serve.mcp.settings import Settings
 
@@ -43,8 +43,11 @@ class Tools:
         elif model.resumes_alone and asked.get("extend"):
             asked = {key: asked[key] for key in ("extend", "seeds") if key in asked}
         request = model(**asked, runs_dir=self.root)
+        # In a race, a change has several values.
+        patches = combine_values(request.patches[0]) if given.get("race") else request.patches
         for ref in request.configs:
-            self.settings.config(ref, getattr(request, "changes", ()), self.store)
+            for changes in patches:
+                self.settings.config(ref, changes, self.store)
         for env_id in request.environments:
             self.settings.config(env_id, (), self.store)
         return request

@@ -1,14 +1,16 @@
-"""Tools that try changes: trials, searches, sensitivity studies, and keeping what won."""
+"""Tools that try changes: trials, races, searches, sensitivity studies, and keeping what won."""
 
 from typing import Annotated
 
 from mcp_types import CallToolResult
 from pydantic import Field
 
+from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import audited, progress, start
 from rlclinic.ops.jobs.requests import StartRequest
 from rlclinic.ops.treat import questions, sensitivity, trial
-from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat.race import plan_race
+from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.report.document import render_compact
 from rlclinic.report.questions import describe
 from rlclinic.serve.mcp.replies import answer, in_call, one_line
@@ -24,15 +26,35 @@ class TreatTools(Tools):
         self,
         request: TrialRequest,
         about: StartRequest,
-        dry_run: Annotated[bool, Field(description="Say what it asks, can see and costs; start nothing.")] = False,
+        race: Annotated[bool, Field(description="Rank the configs, or values KEY=V1,V2.")] = False,
+        dry_run: Annotated[bool, Field(description="Plan it; start nothing.")] = False,
         ctx: Ctx = None,
     ) -> CallToolResult:
         """Does a change help? Control against treatment on fresh seeds, in the background, with a verdict. Then wait_for_run."""
+        if race:
+            return self._start_race(request, about, dry_run, ctx)
         if dry_run:
             preview = trial.plan_trial(request)
             return answer(study.preview(preview), preview.model_dump(mode="json", exclude={"plan", "schema_version"}))
         job = start.start_trial(request, by=self.caller(ctx), **about.arguments)
         return answer(study.job(job), {**study.job_data(job), "trial_id": job.refers})
+
+    def _start_race(self, request: TrialRequest, about: StartRequest, dry_run: bool, ctx: Ctx) -> CallToolResult:
+        """A race of the same configs or values; it takes what it has in common with a trial."""
+        if request.rx or request.extend is not None or request.envs:
+            raise UsageError("race=true takes configs, or changes with several values; not rx, extend or envs.\n  Leave them out")
+        if request.outcome in ("wall", "stability"):
+            raise UsageError(f"race=true with outcome {request.outcome}: arms are raced by steps, return or success.\n  Take one of them")
+        shared = {"targets", "changes", "resume", "outcome", "max_env_steps", "threshold", "runs_dir"}
+        given = {name: getattr(request, name) for name in shared}
+        if request.targets == ["@last"] and (request.changes or request.resume):
+            given["targets"] = []
+        asked = RaceRequest(**given, per_round=request.seeds or request.per_look)
+        if dry_run:
+            preview = plan_race(asked)
+            return answer(study.race_preview(preview), preview.model_dump(mode="json", exclude={"plan", "schema_version"}))
+        job = start.start_race(asked, by=self.caller(ctx), **about.arguments)
+        return answer(study.job(job), {**study.job_data(job), "race_id": job.refers})
 
     @takes_arguments
     def start_optimize(self, request: OptimizeRequest, about: StartRequest, ctx: Ctx = None) -> CallToolResult:
@@ -72,7 +94,10 @@ class TreatTools(Tools):
         return answer(render_compact(describe(listed), 200), listed.model_dump(mode="json", exclude={"schema_version"}))
 
     def get_trial(self, trial_id: Annotated[str, Field(description="Trial or job id; @last is the newest.")] = "@last") -> CallToolResult:
-        """A trial's verdict with its interval, or how far it is."""
+        """A trial's verdict with its interval, or how far it is; a race's ranking."""
+        if progress.is_race(trial_id, self.root):
+            ranked = progress.get_race(trial_id, self.root)
+            return answer(study.race(ranked), study.race_data(ranked))
         view = progress.get_trial(trial_id, self.root)
         return answer(study.trial(view), study.trial_data(view))
 

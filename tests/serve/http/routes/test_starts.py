@@ -82,6 +82,20 @@ def test_a_sensitivity_study_is_previewed_started_and_seen(client: TestClient, s
     assert [row["id"] for row in client.get(f"{API}/studies").json()["studies"]] == [job["refers"]]
 
 
+def test_a_race_is_previewed_started_listed_and_seen(client: TestClient, sick: Group, started: list[Job], root: Path) -> None:
+    body = {"targets": [sick.id], "changes": ["algo.gamma=0.9,0.95,0.99"], "rounds": 2, "per_round": 4}
+    preview = client.post(f"{API}/races/preview", json=body).json()
+    assert list(preview["arms"]) == ["gamma-0.9", "gamma-0.95", "gamma-0.99"]
+    assert not (root / "@race").exists()
+    job = client.post(f"{API}/races", json=body).json()
+    assert job["kind"] == "race"
+    view = client.get(f"{API}/races/{job['refers']}").json()
+    assert (view["race"]["id"], view["job"]["id"], view["progress"]["kind"]) == (job["refers"], job["id"], "race")
+    assert [row["id"] for row in client.get(f"{API}/races").json()["races"]] == [job["refers"]]
+    assert client.post(f"{API}/races", json={**body, "command": "rm -rf /"}).status_code == 422
+    assert client.post(f"{API}/races", json={**body, "targets": ["../x"]}).status_code in (400, 404)
+
+
 def test_what_waits_its_turn_is_listed_as_queued(client: TestClient, sick: Group, started: list[Job], root: Path) -> None:
     study = client.post(f"{API}/studies/sensitivity", json={"target": sick.id, "only": ["gamma"], "seeds": 2}).json()
     trial = client.post(f"{API}/trials", json={"targets": [sick.id], "changes": ["algo.learning_rate=0.0005"]}).json()

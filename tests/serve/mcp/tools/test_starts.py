@@ -175,6 +175,23 @@ def test_which_numbers_matter_is_asked_priced_and_answered() -> None:
     assert f'get_sensitivity(study_id="{started.data["study_id"]}")' in waited.text
 
 
+def test_a_race_is_a_trial_that_ranks_its_arms() -> None:
+    asked = {"run_id": "CartPole-v1:ppo_zoo", "changes": {"algo.gamma": [0.9, 0.98]}, "per_look": 3, "max_env_steps": 2_000, "race": True}
+    priced = call("start_trial", **asked, dry_run=True)
+    assert list(priced.data["arms"]) == ["gamma-0.9", "gamma-0.98"]
+    assert "which of 2 arms" in priced.text
+    started = call("start_trial", **asked, hypothesis="the horizon decides")
+    assert started.data["race_id"] == started.data["run_id"]
+    assert started.text.startswith("RACE c")
+    finish(started.data["job_id"])
+    ranked = call("get_trial", trial_id=started.data["race_id"])
+    assert {row["arm"] for row in ranked.data["ranking"]} == {"gamma-0.9", "gamma-0.98"}
+    assert ranked.data["verdict"] in ("best", "several", "undecided", "less reliable")
+    assert "get_trial(trial_id=" in call("wait_for_run", run_id=started.data["job_id"]).text
+    assert call("start_trial", run_id=["CartPole-v1:ppo", "CartPole-v1:ppo_zoo"], race=True, outcome="wall").error
+    assert call("start_trial", race=True, rx=[1]).error
+
+
 def test_a_start_that_must_wait_says_for_whom_and_that_it_begins_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start.machine, "usable_cores", lambda: 2)
     first = call("start_training", **SICK)

@@ -118,6 +118,8 @@ const VERDICTS = {
   mixed: ["bad", "⚠"],
   equivalent: ["quiet", "="],
   undecided: ["warn", "?"],
+  best: ["good", "✓"],
+  several: ["warn", "="],
   better: ["good", "▲"],
   worse: ["bad", "▼"],
 };

@@ -14,6 +14,7 @@ const PAGES = [
   [/^\/trials\/([^/]+)$/, () => import("./pages/trial.js")],
   [/^\/studies$/, () => import("./pages/studies.js")],
   [/^\/sensitivity\/([^/]+)$/, () => import("./pages/sensitivity.js")],
+  [/^\/race\/([^/]+)$/, () => import("./pages/race.js")],
   [/^\/optimize\/([^/]+)$/, () => import("./pages/optimize.js")],
   [/^\/environments$/, () => import("./pages/environments.js")],
   [/^\/guide$/, () => import("./pages/guide.js")],
@@ -52,7 +53,7 @@ function mark() {
     href === "/"
       ? path === "/" || path.startsWith("/groups") || path.startsWith("/runs")
       : href === "/studies"
-        ? /^\/(studies|sensitivity|optimize)/.test(path)
+        ? /^\/(studies|sensitivity|optimize|race)/.test(path)
         : path.startsWith(href);
   for (const link of document.querySelectorAll("#nav a")) {
     if (of(link.getAttribute("href"))) link.setAttribute("aria-current", "page");

@@ -1,4 +1,4 @@
-// Studies: searches and sensitivity studies are started here, and whatever runs in the background is stopped or taken up again.
+// Studies: searches, sensitivity studies and races are started here, and whatever runs in the background is stopped or taken up again.
 
 import { post } from "./api.js";
 import { started } from "./actions.js";
@@ -91,6 +91,46 @@ export async function sensitivityDialog(target = "@last") {
   });
 }
 
+/** Which of many configs, or values, is best. */
+export async function raceDialog(target = "@last") {
+  const what = area(target, { required: true }),
+    values = area("", { placeholder: "algo.learning_rate=1e-4,3e-4,1e-3" }),
+    budget = box("", { placeholder: "no limit" }),
+    run = box("", { placeholder: "as in the config" });
+  const body = () => ({
+    targets: lines(what),
+    changes: lines(values),
+    ...(steps(budget.value) ? { budget: steps(budget.value) } : {}),
+    ...(steps(run.value) ? { max_env_steps: steps(run.value) } : {}),
+  });
+  await ask({
+    title: "Which of many is best?",
+    word: "Start the race",
+    text: "All train on fresh seeds; those shown to be worse are out, and a ranking says what was shown.",
+    fields: [
+      field("configs, one a line: groups or ENV:VARIANT; one alone with values below", what),
+      field("values to race, one setting a line", values),
+      h("div", { class: "fields" }, field("budget in env steps", budget), field("env steps of one run", run)),
+    ],
+    typed: () => {
+      const b = body();
+      const limit = b.budget ? ` --budget ${b.budget}` : "";
+      return `rlclinic race ${b.targets.map(quote).join(" ") || "GROUP"}${sets(b.changes)}${limit}${b.max_env_steps ? ` --max-env-steps ${b.max_env_steps}` : ""}`;
+    },
+    look: async () => {
+      const found = await post("/races/preview", body());
+      const chances = Object.entries(found.power.by_effect).map(([size, chance]) => `${size}: ${chance.toFixed(2)}`);
+      return h(
+        "div",
+        { class: "stack" },
+        h("p", null, `${found.question} ${Object.keys(found.arms).join(", ")}; at most ${count(found.max_env_steps)} env steps`),
+        h("p", { class: "faint" }, `the best is named, by how much better it is than each other: ${chances.join(" · ")}`),
+      );
+    },
+    act: async () => started(await post("/races", body()), "race"),
+  });
+}
+
 function costOf(found) {
   const most = found.seconds ? `, at most ${duration(found.seconds)} at the speed of its runs` : "";
   return h(
@@ -101,8 +141,8 @@ function costOf(found) {
   );
 }
 
-const WORDS = { trials: "trial", optimize: "search", sensitivity: "study" };
-const COMMANDS = { trials: "trial", optimize: "optimize", sensitivity: "sensitivity" };
+const WORDS = { trials: "trial", optimize: "search", sensitivity: "study", race: "race" };
+const COMMANDS = { trials: "trial", optimize: "optimize", sensitivity: "sensitivity", race: "race" };
 
 /** Stop what runs in the background as a whole. */
 async function stopWhole(id, kind) {
@@ -127,7 +167,7 @@ async function goOn(id, kind) {
     text: "What has ended is kept; what was under way goes on from its checkpoints.",
     typed: () => `rlclinic ${COMMANDS[kind]} --resume ${id}`,
     act: async () => {
-      started(await post(kind === "trials" ? "/trials" : `/studies/${kind}`, { resume: id }), kind);
+      started(await post({ trials: "/trials", race: "/races" }[kind] ?? `/studies/${kind}`, { resume: id }), kind);
     },
   });
 }

@@ -1,0 +1,262 @@
+"""`race`: how often equal arms are told apart, how often the best is named or lost, what that costs, and whether ranks and intervals hold.
+
+Beside it, on the same seeds: all arms trained to the end and compared by Welch's tests with Holm's correction, as papers do; and AdaStop
+0.1.3 where ADASTOP_PYTHON names a Python that has it (`pip install adastop==0.1.3` into an environment of its own; see peers.py).
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.proof import scenarios
+from benchmarks.proof.scenarios import Draws
+from benchmarks.proof.shares import describe_share
+from rlclinic import stats
+from rlclinic.config import files, set_values
+from rlclinic.treatment.race import analysis, conduct
+from rlclinic.treatment.race.models import RacePlan
+from rlclinic.treatment.race.power import chance_of_naming
+from rlclinic.treatment.race.rule import PER_ROUND, ROUNDS, Leaderboard, Rule
+from rlclinic.treatment.trial.arms import Arm
+from rlclinic.treatment.trial.models import Observation
+from rlclinic.treatment.trial.sequential import Arrivals
+
+Draw = Callable[[int], Draws]
+"""The next batch of an arm."""
+SEEDS: Final = ROUNDS * PER_ROUND
+SCALE: Final = 10_000.0
+"""Env steps that a time of 1 stands for."""
+SPACING: Final = 250
+FEW: Final = 200
+"""Cases of what takes seconds each."""
+
+
+def run(rule: Rule, draw: Draw) -> Leaderboard:
+    """A race on drawn scores, to its end; runs with a finite score have arrived."""
+    board = Leaderboard(rule)
+
+    def arrivals(first: int, second: int) -> Arrivals:
+        ours, theirs = (np.isfinite(board.scores[arm]) for arm in (first, second))
+        return Arrivals(theirs.sum(), len(theirs), ours.sum(), len(ours))
+
+    board.arrivals = arrivals
+    board.add({arm: draw(arm) for arm in range(rule.arms)})
+    while chosen := board.choose():
+        board.add({arm: draw(arm) for arm in chosen})
+    return board
+
+
+# ── equal arms ──
+
+
+def _times(rng: np.random.Generator, **options: Any) -> Draw:
+    return lambda arm: scenarios.draw_times(rng, (PER_ROUND,), **options)
+
+
+NULLS: Final[dict[str, tuple[int, Callable[[np.random.Generator], Draw]]]] = {
+    "5 arms": (5, _times),
+    "5 arms, a quarter of the runs collapses": (5, lambda rng: lambda arm: -scenarios.draw_returns(rng, (PER_ROUND,), collapsing=0.25)),
+    "5 arms, evaluations at a quarter of the median": (5, lambda rng: lambda arm: scenarios.round_up(_times(rng)(arm), 0.25)),
+    "5 arms, three of four runs never arrive": (5, lambda rng: _times(rng, arriving=0.25)),
+    "5 arms, spreads of 1 to 5": (5, lambda rng: lambda arm: (1.0 + arm) * rng.standard_normal(PER_ROUND)),
+    "10 arms, one of a fifth of the others' spread": (10, lambda rng: lambda arm: (5.0 if arm else 1.0) * rng.standard_normal(PER_ROUND)),
+    "2 arms": (2, _times),
+    "10 arms": (10, _times),
+    "30 arms": (30, _times),
+}
+
+
+def count_false(rng: np.random.Generator, races: int, arms: int, world: Callable[[np.random.Generator], Draw]) -> int:
+    """Races of equal arms in which any two are told apart."""
+    return sum(bool(run(Rule(arms), world(rng)).better) for _ in range(races))
+
+
+# ── a best arm ──
+
+FIELDS: Final[dict[str, Draws]] = {
+    "5 arms, the best takes 30 % fewer steps than each": np.array([0.7, 1, 1, 1, 1]),
+    "5 arms, each takes 1.4 times the steps of the one before": np.array([1.4**place for place in range(5)]),
+    "10 arms, the best takes 40 % fewer steps than each": np.array([0.6] + 9 * [1.0]),
+    "10 arms, each takes 1.35 times the steps of the one before": np.array([1.35**place for place in range(10)]),
+    "30 arms over a factor of 12": np.array([0.6, *np.exp(np.linspace(0, 2, 29))]),
+}
+
+
+def race_table(times: Draws) -> Leaderboard:
+    """A race over a table of runs [arms, seeds], of which it takes as many as it needs."""
+    used = [0] * len(times)
+
+    def draw(arm: int) -> Draws:
+        used[arm] += PER_ROUND
+        return times[arm, used[arm] - PER_ROUND : used[arm]]
+
+    return run(Rule(len(times)), draw)
+
+
+def name_by_welch(times: Draws, alpha: float = 0.05) -> list[int]:
+    """Arms that no other beats by Welch's test of log steps, with Holm's correction over all pairs."""
+    logs, arms = np.log(times), len(times)
+    pairs = [(i, j) for i in range(arms) for j in range(i + 1, arms)]
+    adjusted = stats.holm([stats.welch(logs[i], logs[j]).p for i, j in pairs])
+    means = logs.mean(axis=1)
+    beaten = {i if means[i] > means[j] else j for (i, j), p in zip(pairs, adjusted, strict=True) if p < alpha}
+    return [arm for arm in range(arms) if arm not in beaten]
+
+
+def ask_adastop(tables: Sequence[Draws], permutations: int = 1_000) -> list[tuple[list[int], int]] | None:
+    """Arms that AdaStop leaves unbeaten, and the runs that it took; None where it is not there."""
+    python = os.environ.get("ADASTOP_PYTHON")
+    if not python:
+        return None
+    asked = {"tables": [table.tolist() for table in tables], "per_round": PER_ROUND, "rounds": ROUNDS, "permutations": permutations}
+    done = subprocess.run(
+        [python, Path(__file__).parent / "peer_race.py"], input=json.dumps(asked), capture_output=True, text=True, check=True
+    )
+    return [(alive, runs) for alive, runs in json.loads(done.stdout)]
+
+
+def describe_runs(what: str, runs: Sequence[int], of: int) -> dict[str, Any]:
+    """Mean runs of a race, as a share of those that all arms would train to the end."""
+    mean, error = float(np.mean(runs)), float(np.std(runs) / np.sqrt(len(runs)))
+    row = {"what": what, "unit": f"runs of {of}", "value": mean, "interval": [mean - 1.96 * error, mean + 1.96 * error]}
+    return {**row, "better": "lower", "bar": None, "stretch": None, "simulations": len(runs)}
+
+
+def compare_ways(rng: np.random.Generator, races: int) -> list[dict[str, Any]]:
+    """How often each way names the best arm, and the runs that it takes, on the same tables of runs."""
+    rows = []
+    for name, medians in FIELDS.items():
+        arms = len(medians)
+        count = races if arms <= 5 else races // 4 if arms <= 10 else races // 20
+        tables = [scenarios.draw_times(rng, (arms, SEEDS)) * medians[:, None] for _ in range(max(count, 20))]
+        boards = [race_table(table) for table in tables]
+        named = sum(board.alive == [0] for board in boards)
+        rows.append(describe_share(f"race: best arm named, {name}", named, len(tables), None, better="higher"))
+        lost = sum(0 not in board.alive for board in boards)
+        rows.append(describe_share(f"race: best arm dropped, {name}", lost, len(tables), 0.05, 0.01))
+        wrong = sum(any(medians[i] >= medians[j] for i, j in board.better) for board in boards)
+        rows.append(describe_share(f"race: any pair the wrong way, or equal and told apart, {name}", wrong, len(tables), 0.055, 0.05))
+        rows.append(describe_runs(f"race: mean runs, {name}", [sum(map(len, board.scores)) for board in boards], arms * SEEDS))
+        welch = sum(name_by_welch(table) == [0] for table in tables)
+        rows.append(
+            describe_share(f"Welch with Holm, all {arms * SEEDS} runs: best arm named, {name}", welch, len(tables), None, better="higher")
+        )
+        few = tables[: max(20, min(FEW, len(tables)) // (1 if arms <= 5 else 4 if arms <= 10 else 20))]
+        judged = ask_adastop(few) if arms <= 10 else None
+        if judged is not None:
+            hits = sum(alive == [0] for alive, _ in judged)
+            rows.append(describe_share(f"AdaStop 0.1.3: best arm named, {name}", hits, len(few), None, better="higher"))
+            rows.append(describe_runs(f"AdaStop 0.1.3: mean runs, {name}", [runs for _, runs in judged], arms * SEEDS))
+    return rows
+
+
+# ── a faster arm that arrives less often ──
+
+
+def count_unreliable(rng: np.random.Generator, races: int, arriving: float, median: float = 1 / 3) -> int:
+    """Races of four arms in which the fastest is called best, although it arrives in fewer seeds than the others."""
+
+    def draw(arm: int) -> Draws:
+        options = {} if arm else {"median": median, "arriving": arriving}
+        return scenarios.draw_times(rng, (PER_ROUND,), **options)
+
+    return sum(run(Rule(4), draw).alive == [0] for _ in range(races))
+
+
+# ── ranks and intervals ──
+
+
+def plan_of(arms: int) -> RacePlan:
+    """A plan of so many arms, evaluated every SPACING steps, with a budget that nobody reaches."""
+    base = set_values(files.load("CartPole-v1:ppo_zoo").config, ["run.max_env_steps=10000000", f"run.eval_every_env_steps={SPACING}"])
+    return conduct.plan([Arm(name=f"a{arm}", config=set_values(base, [f"gamma={0.9 + 0.001 * arm}"])) for arm in range(arms)])
+
+
+def rank_arms(rng: np.random.Generator, plan: RacePlan, medians: Draws, spread: float = scenarios.USUAL_SPREAD) -> Any:
+    """A race of arms with these medians, by the product's own analysis of observed runs."""
+    standing = analysis.Standing(plan)
+    while chosen := standing.choose():
+        observed = {}
+        for name in chosen:
+            times = scenarios.draw_times(rng, (plan.per_round,), median=float(medians[int(name[1:])]), spread=spread)
+            steps = scenarios.round_up(SCALE * times, SPACING)
+            observed[name] = [_observe(int(step)) for step in steps]
+        standing.add(observed)
+    return analysis.rank(standing, {})
+
+
+def _observe(step: int) -> Observation:
+    return Observation(
+        run="r", seed=0, state="finished", env_steps=step, reached_at=step, final=500.0, success=None, seconds=None, seconds_per_100k=None
+    )
+
+
+def cover(rng: np.random.Generator, races: int, medians: Draws) -> tuple[int, int, int]:
+    """Races in which all sets of ranks, and all intervals, hold together; and in which a shown difference has an interval with none."""
+    ranks = intervals = contradicted = 0
+    plan, arms = plan_of(len(medians)), len(medians)
+    true_ranks = [(1 + int((medians < own).sum()), arms - int((medians > own).sum())) for own in medians]
+    for _ in range(races):
+        ranked = rank_arms(rng, plan, medians)
+        first = medians[int(ranked[0].arm.name[1:])]
+        held, inside = True, True
+        for arm in ranked:
+            own = int(arm.arm.name[1:])
+            held &= arm.ranks[0] <= true_ranks[own][0] and true_ranks[own][1] <= arm.ranks[1]
+            if arm.ratio is not None:
+                low, high = arm.ratio.low or 0.0, np.inf if arm.ratio.high is None else arm.ratio.high
+                inside &= low - 1e-9 <= medians[own] / first <= high + 1e-9
+                contradicted += ranked[0].arm.name in arm.worse_than and low < 1.0
+        ranks, intervals = ranks + held, intervals + inside
+    return ranks, intervals, contradicted
+
+
+COVERED: Final = {
+    "5 equal arms": np.ones(5),
+    "5 arms, one best": np.array([0.6, 1, 1, 1, 1]),
+    "5 arms, each 1.4 times the one before": np.array([1.4**place for place in range(5)]),
+}
+
+
+def rows(simulations: int) -> list[dict[str, Any]]:
+    """Family-wise error by world, power and runs beside other ways, arrival, and coverage."""
+    rng = np.random.default_rng(20_261_116)
+    made = []
+    for name, (arms, world) in NULLS.items():
+        races = max(20, simulations // (4 if arms <= 5 else 20 if arms <= 10 else 100))
+        began = time.monotonic()
+        count = count_false(rng, races, arms, world)
+        made.append(describe_share(f"race: equal arms told apart, {name}", count, races, 0.055, 0.05))
+        print(f"  {name}: {count / races:.3f} of {races}, {time.monotonic() - began:.0f} s", flush=True)
+    made += compare_ways(rng, max(40, simulations // 10))
+    races = max(20, simulations // 20)
+    for arriving in (0.75, 0.65):
+        what = f"race: an arm that takes a third of the steps called best, though it arrives in {arriving:.0%} of its seeds, others in all"
+        made.append(describe_share(what, count_unreliable(rng, races, arriving), races, 0.12 if arriving > 0.7 else 0.05))
+    races = max(20, simulations // 40)
+    for name, medians in COVERED.items():
+        ranks, intervals, contradicted = cover(rng, races, medians)
+        made.append(describe_share(f"race: sets of ranks hold together, {name}", ranks, races, 0.95, better="higher"))
+        made.append(
+            describe_share(f"race: intervals against the first hold together, {name}", intervals, races, 0.92, 0.95, better="higher")
+        )
+        made.append(describe_share(f"race: a shown difference whose interval has none in it, {name}", contradicted, races, 0.02, 0.0))
+    return [*made, *_compare_power(rng, max(40, simulations // 40))]
+
+
+def _compare_power(rng: np.random.Generator, races: int) -> list[dict[str, Any]]:
+    """How far "can see" is from what comes true."""
+    found = []
+    for arms, effect in ((3, 0.3), (5, 0.3), (10, 0.4)):
+        medians = np.array([1 - effect] + (arms - 1) * [1.0])
+        hits = sum(race_table(scenarios.draw_times(rng, (arms, SEEDS)) * medians[:, None]).alive == [0] for _ in range(races))
+        said = chance_of_naming(Rule(arms), round(-float(np.log(1 - effect)) / scenarios.USUAL_SPREAD, 3))
+        what = f"race: can see {said:.2f}, comes true, {arms} arms, {effect:.0%} fewer steps"
+        found.append(describe_share(what, hits, races, None, better="higher"))
+    return found
