@@ -66,22 +66,25 @@ def test_a_run_whose_environment_hangs_ends_after_its_timeout_with_its_rows(tmp_
     assert run.checkpoints[-1].valid
 
 
-def test_status_and_diagnosis_say_which_environment_hangs_and_a_stop_ends_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["stop", pytest.param("SIGTERM", marks=pytest.mark.loop)])
+def test_status_and_diagnosis_say_which_environment_hangs_and_a_stop_ends_it(tmp_path: Path, how: str) -> None:
     quick = (
         "from rlclinic.training.loops import watchdog; watchdog.SAY_SECONDS, watchdog.GRACE_SECONDS = 2.0, 2.0; "
         "from rlclinic.training.__main__ import main; main()"
     )
-    for ask in (lambda run, process: run.ask(stop=True), lambda run, process: process.send_signal(signal.SIGTERM)):
-        (run,) = Store(tmp_path).create_group([config()]).runs
-        with subprocess.Popen([sys.executable, "-c", quick, str(run.path)], stderr=subprocess.DEVNULL, env={**os.environ}) as process:
-            wait(lambda run=run: "has not come back" in (run.status.reason or ""))
-            assert run.status.state == "running"
-            assert "has not come back" in said(run)
-            assert "hangs at" in str(diagnose(run.id, tmp_path, write=False).model_dump_json())
-            ask(run, process)
-            assert process.wait(timeout=15) == 0
-        assert run.status.state == "stopped"
-        assert run.checkpoints[-1].valid
+    (run,) = Store(tmp_path).create_group([config()]).runs
+    with subprocess.Popen([sys.executable, "-c", quick, str(run.path)], stderr=subprocess.DEVNULL, env={**os.environ}) as process:
+        wait(lambda: "has not come back" in (run.status.reason or ""))
+        assert run.status.state == "running"
+        assert "has not come back" in said(run)
+        assert "hangs at" in str(diagnose(run.id, tmp_path, write=False).model_dump_json())
+        if how == "stop":
+            run.ask(stop=True)
+        else:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    assert run.status.state == "stopped"
+    assert run.checkpoints[-1].valid
 
 
 @pytest.mark.loop
