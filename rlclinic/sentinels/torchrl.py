@@ -3,31 +3,32 @@
 from collections.abc import Iterable
 from typing import Any
 
-from rlclinic.sentinels.transitions import Transitions, to_array
+from rlclinic.sentinels.transitions import EVERY, Transitions, to_array
 
 __all__ = ["SentinelHook"]
 
 
 class SentinelHook:
-    """Our sentinel columns of every batch that the collector delivers.
+    """Our sentinel columns of what the collector delivers: a row of every 1,000 frames, or of a batch where that is larger.
 
     action_space, observation_space: of one Gymnasium env, for the shares of actions and the bounds; parameters: the loss module's,
     for how far they move from batch to batch. In a loop of your own, log what `hook(data)` returns.
     """
 
-    def __init__(self, *, action_space: Any = None, observation_space: Any = None, parameters: Iterable[Any] = ()) -> None:
-        self._spaces, self._parameters = (action_space, observation_space), list(parameters)
+    def __init__(
+        self, *, action_space: Any = None, observation_space: Any = None, parameters: Iterable[Any] = (), every: int = EVERY
+    ) -> None:
         self._transitions = Transitions(
-            action_space=action_space, observation_space=observation_space, parameters=self._parameters, every=1 << 62, in_time=True
+            action_space=action_space, observation_space=observation_space, parameters=parameters, every=every, in_time=True
         )
 
     def __call__(self, batch: Any) -> dict[str, Any]:
-        """The columns of one batch, with "observation", "action" and "next" in it as TorchRL's envs write them."""
+        """Take a batch, with "observation", "action" and "next" in it as TorchRL's envs write them; {} until there are enough frames."""
         rows = batch.reshape(-1)
         step = rows["next"]
         ended = _get(step, "terminated")
-        self._transitions.add(_get(rows, "observation"), _get(rows, "action"), _get(step, "reward"), ended, _get(step, "truncated"))
-        return dict(self._transitions.take_row())
+        row = self._transitions.add(_get(rows, "observation"), _get(rows, "action"), _get(step, "reward"), ended, _get(step, "truncated"))
+        return dict(row or {})
 
     def register(self, trainer: Any, name: str = "rlclinic_sentinels") -> None:
         """Have a TorchRL Trainer call it before it learns from a batch, and log what it returns."""

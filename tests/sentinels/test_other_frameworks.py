@@ -177,7 +177,8 @@ def test_torchrls_hook_returns_the_columns_of_a_batch_and_registers_itself() -> 
     hot = torch.nn.functional.one_hot(torch.arange(12) % 2, 2)
     step = Rows(reward=torch.ones(12, 1), terminated=torch.zeros(12, 1, dtype=torch.bool), truncated=torch.zeros(12, 1, dtype=torch.bool))
     batch = Rows(observation=torch.randn(12, 3), action=hot, next=step)
-    hook = torchrl.SentinelHook(action_space=ACTIONS, observation_space=OBS)
+    hook = torchrl.SentinelHook(action_space=ACTIONS, observation_space=OBS, every=24)
+    assert hook(batch) == {}
     found = hook(batch)
     assert (found[S + "reward_mean"], found[S + "action_top_share"], found[S + "truncated"]) == (1.0, 0.5, 0.0)
     registered: dict[str, Any] = {}
@@ -213,8 +214,12 @@ def test_rllibs_callback_logs_through_its_metrics_and_is_read_back(tmp_path: Pat
     runner = SimpleNamespace(env=SimpleNamespace(single_action_space=ACTIONS, single_observation_space=OBS))
     callback = rllib.SentinelCallback.__new__(rllib.SentinelCallback)
     several = SimpleNamespace(agent_episodes={})
-    callback.on_sample_end(env_runner=runner, metrics_logger=logger, samples=[Episode(6), Episode(8, is_terminated=False), several])
-    assert (logged["sentinel", "terminated"], logged["sentinel", "reward_mean"], logged["sentinel", "obs_repeat"]) == (1.0, 1.0, 0.0)
+    for _ in range(99):
+        callback.on_sample_end(env_runner=runner, metrics_logger=logger, samples=[Episode(1, is_terminated=False), Episode(9), several])
+    assert logged == {}
+    callback.on_sample_end(env_runner=runner, metrics_logger=logger, samples=[Episode(10, is_terminated=False)])
+    assert (logged["sentinel", "terminated"], logged["sentinel", "reward_mean"], logged["sentinel", "obs_repeat"]) == (99.0, 1.0, 0.0)
+    assert logged["sentinel", "obs_std_min"] > 0
     inner = {name: value for (_, name), value in logged.items()}
     rows = [
         {

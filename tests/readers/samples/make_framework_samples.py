@@ -92,10 +92,8 @@ def make_rllib(work: Path) -> None:
     from ray.rllib.algorithms.dqn import DQNConfig
     from ray.rllib.algorithms.sac import SACConfig
 
-    from rlclinic.sentinels.rllib import SentinelCallback
-
     def configure(config: Any, env: str) -> Any:
-        return config.environment(env).env_runners(num_env_runners=0).learners(num_learners=0).debugging(seed=1).callbacks(SentinelCallback)
+        return config.environment(env).env_runners(num_env_runners=0).learners(num_learners=0).debugging(seed=1)
 
     dqn = {"train_batch_size_per_learner": 32, "num_steps_sampled_before_learning_starts": 300, "target_network_update_freq": 100}
     dqn |= {"replay_buffer_config": {"type": "EpisodeReplayBuffer", "capacity": 10_000}, "epsilon": [[0, 1.0], [1500, 0.05]], "n_step": 1}

@@ -17,6 +17,8 @@ FAULTS = [
     ("mlflow/mlflow.db", "rate", "learning-rate-too-high"),
     ("d3rlpy", "dqn_rate", "learning-rate-too-high"),
     ("tianshou/CartPole-v1/dqn", "rate", "learning-rate-too-high"),
+    ("rllib", "dqn_rate", "learning-rate-too-high"),
+    ("rllib", "sac_discount", "discount-too-low"),
     ("skrl", "ppo_rate", "learning-rate-too-high"),
     ("torchrl/ppo_rate", "ppo_rate", "learning-rate-too-high"),
     ("torchrl/ppo_discount", "ppo_discount", "discount-too-low"),
@@ -99,6 +101,17 @@ def test_tianshous_short_collections_are_episodes_and_its_hook_wrote_sentinels(s
     assert "train/roll/ep_rew_best" in found
     assert found["train/loss/td"].steps[-1] > 2_500
     assert {"train/sentinel/reward_mean", "train/sentinel/action_top_share", "train/sentinel/update_ratio_max"} <= set(found.series)
+
+
+def test_rllibs_learners_with_a_replay_have_their_losses_and_settings(samples: Path) -> None:
+    found = find(samples, "rllib", "dqn_healthy")
+    assert (found.source, found.algo, found.env_id, found.seed, found.env_steps) == ("rllib", "dqn", "CartPole-v1", 1, 1_200)
+    assert {RETURN, "train/loss/td", "train/metrics/q_mean", "train/metrics/grad_norm/all", "train/hp/learning_rate"} <= set(found.series)
+    wanted = {"algo.batch_size": 32, "algo.buffer_size": 10_000, "algo.learning_starts": 300, "algo.exploration_final_eps": 0.05}
+    assert {key: found.settings[key] for key in wanted} == wanted
+    found = find(samples, "rllib", "sac_discount")
+    assert (found.algo, found.env_id, found.settings["algo.gamma"], found.settings["algo.value_lr"]) == ("sac", "Pendulum-v1", 0.2, 3e-4)
+    assert {"train/loss/actor", "train/loss/critic", "train/loss/alpha", "train/hp/alpha", "train/metrics/q_mean"} <= set(found.series)
 
 
 def test_skrls_steps_of_all_envs_become_env_steps_by_the_settings_beside_it(samples: Path) -> None:
