@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlclinic.config import files, to_record
+from rlclinic.config import files, set_values, to_record
 from rlclinic.ops.jobs import start
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.jobs.models import Job, save
@@ -15,9 +15,12 @@ from rlclinic.runs import lock, studies
 from rlclinic.runs.jobs import folder
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize.ledger import Best, Entry, Ledger, Round
+from rlclinic.treatment.race import conduct
 from rlclinic.treatment.sensitivity.study import Arm, Row, Sensitivity
+from rlclinic.treatment.trial import arms
 from tests.ops.recorded import record_group
 from tests.serve.web.conftest import serving
+from tests.treatment.pretended_training import pretend
 
 CONFIG = to_record(files.load("CartPole-v1:ppo_zoo", []).config)
 
@@ -91,6 +94,22 @@ def test_a_search_shows_what_was_tried_and_what_is_best(page: Any, url: str) -> 
     assert "NOT PROVEN" in text
     assert "algo.learning_rate = 0.01" in text
     assert "30k of 100k env steps" in text
+
+
+def test_a_race_is_listed_and_shows_its_ranking(page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, lambda config: 0.2 if config.algo.gamma == 0.9 else 0.6 + 0.3 * (config.seed % 7) / 7)
+    base = set_values(files.load("CartPole-v1:ppo_zoo", []).config, ["run.max_env_steps=20000", "run.eval_every_env_steps=1000"])
+    made = [arms.Arm(name=f"gamma-{gamma}", config=set_values(base, [f"gamma={gamma}"])) for gamma in (0.9, 0.95, 0.99)]
+    race = conduct.run(Store(tmp_path / "runs"), conduct.plan(made), cores=1)
+    with serving(tmp_path / "runs") as own:
+        page.goto(f"{own}/studies")
+        page.click(f"a:has-text('{race.id}')")
+        page.wait_for_selector("svg.figure circle >> nth=0")
+        text = page.inner_text("main")
+        assert "BEST SHOWN" in text
+        assert "gamma-0.9" in text
+        assert "worse than gamma-0.9" in text
+        page.goto("about:blank")
 
 
 def test_a_search_is_started_with_its_command_shown(page: Any, url: str) -> None:
