@@ -15,6 +15,8 @@ from rlclinic.errors import UsageError
 
 LONGEST_WAIVED: Final = 8
 """Lines of a statement on which the mark is looked for; a whole loop or class is not waived by one inside it."""
+SAID_ONCE: Final = frozenset({"COD101"})
+"""Checks whose finding is said for the first file of a folder only."""
 _WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")
 
 
@@ -56,9 +58,19 @@ def lint_code(target: str, *, select: Sequence[str] | None = None, ignore: Seque
         lines += source.text.count("\n")
         findings += [finding for each in asked for finding in examine(each, script)]
     ordered = sorted(findings, key=lambda finding: (-finding.severity.rank, finding.run, finding.evidence[0].numbers["line"], finding.rule))
+    ordered = _say_once(ordered)
     return CodeLint(
         target=target, files=len(read) - len(skipped), lines=lines, checks=len(asked), findings=tuple(ordered), skipped=tuple(skipped)
     )
+
+
+def _say_once(findings: list[Finding]) -> list[Finding]:
+    """One note where many files of a folder do what most published scripts do; it says how many."""
+    notes = [each for each in findings if each.rule in SAID_ONCE]
+    if len(notes) < 2:
+        return findings
+    first = notes[0].model_copy(update={"text": f"{notes[0].text} (and in {len(notes) - 1} more files)"})
+    return [first if each is notes[0] else each for each in findings if each is notes[0] or each.rule not in SAID_ONCE]
 
 
 def parse(source: Source) -> Script:
