@@ -160,7 +160,7 @@ def _kill_until_done(
 
 
 def _has_begun(store: Path, command: str) -> bool:
-    place = {"train": "@groups", "trial": "@trials"}.get(command, f"@studies/{command}")
+    place = {"train": "@groups", "trial": "@trials"}.get(command, f"@{command}")
     files = {"train": "group.json", "trial": "trial.json"}.get(command, "*.json")
     return any((store / "runs").glob(f"{place}/*/{files}"))
 
@@ -184,11 +184,11 @@ def _outcome(store: Path, target: str) -> dict[str, Any]:
     for file in sorted((store / "runs").glob("@trials/*/trial.json")):
         record = json.loads(file.read_text())
         found["verdict"] = [record["state"], record["verdict"], record["winner"], len(record["looks"]), record["used_env_steps"]]
-    for file in sorted((store / "runs").glob("@studies/optimize/*/*.json")):
+    for file in sorted((store / "runs").glob("@optimize/*/*.json")):
         record = json.loads(file.read_text())
         if "rounds" in record:
             found["search"] = [record["verdict"], [(each["kind"], each["winner"], each["verdict"]) for each in record["rounds"]]]
-    for file in sorted((store / "runs").glob("@studies/sensitivity/*/*.json")):
+    for file in sorted((store / "runs").glob("@sensitivity/*/*.json")):
         record = json.loads(file.read_text())
         if "rows" in record:
             found["study"] = [[row["verdict"], row["effect"], row["lost"]] for row in record["rows"]]
