@@ -1,6 +1,7 @@
 """CSV and JSON lines as blocks of numbers, whatever their rows hold besides numbers."""
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -17,6 +18,8 @@ MAX_COLUMNS: Final = 4_096
 ARRAY_BYTES: Final = 64 << 20
 _ARRAY_ROWS: Final = 4_096
 _MAX_DEPTH: Final = 8
+_GENERATOR: Final = re.compile(r"^(?:raw|mean)/gen/")
+"""What imitation puts before the columns of the SB3 model that it trains."""
 
 
 class Block(NamedTuple):
@@ -76,7 +79,7 @@ def _read_header(line: bytes, comma: bytes, count: LeftOut, pending: list[bytes]
         return [f"column{place + 1}" for place in range(len(cells))], pending
     if len(cells) > MAX_COLUMNS:
         raise UsageError(f"a header of {len(cells):,} columns; at most {MAX_COLUMNS:,} are read.\n  Write the columns that matter")
-    return [cell.decode("utf-8", errors="replace") for cell in cells], pending[1:]
+    return [_GENERATOR.sub("", cell.decode("utf-8", errors="replace")) for cell in cells], pending[1:]
 
 
 def _split_line(line: bytes, comma: bytes) -> list[bytes]:

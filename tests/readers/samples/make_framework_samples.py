@@ -497,7 +497,7 @@ def make_imitation(work: Path) -> None:
         "learning_rate": 1e-3,
         "seed": 1,
     }
-    expert = PPO("MlpPolicy", venv, device="cpu", **settings).learn(15_000)
+    expert = PPO("MlpPolicy", venv, device="cpu", **settings).learn(2_048)
     shown = rollout.rollout(expert, venv, rollout.make_sample_until(min_episodes=8), rng=rng)
     log = imitation_logger.configure(work / "bc", ["csv"])
     cloned = bc.BC(
@@ -508,7 +508,7 @@ def make_imitation(work: Path) -> None:
         device="cpu",
         custom_logger=log,
     )
-    cloned.train(n_epochs=4, log_interval=10, log_rollouts_venv=venv, log_rollouts_n_episodes=4)
+    cloned.train(n_epochs=2, log_interval=5, log_rollouts_venv=venv, log_rollouts_n_episodes=4)
     log = imitation_logger.configure(work / "gail", ["csv"])
     trainer = GAIL(
         demonstrations=shown,
@@ -517,8 +517,9 @@ def make_imitation(work: Path) -> None:
         gen_algo=PPO("MlpPolicy", venv, device="cpu", **settings),
         reward_net=BasicRewardNet(venv.observation_space, venv.action_space),
         custom_logger=log,
+        allow_variable_horizon=True,
     )
-    trainer.train(8_192)
+    trainer.train(4_096)
     keep(work, "imitation", "**/progress.csv")
 
 

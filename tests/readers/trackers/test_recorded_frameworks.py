@@ -165,6 +165,14 @@ def test_a_rate_that_the_kl_moves_is_the_logs_own(samples: Path, tmp_path: Path)
     assert any("algo.learning_rate: as the log has" in note for note in found["healthy"].notes)
 
 
+def test_what_imitation_trains_is_a_model_of_sb3_and_a_clone_has_its_returns(samples: Path) -> None:
+    found = find(samples, "imitation/gail/raw/gen", "gen")
+    assert (found.source, found.algo, found.env_steps) == ("sb3", "ppo", 4_096)
+    assert {RETURN, "train/loss/policy", "train/loss/value", "train/metrics/kl_divergence", "train/metrics/entropy"} <= set(found.series)
+    cloned = find(samples, "imitation/bc", "bc")
+    assert {RETURN, "train/loss/total", "train/metrics/entropy"} <= set(cloned.series)
+
+
 def test_aims_store_is_told_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".aim" / "meta").mkdir(parents=True)
     (tmp_path / ".aim" / "VERSION").write_bytes(b"1")
