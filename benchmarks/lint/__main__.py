@@ -123,7 +123,7 @@ def measure_folder(name: str, folder: Path, misses: bool) -> Iterator[dict[str, 
         "low": low,
         **shared,
     }
-    yield {"what": f"{name}: crashes", "unit": "", "bar": 0, "value": len(crashes), **shared}
+    yield {"what": f"{name}: crashes", "unit": "", "bar": 0, "stretch": 0, "value": len(crashes), **shared}
     p99 = seconds[int(0.99 * (len(seconds) - 1))]
     yield {"what": f"{name}: 99th percentile of seconds a file", "unit": "s", "bar": 0.5, "stretch": 0.2, "value": p99, **shared}
 
