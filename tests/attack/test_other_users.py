@@ -76,7 +76,9 @@ def test_the_printed_link_lets_a_browser_in_and_does_not_stay_in_its_address(url
 
 
 @pytest.mark.usefixtures("another_user")
-@pytest.mark.parametrize("query", ["token=", "token=wrong", f"token={hash_token(TOKEN)}", f"token={TOKEN[:-1]}"])
+@pytest.mark.parametrize(
+    "query", ["token=", "token=wrong", f"token={hash_token(TOKEN)}", f"token={TOKEN[:-1]}"], ids=["none", "wrong", "hash", "cut"]
+)
 def test_a_link_with_another_token_leads_to_the_login_page(url: str, query: str) -> None:
     answer = httpx2.get(f"{url}/?{query}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/login")
