@@ -74,7 +74,7 @@ class Standing:
         for name in z:
             last = number >= self.plan.last_look
             called = self._call(name, z[name], bounds[name], last)
-            if called is None and self._equivalent(name, pooled):
+            if called is None and self._equivalent(name, self._equivalence_limit(number, pooled)):
                 called = "equivalent"
             if called is None and not last and self._is_futile(name, number, z[name]):
                 called = "futile"
@@ -167,14 +167,22 @@ class Standing:
         """The control's runs of the looks in which an arm was trained."""
         return [seen for part in self.data if arm in part for seen in part[self.plan.control.name]]
 
-    def _equivalent(self, arm: str, limits: Bounds) -> bool:
+    def _equivalence_limit(self, number: int, pooled: Bounds) -> float:
+        """What refuses an effect as large as the margin at a look: raised where the bounds of "better" are, for several arms, few seeds or
+        a spread."""
+        rule = self.plan.sequential
+        if number > self.plan.looks or rule.per_look < sequential.NORMAL_FROM:
+            return pooled.better
+        return rule.equivalence_bounds[number - 1] * max(pooled.better / rule.bounds[number - 1].better, 1.0)
+
+    def _equivalent(self, arm: str, limit: float) -> bool:
         """Whether the effect is surely within the margin, on every scale on which a user could mean it.
 
         Ranks: effects of plus and minus the margin are both refused. Arrival: a drop by its margin is excluded. Returns and success
         rates: their means, too, since ranks of runs that mostly tie say nothing about the few that fell.
         """
         test, margin = self._test(arm), self.margin
-        if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limits.better):
+        if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limit):
             return False
         return self._ends_alike(arm)
 
@@ -200,7 +208,7 @@ class Standing:
             return True
         # How far apart plus and minus the margin will be told at the last look.
         apart = 0.5 * float(test(np.array(self.margin)) - test(np.array(-self.margin)))
-        return apart * math.sqrt(self.plan.looks / number) < last.better
+        return apart * math.sqrt(self.plan.looks / number) < self.plan.sequential.equivalence_bounds[-1]
 
     def _too_coarse(self, arm: str) -> bool:
         """Whether the runs differ by less than the spacing of evaluations: then equal steps show nothing."""

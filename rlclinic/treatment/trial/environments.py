@@ -44,8 +44,9 @@ from rlclinic.treatment.trial.sequential import (
 
 MIXED: Final = 3
 _CALLS: Final[dict[int, Call]] = {BETTER: "better", WORSE: "worse", LESS_RELIABLE: "less reliable", MIXED: "mixed"}
-_HARMS: Final = ((8, 16, 24, 32), (0.0, 0.4, 0.8, 1.3))
-"""Seeds an arm in an environment, and how far below 0 its statistic stands in the way of adopting; chosen by `benchmarks.proof`."""
+_HARMS: Final = ((8, 16, 24, 32), (0.0, 0.4, 0.8, 1.3), (0.4, 0.9, 1.3, 1.8))
+"""Seeds an arm in an environment, and how far below 0 its statistic stands in the way of adopting: at a look after which more seeds come,
+and at the last, where it costs the verdict and chance gets more room; chosen by `benchmarks.proof`."""
 _EDGE: Final = 0.05
 """How far beyond the largest difference of two runs a shared gain is looked for."""
 _BY_LOOK: Final = ("wall", "stability")
@@ -91,13 +92,15 @@ def decide(z: Numbers, bounds: Bounds, each: Each, margin: float, *, last: bool,
         shown = [sequential.drop_z(one) > own.worse for one, own in zip(each.arrivals, each.bounds, strict=True)]
         certain = np.logical_or.reduce([*shown, drop_z(each.arrivals) > bounds.worse])
     held = np.where(certain | last, LESS_RELIABLE, OPEN)
-    harmed = np.logical_or.reduce([one < -harm_limit(min(own.n, own.m)) for one, own in zip(each.overall, each.arrivals, strict=True)])
+    harmed = np.logical_or.reduce(
+        [one < -harm_limit(min(own.n, own.m), last=last) for one, own in zip(each.overall, each.arrivals, strict=True)]
+    )
     return np.where(called != BETTER, called, np.where(dropped, held, np.where(harmed, OPEN, BETTER)))
 
 
-def harm_limit(seeds: int) -> float:
+def harm_limit(seeds: int, *, last: bool) -> float:
     """How far below 0 the statistic of an environment with so many seeds an arm stands in the way of adopting."""
-    return float(np.interp(seeds, *_HARMS))
+    return float(np.interp(seeds, _HARMS[0], _HARMS[2 if last else 1]))
 
 
 def _limit_drop(seeds: int, environments: int, *, last: bool) -> float:
@@ -230,13 +233,13 @@ class SeveralStanding(Standing):
             return None
         return _CALLS.get(int(decide(np.asarray(z), bounds, self.each[arm], self.plan.arrival_margin, last=last)))
 
-    def _equivalent(self, arm: str, limits: Bounds) -> bool:
+    def _equivalent(self, arm: str, limit: float) -> bool:
         """Whether the effect that environments share is surely within the margin, and no environment speaks against it.
 
         Each must have its own estimate within its margin, and end alike: what one of them loses is not made up for by another.
         """
         test, margin = self._test(arm), self.margin
-        if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limits.better):
+        if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limit):
             return False
         for part in self.parts:
             own = part._test(arm)

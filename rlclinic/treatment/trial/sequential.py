@@ -117,6 +117,12 @@ class Rule:
         error = 0.5 * self.alpha * (1.0 - EXTENSION_SHARE) / (self.environments * arms)
         return _bounds("pocock", self.looks, (error, error), min(self.per_look, NORMAL_FROM), 1, one_stratum=True)
 
+    @property
+    def equivalence_bounds(self) -> tuple[float, ...]:
+        """What refuses an effect as large as the margin at each look, on either side: O'Brien and Fleming's, one-sided `alpha` over all
+        looks. An arm of which nothing was shown yet is not in a hurry to be called equal."""
+        return tuple(stats.obrien_fleming_bounds(self.looks, 2.0 * self.alpha * (1.0 - EXTENSION_SHARE)))
+
     def extension_levels(self, number: int) -> tuple[float, float]:
         """The one-sided errors ("better", "worse") that extension `number` (from 1) may add, whatever was seen before."""
         level = self.alpha * EXTENSION_SHARE * 0.5**number
