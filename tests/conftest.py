@@ -44,6 +44,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
+@pytest.fixture(autouse=True)
+def _limits_end_with_their_test() -> Iterator[None]:
+    """A server limits its process, and those that it starts, by variables of the environment: this process goes on with other tests."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("RLCLINIC_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("RLCLINIC_")]:
+        if name not in before:
+            del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_waiting_for_the_disk() -> Iterator[None]:
     """Thousands of small files are written, and none must outlive a power cut: what a process has written is there without it, too."""

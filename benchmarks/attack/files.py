@@ -107,7 +107,8 @@ class _Reader:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
+        with suppress(BrokenPipeError):
+            self._process.communicate()  # and closes its pipes
 
 
 # ── the process that reads ──

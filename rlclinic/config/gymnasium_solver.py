@@ -50,7 +50,7 @@ _DROPPED: Final = {
     "seed_test": "evaluations have fixed start states",
     "eval_warmup_epochs": "evaluation begins at once",
     "eval_async": "evaluation is synchronous",
-    "eval_recording_freq_epochs": f"`{Action('evaluate', video=True)}` records",
+    "eval_recording_freq_epochs": f"`{Action('evaluate', video='episode.gif')}` records",
     "early_stop_on_train_threshold": "only evaluations stop a run",
     "plateau_interventions": f"`{Action('adjust')}` changes a live run",
     "init_from_run": f"`{Action('train', init_from='RUN')}` does it",

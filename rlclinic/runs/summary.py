@@ -122,7 +122,9 @@ def summarize(group: "Group") -> GroupSummary:
     runs, threshold = group.runs, group.threshold
     tables = [run.metrics for run in runs]
     outcomes = outcome.measure_group(tables, group.goal, framework(group))
-    seeds = [_describe_seed(run, each, rows) for run, each, rows in zip(runs, outcomes, tables, strict=True)]
+    # Of runs that were imported, nobody says how many rows there should be.
+    ours = framework(group) == outcome.OURS
+    seeds = [_describe_seed(run, each, rows if ours else None) for run, each, rows in zip(runs, outcomes, tables, strict=True)]
     source = outcomes[0].source if outcomes else "training"
     judged = threshold if any(each.counts for each in outcomes) else None
     required = judged is not None or any(each.counts and each.required_success is not None for each in outcomes)
@@ -162,7 +164,7 @@ def framework(group: "Group") -> str:
     return coerce.text(coerce.within(group.record, "source", "framework")) or outcome.OURS
 
 
-def _describe_seed(run: "Run", came: Outcome, rows: Table) -> SeedSummary:
+def _describe_seed(run: "Run", came: Outcome, rows: Table | None) -> SeedSummary:
     from rlclinic.runs.record import describe_cut  # which imports this module in turn
 
     status = run.status
@@ -170,7 +172,7 @@ def _describe_seed(run: "Run", came: Outcome, rows: Table) -> SeedSummary:
         run=run.id,
         seed=run.seed,
         state=status.state,
-        reason=status.reason or (None if run.record.get("source") else describe_cut(status, rows)),
+        reason=status.reason or (None if rows is None else describe_cut(status, rows)),
         env_steps=status.env_steps,
         steps=came.steps,
         returns=came.returns,

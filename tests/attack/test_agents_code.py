@@ -125,7 +125,7 @@ def test_no_route_and_no_field_runs_code_that_a_request_names(
 
     monkeypatch.setattr(subprocess.Popen, "__init__", start_no_training)
     Path("hostile.yaml").write_text(YAML.format(env=planted.env))
-    settings = ServerSettings(read_only=read_only, mcp=False, prepare=False)
+    settings = ServerSettings(read_only=read_only, mcp=False, prepare=False, no_token=True)
     with TestClient(create_app(Store("runs"), settings), base_url="http://localhost", raise_server_exceptions=False) as client:
         described = client.get("/api/v1/openapi.json").json()
         made = 0

@@ -12,6 +12,7 @@ from rlclinic.serve.http import feeds
 from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.watch_store import Watch
 from tests.ops.recorded import record_group
+from tests.serve.mcp.stores import ran
 
 
 def test_two_hundred_followers_of_a_run_share_one_look_and_all_hear_of_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +51,7 @@ def test_two_hundred_followers_of_a_run_share_one_look_and_all_hear_of_a_row(tmp
         assert looks == []
         task.cancel()
 
-    asyncio.run(follow())
+    ran(follow)
     index.close()
 
 
@@ -68,5 +69,5 @@ def test_a_listener_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: py
         assert slow.changes.full()
         assert len(news._listeners) == 0
 
-    asyncio.run(listen())
+    ran(listen)
     index.close()

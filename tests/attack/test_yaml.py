@@ -114,7 +114,7 @@ def test_a_file_may_still_use_anchors(project: Path) -> None:
 
 def test_a_request_with_a_bomb_is_answered_at_once(project: Path) -> None:
     Store("runs").root.mkdir()
-    settings = ServerSettings(mcp=False, prepare=False)
+    settings = ServerSettings(mcp=False, prepare=False, no_token=True)
     with TestClient(create_app(Store("runs"), settings), base_url="http://localhost") as client:
         began = time.monotonic()
         answer = client.post("/api/v1/config/validate", json={"ref": "CartPole-v1:ppo", "changes": [f"env.kwargs={BOMB}"]})

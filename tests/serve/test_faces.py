@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import typer
 from pydantic import BaseModel
@@ -16,6 +15,7 @@ from rlclinic import ops
 from rlclinic.ops.operations import FACES, ONLY, OPERATIONS, Face, Operation
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app as command_line
+from tests.serve.mcp.stores import ran
 
 API = "/api/v1"
 
@@ -43,7 +43,8 @@ def tools(**settings: Any) -> dict[str, Any]:
         async with Client(build(Store("nowhere"), Settings(**settings))) as client:
             return {tool.name: tool for tool in (await client.list_tools()).tools}
 
-    return anyio.run(listed)
+    made: dict[str, Any] = ran(listed)
+    return made
 
 
 def routes(folder: Path) -> set[str]:

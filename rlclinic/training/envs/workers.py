@@ -201,7 +201,7 @@ class _Hand:
             f"{self._name}: worker process {self._process.pid}, which stepped envs {envs}, {how}.\n"
             "  The state of its environments is lost, so this run stops here. SIGKILL often means that memory ran out;\n"
             '  a worker that dies at once, that the script lacks `if __name__ == "__main__":`.\n'
-            f"  Try: {Action('train', resume=True)} with fewer env.workers, or with env.workers=0 to see the environment's own error"
+            f"  Try: {Action('train', resume='RUN')} with fewer env.workers, or with env.workers=0 to see the environment's own error"
         )
 
     def dismiss(self) -> None:

@@ -74,11 +74,6 @@ def test_every_module_that_is_imported_exists_and_has_what_is_asked_of_it(path: 
         assert (path.parent / where).is_file(), where
 
 
-@pytest.mark.parametrize("path", [*SCRIPTS, *(path for path in OURS if path.suffix == ".css")], ids=lambda path: path.name)
-def test_no_file_of_the_page_is_longer_than_can_be_read(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= 400
-
-
 def test_the_chart_library_brings_its_licence() -> None:
     assert "MIT" in (FILES / "vendor" / "uPlot.LICENSE").read_text("utf-8")
     assert (FILES / "vendor" / "uPlot.iife.min.js").stat().st_size < 60_000
