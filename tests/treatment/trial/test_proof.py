@@ -110,7 +110,8 @@ def test_any_number_of_extensions_errs_in_at_most_five_percent_whatever_made_som
 
 
 def test_an_undecided_trial_that_is_extended_may_still_be_adopted():
-    plan = trials.make_plan(futility=False)
+    # Where 20 % fewer steps matter: within the usual margin such an arm may end as an equivalent one.
+    plan = trials.make_plan(futility=False, margin=0.1)
     longer = plan.model_copy(update={"extensions": (trials.Extension(seeds=64, seed0=10**6),)})
     rng = np.random.default_rng(3)
 
