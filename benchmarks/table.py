@@ -60,9 +60,9 @@ def is_met(row: dict[str, Any], limit: float | None) -> bool:
 
 def verdict(row: dict[str, Any]) -> str:
     """The best limit that a row meets."""
-    if is_met(row, row["stretch"]):
+    if is_met(row, row.get("stretch")):
         return "stretch met"
-    return "" if row["bar"] is None else "bar met" if is_met(row, row["bar"]) else "missed"
+    return "" if row.get("bar") is None else "bar met" if is_met(row, row.get("bar")) else "missed"
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
@@ -70,7 +70,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     lines = ["| what | measured | 95 % interval | bar | stretch | | command |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         sign = "≥" if row["better"] == "higher" else "≤"
-        limits = [f"{sign} {limit:g}" if limit is not None else "" for limit in (row["bar"], row["stretch"])]
+        limits = [f"{sign} {limit:g}" if limit is not None else "" for limit in (row.get("bar"), row.get("stretch"))]
         digits = 3 if row["unit"] == "x before" else 2
         interval = "–".join(f"{end:.{digits}f}" for end in row["interval"]) if "interval" in row else ""
         what = row["what"] + (f" ({row['note']})" if "note" in row else "")
