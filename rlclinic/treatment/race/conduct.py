@@ -18,7 +18,7 @@ from rlclinic.actions import Action
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
 from rlclinic.launch.batch import Interrupted, StopRequests
-from rlclinic.runs import questions, studies, trials
+from rlclinic.runs import questions, studies
 from rlclinic.runs.outcome import was_evaluated
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
@@ -160,23 +160,16 @@ def begin_race(store: Store, planned: RacePlan) -> Race:
     """Write down a race with its seeds, without training anything: `resume` carries it out."""
     trial = planned.trial
     id = studies.reserve(store, "race")
-    seed0 = trials.fresh_seeds(store, trial.n_seeds, trial.above_seed) if trial.seed0 is None else trial.seed0
     begun = Race(
         id=id,
         question=question(planned),
-        state="running",
-        created=time.time(),
-        env_id=trial.env_id,
-        algo=trial.algo,
-        outcome=trial.outcome,
-        threshold=trial.threshold,
         alpha=trial.alpha,
-        seed0=seed0,
         plan=planned,
         max_env_steps=planned.max_env_steps,
-        notes=trial.notes,
+        **conduct.starting_fields(store, trial),
     )
-    asked = questions.Attempt("race", id, time.time(), trial.alpha, independent=trial.context.get("independent") is True, seed0=seed0)
+    independent = trial.context.get("independent") is True
+    asked = questions.Attempt("race", id, time.time(), trial.alpha, independent=independent, seed0=begun.seed0)
     questions.register(store, ask(planned), asked)
     _write(store, begun)
     return begun

@@ -35,7 +35,7 @@ class Arm(BaseModel):
     @property
     def title(self) -> str:
         """What is changed, for a sentence: "learning_rate 0.001, linear to 0"."""
-        return " and ".join(_said(change) for change in self.changes) or "nothing"
+        return " and ".join(_say_change(change) for change in self.changes) or "nothing"
 
 
 def control(config: Config, name: str = CONTROL) -> Arm:
@@ -153,7 +153,7 @@ def _pairs(text: str) -> dict[str, str]:
     return pairs
 
 
-def _said(change: str) -> str:
+def _say_change(change: str) -> str:
     import json
 
     key, _, text = change.partition("=")

@@ -269,27 +269,26 @@ def run(
 def begin(store: Store, plan: TrialPlan) -> Trial:
     """Write down a trial with its seeds, without training anything: `resume` carries it out."""
     tid = trials.reserve(store)
-    seed0 = trials.fresh_seeds(store, plan.n_seeds, plan.above_seed) if plan.seed0 is None else plan.seed0
     begun = Trial(
         id=tid,
         question=question(plan),
-        state="running",
-        created=time.time(),
-        env_id=plan.env_id,
-        algo=plan.algo,
         source=plan.source,
-        outcome=plan.outcome,
-        threshold=plan.threshold,
-        seed0=seed0,
         plan=plan,
         context=plan.context,
         power=power.of_plan(plan),
         max_env_steps=plan.max_env_steps,
-        notes=plan.notes,
+        **starting_fields(store, plan),
     )
-    questions.register_plan(store, plan, tid, seed0)
+    questions.register_plan(store, plan, tid, begun.seed0)
     _write(store, begun)
     return begun
+
+
+def starting_fields(store: Store, plan: TrialPlan) -> dict[str, Any]:
+    """What a trial and a race write down alike when they begin. The seeds are taken: no other trial of the store gets them."""
+    seed0 = trials.fresh_seeds(store, plan.n_seeds, plan.above_seed) if plan.seed0 is None else plan.seed0
+    shared = {name: getattr(plan, name) for name in ("env_id", "algo", "outcome", "threshold", "notes")}
+    return {"state": "running", "created": time.time(), "seed0": seed0, **shared}
 
 
 def resume(
