@@ -16,6 +16,7 @@ MEAN: Final = "mean over the gradient steps of the row"
 LAST100: Final = "last 100 episodes"
 EVALUATION: Final = "episodes of one evaluation; blank in rows without one"
 ROLLOUT: Final = "transitions of the row's last rollout"
+TESTIMONY: Final = "up to 512 neighbouring transitions (rewards, starts: 2,048), about 20 times in a run; blank otherwise"
 PROBE: Final = "up to 128 transitions of the rollout, about 40 times in a run; blank otherwise"
 
 
@@ -234,6 +235,35 @@ _COSTLY = _table("train/sentinel/", PROBE, """
     "dormant_critic": Band(0.0, 0.5, "sokar2023dormant", "rising is the warning, more than the level"),
 })  # fmt: skip
 
+_ENVIRONMENT = _table("train/sentinel/", TESTIMONY, """
+    action_effect | share | Of the change in an observation that the observation leaves open, what the action explains; best component.
+    action_effect_shuffled | share | The same by actions of other steps: what chance gives. Equal to it, actions do nothing.
+    action_effect_lag1 | share | The same by the action of one step before: larger than `action_effect`, observations or actions come late.
+    action_effect_lag2 | share | The same by the action of two steps before.
+    action_effect_reward | share | Of the reward that the observation leaves open, what the action explains.
+    action_effect_reward_shuffled | share | The same by actions of other steps: what chance gives.
+    obs_explained | share | R² of the next change by observation and action; median over components. Low: noise, or something hidden.
+    obs_memory | share | What the observation before adds to that; best component. High: a velocity is hidden, and memory would help.
+    obs_diff_autocorr | correlation | Of changes with the changes before, median over components: below 0 is noise on what is shown.
+    reward_explained | share | R² of the reward by its own step: where it began, where it led, the action.
+    reward_explained_past | share | R² of the reward by a step up to 8 steps before, the best of 1, 2, 3, 5 and 8.
+    reward_lag | steps | How many steps before that was, if it explains the reward clearly better; else 0.
+    reward_common | reward | The median reward.
+    reward_common_share | share | Share of steps that pay exactly that: near 1, most steps tell nothing apart.
+    reward_time_corr | correlation | Of the reward with the steps since the episode's start.
+    reward_end_share | share | Share of all reward, by size, that comes with an episode's last step; blank if none ended.
+    reward_end_gap | deviations | Reward at terminal states minus that of other steps, in standard deviations of the reward.
+    starts | count | Episodes that began.
+    start_distinct | share | Share of their first observations that differ from each other; blank below two.
+    obs_std_median | obs | Median over components of the standard deviation of what the networks are shown.
+    obs_std_max | obs | Largest such standard deviation: far below 1, the networks see almost nothing.
+    obs_offset_max | deviations | Largest mean of a component in units of its standard deviation: a small signal on a large constant.
+    obs_constant | share | Share of components that did not change.
+    obs_at_bound | share | Share of steps at a declared bound, of the component that is there most often: cut off, where it moves beyond.
+    return_length_corr | correlation | Of returns with episodes' lengths: near 1 or -1, only how long they last counts. | last 100 episodes
+    return_length_share | share | How much of returns is their length times the mean reward per step. | last 100 episodes
+""")  # fmt: skip
+
 _REPLAY_SEEN = _table("train/", MEAN, """
     loss/td | return² | TD error of a Q-network, as its framework weights it: Huber or squared.
     loss/actor | return | Actor loss of DDPG, TD3 or SAC: falls as the critic's values rise, which need not be true.
@@ -290,7 +320,7 @@ _REPLAY = _table("train/sentinel/", "the row's last batch", """
 })  # fmt: skip
 
 _SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS)
-_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _FINGERPRINTS, _RANDOM)
+_TESTIFIED = (_SENTINELS, _COSTLY, _ENVIRONMENT, _REPLAY, _FINGERPRINTS, _RANDOM)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 

@@ -35,7 +35,8 @@ _WORDS: Final = ((b"null", b""), (b"NaN", b"nan"), (b"Infinity", b"inf"), (b"tru
 class RunWriter:
     """Writes one run's folder. Raises RunBusy if another process does, and DiskFailed when the disk refuses.
 
-    `columns` is the header of metrics.csv, fixed for the life of the run. `offset` is the byte position to go on from:
+    `columns` is the header of metrics.csv, fixed for the life of the run: a run that an earlier version started, with some of them,
+    keeps its own. `offset` is the byte position to go on from:
     None for a run that has no rows yet, a checkpoint's offset for a resume, 0 to start the table again from nothing.
     """
 
@@ -186,6 +187,9 @@ class RunWriter:
                             Action("train", resume=self.path.name),
                         )
                     return _append(fd, 0, header)
+                own = tuple(found[0].decode(errors="replace").split(","))
+                if found[1] and own == tuple(column for column in self.columns if column in own):
+                    self.columns, header = own, found[0] + found[1]
                 _check_resume(self.path, header, found[0] + found[1], offset, size, os.pread(fd, 1, offset - 1))
                 os.ftruncate(fd, offset)
                 return offset

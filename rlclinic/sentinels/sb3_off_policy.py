@@ -9,11 +9,13 @@ from torch import Tensor
 
 from rlclinic.sentinels import networks, readings
 from rlclinic.sentinels.readings import Array, Readings
-from rlclinic.sentinels.sb3_steps import Steps
+from rlclinic.sentinels.sb3_steps import Recent, Steps
 
 PROBE_ROWS: Final = 128
 ROWS: Final = 250
 COSTLY_ROWS: Final = 40
+TESTIMONIES: Final = 20
+"""Rows of a run with what the transitions say about the environment."""
 LONGEST_EPISODE: Final = 2_000
 UNSEEN_SHARE: Final = 0.01
 """What a time limit cut off may count at most in a return that is taken for known."""
@@ -26,11 +28,12 @@ class OffPolicyWatch:
         self.model = model
         self._every = max(500, total // ROWS)
         self._costly = max(1, total // self._every // COSTLY_ROWS)
+        self._testimony = max(1, total // self._every // TESTIMONIES)
         self._due = int(model.num_timesteps) + self._every
         self._rows = self._updates = self._counted = 0
         self._largest_reward = 0.0
         self._steps = Steps(model, -(-self._every // model.n_envs) + 1)
-        self._episode = _Episode(model)
+        self._episode, self._recent = _Episode(model), Recent(model)
         self._before: networks.Weights | None = None
         self._found: dict[str, float] = {}
         self._critic = getattr(model, "critic", None) or model.q_net
@@ -52,6 +55,7 @@ class OffPolicyWatch:
     def step(self, seen: dict[str, Any]) -> None:
         """After every step of the envs."""
         self._steps.add(seen)
+        self._recent.add(seen)
         self._episode.add(seen)
 
     @property
@@ -71,6 +75,8 @@ class OffPolicyWatch:
         self._largest_reward = max(self._largest_reward, float(np.abs(self._steps.trained).max(initial=0.0)))
         self._steps.clear()
         found |= _measure_replay(model) | self._episode.bias()
+        if self._rows % self._testimony == 0:
+            found |= self._recent.measure()
         if model.num_timesteps > model.learning_starts:
             self._before = networks.Weights(self._critic.parameters())
             self._watch.start(max(1, int(model.gradient_steps)))
@@ -89,6 +95,7 @@ class OffPolicyWatch:
         with networks.preserve_state():
             found |= self._values(costly=self._rows % self._costly == 0)
         row = readings.add_prefix(found) | readings.measure_gradients(parts, getattr(model, "max_grad_norm", None) if parts else None)
+        row |= self._recent.take_terms()
         self._before, self._found = None, {}
         self._rows += 1
         return row

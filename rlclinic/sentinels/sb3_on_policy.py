@@ -10,11 +10,13 @@ from torch import Tensor
 
 from rlclinic.sentinels import networks, readings
 from rlclinic.sentinels.readings import Array, Readings
-from rlclinic.sentinels.sb3_steps import Steps
+from rlclinic.sentinels.sb3_steps import Recent, Steps
 
 PROBE_ROWS: Final = 256
 COSTLY_ROWS: Final = 40
 """How many rows of a run have the columns that cost gradients and features; in a short run a quarter of them."""
+TESTIMONIES: Final = 20
+"""Rows of a run with what the transitions say about the environment."""
 _HEADS: Final = {"actor_head": ("action_net", "log_std"), "critic_head": ("value_net",)}
 
 
@@ -32,8 +34,9 @@ class OnPolicyWatch:
         iterations = max(1, -(-total // rollout))
         self._interval = max(1, log_interval or 1, -(-row_env_steps(total) // rollout))
         self._costly = max(4, iterations // self._interval // COSTLY_ROWS)
+        self._testimony = max(1, iterations // self._interval // TESTIMONIES)
         self._iteration = self._rows = self._updates = self._counted = 0
-        self._steps = Steps(model, model.n_steps)
+        self._steps, self._recent = Steps(model, model.n_steps), Recent(model)
         self._age = np.zeros(model.n_envs, dtype=np.int64)
         self._probe: _Probe | None = None
         self._before: networks.Weights | None = None
@@ -58,6 +61,7 @@ class OnPolicyWatch:
     def step(self, seen: dict[str, Any]) -> None:
         """After every step of the envs."""
         self._steps.add(seen)
+        self._recent.add(seen)
 
     @property
     def not_finite(self) -> dict[str, Any] | None:
@@ -83,6 +87,8 @@ class OnPolicyWatch:
         found = readings.measure_targets(buffer.advantages, returns, values) | readings.measure_rewards(raw, trained)
         found |= readings.measure_ends(self._steps.terminated, self._steps.truncated, returns, trained) | self._steps.resets
         found |= _measure_observations(model, buffer.observations, starts) | _measure_actions(model, buffer.actions)
+        if self._rows % self._testimony == 0:
+            found |= self._recent.measure()
         if self._rows % self._costly == 0:
             found |= readings.measure_critic_by_time(age, returns, values) | _hash_weights(model)
         self._found = found
@@ -109,6 +115,7 @@ class OnPolicyWatch:
         if self._probe is not None:
             found |= self._probe.after(costly=self._rows % self._costly == 0, trunk=self._trunk)
         row = readings.add_prefix(found) | readings.measure_gradients(parts, getattr(model, "max_grad_norm", None))
+        row |= self._recent.take_terms()
         self._before, self._probe, self._found = None, None, {}
         self._rows += 1
         return row

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlclinic.sentinels import readings
 from rlclinic.sentinels.readings import Array
+from rlclinic.stats import transitions
 
 EVERY: Final = 1_000
 """Env steps in a row."""
@@ -72,10 +73,16 @@ class Transitions:
                 begins[np.cumsum([0, *sizes[:-1]])] = True
                 begins[1:] |= ended[:-1]
                 found |= readings.measure_repeated_observations(obs[:, None], begins[:, None])
+                # Parts of episodes that were cut off where they were handed over: what follows is not their next step.
+                ended = np.append(begins[1:], True)
+                found |= self._measure_environment(*(part[:, None] for part in (obs, actions, rewards, ended, terminated)))
             elif len(set(sizes)) == 1:
-                table = ended.reshape(-1, sizes[0])
+                shape = (len(sizes), sizes[0])
+                table = ended.reshape(shape)
                 begins = np.concatenate([np.zeros((1, sizes[0]), dtype=bool), table[:-1]])
-                found |= readings.measure_repeated_observations(obs.reshape(len(sizes), sizes[0], -1), begins)
+                found |= readings.measure_repeated_observations(obs.reshape(*shape, -1), begins)
+                grids = [part.reshape(*shape, *part.shape[1:]) for part in (obs, actions, rewards, ended, terminated)]
+                found |= self._measure_environment(*grids)
         found |= self._measure_actions(actions)
         found |= {
             "terminated": float(terminated.astype(bool).sum()),
@@ -84,6 +91,17 @@ class Transitions:
         found |= self._measure_weights()
         self._clear()
         return readings.add_prefix(found)
+
+    def _measure_environment(self, obs: Array, actions: Array, rewards: Array, ended: Array, terminated: Array) -> dict[str, float]:
+        """What the stretch [T, N, ...] says about the environment."""
+        count = getattr(self._action_space, "n", None)
+        if count is not None:
+            actions = actions.argmax(-1) if actions.shape[-1] == count > 1 else actions[..., 0]
+        table = obs.reshape(-1, obs.shape[-1])
+        if table.shape[1] > transitions.WIDEST:
+            return transitions.measure_reward_timing(rewards, ended, terminated)
+        found = transitions.measure(obs, actions, rewards, ended, choices=None if count is None else int(count), terminated=terminated)
+        return found | transitions.measure_scales(table, table, *_find_bounds(self._observation_space))
 
     def _measure_actions(self, actions: Array) -> dict[str, float]:
         count = getattr(self._action_space, "n", None)

@@ -22,12 +22,14 @@ from rlclinic.training.evaluation import Evaluation
 from rlclinic.training.loops import off_policy_iteration, on_policy_iteration
 from rlclinic.training.members import Member
 from rlclinic.training.pending_row import CapturedOutcome, PendingRow
-from rlclinic.training.sentinels import fingerprints, on_policy_sentinels
+from rlclinic.training.sentinels import environment, fingerprints, on_policy_sentinels
 
 EVALUATION_STREAM = 0x5EED
 """Added to the run's seed for sampled evaluations, so that they do not repeat training's noise."""
 COSTLY_SENTINELS = 40
 """How often in a run the costly sentinels are computed."""
+TESTIMONY_EVERY = 2
+"""One in so many costly rows also has what the transitions say about the environment."""
 WRITERS = 8
 """Threads that write the checkpoints of a large cohort."""
 REQUEST_SECONDS = 1.0
@@ -72,7 +74,7 @@ def train(session: Session) -> None:
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
         if row_due:
             write_rows(session, None)  # the one before, whose numbers have arrived by now; the iterations since then still run
-        sentinels = iterate(session, row_due=row_due, costly=due["costly"])  # collect and learn
+        sentinels = iterate(session, row_due=row_due, costly=due["costly"], testimony=due["testimony"])  # collect and learn
         if not row_due:
             continue
         if due["costly"] or due["eval"]:
@@ -128,7 +130,8 @@ def schedule(config: Any, row_every: int | None = None) -> dict[str, int | None]
     costly = math.ceil(run.max_env_steps / COSTLY_SENTINELS)
     if row_every is not None:
         checkpoint, costly = max(checkpoint, math.ceil(run.max_env_steps / LARGE_CHECKPOINTS)), 4 * row_every * config.rollout_size
-    return {"eval": run.eval_every_env_steps if run.eval_episodes else None, "checkpoint": checkpoint, "costly": costly}
+    evaluate_every = run.eval_every_env_steps if run.eval_episodes else None
+    return {"eval": evaluate_every, "checkpoint": checkpoint, "costly": costly, "testimony": TESTIMONY_EVERY * costly}
 
 
 def crosses(session: Session, every: int | None) -> bool:
@@ -139,11 +142,11 @@ def crosses(session: Session, every: int | None) -> bool:
     return (before + session.cohort.config.rollout_size) // every > before // every
 
 
-def iterate(session: Session, *, row_due: bool, costly: bool) -> dict[str, torch.Tensor]:
+def iterate(session: Session, *, row_due: bool, costly: bool, testimony: bool = False) -> dict[str, torch.Tensor]:
     """One iteration of every member, as its loop does it; returns sentinels if a row is due."""
     cohort = session.cohort
     loop = on_policy_iteration if cohort.config.algo.loop == "on_policy" else off_policy_iteration
-    sentinels = loop.iterate(session, row_due=row_due, costly=costly)
+    sentinels = loop.iterate(session, row_due=row_due, costly=costly, testimony=testimony)
     cohort.iteration += 1
     cohort.env_steps += cohort.config.rollout_size
     return sentinels
@@ -197,10 +200,13 @@ def write_rows(session: Session, evaluated: Evaluation | None) -> None:
     training = time.perf_counter() - session.row_started - pending.clock["eval"] - pending.clock["write"]
     fps = (pending.env_steps - session.row_env_steps) / max(training, 1e-9)
     cells = contents(cohort, pending, evaluated, {"time": time.time(), "time/fps": fps})
-    for index, (member, line) in enumerate(zip(cohort.members, cohort.members[0].writer.lines(cells, len(cohort.members)), strict=True)):
+    # Runs of one group have one header, unless one of them was begun anew with a later version.
+    writers = {member.writer.columns: member.writer for member in cohort.members}
+    lines = {columns: writer.lines(cells, len(cohort.members)) for columns, writer in writers.items()}
+    for index, member in enumerate(cohort.members):
         if member.active:
             with member.writing(pending.env_steps):
-                member.writer.add(line)
+                member.writer.add(lines[member.writer.columns][index])
                 report(session, member, pending.env_steps, index, cells)
     session.clock["write"] += time.perf_counter() - started
     session.row_started, session.row_env_steps = started, pending.env_steps
@@ -226,6 +232,8 @@ def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, 
     cells |= summaries(cohort, pending) | pending.sentinel_cells()
     cells |= {on_policy_sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
     cells |= {f"train/hp/{name}": each for name, each in rows.by_column(pending.numbers).items()}
+    if environment.MARK in pending.names:
+        cells |= environment.of_episodes([cohort.episodes.recent(index) for index in range(len(members))])
     return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))
 
 

@@ -136,9 +136,29 @@ def test_a_resume_with_other_columns_is_refused_and_changes_nothing(run: Run) ->
         offset = out.flush()
     before = text(run)
     with pytest.raises(RunError, match="other columns") as caught:
-        RunWriter(run.path, (*COLUMNS, "new"), offset)
+        RunWriter(run.path, (*COLUMNS[:-1], "new"), offset)
     assert "'new'" in str(caught.value)
     assert text(run) == before
+
+
+def test_a_run_of_an_earlier_version_goes_on_under_its_own_header(run: Run) -> None:
+    with RunWriter(run.path, COLUMNS) as out:
+        out.row({"a": 1})
+        offset = out.flush()
+    with RunWriter(run.path, ("time", "new", "total_timesteps", "a", "b"), offset) as out:
+        assert out.columns == COLUMNS
+        out.row({"a": 2, "b": 3, "new": 4})
+    assert text(run).splitlines()[0] == ",".join(COLUMNS)
+    assert run.metrics["a"].tolist() == [1, 2]
+    assert run.metrics["b"].tolist()[1] == 3
+
+
+def test_columns_in_another_order_are_other_columns(run: Run) -> None:
+    with RunWriter(run.path, COLUMNS) as out:
+        out.row({"a": 1})
+        offset = out.flush()
+    with pytest.raises(RunError, match="other columns"):
+        RunWriter(run.path, ("time", "total_timesteps", "b", "a"), offset)
 
 
 @pytest.mark.parametrize("shift", [-1, 1, 1_000])

@@ -17,7 +17,7 @@ from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.envs.native.engine import NativeEnv
 from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
-from rlclinic.training.sentinels import off_policy_sentinels
+from rlclinic.training.sentinels import environment, off_policy_sentinels
 from rlclinic.training.sentinels.off_policy_sentinels import Seen
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlclinic.training.trainer import Session
 
 
-def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Tensor]:
+def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool = False) -> dict[str, Tensor]:
     """One iteration of every member; returns sentinels if a row is due."""
     cohort, clock = session.cohort, session.clock
     plan, before, memory = parts(cohort)
@@ -49,6 +49,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
     clock["learn"] += learned - started
     learner = replace(learner, reward_bound=off_policy_sentinels.largest(plan, learner, transitions))
     found = compute_sentinels(session, memory, Seen(before, learner, transitions, readings), costly) if row_due else {}
+    if testimony:
+        found |= environment.of_replay(plan, learner, memory, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned
 
     cohort.learner = off_policy.update_normalizers(plan, learner, transitions, hp, mask)

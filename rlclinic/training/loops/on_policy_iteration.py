@@ -12,7 +12,7 @@ from rlclinic.training.engines.eager import Engine
 from rlclinic.training.loops import on_policy
 from rlclinic.training.loops.on_policy import Learner, Plan
 from rlclinic.training.pending_row import CapturedOutcome
-from rlclinic.training.sentinels import on_policy_sentinels
+from rlclinic.training.sentinels import environment, on_policy_sentinels
 from rlclinic.training.sentinels.on_policy_sentinels import Seen
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlclinic.training.trainer import Session
 
 
-def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Tensor]:
+def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool = False) -> dict[str, Tensor]:
     """One iteration of every member; returns sentinels if a row is due."""
     cohort, clock = session.cohort, session.clock
     plan, learner = parts(cohort)
@@ -51,6 +51,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool) -> dict[str, Ten
         estimates, last_minibatch = iteration.estimates, iteration.last_minibatch
         seen = Seen(iteration.before, after, rollout, iteration.whole, estimates, readings, last_minibatch, elapsed)
         sentinels = compute_sentinels(session, seen, hp, costly)
+        if testimony:
+            sentinels |= environment.of_rollout(rollout, elapsed, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned
 
     cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask)

@@ -18,7 +18,7 @@ from rlclinic.training.loops import off_policy
 from rlclinic.training.loops.off_policy import Learner, Plan, Transitions
 from rlclinic.training.maths import normalize, squashed
 from rlclinic.training.nets import conv, q_nets
-from rlclinic.training.sentinels import fingerprints, invariants, on_policy_sentinels, random_policy
+from rlclinic.training.sentinels import environment, fingerprints, invariants, on_policy_sentinels, random_policy
 from rlclinic.training.sentinels.on_policy_sentinels import PREFIX
 
 EVERY_ROW: Final = (
@@ -51,6 +51,7 @@ def columns(discrete: bool) -> list[str]:
     """The sentinels of an algorithm that makes choices, or of one whose actions are vectors."""
     own = OF_CHOICES if discrete else OF_VECTORS
     names = EVERY_ROW + own + NOW_AND_THEN + fingerprints.NAMES + on_policy_sentinels.AT_EVALUATION + random_policy.NAMES
+    names += environment.NAMES
     return [PREFIX + name for name in names]
 
 

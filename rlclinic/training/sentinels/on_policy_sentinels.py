@@ -20,7 +20,7 @@ from rlclinic.training.loops.on_policy import Estimates, LastMinibatch, Learner,
 from rlclinic.training.maths import normalize
 from rlclinic.training.nets import conv, mlp, q_nets
 from rlclinic.training.optim import OptimizerState
-from rlclinic.training.sentinels import constants, fingerprints, gradients, random_policy
+from rlclinic.training.sentinels import constants, environment, fingerprints, gradients, random_policy
 
 PREFIX: Final = "train/sentinel/"
 EVERY_ROW: Final = (
@@ -39,7 +39,8 @@ FROM_READINGS: Final = ("kl_first_epoch", "clip_fraction_first_epoch", "kl_epoch
 """Made with the other means over gradient steps."""
 AT_EVALUATION: Final = ("fingerprint_normalizer_eval",)
 COLUMNS: Final = tuple(
-    PREFIX + name for name in EVERY_ROW + FROM_READINGS + NOW_AND_THEN + fingerprints.NAMES + AT_EVALUATION + random_policy.NAMES
+    PREFIX + name
+    for name in EVERY_ROW + FROM_READINGS + NOW_AND_THEN + fingerprints.NAMES + AT_EVALUATION + random_policy.NAMES + environment.NAMES
 )
 PROBE_ROWS: Final = 128
 SATURATES: Final = {"tanh": 0.97, "sigmoid": 0.985}
