@@ -320,7 +320,7 @@ _REPLAY = _table("train/sentinel/", "the row's last batch", """
 })  # fmt: skip
 
 _SEEN = (_COUNTERS, _ROLL, _LOSSES, _METRICS, _GRADIENTS, _REPLAY_SEEN, _VALIDATION, _TIME, _HYPERPARAMETERS, _REPLAY_NUMBERS)
-_TESTIFIED = (_SENTINELS, _COSTLY, _ENVIRONMENT, _REPLAY, _FINGERPRINTS, _RANDOM)
+_TESTIFIED = (_SENTINELS, _COSTLY, _REPLAY, _FINGERPRINTS, _RANDOM, _ENVIRONMENT)
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for part in (*_SEEN, *_TESTIFIED) for metric in part}
 """By canonical name, in the order of a table's columns."""
 
