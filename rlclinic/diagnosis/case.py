@@ -68,6 +68,11 @@ class Case:
         return self.history.algo or "unknown"
 
     @property
+    def knows_algorithm(self) -> bool:
+        """Whether rules know how its algorithm works; one that the log does not name is not known to be unknown."""
+        return self.history.algo is None or self.algo in ALGORITHMS or self.algo in columns.OFF_POLICY
+
+    @property
     def ours(self) -> bool:
         """Written by rlclinic: a column that is missing does not apply, it was not forgotten."""
         return self.history.source == "rlclinic"

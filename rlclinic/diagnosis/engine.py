@@ -9,7 +9,7 @@ import numpy as np
 
 from rlclinic import stats
 from rlclinic.actions import Action
-from rlclinic.diagnosis import exclusions, logging_snippets, registry, timeline
+from rlclinic.diagnosis import exclusions, logging_snippets, registry, symptoms, timeline
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN, known, rank, table
 from rlclinic.diagnosis.findings import Cause, Checks, Curve, Diagnosis, Facts, Finding, GroupFinding, Remedy, Severity, Unassessable, Watch
@@ -64,13 +64,15 @@ def diagnose(histories: Sequence[History], *, select: Sequence[str] | None = Non
 def _diagnose(cases: Sequence[Case], rules: Sequence[Rule]) -> Diagnosis:
     results = [examine(rule, cases) for rule in rules]
     findings = _findings(results, cases)
-    causes = _causes(findings, results, cases)
+    source = cases[0].history.source
+    causes = [symptoms.name_possible_causes(cause, results, source) for cause in _causes(findings, results, cases)]
     outcomes = outcome.measure_group([case.history for case in cases], cases[0].history.goal, cases[0].history.source)
     likely = [cause for cause in causes if cause.probability >= LIKELY and cause.remedies and cause.consequence_of is None]
     return Diagnosis(
         facts=_facts(cases, outcomes),
         verdict=outcome.decide_verdict(outcomes, [case.history.state for case in cases]),
         answer=causes[0].title,
+        cannot_tell=symptoms.find_what_is_missing(causes[0], cases, results),
         causes=tuple(causes),
         findings=tuple(findings),
         ruled_out=tuple(exclusions.ruled_out(cases, {finding.rule for finding in findings}, {cause.id for cause in causes})),
@@ -295,7 +297,7 @@ def _facts(cases: Sequence[Case], outcomes: Sequence[outcome.Outcome]) -> Facts:
         high=None if last is None else last.high,
         best=best,
         best_at=best_at,
-        notes=tuple(dict.fromkeys(note for case in cases for note in case.history.notes)),
+        notes=tuple(dict.fromkeys([*(note for case in cases for note in case.history.notes), *symptoms.describe_algorithm(cases)])),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from rlclinic.actions import Action
 from rlclinic.runs.goal import SuccessRate
 
 SCHEMA_VERSION: Final = 1
@@ -123,6 +124,23 @@ class Unassessable(Part):
     """Lines for the training script that log what is missing; read back under these very names."""
 
 
+class PossibleCause(Part):
+    """What may lie behind a symptom."""
+
+    id: str
+    title: str
+    probability: float
+    """That this is what is wrong; those behind one symptom share its probability."""
+    tells: str
+    """What tells it from the others."""
+    needs: tuple[str, ...] = ()
+    """What its checks need and the log lacks."""
+    find_in: str
+    """Where to look: settings, environment, log, evaluation, more seeds, probe."""
+    find: Action | None = None
+    """The command that finds out."""
+
+
 class Cause(Part):
     """An explanation, with how likely it is."""
 
@@ -143,6 +161,8 @@ class Cause(Part):
     remedies: tuple[Remedy, ...] = ()
     kind: Kind = "symptom"
     """Where it lies; by its id, also in files that were written without it."""
+    possible: tuple[PossibleCause, ...] = ()
+    """Of a symptom: what may bring it about, the likeliest first."""
 
     @model_validator(mode="before")
     @classmethod
@@ -155,6 +175,17 @@ class Cause(Part):
     def calm(self) -> bool:
         """Whether nothing needs an explanation: all is well, or it cannot be told yet whether it is."""
         return self.kind in ("nothing wrong", "cannot tell")
+
+
+class CannotTell(Part):
+    """Why a log does not say what is wrong, and what to add so that the next one does."""
+
+    text: str
+    lacks: tuple[str, ...]
+    paste: tuple[str, ...]
+    """Lines for the training script."""
+    find: Action | None = None
+    """A command that finds out more without training again."""
 
 
 class RuledOut(Part):
@@ -233,6 +264,8 @@ class Diagnosis(Part):
     """One of `rlclinic.runs.outcome.Verdict`."""
     answer: str
     """The first cause's title, or healthy, too early to tell, ..."""
+    cannot_tell: CannotTell | None = None
+    """Said before everything else: the log holds too little to tell the cause."""
     causes: tuple[Cause, ...]
     findings: tuple[GroupFinding, ...]
     ruled_out: tuple[RuledOut, ...]

@@ -59,10 +59,36 @@ _LOOP: Final = (
     "sentinels.row(writer, global_step)  # after the update; see docs/sentinels.md",
 )
 """The same for a loop of CleanRL's kind."""
+_WHOLE_LOOP: Final = (
+    "from rlclinic.sentinels.torch_loop import Sentinels",
+    "sentinels = Sentinels(agent, optimizer, max_grad_norm=args.max_grad_norm)  # once",
+    "sentinels.rollout(obs=obs, actions=actions, logprobs=logprobs, advantages=advantages, returns=returns, values=values,",
+    "                  rewards=rewards, starts=dones)  # when advantages and returns are there",
+    "sentinels.minibatch(ratio=ratio, advantages=mb_advantages)  # in the minibatch loop, when the ratio is there",
+    "sentinels.row(writer, global_step)  # after the update",
+)
+_CALLBACKS: Final = {
+    "sb3": ("from rlclinic.sentinels.sb3 import SentinelCallback", "model.learn(total_timesteps, callback=SentinelCallback())"),
+    "cleanrl": _WHOLE_LOOP,
+    "rllib": ("from rlclinic.sentinels.rllib import SentinelCallback", "config = config.callbacks(SentinelCallback)"),
+    "tianshou": (
+        "from rlclinic.sentinels.tianshou import SentinelHook",
+        "hook = SentinelHook(writer, env=train_envs, policy=policy, settings=vars(args))",
+        "collector = Collector(algorithm, train_envs, buffer, on_step_hook=hook)",
+    ),
+    "skrl": ("from rlclinic.sentinels.skrl import watch", "watch(agent, env=env)  # before the trainer starts"),
+}
+"""By source: what makes every check possible at once."""
 _OURS: Final = ("train/sentinel/", "train/metrics/grad_norm/")
 _NOT_THERE: Final = tuple(f"train/sentinel/{name}" for name in ("random_", "fingerprint_optimizer", "fingerprint_random"))
 """What the callback and the recipe leave out: they never step an environment on their own, and know only part of the state."""
 _RECIPES: Final = {line: place for place, line in enumerate((*CALLBACK, _EVALUATION, *_LOOP))}
+
+
+def recipe(source: str, pasted: Iterable[Iterable[str]]) -> list[str]:
+    """Lines for the user's script that make the checks possible: a callback where there is one for its framework, else what to log."""
+    known = _CALLBACKS.get(source)
+    return list(known) if known else most_useful(pasted)
 
 
 def most_useful(pasted: Iterable[Iterable[str]]) -> list[str]:

@@ -35,6 +35,8 @@ FAMILIES: Final = (
 ENTRY_POINTS: Final = "rlclinic.rules"
 """Each names a module of another package, whose rules and causes are registered when it is imported."""
 ON_POLICY: Final = ("ppo", "a2c", "reinforce")
+ANY_ALGORITHM: Final = ("evaluation", "resume", "throughput", "budget", "folder")
+"""Families whose rules look at returns, files and time only: they hold for an algorithm that no rule knows."""
 CONFIG: Final = "config:"
 _ID: Final = re.compile(r"[A-Z]{3}\d{3}")
 
@@ -72,12 +74,20 @@ class Rule:
 
     def missing(self, case: Case) -> list[str]:
         """What this run lacks for the check."""
-        return [" or ".join(options) for options in self.needs if not any(_there(case, name) for name in options)]
+        missing = [" or ".join(options) for options in self.needs if not any(_there(case, name) for name in options)]
+        # A rule about certain algorithms judges a run of no name by quantities that only these log, never by returns and settings alone.
+        tells = any(_tells_algorithm(name) for options in self.needs for name in options)
+        return [*missing, f"{CONFIG}algo.name"] if self.algos and case.history.algo is None and not tells else missing
 
     def applies(self, case: Case) -> bool:
         """Whether the check makes sense for this run: for its algorithm, and with what it needs not switched off (target_kl: none)."""
-        off = any(len(options) == 1 and _is_off(case, options[0]) for options in self.needs)
-        return not off and (not self.algos or case.history.algo is None or case.algo in self.algos)
+        if any(len(options) == 1 and _is_off(case, options[0]) for options in self.needs):
+            return False
+        if self.algos:
+            return case.history.algo is None or case.algo in self.algos
+        # What an unknown algorithm does between two rows nobody knows; sentinels are logged only where that was understood.
+        sentinels = any(name.startswith("train/sentinel/") for options in self.needs for name in options)
+        return case.knows_algorithm or self.family in ANY_ALGORITHM or sentinels
 
 
 _RULES: dict[str, Rule] = {}
@@ -138,6 +148,11 @@ def _there(case: Case, name: str) -> bool:
     return case.has(name)
 
 
+def _tells_algorithm(name: str) -> bool:
+    """Whether a column is one that only some algorithms have."""
+    return name.startswith(("train/", "val/")) and not name.startswith(("train/roll/", "val/roll/", "train/metrics/grad_norm"))
+
+
 def _is_off(case: Case, name: str) -> bool:
     key = name.removeprefix(CONFIG)
     return name.startswith(CONFIG) and key in case.history.settings and case.history.settings[key] is None
@@ -160,6 +175,21 @@ class BugLocation:
     """What to look at in a training script of any make."""
 
 
+Find = Literal["settings", "environment", "log", "evaluation", "more seeds", "probe"]
+"""What finds out whether a cause lies behind a symptom: a look at settings, at the environment, at what was not logged, at an evaluation
+made anew, more seeds, or an experiment."""
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A cause that may lie behind a symptom: how often it does, what tells it from the others, and where to look."""
+
+    cause: str
+    share: float
+    find: Find
+    tells: str
+
+
 @dataclass(frozen=True)
 class KnownCause:
     """An explanation that findings can have, and what is done about it."""
@@ -178,6 +208,8 @@ class KnownCause:
     watch: tuple[Mapping[str, Any], ...] = ()
     """What should look otherwise next time."""
     bug: BugLocation | None = None
+    behind: tuple[Behind, ...] = ()
+    """Of a symptom: what may bring it about."""
 
 
 _CAUSES: dict[str, KnownCause] = {}
@@ -194,12 +226,16 @@ def cause(
     covers: str = "",
     watch: Sequence[Mapping[str, Any]] = (),
     bug: BugLocation | None = None,
+    behind: Sequence[tuple[str, float, Find, str]] = (),
 ) -> None:
-    """Register a cause, beside the rules that are its key. `explains` and `covers` are ids with spaces between them."""
+    """Register a cause, beside the rules that are its key. `explains` and `covers` are ids with spaces between them.
+
+    `behind` says of a symptom what may bring it about: id, share, where to find out, what tells it from the others.
+    """
     if id in _CAUSES:
         raise ValueError(f"cause {id}: the id is taken")
     words = (frozenset(explains.split()), frozenset(covers.split()))
-    _CAUSES[id] = KnownCause(id, title, kind, tuple(doses), advice, *words, tuple(watch), bug)
+    _CAUSES[id] = KnownCause(id, title, kind, tuple(doses), advice, *words, tuple(watch), bug, tuple(Behind(*each) for each in behind))
 
 
 def known_causes() -> dict[str, KnownCause]:
@@ -221,6 +257,11 @@ def _load() -> None:
         undeclared = [id for id in each.causes if id not in _CAUSES]
         if undeclared:
             raise ValueError(f"rule {each.id}: no cause {undeclared[0]!r} is declared")
+    for known in _CAUSES.values():
+        wrong = [one.cause for one in known.behind if one.cause not in _CAUSES or _CAUSES[one.cause].kind == "symptom"]
+        if wrong or (known.kind == "symptom") != bool(known.behind):
+            problem = f"{wrong[0]!r} behind it is no cause" if wrong else "a symptom, and no other cause, says what may lie behind it"
+            raise ValueError(f"cause {known.id}: {problem}")
 
 
 def rules() -> list[Rule]:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from rlclinic.actions import Action
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, UNKNOWN, kind_of
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
-from rlclinic.diagnosis.logging_snippets import most_useful
+from rlclinic.diagnosis.logging_snippets import recipe
 from rlclinic.report import charts, evidence
 from rlclinic.report.document import (
     VERDICT_TONES,
@@ -51,25 +51,6 @@ LEAST: Final = 0.02
 """Causes below this probability are not named."""
 LIKELY: Final = 0.15
 """Causes below this probability are named without their story, except in a report."""
-_LOOP: Final = (
-    "from rlclinic.sentinels.torch_loop import Sentinels",
-    "sentinels = Sentinels(agent, optimizer, max_grad_norm=args.max_grad_norm)  # once",
-    "sentinels.rollout(obs=obs, actions=actions, logprobs=logprobs, advantages=advantages, returns=returns, values=values,",
-    "                  rewards=rewards, starts=dones)  # when advantages and returns are there",
-    "sentinels.minibatch(ratio=ratio, advantages=mb_advantages)  # in the minibatch loop, when the ratio is there",
-    "sentinels.row(writer, global_step)  # after the update",
-)
-_CALLBACKS: Final = {
-    "sb3": ("from rlclinic.sentinels.sb3 import SentinelCallback", "model.learn(total_timesteps, callback=SentinelCallback())"),
-    "cleanrl": _LOOP,
-    "rllib": ("from rlclinic.sentinels.rllib import SentinelCallback", "config = config.callbacks(SentinelCallback)"),
-    "tianshou": (
-        "from rlclinic.sentinels.tianshou import SentinelHook",
-        "hook = SentinelHook(writer, env=train_envs, policy=policy, settings=vars(args))",
-        "collector = Collector(algorithm, train_envs, buffer, on_step_hook=hook)",
-    ),
-    "skrl": ("from rlclinic.sentinels.skrl import watch", "watch(agent, env=env)  # before the trainer starts"),
-}
 _TOPICS: Final = {"learning": "Learning", "stability": "Stability", "value": "Value function", "gradients": "Gradients"}
 _PURPOSES: Final = {"status": "look", "trial": "prove it", "train": "use it", "rules": "why", "optimize": "search"}
 """By command: what it is for."""
@@ -87,6 +68,7 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
         blocks.append(Rows([("note", note) for note in diagnosis.facts.notes]))
         blocks += [_curve(report)] if diagnosis.causes[0].id != HEALTHY else []
     blocks.append(Gap())
+    blocks += describe_doubt(diagnosis, detail)
     if first.id == HEALTHY:
         blocks.append(
             Verdict("HEALTHY", "nothing that needs a change was found")
@@ -172,6 +154,31 @@ def worth_telling(diagnosis: Diagnosis) -> list[Cause]:
     return [cause for cause in causes if cause.id != UNKNOWN or cause is diagnosis.causes[0] or cause.probability >= 0.1]
 
 
+def describe_doubt(diagnosis: Diagnosis, detail: Detail) -> list[Block]:
+    """Where the log cannot tell what is wrong: what it lacks, and what to add."""
+    doubt = diagnosis.cannot_tell
+    if doubt is None:
+        return []
+    blocks: list[Block] = [Verdict("CANNOT TELL", doubt.text.removeprefix("cannot tell "), "warn")]
+    # On a terminal the same lines stand below, with the checks that they make possible.
+    blocks += [Code("\n".join(doubt.paste), "python", "add this to your script", 6)] if detail == "whole" and doubt.paste else []
+    blocks += [Commands([("look", doubt.find)])] if doubt.find is not None and detail != "brief" else []
+    return blocks
+
+
+def _describe_possible(cause: Cause, detail: Detail) -> list[tuple[str, str]]:
+    """What may lie behind a symptom, what tells, and the command that finds out."""
+    if detail == "brief":
+        named = [f"{each.title} (p {each.probability:.2f})" for each in cause.possible[:4]]
+        return [("may be", " · ".join(named))] if named else []
+    code = "`" if detail == "whole" else ""
+    lines = []
+    for place, each in enumerate(cause.possible[: None if detail == "whole" else 4]):
+        find = f" → {code}{each.find}{code}" if each.find is not None else ""
+        lines.append(("may be" if place == 0 or detail == "whole" else "", f"p {each.probability:.2f} {each.title}: {each.tells}{find}"))
+    return lines
+
+
 def describe_causes(diagnosis: Diagnosis, detail: Detail) -> list[Card]:
     """A card for each cause, the likeliest first, with the order of events."""
     cards = []
@@ -181,8 +188,9 @@ def describe_causes(diagnosis: Diagnosis, detail: Detail) -> list[Card]:
             ("with it" if cause.consequence_of else "moved first", cause.moved_first),
             ("with it", cause.with_it),
             ("because", cause.because),
+            *_describe_possible(cause, detail),
         ]
-        kind, rule, aside = f"CAUSE {place + 1}", cause.rules[0] if cause.rules else "", ""
+        kind, rule, aside = f"{'SYMPTOM' if cause.possible else 'CAUSE'} {place + 1}", cause.rules[0] if cause.rules else "", ""
         if cause.consequence_of:
             aside = f"a consequence of {cause.consequence_of}"
         elif cause.rules and cause.of > 1 and (likely or detail == "brief"):
@@ -191,6 +199,7 @@ def describe_causes(diagnosis: Diagnosis, detail: Detail) -> list[Card]:
             kind, rule = "Primary" if place == 0 else "Consequence" if cause.consequence_of else "Secondary", ""
             lines.append(("rules", ", ".join(f"`{name}`" for name in cause.rules[:4])))
             aside += ": it did not begin earlier" if cause.consequence_of else ""
+            aside += " · a symptom, not a cause" if cause.possible else ""
         level = cause.severity.value.upper() if cause.rules and (likely or detail == "brief") else ""
         title = "unknown: no check explains it" if cause.id == UNKNOWN else cause.title
         badges = (f"p {cause.probability:.2f}", level)
@@ -233,8 +242,7 @@ def describe_checks(diagnosis: Diagnosis) -> str:
 
 def pasted(diagnosis: Diagnosis) -> list[str]:
     """Lines for the user's script that make the checks possible: a callback where there is one, else what to log."""
-    known = _CALLBACKS.get(diagnosis.facts.source)
-    return list(known) if known else most_useful(check.paste for check in diagnosis.unassessable)
+    return recipe(diagnosis.facts.source, [check.paste for check in diagnosis.unassessable])
 
 
 def suspects(places: Sequence[Suspect], detail: Detail) -> list[Card]:
@@ -323,7 +331,8 @@ def bottleneck(report: DiagnosisReport) -> Card:
     if cause.calm:
         return Card("", diagnosis.answer, [("checks", describe_checks(diagnosis))], tone="good" if cause.id == HEALTHY else "quiet")
     change = report.recommendations[0].change if report.recommendations else ""
-    lines = [("what moved first", cause.moved_first), ("because", cause.because), ("first thing to try", change)]
+    doubt = "" if diagnosis.cannot_tell is None else diagnosis.cannot_tell.text
+    lines = [("first of all", doubt), ("what moved first", cause.moved_first), ("because", cause.because), ("first thing to try", change)]
     badges = (f"p {cause.probability:.2f}", cause.severity.value.upper() if cause.rules else "")
     tone = SEVERITY_TONES[cause.severity.value]
     return Card("Primary bottleneck", cause.title, [line for line in lines if line[1]], badges, tone)
@@ -386,6 +395,7 @@ def bottlenecks(report: DiagnosisReport) -> list[Block]:
     diagnosis, other = report.diagnosis, report.comparable
     cards = describe_causes(diagnosis, "whole")
     blocks: list[Block] = [Heading("Root cause hypothesis", 3), *cards] if cards else [Text(f"None: {diagnosis.answer}.")]
+    blocks = [*describe_doubt(diagnosis, "whole"), *blocks]
     blocks += [*_ruled_out(diagnosis, "whole"), *_unassessable(diagnosis, "whole")]
     if other is not None:
         text = (

@@ -144,7 +144,7 @@ KINDS = {
     "nothing wrong": {"healthy", "no-reference"},
     "cannot tell": {"too-early", "no-return"},
     "symptom": {"unknown", "not-finite", "run-failed", "unlucky-seed", "values-run-away", "dead-units", "exploration-collapsed"}
-    | {"actor-saturated", "updates-too-small", "critic-explains-nothing", "progress-without-effect"},
+    | {"actor-saturated", "updates-too-small", "critic-explains-nothing", "progress-without-effect", "evaluation-mismatch"},
 }
 
 
@@ -164,4 +164,4 @@ def test_a_cause_of_an_older_file_gets_its_kind_by_its_id() -> None:
 def test_a_cause_without_a_setting_to_try_lies_in_the_code_or_the_environment_or_says_what_to_do() -> None:
     """Prescriptions say so of every cause without doses."""
     by_hand = {row.id for row in causes.known().values() if not row.doses and row.kind in ("fault of settings", "symptom")}
-    assert by_hand == {"settings-mixed", "run-failed"}
+    assert by_hand == {"settings-mixed", "run-failed", "evaluation-mismatch"}

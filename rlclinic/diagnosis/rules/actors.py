@@ -67,6 +67,12 @@ cause(
     "the actor is stuck at its bounds",
     "symptom",
     doses=["third-of-the-rate", "usual-noise", "scale-observations-if-far"],
+    behind=[
+        ("learning-rate-too-high", 0.35, "settings", "weights grow without end; a third of the rate stays inside of the box"),
+        ("observation-scale", 0.3, "environment", "observations far from 1 drive the last layer to its ends"),
+        ("reward-scale-too-large", 0.2, "environment", "Q-values in the thousands"),
+        ("action-bounds", 0.15, "environment", "a box that is not symmetric, or not the one that the task uses"),
+    ],
 )
 
 

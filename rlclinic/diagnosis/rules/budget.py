@@ -112,6 +112,12 @@ cause(
     "symptom",
     doses=["let-it-fall", "shorter-steps", "larger-minibatches", "more-data"],
     explains="EVA802",
+    behind=[
+        ("learning-rate-too-high", 0.35, "probe", "seeds that failed took larger steps before they fell"),
+        ("budget-too-small", 0.25, "more seeds", "seeds that failed were still rising"),
+        ("reward-never-seen", 0.25, "environment", "seeds that failed never met what the others were rewarded for"),
+        ("rollout-too-small", 0.15, "settings", "a rollout holds less than an episode"),
+    ],
 )
 
 

@@ -49,6 +49,13 @@ cause(
     doses=["explore-longer", "more-entropy", "shorter-steps", "entropy-that-falls"],
     explains="EVA802 REW504 VAL201 REW505",
     watch=[{"series": "train/sentinel/entropy_relative", "above": 0.2, "text": "entropy > 20 % of its maximum at half time"}],
+    behind=[
+        ("learning-rate-too-high", 0.35, "probe", "KL far above a usual step before the entropy fell"),
+        ("initial-policy-too-sure", 0.2, "settings", "entropy was low at the first row already"),
+        ("too-many-epochs", 0.15, "settings", "the KL of an update's last epoch is many times that of its first"),
+        ("reward-sign", 0.15, "environment", "what the policy became certain of is worse than chance"),
+        ("reward-never-seen", 0.15, "environment", "no reward differs from the others: advantages are noise, and noise made it certain"),
+    ],
 )
 
 

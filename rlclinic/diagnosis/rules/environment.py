@@ -394,9 +394,12 @@ def environment_changed_under_way(case: Case) -> Iterator[Finding]:
         return  # the first means are of a few episodes: nothing had been reached that could break off
     kl, scale = measures.kl(case), measures.step_scale(case)
     before = kl.between(fell.top_at - 0.15 * span, fell.top_at)
+    broke = _critic_broke(case, fell.top_at)
+    if not len(before) and not broke:
+        return  # returns alone do not tell a task that changed from a policy that lost what it had
     # A policy that ruins itself takes a giant step first.
     calm = grade(-before.top / scale, -6.0, -2.0) if len(before) else 0.5
-    strength = min(grade(fell.lost, 0.5, 0.8), calm) * (1.0 if _critic_broke(case, fell.top_at) else 0.6)
+    strength = min(grade(fell.lost, 0.5, 0.8), calm) * (1.0 if broke else 0.6)
     if strength <= 0:
         return
     text = f"the return fell from {say(fell.before)} to {say(fell.after)} at {say(fell.foot_at)} env steps, after small and steady updates"

@@ -15,7 +15,7 @@ from rlclinic.diagnosis.signals import detect, measures
 cause(
     "evaluation-mismatch",
     "evaluation differs from training",
-    "fault of code",
+    "symptom",
     advice="evaluate on the environment that was trained on: same wrappers, same time limit; compare sampled with greedy actions",
     explains="EVA802",
     bug=BugLocation(
@@ -30,6 +30,19 @@ cause(
         cleanrl=("ppo.py", "make_env", "the same function for training and evaluation"),
         own="wrappers, time limits, seeds and the greedy action: what differs between training and evaluation",
     ),
+    behind=[
+        ("evaluation-environment-differs", 0.35, "evaluation", "another time limit, frame skip, reward or wrapper on one side"),
+        ("evaluation-without-normalizer", 0.3, "evaluation", "the gap goes when evaluation uses training's normalizer"),
+        ("budget-too-small", 0.2, "log", "entropy is still near its maximum: the most likely action means little yet"),
+        ("entropy-bonus-too-high", 0.15, "evaluation", "the gap goes with sampled actions: the policy lives on its noise"),
+    ],
+)
+
+cause(
+    "evaluation-environment-differs",
+    "evaluation uses another environment than training",
+    "fault of environment",
+    advice="build both environments with one function: the same wrappers, limits, reward and action scaling",
 )
 
 
@@ -59,6 +72,9 @@ def evaluation_far_below_training(case: Case) -> Iterator[Finding]:
     # Evaluation that was once as good as training measures the same thing: what came later is another matter.
     reached = case.signal(EVAL_RETURN).top >= case.progress.start + 0.8 * (case.signal(RETURN).top - case.progress.start)
     strength *= 0.3 if reached else 1.0
+    # The most likely action of a policy that is still nearly random says little about it.
+    decided = measures.relative_entropy(case)
+    strength *= 1.0 - 0.7 * grade(decided.share(0.5).median, 0.8, 0.9) if len(decided) else 1.0
     if strength <= 0 or not case.sick or not case.improved:
         return
     text = f"training returns {say(trained.median)}, evaluation {say(judged.median)}, in the second half"

@@ -28,6 +28,16 @@ cause(
         "learning-rate-too-low learning-rate-schedule-too-short target-kl-too-tight gradient-clip-too-tight too-few-updates "
         "optimizer-mismatch saturating-activation network-too-small"
     ),
+    behind=[
+        ("learning-rate-too-low", 0.3, "settings", "KL grows in proportion to learning_rate"),
+        ("target-kl-too-tight", 0.15, "log", "updates stop after a few of their gradient steps"),
+        ("gradient-clip-too-tight", 0.15, "log", "gradient norms before clipping are far above max_grad_norm"),
+        ("too-few-updates", 0.15, "settings", "few gradient steps for the budget: long rollouts, one epoch, large minibatches"),
+        ("learning-rate-schedule-too-short", 0.1, "settings", "KL was usual at first, and fell with the learning rate"),
+        ("optimizer-mismatch", 0.05, "settings", "plain SGD at a rate that suits Adam"),
+        ("saturating-activation", 0.05, "settings", "hidden units sit at their limits: sigmoid or tanh far from 0"),
+        ("network-too-small", 0.05, "settings", "a hidden layer of a few units"),
+    ],
 )
 
 
@@ -70,6 +80,11 @@ cause(
     advice="is the critic trained, do observations say anything, is the reward more than noise? The sentinels tell (docs/sentinels.md)",
     explains="VAL201 BUD101 EVA802",
     covers="critic-not-trained reward-noise observation-constant",
+    behind=[
+        ("critic-not-trained", 0.35, "settings", "the value loss stays where it began: vf_coef is 0, or the critic's gradient is cut"),
+        ("observation-constant", 0.35, "environment", "the same observation whatever happens"),
+        ("reward-noise", 0.3, "environment", "two episodes from one start with the same actions return something else"),
+    ],
 )
 
 
@@ -115,6 +130,16 @@ cause(
         "actions-without-effect action-bounds observation-partial observation-constant observation-scale discount-too-low "
         "gae-lambda-too-low episode-too-short"
     ),
+    behind=[
+        ("actions-without-effect", 0.2, "environment", "other actions from the same start give the same episode"),
+        ("observation-partial", 0.15, "environment", "what decides the reward is not in the observation"),
+        ("observation-scale", 0.15, "environment", "observations far from 1, or so small that they all look alike"),
+        ("discount-too-low", 0.15, "settings", "1 / (1 - gamma) is much shorter than an episode"),
+        ("action-bounds", 0.1, "environment", "the policy uses a sliver of its box, or sits at its ends"),
+        ("observation-constant", 0.1, "environment", "the same observation whatever happens"),
+        ("episode-too-short", 0.1, "environment", "every episode is cut before its goal can be reached"),
+        ("gae-lambda-too-low", 0.05, "settings", "gae_lambda near 0"),
+    ],
 )
 
 

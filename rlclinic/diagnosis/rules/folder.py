@@ -326,6 +326,11 @@ cause(
     "the run failed",
     "symptom",
     explains="BUD102",
+    behind=[
+        ("environment-not-finite", 0.5, "environment", "the error was raised in step() or reset()"),
+        ("learning-rate-too-high", 0.3, "settings", "a loss or a weight was not finite before it"),
+        ("settings-mixed", 0.2, "settings", "the error names a setting, a shape or a file"),
+    ],
 )
 
 

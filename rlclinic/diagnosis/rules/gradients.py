@@ -169,6 +169,11 @@ cause(
     "symptom",
     doses=["normalize-layers", "shorter-steps", "tanh-layers"],
     explains="VAL201",
+    behind=[
+        ("learning-rate-too-high", 0.45, "probe", "units died after large steps"),
+        ("observation-scale", 0.3, "environment", "observations far from 1 push units out of their range"),
+        ("reward-scale-too-large", 0.25, "environment", "value targets in the hundreds"),
+    ],
 )
 
 
@@ -304,6 +309,12 @@ cause(
     "symptom",
     doses=["shorter-steps", "usual-gradient-limit", "scale-rewards"],
     explains="CFG107 EVA802",
+    behind=[
+        ("learning-rate-too-high", 0.4, "settings", "gradients and steps grew before it"),
+        ("environment-not-finite", 0.3, "environment", "an observation or a reward was not finite first"),
+        ("reward-scale-too-large", 0.2, "environment", "value targets in the thousands"),
+        ("observation-scale", 0.1, "environment", "observations in the thousands"),
+    ],
 )
 
 

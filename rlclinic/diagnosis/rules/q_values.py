@@ -32,6 +32,13 @@ cause(
     doses=["cautious-values", "third-of-the-rate", "renew-the-target", "td3-instead"],
     advice="check that terminal states have no future in the target",
     explains="QVL109",
+    behind=[
+        ("learning-rate-too-high", 0.25, "settings", "a third of the rate keeps values within what rewards allow"),
+        ("target-follows-at-once", 0.25, "settings", "tau near 1, or a target that is renewed at every step"),
+        ("episode-ends-ignored", 0.2, "log", "values of terminal states are not 0"),
+        ("discount-too-high", 0.15, "settings", "gamma so near 1 that no return is finite"),
+        ("reward-scale-too-large", 0.15, "environment", "rewards in the hundreds"),
+    ],
 )
 
 

@@ -13,7 +13,7 @@ from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.findings import Diagnosis
 from rlclinic.errors import DiskFailed, RunError, UsageError
-from rlclinic.ops.diagnose import advice, best_group, bug_locations, rule_selection, watch_list
+from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, watch_list
 from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.report import evidence, group
@@ -83,6 +83,7 @@ def examine(
         diagnosis = findings.add_checkpoints(diagnosis, owner.runs if isinstance(owner, Group) else [owner], histories, selection.checks)
     if isinstance(owner, Group):
         diagnosis = diagnosis.model_copy(update={"facts": diagnosis.facts.model_copy(update={"id": owner.id})})
+    diagnosis = possible_causes.name_commands(diagnosis, owner, target, ours=owner is not None and is_ours(owner))
     cases, calm = [Case(each) for each in histories], diagnosis.causes[0].calm
     advised = advice.recommended(diagnosis, histories, owner)
     return DiagnosisReport(

@@ -26,6 +26,8 @@ function answerCard(report, diagnosis) {
     "section",
     { class: "card answer", "aria-label": "Diagnosis" },
     h("header", null, h("h2", null, "Diagnosis"), h("div", { class: "end" }, status(diagnosis.verdict))),
+    diagnosis.cannot_tell && h("p", { class: "doubt" }, diagnosis.cannot_tell.text),
+    diagnosis.cannot_tell && diagnosis.cannot_tell.paste.length > 0 && h("pre", { tabindex: "0" }, diagnosis.cannot_tell.paste.join("\n")),
     h("p", { class: "cause" }, first.title, " ", !calm && chip(first.severity, ...MARKS[first.severity])),
     odds(first),
     rows.length > 0 &&
@@ -34,10 +36,28 @@ function answerCard(report, diagnosis) {
         { class: "why" },
         rows.flatMap(([name, text]) => [h("dt", null, name), h("dd", null, text)]),
       ),
+    possible(first),
     others
       .filter((cause) => cause.probability >= 0.02)
-      .map((cause) => h("div", null, h("p", { class: "quiet" }, cause.title, cause.consequence_of && " (a consequence)"), odds(cause))),
+      .map((cause) => h("div", null, h("p", { class: "quiet" }, cause.title, cause.consequence_of && " (a consequence)"), odds(cause), possible(cause))),
     report.standing && h("p", { class: "faint" }, `Seeds: ${report.standing}.`),
+  );
+}
+
+/** What may lie behind a symptom, what tells, and the command that finds out. */
+function possible(cause) {
+  if (!cause.possible?.length) return null;
+  return h(
+    "details",
+    { class: "possible", open: "" },
+    h("summary", null, "A symptom: what may lie behind it"),
+    h(
+      "ul",
+      null,
+      cause.possible.map((each) =>
+        h("li", null, h("strong", null, `p ${each.probability.toFixed(2)} ${each.title}`), `: ${each.tells} `, each.find && command(each.find)),
+      ),
+    ),
   );
 }
 

@@ -1,0 +1,46 @@
+"""The command that finds out which of the possible causes lies behind a symptom."""
+
+from typing import Final
+
+from rlclinic.actions import Action
+from rlclinic.diagnosis.findings import Cause, Diagnosis, PossibleCause
+from rlclinic.report.group import runs_dir_of
+from rlclinic.runs.record import Group, Run
+
+AN_ENV: Final = "my_env.py:MyEnv"
+"""What stands for the user's environment where a log does not name it."""
+
+
+def name_commands(diagnosis: Diagnosis, owner: Run | Group | None, target: str, *, ours: bool) -> Diagnosis:
+    """The diagnosis with a command for every possible cause. `ours`: trained here, so that it can be trained again."""
+
+    mine = owner if ours else None
+
+    def complete(cause: Cause) -> Cause:
+        possible = tuple(each.model_copy(update={"find": _find(each, cause, diagnosis, mine, target)}) for each in cause.possible)
+        return cause.model_copy(update={"possible": possible}) if possible else cause
+
+    update: dict[str, object] = {"causes": tuple(complete(cause) for cause in diagnosis.causes)}
+    if diagnosis.cannot_tell is not None:
+        update["cannot_tell"] = diagnosis.cannot_tell.model_copy(update={"find": _look_at_env(diagnosis)})
+    return diagnosis.model_copy(update=update)
+
+
+def _find(possible: PossibleCause, cause: Cause, diagnosis: Diagnosis, owner: Run | Group | None, target: str) -> Action | None:
+    name, where = (owner.id, runs_dir_of(owner)) if owner is not None else (target, None)
+    readable = target != "-"
+    if possible.find_in == "settings" and readable:
+        return Action("lint", name, runs_dir=where)
+    if possible.find_in == "environment":
+        return _look_at_env(diagnosis)
+    if owner is not None and possible.find_in == "evaluation":
+        return Action("evaluate", name, runs_dir=where)
+    if owner is not None and possible.find_in == "more seeds":
+        return Action("train", name, seeds=8, runs_dir=where)
+    if isinstance(owner, Group):
+        return Action("diagnose", name, probe=True, runs_dir=where)
+    return Action("rules", cause.rules[0]) if cause.rules else None
+
+
+def _look_at_env(diagnosis: Diagnosis) -> Action:
+    return Action("lint", env=diagnosis.facts.env or AN_ENV)
