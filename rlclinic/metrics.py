@@ -240,6 +240,8 @@ _ENVIRONMENT = _table("train/sentinel/", TESTIMONY, """
     action_effect_shuffled | share | The same by actions of other steps: what chance gives. Equal to it, actions do nothing.
     action_effect_lag1 | share | The same by the action of one step before: larger than `action_effect`, observations or actions come late.
     action_effect_lag2 | share | The same by the action of two steps before.
+    action_effect_past | share | The same by the action of up to 8 steps before, the best of them.
+    action_lag | steps | How many steps before that was, if it explains the change clearly better; else 0.
     action_effect_reward | share | Of the reward that the observation leaves open, what the action explains.
     action_effect_reward_shuffled | share | The same by actions of other steps: what chance gives.
     obs_explained | share | R² of the next change by observation and action; median over components. Low: noise, or something hidden.
@@ -253,6 +255,8 @@ _ENVIRONMENT = _table("train/sentinel/", TESTIMONY, """
     reward_time_corr | correlation | Of the reward with the steps since the episode's start.
     reward_end_share | share | Share of all reward, by size, that comes with an episode's last step; blank if none ended.
     reward_end_gap | deviations | Reward at terminal states minus that of other steps, in standard deviations of the reward.
+    reward_gap | steps | Mean distance of two rewards other than 0 within an episode; blank below four.
+    reward_gap_spread | share | Standard deviation of those distances over their mean: 0 is clockwork, near 1 is chance.
     starts | count | Episodes that began.
     start_distinct | share | Share of their first observations that differ from each other; blank below two.
     obs_std_median | obs | Median over components of the standard deviation of what the networks are shown.

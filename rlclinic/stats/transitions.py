@@ -24,7 +24,7 @@ MOST_PRODUCTS: Final = 24
 FURTHEST: Final = 3.0
 """Standard deviations at which a component is cut where it is multiplied: one rare contact would outweigh all other rows."""
 FEWEST_ROWS: Final = 48
-ACTION_LAGS: Final = (1, 2)
+ACTION_LAGS: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 REWARD_LAGS: Final = (1, 2, 3, 5, 8)
 RIDGE: Final = 1e-6
 LEAST_MOVES: Final = 0.05
@@ -33,12 +33,12 @@ LEAST_LEFT: Final = 1e-4
 """Share of a variance below which what is left of it is rounding and curvature."""
 
 OF_DYNAMICS: Final = (
-    "action_effect", "action_effect_shuffled", "action_effect_lag1", "action_effect_lag2", "action_effect_reward",
-    "action_effect_reward_shuffled", "obs_explained", "obs_memory", "obs_diff_autocorr",
+    "action_effect", "action_effect_shuffled", "action_effect_lag1", "action_effect_lag2", "action_effect_past", "action_lag",
+    "action_effect_reward", "action_effect_reward_shuffled", "obs_explained", "obs_memory", "obs_diff_autocorr",
 )  # fmt: skip
 OF_REWARDS: Final = (
     "reward_explained", "reward_explained_past", "reward_lag", "reward_common", "reward_common_share", "reward_time_corr",
-    "reward_end_share", "reward_end_gap",
+    "reward_end_share", "reward_end_gap", "reward_gap", "reward_gap_spread",
 )  # fmt: skip
 OF_STARTS: Final = ("starts", "start_distinct")
 OF_SCALES: Final = ("obs_std_median", "obs_std_max", "obs_offset_max", "obs_constant", "obs_at_bound")
@@ -73,7 +73,8 @@ def measure(
     found |= measure_starts(obs, ended, valid)
     acted = _encode(actions, rewards.shape, choices)
     obs, acted, rewards, going = _thin(obs, acted, rewards, going)
-    return found | _measure_dynamics(obs, acted, rewards, going) | _measure_reward_lags(obs, acted, rewards, going)
+    found |= _measure_dynamics(obs, acted, rewards, going) | _measure_action_lags(obs, acted, going)
+    return found | _measure_reward_lags(obs, acted, rewards, going)
 
 
 def measure_reward_timing(
@@ -94,6 +95,10 @@ def measure_reward_timing(
     final = last if terminated is None else terminated.astype(bool)[keep]
     if final.any() and not final.all() and spread > 0:
         found["reward_end_gap"] = float(paid[final].mean() - paid[~final].mean()) / spread
+    gaps = _find_gaps(rewards, ended, keep)
+    if len(gaps) > 3:
+        found["reward_gap"] = float(gaps.mean())
+        found["reward_gap_spread"] = float(gaps.std() / gaps.mean())
     known = keep
     if age is None:
         age, seen = _count_ages(ended.astype(bool))
@@ -160,6 +165,17 @@ def _count_ages(ended: Array) -> tuple[Array, Array]:
     return place - before - 1, before >= 0
 
 
+def _find_gaps(rewards: Array, ended: Array, keep: Array) -> Array:
+    """Steps between two rewards other than 0 of one episode."""
+    found = []
+    episode = np.cumsum(ended.astype(bool), axis=0) - ended.astype(bool)
+    for env in range(rewards.shape[1]):
+        paid = np.flatnonzero((rewards[:, env] != 0) & keep[:, env])
+        same = episode[paid[1:], env] == episode[paid[:-1], env]
+        found.append(np.diff(paid)[same])
+    return np.concatenate(found) if found else np.zeros(0)
+
+
 def _encode(actions: Array, shape: tuple[int, ...], choices: int | None) -> Array:
     """Actions as columns, [T, N, K]: a choice is one of K - 1 flags, the last one none of them."""
     if choices is None:
@@ -185,7 +201,7 @@ def _thin(obs: Array, acted: Array, rewards: Array, going: Array) -> tuple[Array
 
 def _measure_dynamics(obs: Array, acted: Array, rewards: Array, going: Array) -> Readings:
     """Which part of the next change is the action's, and which part only the past explains."""
-    inside = _find_rows(going, max(ACTION_LAGS))
+    inside = _find_rows(going, 2)
     count = int(inside.sum())
     if count < FEWEST_ROWS:
         return {}
@@ -222,6 +238,26 @@ def _measure_dynamics(obs: Array, acted: Array, rewards: Array, going: Array) ->
         found["action_effect_reward"] = float(model.gain(["obs"], "action", "reward")[0])
         found["action_effect_reward_shuffled"] = float(model.gain(["obs"], "shuffled", "reward")[0])
     return found
+
+
+def _measure_action_lags(obs: Array, acted: Array, going: Array) -> Readings:
+    """Which action the next change answers to: the one just taken, or one of some steps before."""
+    inside = _find_rows(going, max(ACTION_LAGS))
+    count = int(inside.sum())
+    if count < FEWEST_ROWS:
+        return {}
+    change, now = (obs[1:] - obs[:-1])[inside], obs[:-1][inside]
+    blocks = {str(back): np.roll(acted, back, axis=0)[:-1][inside] for back in (0, *ACTION_LAGS)}
+    model = _Model({"obs": now, **blocks, "change": np.clip(_standardize(change), -FURTHEST, FURTHEST)})
+    moves = (model.spread("change") > 0) & ((change != 0).mean(0) >= LEAST_MOVES)
+    if not moves.any():
+        return {}
+    shares = {back: float(model.gain(["obs"], str(back), "change")[moves].max()) for back in (0, *ACTION_LAGS)}
+    best = max(ACTION_LAGS, key=lambda back: shares[back])
+    # The best of several is larger than one by chance alone.
+    chance = 3 * acted.shape[2] * len(ACTION_LAGS) / count
+    late = shares[best] > 2 * shares[0] + chance
+    return {"action_effect_past": shares[best], "action_lag": float(best if late else 0)}
 
 
 def _measure_reward_lags(obs: Array, acted: Array, rewards: Array, going: Array) -> Readings:

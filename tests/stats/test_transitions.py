@@ -50,6 +50,27 @@ def test_observations_that_lag_answer_to_an_earlier_action(late: int) -> None:
     assert found[f"action_effect_lag{late}"] > 0.9
 
 
+@pytest.mark.parametrize(("late", "expected"), [(0, 0), (1, 1), (4, 4), (8, 8)])
+def test_the_lag_is_that_of_the_action_that_is_answered(late: int, expected: int) -> None:
+    found = transitions.measure(**push_a_mass(late=late))
+    assert found["action_lag"] == expected
+    assert (found["action_effect_past"] > 0.9) == (late > 0)
+
+
+def test_actions_that_do_nothing_have_no_lag() -> None:
+    assert all(transitions.measure(**push_a_mass(deaf=True, seed=seed))["action_lag"] == 0 for seed in range(20))
+
+
+def test_rewards_by_the_clock_are_told_from_rewards_by_chance() -> None:
+    ended = np.zeros((600, 2), dtype=bool)
+    by_clock = np.where(np.arange(600)[:, None] % 20 == 0, 1.0, 0.0) * np.ones((1, 2))
+    by_chance = (np.random.default_rng(0).random((600, 2)) < 0.05).astype(float)
+    clock, chance = (transitions.measure_reward_timing(rewards, ended) for rewards in (by_clock, by_chance))
+    assert clock["reward_gap"] == 20
+    assert clock["reward_gap_spread"] == 0
+    assert chance["reward_gap_spread"] > 0.6
+
+
 def test_a_hidden_velocity_is_what_the_observation_before_adds() -> None:
     given = push_a_mass()
     given["obs"] = given["obs"][:, :, :1]
