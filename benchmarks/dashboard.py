@@ -3,6 +3,8 @@
 first curve   a run with 100,000 rows of 113 columns: from the click to the first drawn curve; the server has just been started and
               has read nothing, the browser has an empty cache. Median of several servers. The first curve is a look at 1,500
               rows; the one with every row in it, each place with its lowest and highest, takes its place.
+table         10,000 runs of 2,500 configs: from a click on a column's head, or from Enter after a filter, to the rows on the screen,
+              for results and for settings. Median and slowest.
 row to point  from a row's bytes in metrics.csv to the number on the screen, while the run trains. Median and largest of 25 rows.
 """
 
@@ -15,8 +17,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -26,6 +29,7 @@ import numpy as np
 from benchmarks import provenance
 from rlclinic import metrics
 from rlclinic.config import files
+from rlclinic.runs import status_file
 from rlclinic.runs.record import Run
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
@@ -63,13 +67,74 @@ def long_run(root: Path, rows: int) -> Run:
     return run
 
 
+def many_runs(root: Path, runs: int, seeds: int = 4) -> None:
+    """Finished runs of very many configs, four seeds each, as training leaves their folders but for rows of metrics."""
+    rng = np.random.default_rng(0)
+    store = Store(root)
+    for place in range(runs // seeds):
+        name = ("CartPole-v1:ppo", "Acrobot-v1:ppo", "MountainCar-v0:ppo")[place % 3]
+        changes = [
+            f"algo.gamma={0.9 + 0.099 * rng.random():.4f}",
+            f"algo.n_epochs={rng.integers(2, 20)}",
+            f"algo.ent_coef={rng.random() / 100:.5f}",
+        ]
+        config = files.load(name, changes).config
+        group = store.create_group([config.model_copy(update={"seed": seed}) for seed in range(seeds)])
+        for run in group.runs:
+            value = float(rng.normal(300, 80))
+            status = status_file.Status(
+                state="finished",
+                heartbeat=1.7e9 + place,
+                started=1.7e9,
+                env_steps=100_000,
+                max_env_steps=100_000,
+                return_mean=value,
+                eval_mean=value,
+                best_eval=value + float(rng.random() * 50),
+                fps=3_000.0,
+            )
+            status_file.write(run.path, status)
+
+
+def sort_and_filter(browser: Any, root: Path) -> list[float]:
+    """Seconds from a click or a filter to the rows on the screen, as the browser's own clock has it."""
+    took = []
+    with serving(root) as url:
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        page.goto(f"{url}/?list=runs")
+        page.wait_for_selector("table.groups tbody tr.data", timeout=120_000)
+        note = "() => { window.tableAsked = performance.now(); }"
+        page.evaluate(f"for (const kind of ['click', 'keydown']) addEventListener(kind, {note}, true)")
+        for column in ("best", "last", "wall_time", "algo.gamma", "algo.n_epochs", "algo.ent_coef", "name", "seed"):
+            head = f"th[data-column='{column}'] button"
+            took += [_wait_for_table(page, partial(page.click, head)) for _ in ("down", "up")]
+        for condition in ("algo.gamma>0.95", "n_epochs=7", "env=CartPole-v1", "best>=350"):
+            page.fill("input[aria-label='Filter']", condition)
+            took.append(_wait_for_table(page, partial(page.press, "input[aria-label='Filter']", "Enter")))
+        context.close()
+    return took
+
+
+def _wait_for_table(page: Any, act: Callable[[], None]) -> float:
+    """Seconds from what the user did to the next painted table, by the browser's clock."""
+    marks = "performance.getEntriesByName('table-shown').length"
+    before = page.evaluate(marks)
+    act()
+    while page.evaluate(marks) == before:
+        page.wait_for_timeout(10)
+    seconds: float = page.evaluate("performance.getEntriesByName('table-shown').at(-1).startTime - window.tableAsked") / 1000.0
+    page.wait_for_timeout(100)
+    return seconds
+
+
 @contextmanager
 def serving(root: Path) -> Iterator[str]:
     """`rlclinic serve` on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(port), "--runs-dir", str(root), "--no-mcp"]
+    command = [sys.executable, "-m", "rlclinic", "serve", "--port", str(port), "--runs-dir", str(root), "--no-mcp", "--no-token"]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -141,12 +206,14 @@ def main() -> None:
         raise SystemExit("no Chromium is installed: nothing was measured.\n  Type: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
-    rows, servers, live = (5_000, 1, 3) if args.quick else (100_000, 7, 25)
+    rows, servers, live, many = (5_000, 1, 3, 400) if args.quick else (100_000, 7, 25, 10_000)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         run = long_run(Path(name) / "long", rows)
         opened = [first_curve(browser, Path(name) / "long", run) for _ in range(servers)]
         news = row_to_point(browser, Path(name) / "live", live)
+        many_runs(Path(name) / "many", many)
+        sorted_in = sort_and_filter(browser, Path(name) / "many")
         browser.close()
     firsts, wholes = ([pair[place] for pair in opened] for place in (0, 1))
     found = [
@@ -154,6 +221,8 @@ def main() -> None:
         row(f"the same with every one of the {rows:,} rows in it", statistics.median(wholes), None, None, wholes),
         row("metric row on disk to point on screen, median", statistics.median(news), 2.0, 1.0, news),
         row("metric row on disk to point on screen, slowest", max(news), 2.0, 1.0, news),
+        row(f"sort or filter {many:,} runs, to the screen, median", statistics.median(sorted_in), 0.5, 0.2, sorted_in),
+        row(f"sort or filter {many:,} runs, to the screen, slowest", max(sorted_in), 0.5, 0.2, sorted_in),
     ]
     for each in found:
         print(f"{each['what']}: {each['value']:.2f} s (bar {each['bar']}, stretch {each['stretch']})")

@@ -125,6 +125,13 @@ OPERATIONS: Final = (
         request="runs.requests.ListRequest",
     ),
     Operation(
+        "runs.table.show_table",
+        "read",
+        "runs table",
+        http=("GET /table",),
+        absent={"mcp": "list_runs and compare_runs answer it in fewer words"},
+    ),
+    Operation(
         "runs.listing.get_run_info",
         "read",
         "runs show",
@@ -434,10 +441,17 @@ OPERATIONS: Final = (
         "runs.listing.remove_runs",
         "write",
         "runs rm",
-        http=("DELETE /runs/{run}", "DELETE /groups/{group}"),
+        http=("DELETE /runs/{run}", "DELETE /groups/{group}", "POST /removals"),
         destructive=True,
         absent={"mcp": "agents keep what they made; people delete"},
         request="runs.requests.RemoveRequest",
+    ),
+    Operation(
+        "runs.detail.tag",
+        "write",
+        "runs tag",
+        http=("POST /tags",),
+        absent={"mcp": "tags are how people sort what they have"},
     ),
     # ── what agents did ──
     Operation(

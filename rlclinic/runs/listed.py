@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlclinic.runs import coerce
 from rlclinic.runs.record import Run
+from rlclinic.runs.status_file import Status
 
 if TYPE_CHECKING:
     from rlclinic.runs.outcome import Verdict
@@ -47,6 +48,8 @@ class ListedRun:
     required_success: float | None
     """The share of successful episodes that it needs; None: none."""
     steps_per_second: float | None
+    wall_seconds: float | None
+    """From its start to its last sign of life; of one that was resumed, what its env steps took at its last speed."""
     parent: str | None
     trial: str | None
     label: str | None
@@ -84,10 +87,17 @@ def describe_run(run: Run) -> ListedRun:
         success_rate=status.success_rate,
         required_success=run.goal.require_success(reported=status.success_rate is not None),
         steps_per_second=status.fps,
+        wall_seconds=_wall_seconds(status),
         parent=run.parent,
         trial=coerce.text(run.record.get("trial")),
         label=coerce.text(run.record.get("label")),
     )
+
+
+def _wall_seconds(status: Status) -> float | None:
+    if status.started and not status.resumes and status.heartbeat >= status.started:
+        return status.heartbeat - status.started
+    return status.env_steps / status.fps if status.fps else None
 
 
 def decide_verdict(members: Sequence[Mapping[str, Any]], threshold: float | None, *, imported: bool) -> "Verdict":

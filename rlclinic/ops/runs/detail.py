@@ -1,5 +1,6 @@
 """One run or group as a page shows it, and what its newest checkpoint holds."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from rlclinic.diagnosis.checkpoints import inspect_run
 from rlclinic.diagnosis.checkpoints.inspect_run import Inspection
 from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.ops.runs.listing import list_checkpoints
-from rlclinic.ops.runs.requests import MOST_LOG_BYTES
+from rlclinic.ops.runs.requests import MOST_LOG_BYTES, TagRequest
 from rlclinic.report.group import describe_group
 from rlclinic.report.models import CheckpointRow, GroupReport, Result, State, state_of
 from rlclinic.runs import coerce, history, notes
@@ -25,6 +26,14 @@ class NotesView(Result):
     id: str
     tags: list[str]
     note: str
+
+
+class TagResult(Result):
+    """Runs and groups whose tags were set."""
+
+    of: list[str]
+    changed: list[str]
+    """Those that did not have them so."""
 
 
 class RunDetail(Result):
@@ -166,6 +175,21 @@ def annotate(selector: str, runs_dir: Path = Path("runs"), *, tags: list[str] | 
     new = notes.Notes(old.tags if tags is None else tuple(sorted(set(tags))), old.note if note is None else note)
     notes.write(owner.path, new)
     return NotesView(id=owner.id, tags=list(new.tags), note=new.note)
+
+
+def tag(request: TagRequest) -> TagResult:
+    """Add tags to runs or groups, or take them away. All names are resolved before anything is written."""
+    store = Store(request.runs_dir)
+    selected = [store.resolve(selector) for selector in request.of]
+    owners = {owner.path: owner for named in selected for owner in [named.run if isinstance(named, Checkpoint) else named]}
+    changed = []
+    for owner in owners.values():
+        old = notes.read(owner.path)
+        new = replace(old, tags=tuple(sorted((set(old.tags) | set(request.add)) - set(request.remove))))
+        if new != old:
+            notes.write(owner.path, new)
+            changed.append(owner.id)
+    return TagResult(of=[owner.id for owner in owners.values()], changed=changed)
 
 
 def _origins(owner: Run | Group) -> dict[str, str]:

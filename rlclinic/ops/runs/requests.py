@@ -19,6 +19,8 @@ MOST_LINES: Final = 8
 COLUMNS: Final = Http(type=list[str] | None, default=None, read=lambda names: names or [], max_length=64)
 OF: Final = Http(min_length=1, max_length=16)
 Axis = Literal["steps", "seconds"]
+MOST_ROWS: Final = 500
+"""Of one page of a table."""
 
 
 class ListRequest(Request):
@@ -34,6 +36,54 @@ class ListRequest(Request):
     """Only runs of this trial."""
     limit: Annotated[int, Cli("--limit", "-n"), Mcp(doc="", ge=1, le=100)] = Field(20, ge=1)
     """How many."""
+
+
+class TableRequest(Request):
+    """A table of groups or runs: sorted, filtered and grouped by any result, tag or setting."""
+
+    of: Annotated[Literal["groups", "runs"], Http()] = "groups"
+    """What a row is."""
+    q: Annotated[str | None, Cli("--search", "-q", metavar="WORDS"), Http(max_length=200)] = None
+    """Words that must all occur: in the id, the config's name, the label, tags, the note or the reason of a failure."""
+    where: Annotated[
+        list[str],
+        Cli("--where", "-w", metavar="CONDITION"),
+        Http(type=list[str] | None, default=None, read=lambda conditions: conditions or [], max_length=20),
+    ] = Field(default_factory=list)
+    """A column, one of = != > >= < <= ~ (contains), a value: learning_rate>=1e-3, tag=baseline. Repeatable; all must hold."""
+    sort: Annotated[str, Cli("--sort", "-s", metavar="COLUMN"), Http(max_length=100)] = "created"
+    """A result (best, last, success, wall_time, …) or a setting (learning_rate)."""
+    descending: Annotated[bool, Http()] = True
+    """The largest first."""
+    group_by: Annotated[str | None, Cli(metavar="COLUMN"), Http(max_length=100)] = None
+    """Put rows with the same value together, and sum them up."""
+    columns: Annotated[
+        list[str],
+        Cli("--column", "-c", metavar="SETTING"),
+        Http(type=list[str] | None, default=None, read=lambda names: names or [], max_length=64),
+    ] = Field(default_factory=list)
+    """A setting to show; without any, those that differ. Repeatable."""
+    trials: Annotated[bool, Http()] = False
+    """Also groups that trials and studies made."""
+    archived: Annotated[bool, Http()] = False
+    """Also those with the tag archived."""
+    offset: Annotated[int, Http(ge=0)] = Field(0, ge=0)
+    """How many rows to leave out at the beginning."""
+    limit: Annotated[int, Cli("--limit", "-n"), Http(ge=1, le=MOST_ROWS)] = Field(50, ge=1)
+    """How many rows at most."""
+    values_of: Annotated[str | None, Cli(metavar="COLUMN"), Http(max_length=100)] = None
+    """Also the values of this column, with how many rows each."""
+
+
+class TagRequest(Request):
+    """Add tags to runs or groups, or take them away."""
+
+    of: Annotated[list[str], Cli(argument=True, complete="run"), Http(min_length=1, max_length=1000)]
+    """Runs or groups."""
+    add: Annotated[list[str], Cli("--add", "-a", metavar="TAG"), Http(max_length=32)] = Field(default_factory=list)
+    """Tags to add; `archived` takes rows out of the table. Repeatable."""
+    remove: Annotated[list[str], Cli("--remove", "-r", metavar="TAG"), Http(max_length=32)] = Field(default_factory=list)
+    """Tags to take away. Repeatable."""
 
 
 class EvaluateRequest(Request):
@@ -242,7 +292,7 @@ class PlayRequest(Request):
 class RemoveRequest(Request):
     """Delete runs, or groups with all their runs."""
 
-    runs: Annotated[list[str], Cli(argument=True, complete="run")]
+    runs: Annotated[list[str], Cli(argument=True, complete="run"), Http(min_length=1, max_length=1000)]
     """Runs or groups to delete."""
-    dry_run: bool = False
+    dry_run: Annotated[bool, Http()] = False
     """Only say what would be deleted."""

@@ -4,23 +4,22 @@ import base64
 import binascii
 import json
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import ColumnElement, Row, Select, Table, and_, func, or_, select
 
 from rlclinic.errors import UsageError
 from rlclinic.ops.runs.ranking import Outcome
+from rlclinic.ops.runs.requests import MOST_ROWS
 from rlclinic.report.models import Result, ResultPart, State
 from rlclinic.runs.database.index import Index, Refreshed
 from rlclinic.runs.database.schema import GROUP, RUN
-from rlclinic.runs.listed import decide_verdict
 from rlclinic.runs.outcome import Verdict
 from rlclinic.runs.record import GROUPS, Group
 from rlclinic.runs.store import Store
 
 Sort = Literal["created", "heartbeat", "env_steps", "best_eval", "eval_mean", "name"]
-MOST_ROWS: Final = 500
 
 
 class Query(BaseModel):
@@ -165,13 +164,7 @@ def search_runs(index: Index, query: Query) -> RunPage:
 def search_groups(index: Index, query: Query) -> GroupPage:
     """Groups that match, newest first unless another order is asked for."""
     items, total, cursor = _page(index, GROUP, query, _conditions(GROUP, query))
-    members: dict[str, list[Any]] = {row.id: [] for row in items}
-    names = ("group_id", "state", "return_mean", "eval_mean", "best_eval", "threshold_reached_at", "lost", "required_success")
-    named = [RUN.c[name] for name in names]
-    with index.connection() as connection:
-        for member in connection.execute(select(*named).where(RUN.c.group_id.in_(members))).mappings():
-            members[member["group_id"]].append(member)
-    return GroupPage(items=[_group(row, members[row.id]) for row in items], total=total, next_cursor=cursor)
+    return GroupPage(items=[_group(row) for row in items], total=total, next_cursor=cursor)
 
 
 def facets(index: Index) -> Facets:
@@ -296,8 +289,7 @@ def _run(row: Row[Any]) -> RunItem:
     return RunItem.model_construct(group=values["group_id"], tags=values["tags"].split(), **kept)
 
 
-def _group(row: Row[Any], members: list[Any]) -> GroupItem:
+def _group(row: Row[Any]) -> GroupItem:
     values = dict(row._mapping)
-    values["verdict"] = decide_verdict(members, row.threshold, imported=row.source is not None)
     kept = {name: values[name] for name in GroupItem.model_fields if name in values and name != "tags"}
     return GroupItem.model_construct(tags=values["tags"].split(), **kept)

@@ -24,13 +24,14 @@ from typing import Any, Final
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, delete, event, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, delete, event, inspect, select, union
+from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from rlclinic.errors import DiskFailed
 from rlclinic.runs import disk
 from rlclinic.runs.database import index_rows
-from rlclinic.runs.database.schema import ANSWER, GROUP, META, RUN, VERSION_TABLE
+from rlclinic.runs.database.schema import ANSWER, CONFIG, GROUP, META, RUN, VERSION_TABLE
 from rlclinic.runs.record import GROUPS
 from rlclinic.runs.store import Store
 
@@ -106,13 +107,22 @@ class Index:
             for chunk in _chunks([*gone, *(row["id"] for row in rows)]):
                 connection.execute(delete(RUN).where(RUN.c.id.in_(chunk)))
             if rows:
+                self._keep_settings(connection, rows)
                 connection.execute(RUN.insert(), rows)
             found = [row for chunk in _chunks(list(stale)) for row in self._group_rows(connection, chunk, stale)]
             for chunk in _chunks([*lost, *stale]):
                 connection.execute(delete(GROUP).where(GROUP.c.id.in_(chunk)))
             if found:
+                self._keep_settings(connection, found)
                 connection.execute(GROUP.insert(), found)
+            if gone or lost:
+                used = union(select(RUN.c.config), select(GROUP.c.config)).subquery()
+                connection.execute(delete(CONFIG).where(CONFIG.c.hash.not_in(select(used.c.config).where(used.c.config.is_not(None)))))
             connection.exec_driver_sql(f"PRAGMA user_version = {secrets.randbits(31)}")
+
+    def _keep_settings(self, connection: Connection, rows: list[index_rows.Row]) -> None:
+        shared = index_rows.share_settings(rows)
+        connection.execute(insert(CONFIG).on_conflict_do_nothing(), [{"hash": key, "settings": text} for key, text in shared.items()])
 
     def version(self, connection: Connection) -> int:
         """Another number after every change of runs or groups; answers that are kept do not count."""

@@ -1,19 +1,24 @@
 """Rows of the index, read from run folders: damaged files give a row that says so, never an error."""
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rlclinic.runs import coerce, disk, notes, selector
+from rlclinic.runs import coerce, disk, history, notes, selector
 from rlclinic.runs.database.schema import RUN
-from rlclinic.runs.listed import ListedRun, describe_run
-from rlclinic.runs.record import CONFIG, GROUP, GROUPS, Group, Run
+from rlclinic.runs.listed import ListedRun, decide_verdict, describe_run
+from rlclinic.runs.record import CONFIG, GROUP, GROUPS, Group, Run, settings
 from rlclinic.runs.store import Store
 
 LIVE: Final = ("queued", "running")
 _ORDER: Final = ("running", "queued", "failed", "crashed", "stopped", "finished")
 _LARGEST: Final = 2**63 - 1
+
+SETTINGS: Final = "settings"
+"""In a row that was just read: its settings as JSON, which the index keeps in a table of their own."""
 
 Row = dict[str, Any]
 
@@ -48,6 +53,7 @@ def run_row(store: Store, id: str, stamp: int) -> Row | None:
         "heartbeat": listed.heartbeat or 0.0,
         "env_steps": _count(listed.env_steps) or 0,
         "lost": _is_lost(run, listed),
+        SETTINGS: _settings(run.record),
         "tags": _tags(kept.tags),
         "note": _clean(kept.note),
         "stamp": stamp,
@@ -73,6 +79,7 @@ def group_row(store: Store, id: str, stamp: int, members: Sequence[Mapping[str, 
         return None
     vars(group)["record"] = record
     kept, source = notes.read(group.path), record.get("source")
+    framework = _text(source.get("framework")) if isinstance(source, dict) else None
     states = {member["state"] for member in members}
     row = {
         "id": id,
@@ -85,8 +92,11 @@ def group_row(store: Store, id: str, stamp: int, members: Sequence[Mapping[str, 
         "parent": _text(group.parent),
         "prescription": _text(record.get("prescription")),
         "trial": _text(record.get("trial")),
-        "source": _text(source.get("framework")) if isinstance(source, dict) else None,
+        "source": framework,
         "state": next((state for state in _ORDER if state in states), "queued"),
+        "verdict": decide_verdict(members, group.threshold, imported=framework is not None),
+        "wall_seconds": max((member["wall_seconds"] for member in members if member["wall_seconds"] is not None), default=None),
+        SETTINGS: _settings(record),
         "runs": len(members),
         "reached": sum(member["threshold_reached_at"] is not None for member in members),
         "lost": sum(bool(member["lost"]) for member in members),
@@ -102,6 +112,22 @@ def group_row(store: Store, id: str, stamp: int, members: Sequence[Mapping[str, 
         "stamp": stamp,
     }
     return {**row, "text": _searched(row)}
+
+
+def share_settings(rows: Sequence[Row]) -> dict[str, str]:
+    """Give every row the hash of its settings in place of them; the settings by hash."""
+    shared: dict[str, str] = {}
+    for row in rows:
+        text = row.pop(SETTINGS)
+        row["config"] = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        shared[row["config"]] = text
+    return shared
+
+
+def _settings(record: dict[str, Any]) -> str:
+    """A record's settings by dotted name, without what names the run."""
+    found = {_clean(key): value for key, value in history.dotted(settings(record)).items() if key not in ("name", "seed")}
+    return _clean(json.dumps(found, sort_keys=True, default=str))
 
 
 def _storable(value: Any) -> Any:

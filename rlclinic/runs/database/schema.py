@@ -32,6 +32,8 @@ RUN: Final = Table(
     Column("success_rate", Float),
     Column("required_success", Float),
     Column("steps_per_second", Float),
+    Column("wall_seconds", Float),
+    Column("config", String(32)),  # of the table below
     Column("parent", String),
     Column("trial", String(64)),
     Column("label", String),
@@ -55,6 +57,9 @@ GROUP: Final = Table(
     Column("trial", String(64)),
     Column("source", String),
     Column("state", String(16), nullable=False),
+    Column("verdict", String),
+    Column("wall_seconds", Float),
+    Column("config", String(32)),
     Column("runs", Integer, nullable=False),
     Column("reached", Integer, nullable=False),
     Column("lost", Integer, nullable=False),
@@ -70,6 +75,13 @@ GROUP: Final = Table(
     Column("text", String, nullable=False),
     Column("stamp", BigInteger, nullable=False),
 )
+CONFIG: Final = Table(
+    "config",
+    META,
+    Column("hash", String(32), primary_key=True),
+    Column("settings", String, nullable=False),
+)
+"""Settings by dotted name as JSON, without name and seed: once for all runs and groups that share them."""
 ANSWER: Final = Table(
     "answer",
     META,

@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 
 from rlclinic.errors import RlclinicError
 from rlclinic.ops.jobs import start
+from rlclinic.ops.runs.table import TableSource
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.store import Store
 from rlclinic.serve.confined import LimitCode
@@ -42,7 +43,7 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
     index.refresh()
     watch = Watch(index, chosen.refresh_seconds)
     feeds = Feeds(index, watch, chosen.follow_seconds)
-    here = Context(store, chosen, index, tokens, Answers(index, _version()), watch, PeerTable(index), feeds)
+    here = Context(store, chosen, index, tokens, Answers(index, _version()), watch, PeerTable(index), feeds, TableSource(index))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, StringConstraints
 
 from rlclinic.ops.jobs.audit import Caller, Face
 from rlclinic.ops.jobs.models import Job
+from rlclinic.ops.runs.table import TableSource
 from rlclinic.runs import fingerprint, selector
 from rlclinic.runs.database.index import Index
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -41,6 +42,7 @@ class Context:
     watch: Watch
     peers: PeerTable
     feeds: Feeds
+    tables: TableSource
     examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """One environment is looked at at a time: each keeps a core busy."""
 

@@ -32,7 +32,7 @@ def test_migrations_make_the_tables_that_are_asked(root: Path) -> None:
     assert tables_differ(index.engine) == []
     with index.engine.begin() as connection:
         command.downgrade(indexing.alembic_config(connection), "base")
-    assert tables_differ(index.engine) == ["answer", "run", "run_group"]
+    assert tables_differ(index.engine) == ["answer", "config", "run", "run_group"]
 
 
 def test_only_folders_that_changed_are_read_again(root: Path) -> None:

@@ -4,8 +4,10 @@ from typing import Any
 import pytest
 
 from rlclinic.config import files
+from rlclinic.runs import notes
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
+from tests.ops.recorded import record_group
 from tests.serve.web.conftest import NASTY, Site, serving
 
 RULE = ".finding[aria-pressed]"
@@ -29,6 +31,59 @@ def test_the_list_shows_every_group_with_its_verdict_and_its_curve(page: Any, si
     assert "q=hot" in page.url
     page.fill("input[type=search]", "no such group")
     page.wait_for_selector("text=Nothing matches")
+
+
+def test_the_table_is_sorted_filtered_grouped_and_kept_in_the_address(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/?list=groups")
+    page.wait_for_selector("table.groups tr.data")
+    shown_ids = "[...document.querySelectorAll('tr.data a.name')].map((link) => link.href.split('/').at(-1))"
+    assert "learning_rate" in shown(page, "table.groups thead"), "what differs has a column"
+    page.click("th[data-column='algo.learning_rate'] button")
+    page.wait_for_selector("th[data-column='algo.learning_rate'][aria-sort=descending]")
+    assert page.evaluate(shown_ids)[0] == site.sick.id
+    page.click("th[data-column='algo.learning_rate'] button")
+    page.wait_for_selector("th[data-column='algo.learning_rate'][aria-sort=ascending]")
+    assert page.evaluate(shown_ids)[-1] == site.sick.id
+    page.select_option("select[aria-label='Group by']", "verdict")
+    page.wait_for_selector("tr.section >> nth=1")
+    page.fill("input[aria-label=Filter]", "verdict=SOLVED")
+    page.press("input[aria-label=Filter]", "Enter")
+    page.wait_for_selector("tr.section >> nth=1", state="detached")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("tr.section:has-text('SOLVED')")
+    assert page.evaluate(shown_ids) == [site.healthy.id]
+    page.fill("input[aria-label=Filter]", "nonsense=1")
+    page.expected += ["400", "422"]
+    page.press("input[aria-label=Filter]", "Enter")
+    page.wait_for_selector(".problem:has-text('no column')")
+
+
+def test_many_rows_are_tagged_archived_and_deleted_at_once(page: Any, tmp_path: Any) -> None:
+    groups = [record_group(tmp_path / "runs", seeds=(seed,)) for seed in range(70)]
+    with serving(tmp_path / "runs", no_token=True) as url:
+        page.goto(url)
+        page.wait_for_selector("table.groups tr.data")
+        assert page.locator("tr.data").count() < 60, "only rows in sight are drawn"
+        page.evaluate("document.querySelector('.tall').scrollTo(0, 1e6)")
+        page.wait_for_selector(f"tr.data:has-text('{groups[0].id}')")
+        page.check(f"input[aria-label='Select {groups[0].id} for comparison']")
+        page.check(f"input[aria-label='Select {groups[1].id} for comparison']")
+        page.click("button:has-text('Tag…')")
+        page.fill("input[aria-label='Tags to add']", "base")
+        page.click("dialog button[type=submit]")
+        page.wait_for_selector("tr.data .tag:has-text('base')")
+        assert notes.read(groups[1].path).tags == ("base",)
+        page.click("button:has-text('Archive')")
+        page.wait_for_selector("text=68 groups")
+        page.check("input[aria-label='Select all that match']")
+        page.wait_for_selector("button:has-text('Compare 68')")
+        page.click("button:has-text('Delete…')")
+        page.click("dialog button[type=submit]")
+        page.wait_for_selector("text=No runs here yet")
+        assert [group.id for group in Store(tmp_path / "runs").groups()] == [groups[0].id, groups[1].id]
+        page.goto("about:blank")
 
 
 def test_an_empty_store_says_what_to_type(page: Any, tmp_path: Any) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         PlayRequest,
         RemoveRequest,
         RunRequest,
+        TableRequest,
+        TagRequest,
     )
 
 THRESHOLD_MISSED = 4
@@ -30,7 +32,7 @@ config_app = typer.Typer(help="Look at configs.", no_args_is_help=True)
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
     options.command(app, "list", requests="runs.requests")(list_)
-    below: list[Callable[..., None]] = [show, metrics, logs, checkpoints, rm]
+    below: list[Callable[..., None]] = [table, show, metrics, logs, checkpoints, tag, rm]
     beside: list[Callable[..., None]] = [play, evaluate, envs]
     for group, handlers in ((app, below), (root, beside)):
         for handler in handlers:
@@ -54,6 +56,26 @@ def list_(
     limit = None if everything or request.trial else request.limit
     result = list_runs(**{**request.arguments, "limit": limit}, runs_dir=request.runs_dir)
     console.print_json(result) if as_json else results.print_runs(result)
+
+
+def table(request: "TableRequest", as_json: options.Json = False) -> None:
+    """A table of groups or runs: sorted, filtered and grouped by any result, tag or setting."""
+    from rlclinic.ops.runs.table import show_table
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = show_table(request)
+    console.print_json(result) if as_json else results.print_table(result)
+
+
+def tag(request: "TagRequest", as_json: options.Json = False) -> None:
+    """Add tags to runs or groups, or take them away; `archived` takes them out of the table."""
+    from rlclinic.ops.runs.detail import tag
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = tag(request)
+    console.print_json(result) if as_json else results.print_tagged(result)
 
 
 def show(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rlclinic.actions import Action
 from rlclinic.report.document import Block, Code, Commands, Gap, Heading, Points, Rows, Table, Text, Verdict
-from rlclinic.report.format import BLANK, ago, clip, count, listed, number, percent, plural, short, size
+from rlclinic.report.format import BLANK, ago, clip, count, duration, listed, number, percent, plural, short, size
 from rlclinic.serve.cli import console
 from rlclinic.serve.cli.text import terminal
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rlclinic.ops.diagnose.history import EnvironmentHistory, Tried
     from rlclinic.ops.diagnose.rules import RuleList, RulePage
     from rlclinic.ops.jobs.audited import Stopped
+    from rlclinic.ops.runs.detail import TagResult
     from rlclinic.ops.runs.import_runs import ImportResult
+    from rlclinic.ops.runs.table import TablePage
     from rlclinic.report.models import (
         CheckpointList,
         ConfigView,
@@ -46,6 +48,51 @@ def print_train(result: "TrainResult") -> None:
     from rlclinic.report import group
 
     terminal.show(group.training_end(result))
+
+
+def print_table(page: "TablePage") -> None:
+    """`runs table`: the usual results, the settings in which rows differ, and sections where they are grouped."""
+    if not page.total:
+        terminal.show([Text("no row matches")])
+        return
+    reports = any("success" in row.results for row in page.rows)
+    titles = {column.name: column.title for column in page.columns}
+    heads = [
+        "id",
+        "config",
+        "verdict" if page.of == "groups" else "state",
+        ">seeds" if page.of == "groups" else ">seed",
+        ">return",
+        ">best",
+    ]
+    heads += [">success"] if reports else []
+    heads += [">env steps", ">wall time", *(f">{titles.get(name, name)}" for name in page.shown)]
+    rows = []
+    for row in page.rows:
+        found = row.results
+        first = [row.id, clip(found.get("label", found["name"]), 32)]
+        first += [found["verdict"], str(found["seeds"])] if page.of == "groups" else [found["state"], str(found["seed"])]
+        figures = [number(found.get("last", found.get("return_mean"))), number(found.get("best"))]
+        figures += [percent(found.get("success"))] if reports else []
+        figures += [short(found["env_steps"]), duration(found.get("wall_time"))]
+        rows.append([*first, *figures, *(row.settings[name] or BLANK for name in page.shown)])
+    blocks: list[Block] = [Table(heads, rows)]
+    if page.sections:
+        sums = [
+            [section.value or BLANK, str(section.rows), str(section.solved), number(section.last), number(section.best)]
+            for section in page.sections
+        ]
+        blocks = [Table(["value", ">rows", ">solved", ">mean return", ">best"], sums), Gap(), *blocks]
+    if page.values:
+        blocks += [Gap(), Table(["value", ">rows"], [[value.value, str(value.rows)] for value in page.values])]
+    terminal.show(blocks)
+    if page.total > len(page.rows):
+        console.progress().print(f"{len(page.rows)} of {page.total:,} {page.of}; more: --limit, --offset")
+
+
+def print_tagged(result: "TagResult") -> None:
+    """`runs tag`."""
+    terminal.show([Text(f"changed {listed(result.changed)}" if result.changed else "nothing changed: the tags were as asked")])
 
 
 def print_group(report: "GroupReport") -> None:

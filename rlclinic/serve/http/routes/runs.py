@@ -13,8 +13,8 @@ from fastapi.responses import FileResponse
 from rlclinic.errors import NotFound, RunBusy
 from rlclinic.ops.jobs import audited, owner
 from rlclinic.ops.jobs.audit import Caller, audit
-from rlclinic.ops.runs import detail, environments, plot, search, series, video
-from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail
+from rlclinic.ops.runs import detail, environments, plot, search, series, table, video
+from rlclinic.ops.runs.detail import GroupDetail, LogPage, NotesView, RunDetail, TagResult
 from rlclinic.ops.runs.listing import list_checkpoints, remove_runs
 from rlclinic.ops.runs.requests import (
     CurvesRequest,
@@ -24,11 +24,15 @@ from rlclinic.ops.runs.requests import (
     LogPageRequest,
     NotesRequest,
     PlotRequest,
+    RemoveRequest,
     SeriesRequest,
+    TableRequest,
+    TagRequest,
     VideoRequest,
 )
 from rlclinic.ops.runs.search import Facets, GroupPage, RunPage
 from rlclinic.ops.runs.series import Curves, Series
+from rlclinic.ops.runs.table import TablePage
 from rlclinic.ops.runs.video import Film, FilmList
 from rlclinic.report.models import CheckpointList, ConfigView, EnvironmentList, EvaluationResult, Removed
 from rlclinic.runs import fingerprint
@@ -73,6 +77,14 @@ async def list_runs(request: Request, here: Here, asked: Search) -> Response:
 async def list_groups(request: Request, here: Here, asked: Search) -> Response:
     """Groups that match, a page at a time."""
     return await _answer_list(request, here, "groups", asked)
+
+
+@router.get("/table", response_model=TablePage, tags=["groups"])
+@takes_query
+async def get_table(request: Request, here: Here, asked: TableRequest) -> Response:
+    """Groups or runs as a table: sorted, filtered and grouped by any result, tag or setting, a window of rows at a time."""
+    answer = await here.answers.get(("table", str(asked)), here.watch.version, lambda: encode(table.make_page(here.tables, asked)))
+    return cache.respond(request, answer)
 
 
 @router.get("/facets", response_model=Facets, tags=["groups"])
@@ -271,22 +283,44 @@ def _write_notes(here: Context, by: Caller, id: str, request: NotesRequest) -> N
     return done
 
 
+@router.post("/tags", response_model=TagResult, tags=["groups"])
+@takes_body
+def put_tags(here: Here, by: By, request: TagRequest) -> TagResult:
+    """Add tags to many runs or groups at once, or take them away."""
+    ids = [find(here, named).id for named in request.of]
+    for id in ids:
+        owner.check(here.store, by, id)
+    done = detail.tag(request.model_copy(update={"of": ids}))
+    here.watch.look(now=True)
+    return done
+
+
+@router.post("/removals", response_model=Removed, tags=["groups"])
+@takes_body
+def remove_many(here: Here, by: By, request: RemoveRequest) -> Removed:
+    """Delete many runs, or groups with all their runs, none of which is being written."""
+    return _remove(here, by, [find(here, named).id for named in request.runs], request.dry_run)
+
+
 @router.delete("/runs/{run}", response_model=Removed, tags=["runs"])
 def remove_run(here: Here, by: By, run: Named, dry_run: bool = False) -> Removed:
     """Delete a run that is not being written."""
-    return _remove(here, by, find_run(here, run).id, dry_run)
+    return _remove(here, by, [find_run(here, run).id], dry_run)
 
 
 @router.delete("/groups/{group}", response_model=Removed, tags=["groups"])
 def remove_group(here: Here, by: By, group: Named, dry_run: bool = False) -> Removed:
     """Delete a group with all its runs, none of which is being written."""
-    return _remove(here, by, find_group(here, group).id, dry_run)
+    return _remove(here, by, [find_group(here, group).id], dry_run)
 
 
-def _remove(here: Context, by: Caller, id: str, dry_run: bool) -> Removed:
-    owner.check(here.store, by, id)
-    done = remove_runs([id], here.root, dry_run=dry_run)
+def _remove(here: Context, by: Caller, ids: list[str], dry_run: bool) -> Removed:
+    for id in ids:
+        owner.check(here.store, by, id)
+    done = remove_runs(ids, here.root, dry_run=dry_run)
     if not dry_run:
-        audit(here.store, by, "remove", id, runs=done.runs, groups=done.groups)
+        audit(
+            here.store, by, "remove", ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more", runs=done.runs, groups=done.groups
+        )
         here.watch.look(now=True)
     return done

@@ -1,10 +1,11 @@
-// Every group of the store: found by any word of it, with its curve, its seeds and how it ended.
+// Every group or run of the store in one table: sorted, filtered and grouped by any result or setting; the address keeps the view.
 
-import { curves, get } from "../api.js";
+import { curves, get, post } from "../api.js";
 import { startDialog } from "../actions.js";
-import { empty, h, problem, put, s, status, table, unseen } from "../dom.js";
+import { ask, box, field, quote } from "../ask.js";
+import { empty, h, problem, put, s, status, toast, unseen } from "../dom.js";
 import { calm, listen } from "../events.js";
-import { ago, count, num, percent, range, short } from "../format.js";
+import { ago, count, duration, num, percent, range, short } from "../format.js";
 import { EVAL, TRAIN } from "../panel.js";
 import { segments, state } from "../state.js";
 
@@ -14,13 +15,388 @@ const KINDS = [
   ["solved", "solved"],
   ["unsolved", "not solved"],
 ];
+const PRESETS = {
+  groups: { running: ["state=running"], solved: ["verdict=SOLVED"], unsolved: ["verdict!=SOLVED", "state!=running", "threshold!=none"] },
+  runs: { running: ["state=running"], solved: ["reached_at!=none"], unsolved: ["reached_at=none", "state!=running", "threshold!=none"] },
+};
+const USUAL = {
+  groups: ["verdict", "seeds", "last", "curve", "best", "success", "env_steps", "wall_time", "changed"],
+  runs: ["state", "seed", "last", "best", "success", "reached_at", "env_steps", "wall_time", "changed"],
+};
+const LATER = new Set(["env_steps", "budget", "wall_time", "steps_per_second", "created", "changed", "reason", "note"]); // behind the settings
+const ROW = 54,
+  CHUNK = 60,
+  SPARE = 8,
+  MOST_PICKED = 1000;
 
 export async function draw(main) {
   document.title = "Groups · rlclinic";
-  const st = state({ q: "", show: "", inner: false, list: "groups" });
-  const picked = new Set();
-  const list = h("div", { class: "card" }, h("p", { class: "loading" }, "Loading…"));
-  const compare = h("button", { type: "button", disabled: true, onclick: () => go(`/compare?of=${[...picked].join(",")}`) }, "Compare");
+  const st = state({
+    q: "",
+    show: "",
+    inner: false,
+    archived: false,
+    list: "groups",
+    sort: "created",
+    up: false,
+    by: "",
+    where: "",
+    cols: "",
+    settings: "",
+  });
+  const picked = new Set(),
+    closed = new Set();
+  let view = null, // what the last answer said of the whole table
+    rows = new Map(), // by offset
+    asking = new Set(),
+    round = 0;
+
+  // ── asking the server ──
+
+  const conditions = () => st.where.split(";").filter(Boolean);
+  const query = () => ({
+    of: st.list,
+    q: st.q,
+    where: [...conditions(), ...(PRESETS[st.list][st.show] ?? [])],
+    sort: st.sort,
+    descending: !st.up,
+    group_by: st.by,
+    columns: st.settings ? st.settings.split(",") : [],
+    trials: st.inner,
+    archived: st.archived,
+  });
+  const fetchChunk = async (at, mine) => {
+    asking.add(at);
+    try {
+      const found = await get("/table", { ...query(), offset: at * CHUNK, limit: CHUNK });
+      if (mine !== round) return;
+      view = found;
+      found.rows.forEach((row, i) => rows.set(found.offset + i, row));
+    } finally {
+      asking.delete(at);
+    }
+  };
+  /** Ask anew for what is in sight; what is shown stays until the answer is there. */
+  const load = async ({ top = true } = {}) => {
+    const mine = ++round;
+    const [first] = top ? [0] : inSight();
+    const at = Math.floor(first / CHUNK);
+    try {
+      const kept = rows;
+      asking = new Set();
+      rows = new Map();
+      try {
+        await fetchChunk(at, mine);
+      } catch (error) {
+        if (mine === round) rows = kept;
+        throw error;
+      }
+      if (mine !== round) return;
+      if (top && view.sections.length && view.total > 200) view.sections.forEach((_, i) => closed.add(i));
+      if (top) list.scrollTop = 0;
+      render();
+      requestAnimationFrame(() => setTimeout(() => performance.mark("table-shown"), 0));
+      put(wrong);
+    } catch (error) {
+      if (mine === round) put(wrong, problem(error));
+    }
+  };
+  const change = (changes) => {
+    st.set(changes);
+    closed.clear();
+    return load();
+  };
+  const soon = calm(() => load(), 200);
+
+  // ── rows of which only those in sight are drawn ──
+
+  /** Where everything lies: heads of sections and the rows below them, by the place on the screen. */
+  const layout = () => {
+    if (!view.sections.length) return { size: view.total, parts: [{ at: 0, first: 0, rows: view.total }] };
+    const parts = [];
+    let at = 0,
+      first = 0;
+    view.sections.forEach((section, i) => {
+      parts.push({ at, section, i });
+      at += 1;
+      if (!closed.has(i)) {
+        parts.push({ at, first, rows: section.rows });
+        at += section.rows;
+      }
+      first += section.rows;
+    });
+    return { size: at, parts };
+  };
+  let placed = { size: 0, parts: [] };
+  const partAt = (place) => {
+    let low = 0,
+      high = placed.parts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (placed.parts[middle].at <= place) low = middle;
+      else high = middle - 1;
+    }
+    return placed.parts[low];
+  };
+  const inSight = () => {
+    const from = Math.max(0, Math.floor(list.scrollTop / ROW) - SPARE);
+    return [from, Math.min(placed.size, from + Math.ceil((list.clientHeight || 800) / ROW) + 2 * SPARE)];
+  };
+  const body = h("tbody"),
+    headRow = h("tr");
+  const grid = h("table", { class: "groups" }, h("thead", null, headRow), body);
+  const list = h("div", { class: "wide tall", role: "region", tabindex: "0", "aria-label": "Table", onscroll: () => drawRows() }, grid);
+  const wrong = h("div");
+  const card = h("div", { class: "card flush" }, h("p", { class: "loading" }, "Loading…"));
+
+  const drawRows = () => {
+    if (!view) return;
+    const [from, to] = inSight();
+    const drawn = [];
+    const gap = (size) => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colspan: headRow.children.length, css: { height: `${size * ROW}px` } }));
+    if (from > 0) drawn.push(gap(from));
+    for (let place = from; place < to; place += 1) {
+      const part = partAt(place);
+      if (part.section) {
+        drawn.push(sectionRow(part));
+        continue;
+      }
+      const row = rows.get(part.first + place - part.at);
+      const chunk = Math.floor((part.first + place - part.at) / CHUNK);
+      if (!row && !asking.has(chunk)) {
+        const mine = round;
+        fetchChunk(chunk, mine)
+          .then(() => mine === round && drawRows())
+          .catch(() => {});
+      }
+      drawn.push(row ? line(row) : h("tr", { class: "data" }, h("td", { colspan: headRow.children.length, class: "faint" }, "…")));
+    }
+    if (to < placed.size) drawn.push(gap(placed.size - to));
+    body.replaceChildren(...drawn);
+  };
+
+  const sectionRow = ({ section, i }) => {
+    const solved = section.solved === null ? "" : ` · ${section.solved} solved`;
+    const figures = [`return ${num(section.last)}`, `best ${num(section.best)}`, section.success !== null && `success ${percent(section.success)}`];
+    return h(
+      "tr",
+      { class: "section" },
+      h(
+        "td",
+        { colspan: headRow.children.length },
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet",
+            "aria-expanded": String(!closed.has(i)),
+            onclick: () => {
+              if (!closed.delete(i)) closed.add(i);
+              placed = layout();
+              drawRows();
+            },
+          },
+          closed.has(i) ? "▸ " : "▾ ",
+          h("strong", null, `${titleOf(st.by)} ${section.value ?? "–"}`),
+        ),
+        h("span", { class: "faint" }, `${count(section.rows)} ${st.list}${solved} · ${figures.filter(Boolean).join(" · ")}`),
+      ),
+    );
+  };
+
+  // ── columns ──
+
+  const titleOf = (name) => name === "curve" ? name : view?.columns.find((column) => column.name === name || column.name.endsWith(`.${name}`))?.title ?? name;
+  /** The columns of results that are shown. */
+  const chosen = () => {
+    const names = st.cols ? st.cols.split(",") : USUAL[st.list];
+    const reports = [...rows.values()].some((row) => row.results.success !== null && row.results.success !== undefined);
+    return names.filter((name) => name !== "success" || st.cols || reports);
+  };
+  /** How it went, what was set, and the rest. */
+  const inOrder = (ofResult, ofSetting) => {
+    const names = chosen();
+    return [
+      names.filter((name) => !LATER.has(name)).map(ofResult),
+      view.shown.map(ofSetting),
+      names.filter((name) => LATER.has(name)).map(ofResult),
+    ];
+  };
+  const sortButton = (name, text) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "sort",
+        title: `Sort by ${name}`,
+        onclick: () => change(st.sort === name ? { up: !st.up } : { sort: name, up: name === "name" }),
+      },
+      text,
+      st.sort === name && h("span", { "aria-hidden": "true" }, st.up ? " ▲" : " ▼"),
+    );
+  const headOf = (name, text, cls) =>
+    h(
+      "th",
+      { scope: "col", class: cls, "data-column": name, "aria-sort": st.sort === name ? (st.up ? "ascending" : "descending") : null },
+      name === "curve" ? text : sortButton(name, text),
+    );
+  const numeric = (name) => {
+    const kind = view.columns.find((column) => column.name === name)?.kind;
+    return ["number", "count", "share", "seconds"].includes(kind);
+  };
+  const drawHead = () => {
+    const all = h("input", {
+      type: "checkbox",
+      "aria-label": "Select all that match",
+      checked: view.total > 0 && picked.size >= Math.min(view.total, MOST_PICKED),
+      onchange: (event) => pickAll(event.target.checked),
+    });
+    put(
+      headRow,
+      h("th", { scope: "col", class: "pick" }, unseen("select"), all),
+      headOf("name", st.list === "runs" ? "run" : "group", "first"),
+      inOrder(
+        (name) =>
+          headOf(name, titleOf(name), [numeric(name) && name !== "seeds" && "num", name === "curve" && "hide-small"].filter(Boolean).join(" ") || null),
+        (name) => headOf(name, titleOf(name), "num setting"),
+      ),
+    );
+  };
+
+  const line = (row) => {
+    const found = row.results,
+      href = `/${st.list}/${encodeURIComponent(row.id)}`;
+    const apart = Object.entries(row.differs).map(([name, value]) => `${name} ${value}`);
+    const second = [found.label && found.name, row.id !== (found.label || found.name) && row.id, found.trial && `of ${found.trial}`, ...apart].filter(Boolean).join(" · ");
+    return h(
+      "tr",
+      { class: "data", "aria-selected": String(picked.has(row.id)) },
+      h(
+        "td",
+        { class: "pick" },
+        h("input", {
+          type: "checkbox",
+          checked: picked.has(row.id),
+          "aria-label": `Select ${row.id} for comparison`,
+          onchange: (event) => {
+            pick([row.id], event.target.checked);
+            event.target.closest("tr").setAttribute("aria-selected", String(event.target.checked));
+          },
+        }),
+      ),
+      h(
+        "td",
+        { class: "first" },
+        h("div", { class: "clip" }, h("a", { class: "name", href }, found.label || found.name), " ", (found.tag ?? []).map((tag) => [h("span", { class: "tag" }, tag), " "])),
+        h("div", { class: "faint clip", title: second }, second),
+      ),
+      inOrder(
+        (name) =>
+          h("td", { class: [numeric(name) && name !== "seeds" ? "num keep" : "keep", name === "curve" && "hide-small"].filter(Boolean).join(" ") }, cell(name, row)),
+        (name) => h("td", { class: "num setting" }, row.settings[name] ?? "–"),
+      ),
+    );
+  };
+
+  // ── selecting and acting ──
+
+  const compare = h("button", { type: "button", disabled: true, onclick: () => go(`/compare?of=${[...picked].slice(0, 16).join(",")}`) }, "Compare");
+  const acts = h("div", { class: "actions" });
+  const showActs = () => {
+    compare.disabled = picked.size < 2;
+    compare.textContent = picked.size ? `Compare ${picked.size}` : "Compare";
+    compare.title = picked.size > 16 ? "The first 16 are compared" : "";
+    put(
+      acts,
+      picked.size > 0 && [
+        h("button", { type: "button", onclick: () => tagDialog() }, "Tag…"),
+        h("button", { type: "button", onclick: () => setTags({ add: ["archived"] }, "archived") }, "Archive"),
+        h("button", { type: "button", class: "danger", onclick: () => removeDialog() }, "Delete…"),
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet",
+            onclick: () => {
+              picked.clear();
+              pick([], true);
+              render();
+            },
+          },
+          `Clear ${picked.size}`,
+        ),
+      ],
+      compare,
+    );
+  };
+  const pick = (ids, on) => {
+    for (const id of ids) {
+      if (on) picked.add(id);
+      else picked.delete(id);
+    }
+    showActs();
+  };
+  const pickAll = async (on) => {
+    picked.clear();
+    for (let offset = 0; on && offset < Math.min(view.total, MOST_PICKED); offset += 500) {
+      const found = await get("/table", { ...query(), offset, limit: 500 });
+      pick(
+        found.rows.map((row) => row.id),
+        true,
+      );
+    }
+    pick([], on);
+    render();
+    if (on && view.total > MOST_PICKED) toast(`The first ${count(MOST_PICKED)} of ${count(view.total)} are selected.`);
+  };
+  const setTags = async (change, word) => {
+    try {
+      const done = await post("/tags", { of: [...picked], ...change });
+      toast(`${word}: ${done.changed.length} of ${done.of.length}`);
+      if (word === "archived") picked.clear();
+      pick([], true);
+      await load({ top: false });
+    } catch (error) {
+      toast(error.detail ?? error.message, "bad");
+    }
+  };
+  const named = () => [...picked].map(quote).join(" ");
+  const tagDialog = () => {
+    const add = box("", { placeholder: "baseline", "aria-label": "Tags to add" }),
+      remove = box("", { "aria-label": "Tags to take away" });
+    const words = (input) => input.value.split(/[\s,]+/).filter(Boolean);
+    ask({
+      title: `Tag ${count(picked.size)} ${st.list}`,
+      fields: [field("Add", add, "several are separated by blanks"), field("Take away", remove)],
+      typed: () => `rlclinic runs tag ${named()}${words(add).map((tag) => ` --add ${quote(tag)}`).join("")}${words(remove).map((tag) => ` --remove ${quote(tag)}`).join("")}`,
+      word: "Set tags",
+      act: async () => {
+        await post("/tags", { of: [...picked], add: words(add), remove: words(remove) });
+        await load({ top: false });
+      },
+    });
+  };
+  const removeDialog = () =>
+    ask({
+      title: `Delete ${count(picked.size)} ${st.list}?`,
+      text: st.list === "groups" ? "With all their runs and checkpoints. There is no way back." : "With their checkpoints. There is no way back.",
+      typed: () => `rlclinic runs rm ${named()} --yes`,
+      word: "Delete",
+      danger: true,
+      act: async () => {
+        const done = await post("/removals", { runs: [...picked] });
+        toast(`deleted ${count(done.runs.length)} runs`);
+        picked.clear();
+        pick([], true);
+        await load();
+      },
+    });
+
+  // ── what to show ──
+
+  const title = h("h1", null, "Groups"),
+    total = h("p", { class: "quiet" }),
+    chips = h("div", { class: "row chips" });
   const search = h("input", {
     type: "search",
     placeholder: "Search: environment, algorithm, label, tag, note, id",
@@ -31,34 +407,115 @@ export async function draw(main) {
       soon();
     },
   });
-  const title = h("h1", null, "Groups");
-  let rows = [],
-    total = 0,
-    cursor = null;
-
-  const pick = (id, on) => {
-    if (on) picked.add(id);
-    else picked.delete(id);
-    compare.disabled = picked.size < 2;
-    compare.textContent = picked.size ? `Compare ${picked.size}` : "Compare";
+  const offers = h("datalist", { id: "conditions" });
+  const filter = h("input", {
+    list: "conditions",
+    placeholder: "Filter: learning_rate>=1e-3",
+    "aria-label": "Filter",
+    autocomplete: "off",
+    oninput: () => offer(),
+    onfocus: () => offer(),
+    onkeydown: (event) => {
+      if (event.key !== "Enter" || !filter.value.trim()) return;
+      const all = [...conditions(), filter.value.trim().replaceAll(";", " ")];
+      filter.value = "";
+      change({ where: all.join(";") });
+    },
+  });
+  let offered = "";
+  /** Columns while a name is typed; values of a column once there is one. */
+  const offer = async () => {
+    if (!view) return;
+    const name = filter.value.replace(/[=!<>~].*$/, "").trim();
+    const column = view.columns.find((each) => each.name === name || each.title === name);
+    const key = column ? column.name : "";
+    if (key === offered && offers.children.length) return;
+    offered = key;
+    const names = view.columns.map((each) => each.name);
+    const values = column ? (await get("/table", { ...query(), limit: 1, values_of: column.name }).catch(() => ({ values: [] }))).values : [];
+    if (offered !== key) return;
+    put(
+      offers,
+      column
+        ? values.map((each) => h("option", { value: `${name}=${each.value}` }, `${count(each.rows)} ${st.list}`))
+        : names.map((each) => h("option", { value: each })),
+    );
   };
+  const by = h("select", { "aria-label": "Group by", onchange: () => change({ by: by.value }) });
+  const columnsBox = h("div", { class: "columns" });
+  const columnsMenu = h("details", { class: "menu" }, h("summary", null, "Columns"), columnsBox);
+
+  const drawTools = () => {
+    const settings = view.columns.filter((column) => column.setting),
+      results = view.columns.filter((column) => !column.setting);
+    const option = (column) => h("option", { value: column.name }, column.setting ? column.name : column.title);
+    put(
+      by,
+      h("option", { value: "" }, "not grouped"),
+      h("optgroup", { label: "results" }, results.filter((column) => column.kind === "text" || column.kind === "count").map(option)),
+      h("optgroup", { label: "settings that differ" }, settings.filter((column) => column.distinct > 1).map(option)),
+    );
+    by.value = view.columns.find((column) => column.name === st.by || column.name.endsWith(`.${st.by}`))?.name ?? "";
+    const ticked = chosen();
+    const tick = (name, on, text, pickOne) =>
+      h("label", { class: "check" }, h("input", { type: "checkbox", checked: on, onchange: (event) => pickOne(name, event.target.checked) }), text);
+    const pickResult = (name, on) => {
+      const names = [...new Set([...USUAL[st.list], ...results.map((column) => column.name)])].filter((each) => (each === name ? on : ticked.includes(each)));
+      change({ cols: names.join(",") || "name" });
+    };
+    const pickSetting = (name, on) => change({ settings: view.columns.filter((column) => column.setting && (column.name === name ? on : view.shown.includes(column.name))).map((column) => column.name).join(",") });
+    const open = columnsMenu.open;
+    put(
+      columnsBox,
+      h("h3", null, "Results"),
+      tick("curve", ticked.includes("curve"), "curve", pickResult),
+      results.filter((column) => column.name !== "name").map((column) => tick(column.name, ticked.includes(column.name), column.title, pickResult)),
+      h(
+        "h3",
+        null,
+        "Settings ",
+        h("button", { type: "button", class: "small", disabled: !st.settings, onclick: () => change({ settings: "" }) }, "only those that differ"),
+      ),
+      settings.map((column) => tick(column.name, view.shown.includes(column.name), [column.name, column.distinct > 1 && h("span", { class: "faint" }, ` ${column.distinct} values`)], pickSetting)),
+    );
+    columnsMenu.open = open;
+    put(
+      chips,
+      conditions().map((condition) =>
+        h(
+          "span",
+          { class: "tag" },
+          condition,
+          h("button", { type: "button", "aria-label": `Remove ${condition}`, onclick: () => change({ where: conditions().filter((each) => each !== condition).join(";") }) }, "×"),
+        ),
+      ),
+      (conditions().length > 0 || st.by || st.cols || st.settings || st.sort !== "created") &&
+        h(
+          "button",
+          {
+            type: "button",
+            class: "small",
+            onclick: () => {
+              st.set({ where: "", by: "", cols: "", settings: "", sort: "created", up: false });
+              closed.clear();
+              load();
+            },
+          },
+          "Usual view",
+        ),
+    );
+  };
+
   const render = () => {
     const runs = st.list === "runs";
-    const solved = (row) => (runs ? row.threshold_reached_at !== null && !row.lost : row.verdict === "SOLVED"),
-      over = (row) => row.threshold !== null && row.state !== "running";
-    const kept = rows
-      .filter((row) => st.show !== "solved" || solved(row))
-      .filter((row) => st.show !== "unsolved" || (over(row) && !solved(row)));
     title.textContent = runs ? "Runs" : "Groups";
-    if (runs && kept.length) {
+    const narrowed = st.q || st.show || st.where;
+    total.textContent = `${count(view.total)} ${st.list}${narrowed ? " that match" : ""}. A group is the runs of one config that differ only in their seed.`;
+    drawTools();
+    showActs();
+    if (!view.total && !narrowed && !runs) {
       put(
-        list,
-        runsTable(kept),
-        cursor && h("p", null, h("button", { type: "button", onclick: () => load(cursor) }, `${count(total - rows.length)} more`)),
-      );
-    } else if (!rows.length && !st.q && !st.show) {
-      put(
-        list,
+        card,
         empty(
           "No runs here yet",
           "Train something; this page fills by itself.",
@@ -67,52 +524,37 @@ export async function draw(main) {
         ),
         h("p", null, h("button", { type: "button", class: "primary", onclick: () => startDialog() }, "Train CartPole from here")),
       );
-    } else if (!kept.length) {
+      return;
+    }
+    if (!view.total) {
       put(
-        list,
-        empty("Nothing matches", "No group has all of these words and this state."),
+        card,
+        empty("Nothing matches", "No row has all of these words, conditions and this state."),
         h(
           "button",
           {
             type: "button",
             onclick: () => {
-              st.set({ q: "", show: "", inner: true });
+              st.set({ q: "", show: "", inner: true, archived: true, where: "" });
               draw(main);
             },
           },
           "Show all",
         ),
       );
-    } else {
-      put(
-        list,
-        tableOf(kept, picked, pick),
-        cursor && h("p", null, h("button", { type: "button", onclick: () => load(cursor) }, `${count(total - rows.length)} more`)),
-      );
+      return;
     }
+    if (list.parentNode !== card) put(card, list);
+    placed = layout();
+    drawHead();
+    drawRows();
   };
-  const load = async (after = null) => {
-    const found = await get(`/${st.list}`, {
-      q: st.q,
-      state: st.show === "running" ? "running" : null,
-      trials: st.inner,
-      limit: after ? 200 : 100,
-      cursor: after,
-    });
-    rows = [...(after ? rows : []), ...found.items];
-    ({ total, next_cursor: cursor } = found);
-    render();
-  };
-  const soon = calm(() => load().catch((error) => put(list, problem(error, soon))), 250);
 
+  const toggle = (key, text) =>
+    h("label", { class: "check" }, h("input", { type: "checkbox", checked: st[key], onchange: (event) => change({ [key]: event.target.checked }) }), text);
   put(
     main,
-    h(
-      "div",
-      { class: "head" },
-      h("div", { class: "grow" }, title, h("p", { class: "quiet" }, "A group is the runs of one config that differ only in their seed.")),
-      h("div", { class: "actions" }, compare),
-    ),
+    h("div", { class: "head" }, h("div", { class: "grow" }, title, total), acts),
     h(
       "div",
       { class: "tools" },
@@ -126,172 +568,95 @@ export async function draw(main) {
         ],
         st.list,
         (list) => {
-          st.set({ list });
-          soon();
+          picked.clear();
+          change({ list, cols: "", by: "" });
         },
       ),
-      segments(h, "Which groups", KINDS, st.show, (show) => {
-        st.set({ show });
-        soon();
-      }),
-      h(
-        "label",
-        { class: "check" },
-        h("input", {
-          type: "checkbox",
-          checked: st.inner,
-          onchange: (event) => {
-            st.set({ inner: event.target.checked });
-            soon();
-          },
-        }),
-        "with those of trials and studies",
-      ),
+      segments(h, "Which groups", KINDS, st.show, (show) => change({ show })),
+      filter,
+      offers,
+      by,
+      columnsMenu,
+      toggle("inner", "with those of trials and studies"),
+      toggle("archived", "archived"),
     ),
-    list,
+    chips,
+    wrong,
+    card,
   );
-  try {
-    await load();
-  } catch (error) {
-    put(
-      list,
-      problem(error, () => draw(main)),
-    );
-  }
-  const later = calm(() => (rows.length > 100 ? null : load().catch(() => {})), 2000);
-  return listen(later);
+  showActs();
+  await load();
+  const resized = () => drawRows();
+  const away = (event) => {
+    if (columnsMenu.open && !columnsMenu.contains(event.target)) columnsMenu.open = false;
+  };
+  addEventListener("resize", resized);
+  document.addEventListener("click", away);
+  // Looking again costs the server a little: with very many rows it is asked less often.
+  const later = calm(() => (document.hidden ? null : load({ top: false })), 2000);
+  const silent = listen(later);
+  return () => {
+    silent();
+    removeEventListener("resize", resized);
+    document.removeEventListener("click", away);
+  };
 }
 
 const go = (href) => document.dispatchEvent(new CustomEvent("navigate-to", { detail: href }));
 
 const ENDED_EARLY = new Set(["failed", "crashed", "stopped"]);
 
-function tableOf(rows, picked, pick) {
-  const heads = [unseen("select"), "group", "verdict", "seeds", "return", "curve", "env steps", "last change"];
-  return h(
-    "div",
-    { class: "wide", role: "region", tabindex: "0", "aria-label": "Groups" },
-    h(
-      "table",
-      { class: "groups" },
-      h(
-        "thead",
-        null,
-        h(
-          "tr",
-          null,
-          heads.map((head, i) => h("th", { scope: "col", class: [4, 6].includes(i) ? "num" : i === 5 ? "hide-small" : null }, head)),
-        ),
-      ),
-      h(
-        "tbody",
-        null,
-        rows.map((row) => line(row, picked, pick)),
-      ),
-    ),
-  );
+/** A result as people read it. */
+function cell(name, row) {
+  const found = row.results,
+    value = found[name];
+  const live = found.state === "running" || found.state === "queued";
+  if (name === "verdict") return [status(live ? found.state : value), ENDED_EARLY.has(found.state) && value !== "FAILED" && [" ", status(found.state)]];
+  if (name === "state") return status(value);
+  if (name === "seeds") return seeds(found);
+  if (name === "curve") return spark(row);
+  if (name === "last")
+    return [h("strong", null, num(value ?? found.return_mean)), (found.threshold ?? null) !== null && h("div", { class: "faint" }, `of ${num(found.threshold)}`)];
+  if (name === "env_steps") return steps(found, live);
+  if (name === "reached_at") return value === null || value === undefined ? "–" : `${short(value)}${found.lost ? ", lost" : ""}`;
+  if (name === "success") return percent(value);
+  if (name === "wall_time") return duration(value);
+  if (name === "created" || name === "changed") return h("span", { class: "faint" }, ago(value || found.created));
+  if (name === "tag") return (value ?? []).join(" ");
+  if (name === "budget") return short(value);
+  if (name === "seed") return value;
+  if (name === "group") return h("a", { href: `/groups/${encodeURIComponent(value)}` }, value);
+  if (typeof value === "number") return num(value);
+  return h("span", { class: "clip", title: value ?? "" }, value ?? "–");
 }
 
-function line(row, picked, pick) {
-  const budget = (row.max_env_steps ?? 0) * row.runs;
-  const share = budget ? Math.min(1, row.env_steps / budget) : 0;
-  const live = row.state === "running" || row.state === "queued";
-  return h(
-    "tr",
-    { "aria-selected": String(picked.has(row.id)) },
+function steps(found, live) {
+  const budget = (found.budget ?? 0) * (found.seeds ?? 1);
+  if (!live || !budget) return short(found.env_steps);
+  const share = Math.min(1, found.env_steps / budget);
+  return [
+    `${short(found.env_steps)} of ${short(budget)}`,
     h(
-      "td",
-      null,
-      h("input", {
-        type: "checkbox",
-        checked: picked.has(row.id),
-        "aria-label": `Select ${row.id} for comparison`,
-        onchange: (event) => {
-          pick(row.id, event.target.checked);
-          event.target.closest("tr").setAttribute("aria-selected", String(event.target.checked));
-        },
-      }),
+      "div",
+      {
+        class: "bar",
+        role: "progressbar",
+        "aria-valuenow": Math.round(100 * share),
+        "aria-valuemin": "0",
+        "aria-valuemax": "100",
+        "aria-label": "trained",
+      },
+      h("span", { css: { width: `${100 * share}%` } }),
     ),
-    h(
-      "td",
-      null,
-      h("a", { class: "name", href: `/groups/${encodeURIComponent(row.id)}` }, row.label || row.name),
-      h("span", { class: "faint" }, `${row.label ? `${row.name} · ` : ""}${row.id}${row.trial ? ` · of ${row.trial}` : ""} `),
-      (row.tags ?? []).map((tag) => [h("span", { class: "tag" }, tag), " "]),
-    ),
-    h("td", null, status(live ? row.state : row.verdict), ENDED_EARLY.has(row.state) && row.verdict !== "FAILED" && [" ", status(row.state)]),
-    h("td", null, seeds(row)),
-    h(
-      "td",
-      { class: "num keep" },
-      h("strong", null, num(row.eval_mean ?? row.return_mean)),
-      row.threshold !== null && h("div", { class: "faint" }, `of ${num(row.threshold)}`),
-    ),
-    h("td", { class: "hide-small" }, spark(row)),
-    h(
-      "td",
-      { class: "num keep" },
-      live && budget
-        ? [
-            `${short(row.env_steps)} of ${short(budget)}`,
-            h(
-              "div",
-              {
-                class: "bar",
-                role: "progressbar",
-                "aria-valuenow": Math.round(100 * share),
-                "aria-valuemin": "0",
-                "aria-valuemax": "100",
-                "aria-label": "trained",
-              },
-              h("span", { css: { width: `${100 * share}%` } }),
-            ),
-          ]
-        : short(row.env_steps),
-    ),
-    h("td", { class: "keep faint" }, ago(row.heartbeat ?? row.created)),
-  );
+  ];
 }
 
-function runsTable(rows) {
-  const reports = rows.some((row) => row.success_rate !== null);
-  return table(
-    [
-      "run",
-      "state",
-      { text: "seed", num: true },
-      { text: "last evaluation", num: true },
-      reports && { text: "success", num: true },
-      { text: "best", num: true },
-      { text: "threshold reached at", num: true },
-      { text: "env steps", num: true },
-      "last change",
-    ].filter(Boolean),
-    rows.map((row) => [
-      [
-        h("a", { href: `/runs/${encodeURIComponent(row.id)}` }, row.id),
-        h("span", { class: "faint" }, ` ${row.label ? `${row.label}, ` : ""}${row.name} `),
-        row.tags.map((tag) => h("span", { class: "tag" }, tag)),
-      ],
-      status(row.state),
-      row.seed,
-      num(row.eval_mean),
-      ...(reports ? [percent(row.success_rate)] : []),
-      num(row.best_eval),
-      row.threshold_reached_at === null ? "–" : `${short(row.threshold_reached_at)}${row.lost ? ", lost" : ""}`,
-      count(row.env_steps),
-      ago(row.heartbeat || row.created),
-    ]),
-    { label: "Runs" },
-  );
-}
-
-function seeds(row) {
-  const judged = (row.threshold !== null && row.threshold !== undefined) || row.success_rate !== null;
-  const lost = row.lost ? `, ${row.lost} lost it again` : "";
-  const text = judged ? `${row.reached} of ${row.runs}${lost}` : `${row.runs}`;
-  if (row.runs > 24) return text;
-  const dots = Array.from({ length: row.runs }, (_, i) => h("i", { class: i < row.reached - row.lost ? "in" : i < row.reached ? "lost" : null }));
+function seeds(found) {
+  const judged = (found.threshold ?? null) !== null || (found.success ?? null) !== null;
+  const lost = found.lost ? `, ${found.lost} lost it again` : "";
+  const text = judged ? `${found.reached} of ${found.seeds}${lost}` : `${found.seeds}`;
+  if (found.seeds > 24) return text;
+  const dots = Array.from({ length: found.seeds }, (_, i) => h("i", { class: i < found.reached - found.lost ? "in" : i < found.reached ? "lost" : null }));
   return h(
     "span",
     { title: `${text} reached the threshold` },
@@ -321,8 +686,8 @@ function next() {
     busy += 1;
     curves(row.id, [EVAL, TRAIN], { points: 60 })
       .then((found) => {
-        kept.set(row.id, [row.env_steps, found]);
-        sketch(node, found, row.threshold);
+        kept.set(row.id, [row.results.env_steps, found]);
+        sketch(node, found, row.results.threshold);
       })
       .catch(() => {})
       .finally(() => {
@@ -342,8 +707,8 @@ function spark(row) {
   });
   node.row = row;
   const known = kept.get(row.id);
-  if (known) sketch(node, known[1], row.threshold);
-  if (!known || known[0] !== row.env_steps) seen.observe(node);
+  if (known) sketch(node, known[1], row.results.threshold);
+  if (!known || known[0] !== row.results.env_steps) seen.observe(node);
   return node;
 }
 
