@@ -2,6 +2,7 @@
 
     python -m benchmarks.lint                                   faults and clean scripts of the styles that checks are developed on
     python -m benchmarks.lint --held-out "after the repair"     all styles; the look at the held-out ones is recorded in looks.json
+    python -m benchmarks.lint --second "after the repair"       also the second held-out set, whose misses are never listed; recorded, too
     python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
     python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
 
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import provenance
-from benchmarks.lint import mutants
+from benchmarks.lint import mutants, second
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
@@ -67,7 +68,7 @@ def alarms(findings: list[Finding]) -> list[Finding]:
 
 def measure(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[str, Any]]:
     """The rows of some styles: faults found, and alarms on their clean scripts."""
-    planted = [mutant for mutant in mutants.MUTANTS if mutant.style in styles]
+    planted = [mutant for mutant in (*mutants.MUTANTS, *second.MUTANTS) if mutant.style in styles]
     found = [mutant for mutant in planted if is_found(mutant)]
     by_style = {style: f"{sum(m.style == style for m in found)} of {sum(m.style == style for m in planted)}" for style in styles}
     yield {
@@ -139,6 +140,7 @@ def main() -> None:
     """Measure what the command line asks for, and save the rows as benchmarks/results/lint.json."""
     parser = provenance.parser(__doc__)
     parser.add_argument("--held-out", metavar="WHY", help="look at the held-out styles, too, and record it")
+    parser.add_argument("--second", metavar="WHY", help="look at the second held-out set, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR", help="code of others")
     args = parser.parse_args()
@@ -146,6 +148,10 @@ def main() -> None:
     if args.held_out:
         held_out = list(measure(mutants.HELD_OUT, "held-out", args.misses))
         record_look(args.held_out + (" (misses listed)" if args.misses else ""), held_out[0])
+        rows += held_out
+    if args.second:
+        held_out = list(measure(second.STYLES, "second held-out", misses=False))
+        record_look(args.second, held_out[0])
         rows += held_out
     for given in args.folder:
         name, _, folder = given.partition("=")

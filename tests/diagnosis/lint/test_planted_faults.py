@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.lint import mutants
+from benchmarks.lint import mutants, second
 from benchmarks.lint.__main__ import alarms, check, is_found
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import lint_code
@@ -13,7 +13,7 @@ from rlclinic.diagnosis.lint.code import lint_code
 
 def test_there_are_scripts_of_six_styles_and_enough_faults_in_both_halves() -> None:
     assert len(mutants.clean()) >= 40
-    assert {script.partition("/")[0] for script in mutants.clean()} == {*mutants.DEVELOPMENT, *mutants.HELD_OUT}
+    assert {script.partition("/")[0] for script in mutants.clean()} == {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *second.STYLES}
     assert len(mutants.DEVELOPMENT) == len(mutants.HELD_OUT) == 3
     for half in (mutants.DEVELOPMENT, mutants.HELD_OUT):
         assert sum(mutant.style in half for mutant in mutants.MUTANTS) >= 60
