@@ -15,6 +15,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -92,26 +93,34 @@ def measure(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[s
     }  # fmt: skip
 
 
-def measure_folder(name: str, folder: Path, misses: bool) -> Iterator[dict[str, Any]]:
-    """Alarms, crashes and seconds a file over every Python file below a folder."""
+def check_file(path: Path) -> Checked | None:
+    """One file of others; None for what is no Python of today."""
+    try:
+        return check(str(path), path.read_text(encoding="utf-8", errors="replace"))
+    except UsageError:
+        return None
+
+
+def measure_folder(name: str, folders: list[Path], misses: bool, processes: int) -> Iterator[dict[str, Any]]:
+    """Alarms, crashes and seconds a file over every Python file below some folders."""
     said: Counter[str] = Counter()
     crashes: list[str] = []
     seconds = []
     cries = low = 0
-    for path in sorted(folder.rglob("*.py")):
-        try:
-            one = check(str(path.relative_to(folder)), path.read_text(encoding="utf-8", errors="replace"))
-        except UsageError:
-            continue
-        seconds.append(one.seconds)
-        crashes += one.crashes
-        cries += len(alarms(one.findings))
-        low += len(one.findings) - len(alarms(one.findings))
-        said.update(each.rule for each in alarms(one.findings))
-        for each in alarms(one.findings) if misses else ():
-            print(f"  {name}: {each.rule} {each.severity.value} {each.evidence[0].series} {each.text[:120]}")
-        if misses and one.seconds > 0.5:
-            print(f"  {name}: {one.seconds:.2f} s for {path.relative_to(folder)}")
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py")) if path.is_file()]
+    with ProcessPoolExecutor(processes) as pool:
+        for path, one in zip(paths, pool.map(check_file, paths, chunksize=20), strict=True):
+            if one is None:
+                continue
+            seconds.append(one.seconds)
+            crashes += one.crashes
+            cries += len(alarms(one.findings))
+            low += len(one.findings) - len(alarms(one.findings))
+            said.update(each.rule for each in alarms(one.findings))
+            for each in alarms(one.findings) if misses else ():
+                print(f"  {name}: {each.rule} {each.severity.value} {each.evidence[0].series} {each.text[:120]}")
+            if misses and one.seconds > 0.5:
+                print(f"  {name}: {one.seconds:.2f} s for {path}")
     print(*crashes[:20], *said.most_common(), sep="\n  ")
     seconds.sort()
     shared = {"files": len(seconds), "better": "lower"}
@@ -126,7 +135,10 @@ def measure_folder(name: str, folder: Path, misses: bool) -> Iterator[dict[str, 
     }
     yield {"what": f"{name}: crashes", "unit": "", "bar": 0, "stretch": 0, "value": len(crashes), **shared}
     p99 = seconds[int(0.99 * (len(seconds) - 1))]
-    yield {"what": f"{name}: 99th percentile of seconds a file", "unit": "s", "bar": 0.5, "stretch": 0.2, "value": p99, **shared}
+    yield {
+        "what": f"{name}: 99th percentile of seconds a file", "unit": "s", "bar": 0.5, "stretch": 0.2, "value": p99,
+        "longest": seconds[-1], **shared,
+    }  # fmt: skip
 
 
 def record_look(why: str, row: dict[str, Any]) -> None:
@@ -142,9 +154,10 @@ def main() -> None:
     parser.add_argument("--held-out", metavar="WHY", help="look at the held-out styles, too, and record it")
     parser.add_argument("--second", metavar="WHY", help="look at the second held-out set, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
-    parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR", help="code of others")
+    parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
+    parser.add_argument("--processes", type=int, default=2, help="for --folder")
     args = parser.parse_args()
-    rows = list(measure(mutants.DEVELOPMENT, "development", args.misses))
+    rows = list(measure(mutants.DEVELOPMENT, "development", args.misses)) if not args.folder or args.held_out else []
     if args.held_out:
         held_out = list(measure(mutants.HELD_OUT, "held-out", args.misses))
         record_look(args.held_out + (" (misses listed)" if args.misses else ""), held_out[0])
@@ -154,8 +167,9 @@ def main() -> None:
         record_look(args.second, held_out[0])
         rows += held_out
     for given in args.folder:
-        name, _, folder = given.partition("=")
-        rows += [{**row, "command": f"{COMMAND} --folder {name}=DIR"} for row in measure_folder(name, Path(folder), args.misses)]
+        name, _, folders = given.partition("=")
+        measured = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes)
+        rows += [{**row, "command": f"{COMMAND} --folder {name}=DIR"} for row in measured]
     for row in rows:
         print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row['bar']}) {row.get('by_style', '')}")
     print(provenance.write("lint", rows, provenance.provenance(COMMAND), args.quick))

@@ -33,7 +33,7 @@ FAULTS: Final = {
     "advantage-with-gradient": ("COD306",),
     "old-log-prob-recomputed": ("COD208",),
     "ratio-without-exp": ("COD207",),
-    "policy-loss-sign": ("COD302", "COD303", "COD524"),
+    "policy-loss-sign": ("COD302", "COD303", "COD523", "COD524"),
     "surrogate-extreme": ("COD301",),
     "entropy-sign": ("COD304",),
     "value-loss-sign": ("COD305",),

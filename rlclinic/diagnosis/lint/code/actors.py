@@ -10,8 +10,9 @@ from rlclinic.diagnosis.lint.code import flow, nets, words
 from rlclinic.diagnosis.lint.code.script import Script, Spot
 from rlclinic.diagnosis.lint.code.signs import direction, factors, operand, returned_direction, sign, terms
 
-SOFT = frozenset({"alpha", "log_alpha", "target_entropy", "log_ent_coef"})
+_SOFT = re.compile(r"(^|_)(alpha|log_alpha|target_entropy|log_ent_coef|temperature|log_temperature)($|_)", re.IGNORECASE)
 LARGE_SHARE = 0.5
+_SHARE = re.compile(r"tau|(^|_)share($|_)|soft_?update", re.IGNORECASE)
 _CRITIC = re.compile(r"(^|_)(q|qf|critic|critics|qnet|qvalue)s?_?\d?(_|$)|^(min|max)_?q|q_?(min|val|value)", re.IGNORECASE)
 _ACTOR_LOSS = re.compile(r"(actor|policy|pi)_?loss|loss_?(actor|policy|pi)($|_)", re.IGNORECASE)
 _ALPHA_LOSS = re.compile(r"(alpha|temperature|temp|ent_coef)_?loss|loss_?(alpha|temperature)", re.IGNORECASE)
@@ -19,7 +20,7 @@ _TEMPERATURE = re.compile(r"(^|_)(alpha|ent_coef|temperature)($|_)", re.IGNORECA
 
 
 def _is_soft(script: Script) -> bool:
-    return bool(script.words & SOFT) and bool(script.calls("log_prob"))
+    return bool(script.calls("log_prob")) and any(_SOFT.search(word) for word in script.words)
 
 
 def _reduced(script: Script, node: ast.AST) -> ast.AST:
@@ -44,6 +45,7 @@ def _summands(script: Script, node: ast.AST) -> list[tuple[int, ast.AST]]:
 def _critic(script: Script, term: ast.AST) -> bool:
     """Whether a term is a critic's value: asked here, or under a name that says so."""
     value = _reduced(script, term)
+    value = value.value if isinstance(value, ast.Starred) else value
     if words.mentions(value, words.LOG_PROB):
         return False
     if isinstance(value, ast.Call) and script.last(value) in ("min", "max", "minimum", "maximum"):
@@ -145,19 +147,30 @@ def larger_of_two_critics(script: Script) -> Iterator[Spot]:
     ```
     """
     for call in script.calls("max", "maximum"):
-        if len(call.args) != 2 or not nets.trains(script):
+        if not nets.trains(script) and not words.LOSS(getattr(script.scope(call), "name", "")):
+            continue
+        if _is_of_all_critics(script, call):
+            yield Spot(call, f"the larger of `{ast.unparse(call.args[0])}` is taken: errors upwards are kept and learned", "torch.min")
+        if len(call.args) != 2:
             continue
         if ast.dump(call.args[0]) != ast.dump(call.args[1]) and all(_is_critics_value(script, each) for each in call.args):
             first, second = (ast.unparse(each) for each in call.args)
             yield Spot(call, f"the larger of `{first}` and `{second}` is taken: errors upwards are kept and learned", "torch.min")
 
 
+def _is_of_all_critics(script: Script, call: ast.Call) -> bool:
+    """torch.max(*critics(obs, action)), torch.max(*(q(obs, action) for q in critics))."""
+    given = call.args[0].value if len(call.args) == 1 and isinstance(call.args[0], ast.Starred) else None
+    asked = given.elt if isinstance(given, ast.GeneratorExp | ast.ListComp) else given
+    return isinstance(asked, ast.Call) and len(asked.args) == 2 and bool(_CRITIC.search(words.own_name(asked.func)))
+
+
 def _is_critics_value(script: Script, node: ast.AST) -> bool:
     """A critic's own value, asked here or before, with nothing added to it; not a loss."""
     named = bool(_CRITIC.search(words.own_name(node)) or _CRITIC.search(words.own_name(node.func) if isinstance(node, ast.Call) else ""))
-    return (
-        not words.mentions(node, words.LOSS) and nets.is_networks_value(script, node) and (named or "target" in ast.unparse(node).lower())
-    )
+    targets = words.mentions(node, words.TARGET)
+    asked = nets.is_networks_value(script, node) or (named and targets and isinstance(script.resolve(node), ast.Call))
+    return not words.mentions(node, words.LOSS) and asked and (named or targets)
 
 
 @check("COD523", Severity.HIGH, ["haarnoja2018sac"])
@@ -288,7 +301,7 @@ def _both(node: ast.AST) -> int | None:
     signs = {}
     for each, term in terms(_bare(node)):
         name = words.own_name(_bare(term)).lower()
-        kind = "log_prob" if words.LOG_PROB(name) else "target" if "target_ent" in name else ""
+        kind = "log_prob" if words.LOG_PROB(name) else "target" if "target_ent" in name or "wanted_ent" in name else ""
         signs[kind] = each
     return signs["log_prob"] if set(signs) == {"log_prob", "target"} and signs["log_prob"] == signs["target"] else None
 
@@ -354,11 +367,10 @@ def target_takes_the_large_share(script: Script) -> Iterator[Spot]:
         target_param.data.copy_(tau * param.data + (1 - tau) * target_param.data)
     ```
     """
+    yield from _scaled_and_added(script)
     copied = [(call, call.func.value, call.args[0]) for call in script.calls("copy_") if call.args and isinstance(call.func, ast.Attribute)]
     for node, target, value in [*copied, *((node, node.targets[0], node.value) for node in script.all(ast.Assign))]:
-        kept = _kept(
-            script, value, {identifier for identifier in words.identifiers(target) if identifier not in ("data", "self", "weight")}
-        )
+        kept = _kept(script, value, {name for name in words.identifiers(_without_index(target)) if name not in ("data", "self", "weight")})
         if kept is not None:
             text = f"the target keeps a share `{kept}` of itself and takes the rest: it is the trained network, one step late"
             yield Spot(node, text, f"{kept} * new + (1 - {kept}) * target")
@@ -370,7 +382,7 @@ def _kept(script: Script, value: ast.AST, target: set[str]) -> str | None:
     for each, term in terms(value):
         held = list(factors(term))
         share = next((part for part in held if _is_share(part) or _is_share(getattr(part, "right", part))), None)
-        own = bool(target & {name for part in held for name in words.identifiers(part)})
+        own = bool(target & {name for part in held for name in words.identifiers(_without_index(part))})
         if each > 0 and share is not None:
             kept[_is_share(share)] = (own, share)
     if set(kept) != {True, False} or not kept[True][0] or kept[False][0]:
@@ -380,8 +392,48 @@ def _kept(script: Script, value: ast.AST, target: set[str]) -> str | None:
     return None if number is not None and number > LARGE_SHARE else ast.unparse(tau)
 
 
+def _without_index(node: ast.AST) -> ast.AST:
+    """weights of weights[key]: the key is the same on both sides."""
+    return node.value if isinstance(node, ast.Subscript) else node
+
+
 def _is_share(node: ast.AST) -> bool:
-    return "tau" in words.own_name(node).lower()
+    return bool(_SHARE.search(words.own_name(node)))
+
+
+def _scaled_and_added(script: Script) -> Iterator[Spot]:
+    """target.mul_(a) and target.add_(b * new), in one expression or two: a must be near 1."""
+    for scaled in script.calls("mul_"):
+        if not scaled.args or not isinstance(scaled.func, ast.Attribute) or not script.loops(scaled):
+            continue
+        kept = scaled.args[0]
+        name = script.dotted(scaled.func.value)
+        chained = script.parents.get(script.parents[scaled])
+        added = chained if script.last(chained) == "add_" and isinstance(chained, ast.Call) else None  # type: ignore[arg-type]
+        added = added or next((each for each in script.calls("add_", within=script.loops(scaled)[0]) if script.owner(each) == name), None)
+        if not isinstance(added, ast.Call) or not added.args:
+            continue
+        share = [each for each in factors(added.args[0]) if _is_rest(each) or isinstance(each, ast.Name | ast.Attribute | ast.Constant)]
+        number = script.constant(kept)
+        if number is not None:
+            wrong = number < LARGE_SHARE
+        elif _is_rest(kept):
+            # 1 - x is kept and x taken: x is small, unless its name or its value says that it is the share that is kept.
+            held = kept.right if isinstance(kept, ast.BinOp) else kept
+            value = script.constant(held)
+            wrong = value > LARGE_SHARE if value is not None else words.own_name(held).lower() in ("polyak", "rho", "decay")
+        else:
+            wrong = any(_is_rest(each) for each in share) and bool(_SHARE.search(words.own_name(kept)))
+        if wrong:
+            text = f"the target keeps a share `{ast.unparse(kept)}` of itself and takes the rest: it is the trained network, one step late"
+            yield Spot(scaled, text, "the target keeps the large share")
+
+
+def _is_rest(node: ast.AST) -> bool:
+    """1 - x."""
+    return (
+        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant) and node.left.value in (1, 1.0)
+    )
 
 
 @check("COD528", Severity.HIGH, ["lillicrap2016ddpg"])
@@ -420,7 +472,7 @@ def actor_loss_without_actor(script: Script) -> Iterator[Spot]:
 
 NOISE = frozenset({"randn", "randn_like", "normal", "standard_normal", "normal_", "rand_like"})
 BOUNDED = frozenset({"clip", "clamp", "clamp_", "tanh", "minimum", "maximum", "min", "max", "hardtanh", "sigmoid"})
-_POLICY = re.compile(r"actor|policy|(^|_)(pi|mu)($|_)", re.IGNORECASE)
+_POLICY = re.compile(r"actor|policy|(^|[_.])(pi|mu)($|_)", re.IGNORECASE)
 
 
 def _is_loud(script: Script, node: ast.AST) -> bool:

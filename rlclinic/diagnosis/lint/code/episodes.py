@@ -73,7 +73,7 @@ def time_limit_counted_as_end(script: Script) -> Iterator[Spot]:
 def _stored_for_a_mask(script: Script, line: int) -> Iterator[Spot]:
     """Both ends as one, stored with a transition whose future another function masks by what it reads back."""
     for call in script.calls("append", "add", "store", "push", "remember", "insert", "put"):
-        given = [part for argument in call.args for part in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])]
+        given = [part for argument in call.args for part in _stored_parts(script, argument)] + [key.value for key in call.keywords]
         if len(given) < TRANSITION or _handles_timeouts(script, call):
             continue
         kinds = [flow.ends(script, each) if flow.polarity(script, each) or words.mentions(each, words.END) else set() for each in given]
@@ -82,6 +82,15 @@ def _stored_for_a_mask(script: Script, line: int) -> Iterator[Spot]:
             text = f"`{ast.unparse(both[0])}` is true at a time limit too, and line {line} takes the future's value away there"
             yield Spot(call, text, "store `terminated` alone; end the episode at either")
             return
+
+
+def _stored_parts(script: Script, argument: ast.expr) -> list[ast.expr]:
+    """The parts of a transition: of a tuple, of a list, of a record that is made here."""
+    if isinstance(argument, ast.Tuple | ast.List):
+        return argument.elts
+    if isinstance(argument, ast.Call) and script.last(argument)[:1].isupper() and len(argument.args) + len(argument.keywords) >= TRANSITION:
+        return [*argument.args, *(key.value for key in argument.keywords)]
+    return [argument]
 
 
 def _handles_timeouts(script: Script, call: ast.Call) -> bool:

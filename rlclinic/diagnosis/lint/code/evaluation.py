@@ -279,6 +279,9 @@ def evaluation_on_training_env(script: Script) -> Iterator[Spot]:
     name = words.own_name(training) if training is not None else ""
     if not name:
         return
+    for alias, value, where in script.named:
+        if words.EVALUATION(alias.rpartition(".")[2]) and isinstance(value, ast.Name) and value.id == name:
+            yield Spot(where, f"`{alias}` is `{name}`, which is trained on: wrappers and statistics of training count", strength=0.4)
     for call, env in _evaluated(script):
         if words.own_name(env) == name and isinstance(env, ast.Name) and not _is_remade(script, env, training):
             periodic = script.last(call) != "evaluate_policy"

@@ -226,7 +226,12 @@ def exploration_inverted(script: Script) -> Iterator[Spot]:
         if drawn_left == drawn_right or not words.EPSILON(words.own_name(share) or script.last(share)):
             continue
         below = isinstance(test.ops[0], ast.Lt | ast.LtE) == drawn_left
-        first, second = _acts_at_random(script, node.body), _acts_at_random(script, node.orelse)
+        otherwise = node.orelse
+        if isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Return | ast.With | ast.Continue):
+            # The branch returns: what follows is the other one.
+            block = next((each for field in ("body", "orelse") if node in (each := getattr(script.parents[node], field, []))), [])
+            otherwise = block[block.index(node) + 1 :]
+        first, second = _acts_at_random(script, node.body), _acts_at_random(script, otherwise)
         if first != second and first != below:
             yield Spot(node, f"random actions are taken with probability 1 - `{ast.unparse(share)}`: exploration grows as it should fall")
 

@@ -38,6 +38,8 @@ def _sources(script: Script, node: ast.AST, index: int | None) -> Iterator[Value
     if isinstance(node, ast.Name | ast.Attribute):
         yield from definitions(script, node)
         yield from stored(script, node)
+        if isinstance(node, ast.Attribute):
+            yield from script.once("fields", lambda: _fields(script)).get(node.attr, [])
     elif isinstance(node, ast.Subscript):
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(key, str):
@@ -232,11 +234,32 @@ def _all_entries(script: Script) -> dict[str, list[Value]]:
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 entries.setdefault(key.value, []).append(Value(value))
-    for call in script.calls("dict"):
+    for call in script.calls("dict", "SimpleNamespace", "TensorDict", "Namespace"):
         for each in call.keywords:
             if each.arg:
                 entries.setdefault(each.arg, []).append(Value(each.value))
     return entries
+
+
+def _fields(script: Script) -> dict[str, list[Value]]:
+    """Fields of records that the script makes: SimpleNamespace(adv=x), and named tuples and dataclasses by place and by name."""
+    fields: dict[str, list[Value]] = {}
+    for call in script.calls("SimpleNamespace", "Namespace"):
+        for each in call.keywords:
+            if each.arg:
+                fields.setdefault(each.arg, []).append(Value(each.value))
+    for kind in script.classes:
+        names = [each.target.id for each in kind.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        if not any(words.own_name(base) == "NamedTuple" for base in kind.bases) and not kind.decorator_list:
+            continue
+        for call in script.calls(kind.name) if names else ():
+            if not any(isinstance(each, ast.Starred) for each in call.args):
+                for name, value in zip(names, call.args, strict=False):
+                    fields.setdefault(name, []).append(Value(value))
+                for each in call.keywords:
+                    if each.arg in names:
+                        fields.setdefault(str(each.arg), []).append(Value(each.value))
+    return fields
 
 
 # ── functions and classes ──

@@ -17,6 +17,7 @@ LONGEST_WAIVED: Final = 8
 """Lines of a statement on which the mark is looked for; a whole loop or class is not waived by one inside it."""
 SAID_ONCE: Final = frozenset({"COD101"})
 """Checks whose finding is said for the first file of a folder only."""
+_TESTS: Final = re.compile(r"(^|[/\\])(tests?[/\\][^/\\]*|conftest|test_[^/\\]*|[^/\\]*_test)\.py$")
 _WAIVED: Final = re.compile(r"#\s*rlclinic:\s*ignore\b((?:[,\s]+[A-Z]{3}\d{3})*)")
 
 
@@ -115,7 +116,8 @@ def _is_waived(check: Check, script: Script, spot: Spot) -> bool:
 
 def _finding(check: Check, script: Script, spot: Spot) -> Finding:
     line, column = position(spot.node)
-    severity = check.severity if spot.strength >= 0.5 else Severity.LOW
+    # Tests train for a few steps on purpose, and plant faults to see them caught: what is said of them are notes.
+    severity = check.severity if spot.strength >= 0.5 and not _TESTS.search(script.source.name) else Severity.LOW
     place = script.source.place(line)
     evidence = Evidence(series=f"code:{place}", text=script.line(spot.node), numbers={"line": float(line), "column": float(column + 1)})
     return Finding(
@@ -123,8 +125,8 @@ def _finding(check: Check, script: Script, spot: Spot) -> Finding:
         name=check.name,
         severity=severity,
         strength=spot.strength,
-        text=spot.text,
+        text=script.names.restore(spot.text),
         evidence=(evidence,),
-        remedies=(Remedy(text=spot.fix or check.fix),),
+        remedies=(Remedy(text=script.names.restore(spot.fix) or check.fix),),
         run=script.source.name,
     )

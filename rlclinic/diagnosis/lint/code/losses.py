@@ -525,6 +525,13 @@ def gradient_lost_in_new_tensor(script: Script) -> Iterator[Spot]:
     policy_loss.backward()
     ```
     """
+    for call in script.calls("detach"):
+        # log_prob.detach() * advantage, in the loss that is to move that log-probability.
+        held = call.func.value if isinstance(call.func, ast.Attribute) else call
+        product = script.parents.get(call)
+        weighed = isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult) and _is_gradient_term(product)
+        if script.last(held) == "log_prob" and weighed and not script.is_without_gradient(call):
+            yield Spot(call, "the log-probability is detached: the policy gets no gradient from it", "leave out .detach()")
     for call in script.calls("tensor", "FloatTensor", "as_tensor", "Tensor"):
         if not call.args or script.called(call).partition(".")[0] not in ("torch", "th"):
             continue

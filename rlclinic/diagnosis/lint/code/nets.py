@@ -80,6 +80,14 @@ def optimizers(script: Script) -> dict[str, ast.Call]:
             and "lr_scheduler" not in made
         ):
             by_name[name] = value
+    for node in script.all(ast.Assign):
+        # net, optimizer = fabric.setup(net, Adam(…)); net, optimizer, loader = accelerator.prepare(…)
+        target = node.targets[0]
+        if isinstance(node.value, ast.Call) and script.last(node.value) in ("setup", "prepare") and isinstance(target, ast.Tuple):
+            for part, given in zip(target.elts, node.value.args, strict=False):
+                handed = script.resolve(given)
+                if isinstance(handed, ast.Call) and script.last(handed) in OPTIMIZERS and script.dotted(part):
+                    by_name[script.dotted(part)] = handed
     for (_, name), assigned in script.assigned.items():  # a Lightning module asks for those that it configured
         for each in assigned:
             if isinstance(each.value, ast.Call) and script.last(each.value) == "optimizers":
@@ -112,7 +120,13 @@ def last_layer(script: Script, value: ast.AST) -> str:
     """What the network that a call asks ends with: Linear, Softmax, Tanh, …; "" if the script does not show it."""
     if not isinstance(value, ast.Call):
         return ""
-    return ends_with(script, _made(script, value.func))
+    layer = ends_with(script, _made(script, value.func))
+    function = script.scope(value)
+    if layer or not isinstance(function, ast.FunctionDef) or not isinstance(value.func, ast.Name):
+        return layer
+    # A parameter: the networks that its function is called with.
+    given = {ends_with(script, script.resolve(each.node)) for each in flow.arguments(script, function, value.func.id)}
+    return given.pop() if len(given) == 1 else ""
 
 
 def _made(script: Script, called: ast.AST) -> ast.AST:
@@ -258,6 +272,10 @@ def target_copies(script: Script) -> dict[str, str]:
 def _target_copies(script: Script) -> dict[str, str]:
     copies = {}
     for name, value, _ in script.named:
+        while (
+            isinstance(value, ast.Call) and script.last(value) in ("requires_grad_", "eval", "to") and isinstance(value.func, ast.Attribute)
+        ):
+            value = value.func.value
         given = value.args[0] if isinstance(value, ast.Call) and script.last(value) == "deepcopy" and value.args else None
         if given is not None and words.TARGET(name.rpartition(".")[2]) and script.dotted(given):
             copies[script.dotted(given)] = name

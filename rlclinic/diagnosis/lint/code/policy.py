@@ -1,6 +1,7 @@
 """Actions and their log-probabilities: distributions, clipping, squashing, ratios."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
@@ -110,7 +111,8 @@ def squashed_without_correction(script: Script) -> Iterator[Spot]:
     alpha_loss = -(log_alpha * (log_pi + target_entropy).detach()).mean()
     ```
     """
-    if not script.words & {"alpha", "log_alpha", "target_entropy", "ent_coef"} or _squashes_itself(script):
+    soft = re.compile(r"(^|_)(alpha|log_alpha|target_entropy|ent_coef|temperature)($|_)")
+    if not any(soft.search(word) for word in script.words) or _squashes_itself(script):
         return
     for function in script.functions:
         squashed = [call for call in script.calls("tanh", within=function) if _squashes_a_sample(script, call)]
@@ -124,7 +126,9 @@ def squashed_without_correction(script: Script) -> Iterator[Spot]:
 
 def _squashes_a_sample(script: Script, call: ast.Call) -> bool:
     inner = operand(script, call)
-    return inner is not None and script.last(script.resolve(inner)) in ("rsample", "sample")
+    value = script.resolve(inner) if inner is not None else None
+    drawn = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+    return any(each is not None and script.last(each) in ("rsample", "sample") for each in drawn)
 
 
 def _is_corrected(script: Script, function: ast.AST) -> bool:
@@ -464,6 +468,13 @@ def log_prob_of_another_action(script: Script) -> Iterator[Spot]:
             continue
         assigned = script.latest(node.left.id, node) if words.LOG_PROB(node.left.id) else None
         call = assigned.value if assigned is not None else None
+        drawn = (
+            [each for each in script.calls("log_prob", within=call) if each.args and script.last(each.args[0]) in ("sample", "rsample")]
+            if call
+            else []
+        )
+        if isinstance(call, ast.Call) and drawn and not script.is_without_gradient(call) and "old" not in node.left.id:
+            yield Spot(call, f"`{node.left.id}` is of an action that is drawn anew here, and is compared with that of the stored one")
         if not isinstance(call, ast.Call) or script.last(call) not in asked or len(call.args) + len(call.keywords) > 1:
             continue
         if not script.is_without_gradient(call) and "old" not in node.left.id:
@@ -587,7 +598,8 @@ def clip_bounds_not_around_one(script: Script) -> Iterator[Spot]:
         low, high = argument(call, shift, "min"), argument(call, shift + 1, "max")
         if low is None or high is None:
             continue
-        negative = isinstance(low, ast.UnaryOp) or (script.constant(low) or 0.0) < 0
+        below = isinstance(low, ast.BinOp) and isinstance(low.op, ast.Sub) and script.constant(low.left) == 0
+        negative = isinstance(low, ast.UnaryOp) or below or (script.constant(low) or 0.0) < 0
         swapped = (
             isinstance(low, ast.BinOp) and isinstance(low.op, ast.Add) and isinstance(high, ast.BinOp) and isinstance(high.op, ast.Sub)
         )

@@ -173,8 +173,16 @@ def best_of_the_batch(script: Script) -> Iterator[Spot]:
     ```
     """
     for node, future in _futures(script):
-        value = future.node
+        value = bare(future.node)
         call = value.value if isinstance(value, ast.Subscript | ast.Attribute) else value
+        if script.last(call) == "gather" and isinstance(call, ast.Call) and len(call.args) == 2:
+            # Double Q-learning: which action is best is asked first.
+            chosen = script.resolve(call.args[1])
+            over = script.constant(argument(chosen, 0, "dim")) if isinstance(chosen, ast.Call) and script.last(chosen) == "argmax" else None
+            if over == 0:
+                yield Spot(
+                    script.statement(chosen), "the best action is looked for over the batch (dim 0), not over the actions", "argmax(1)"
+                )
         if script.last(call) not in ("max", "amax") or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
         over = script.constant(argument(call, 0, "dim"))
@@ -213,6 +221,7 @@ def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
             target_net.load_state_dict(q_net.state_dict())
     ```
     """
+    yield from _copied_by_function(script)
     for call in script.calls("load_state_dict"):
         source = script.owner(call.args[0]) if call.args and isinstance(call.args[0], ast.Call) else ""
         owner = script.owner(call)
@@ -220,9 +229,36 @@ def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
             continue
         # Set back on purpose: the copy is also made the right way, again and again.
         updated = any(script.owner(each) == source and script.loops(each) for each in script.calls("load_state_dict"))
-        if script.loops(call) and script.last(call.args[0]) == "state_dict" and not updated:
+        holder = getattr(script.scope(call), "name", "")
+        repeated = script.loops(call) or (holder and not holder.startswith(("__", "load", "restore", "set", "init", "build", "reset")))
+        if repeated and script.last(call.args[0]) == "state_dict" and not updated:
             text = f"`{owner}` is set back to `{source}`: what was learned since is lost"
             yield Spot(call, text, f"{source}.load_state_dict({owner}.state_dict())")
+
+
+def _copied_by_function(script: Script) -> Iterator[Spot]:
+    """copy(target, net) of a function that reads its first argument and writes into its second one."""
+    for function in script.functions:
+        names = [each.arg for each in function.args.args if each.arg != "self"]
+        for loop in (each for each in script.inside(function, ast.For) if script.called(each.iter) == "zip"):
+            owners = [script.owner(given) for given in getattr(loop.iter, "args", []) if isinstance(given, ast.Call)]
+            variables = [words.own_name(each) for each in loop.target.elts] if isinstance(loop.target, ast.Tuple) else []
+            written = {script.owner(call).removesuffix(".data") for call in script.calls("copy_", "mul_", "add_", "lerp_", within=loop)}
+            if len(owners) != len(variables) or len(owners) != 2 or not all(each in names for each in owners):
+                continue
+            into = [owner for owner, variable in zip(owners, variables, strict=True) if variable in written]
+            if len(into) != 1:
+                continue
+            read = next(owner for owner in owners if owner != into[0])
+            for site in script.calls(function.name):
+                given = {name: argument(site, names.index(name), name) for name in (into[0], read)}
+                if any(each is None for each in given.values()):
+                    continue
+                target, source = (words.own_name(given[name] or site) for name in (into[0], read))
+                if words.TARGET(source) and not words.TARGET(target) and words.NETWORK(target):
+                    yield Spot(
+                        site, f"`{target}` is drawn towards `{source}`: what was learned since is lost", f"swap `{source}` and `{target}`"
+                    )
 
 
 @check("COD535", Severity.MEDIUM, ["mnih2015dqn"])
@@ -262,7 +298,8 @@ def hardly_any_memory(script: Script) -> Iterator[Spot]:
         if not words.BUFFER(name.rpartition(".")[2]) or not isinstance(value, ast.Call):
             continue
         size = keyword(value, "maxlen") or keyword(value, "capacity") or keyword(value, "buffer_size") or keyword(value, "max_size")
-        if size is None and "replay" in script.last(value).lower() and value.args:
+        own = flow.classes(script).get(script.last(value))
+        if size is None and ("replay" in script.last(value).lower() or own is not None) and value.args:
             size = value.args[0]
         number = script.constant(size)
         if number is not None and 0 < number < FEWEST_KEPT and script.calls("sample", "choice", "randint") and nets.trains(script):
@@ -311,6 +348,10 @@ def target_of_the_trained_network(script: Script) -> Iterator[Spot]:
             continue  # said by target-carries-gradient
         for part, _ in flow.made_of(script, future.node, chooses, future.place):
             asked = script.dotted(part.func) if isinstance(part, ast.Call) and nets.is_network(script, part) else ""
+            walked = isinstance(part, ast.Call) and isinstance(script.parents.get(part), ast.GeneratorExp | ast.ListComp)
+            for origin in flow.sources(script, part.func) if isinstance(part, ast.Call) and walked and asked not in copies else ():
+                # One of a list of critics.
+                asked = name if (name := script.dotted(origin.node)) in copies else asked
             if asked in copies and part not in seen:
                 seen.add(part)
                 text = f"`{asked}` is the network that is trained; `{copies[asked]}` is there to hold the target steady"

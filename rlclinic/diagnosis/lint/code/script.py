@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, overload
 
+from rlclinic.diagnosis.lint.code.roles import Names
 from rlclinic.diagnosis.lint.code.sources import Source
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -63,6 +64,7 @@ class Script:
         """SyntaxError, ValueError or RecursionError if it is no Python of today."""
         self.source = source
         self.tree = ast.parse(source.text, filename=source.name)
+        self.names = Names(self.tree)
         self.parents: dict[ast.AST, ast.AST] = {}
         self._facts: dict[Hashable, Any] = {}
         self._by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
@@ -125,6 +127,11 @@ class Script:
     @cached_property
     def is_sb3(self) -> bool:
         return self.uses("stable_baselines3") or self.uses("sb3_contrib")
+
+    @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """Names that are read somewhere: functions that are called or handed on."""
+        return frozenset({node.id for node in self.all(ast.Name)} | {node.attr for node in self.all(ast.Attribute)})
 
     @cached_property
     def words(self) -> frozenset[str]:

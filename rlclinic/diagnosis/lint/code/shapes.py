@@ -58,11 +58,41 @@ def column_against_row(script: Script) -> Iterator[Spot]:
 
 def _differ(script: Script, node: ast.AST, left: ast.AST, right: ast.AST) -> Iterator[Spot]:
     forms = {form(script, left), form(script, right)}
+    if forms == {"column", None}:
+        unknown = right if form(script, left) == "column" else left
+        forms = {"column", "flat"} if _is_made_of_rewards(script, unknown) else forms
     if forms == {"column", "flat"}:
         column = left if form(script, left) == "column" else right
         other = ast.unparse(right if column is left else left)
         text = f"`{ast.unparse(column)}` has shape [N, 1], `{other}` has [N]: together they make [N, N]"
         yield Spot(node, text, f"{ast.unparse(column)}.squeeze(-1)")
+
+
+RESHAPES = frozenset(
+    {"unsqueeze", "view", "reshape", "expand", "gather", "expand_dims", "keepdim", "atleast_2d", "repeat", "view_as", "expand_as"}
+)
+
+
+def _is_made_of_rewards(script: Script, node: ast.AST) -> bool:
+    """Returns and advantages summed from the rewards of steps, one number each, whose shape nothing on the way changes."""
+    rewarded = False
+    for part, index in flow.made_of(script, node, lambda part: nets.is_network(script, part) or script.last(part) in ("step", "reset")):
+        if isinstance(part, ast.Call):
+            name = script.last(part)
+            if name in RESHAPES or keyword(part, "keepdim") is not None or keyword(part, "keepdims") is not None:
+                return False
+            if (
+                name in ("zeros", "ones", "empty", "full")
+                and part.args
+                and not isinstance(part.args[0], ast.Name | ast.Attribute | ast.Constant)
+            ):
+                return False
+            rewarded = rewarded or (name == "step" and index == 1)
+        if isinstance(part, ast.Subscript) and any(isinstance(each, ast.Constant) and each.value is None for each in ast.walk(part.slice)):
+            return False
+        if isinstance(part, ast.List) and len(part.elts) == 1 and index is None:
+            return False  # [reward] makes a column of rewards
+    return rewarded
 
 
 def form(script: Script, node: ast.AST, index: int | None = None) -> Form | None:
@@ -225,6 +255,6 @@ def value_head_without_squeeze(script: Script) -> Iterator[Spot]:
                 isinstance(node.op, ast.Sub)
                 and name
                 and name in map(words.own_name, sides)
-                and "flat" in [form(script, side) for side in sides]
+                and any(form(script, side) == "flat" or _is_made_of_rewards(script, side) for side in sides if words.own_name(side) != name)
             ):
                 yield Spot(node, f"`{name}` is a stack of one-element values, [N, 1] or more; the other side is [N]", f"{name}.squeeze(-1)")

@@ -116,6 +116,11 @@ def loss_of(call: ast.Call) -> ast.expr | None:
 def minimized(script: Script, scope: ast.AST) -> list[ast.expr]:
     """What a function minimizes: the losses that it calls backward of, and what a Lightning module's training_step returns."""
     losses = [loss for call in script.calls("backward", within=scope) if (loss := loss_of(call)) is not None]
+    for loss in list(losses):
+        # total.backward(), where total = actor_loss + 0.5 * critic_loss
+        whole = script.resolve(loss)
+        if whole is not loss and isinstance(whole, ast.expr):
+            losses.append(whole)
     if isinstance(scope, ast.FunctionDef) and scope.name == "training_step":
         losses += [value.node for each in flow.returned(script, scope) for value in _loss_entry(each)]
     return losses

@@ -42,17 +42,46 @@ def stored_after_it_was_overwritten(script: Script) -> Iterator[Spot]:
     ```
     """
     for node in script.all(ast.Assign):
-        old, new = words.own_name(node.targets[0]), words.own_name(node.value)
-        named = isinstance(node.targets[0], ast.Name | ast.Attribute) and isinstance(node.value, ast.Name)
-        if not named or not _is_seen(old) or not _is_next(new):
+        # obs = env.reset()[0] if ended else next_obs
+        value = node.value.orelse if isinstance(node.value, ast.IfExp) and script.calls("reset", within=node.value.body) else node.value
+        old, new = words.own_name(node.targets[0]), words.own_name(value)
+        named = isinstance(node.targets[0], ast.Name | ast.Attribute) and isinstance(value, ast.Name)
+        if not named or not _is_seen(old) or not _is_seen(new) or old == new:
             continue
         for call in _stores_after(script, node):
+            if (
+                _is_next(new)
+                and old in _names(call)
+                and new not in _names(call)
+                and _is_stepped_before(script, node, new)
+                and _holds_action(call)
+            ):
+                text = f"`{old}` was set to `{new}` on line {position(node)[0]}: the pair that is stored never met"
+                yield Spot(call, text, f"store first, then {old} = {new}")
             if {old, new} <= _names(call):
                 yield Spot(
                     call,
                     f"`{old}` was set to `{new}` on line {position(node)[0]}: both stored observations are the same",
                     f"store first, then {old} = {new}",
                 )
+
+
+def _is_stepped_before(script: Script, node: ast.stmt, new: str) -> bool:
+    """Whether the next observation came out of a step of the same loop."""
+    loops = script.loops(node)
+    steps = [script.statement(call) for call in script.calls("step", within=loops[0])] if loops else []
+    return any(
+        isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Tuple)
+        and words.own_name(each.targets[0].elts[0]) == new
+        and position(each) < position(node)
+        for each in steps
+    )
+
+
+def _holds_action(call: ast.Call) -> bool:
+    names = _names(call)
+    return any(map(words.ACTION, names)) and any(map(words.RETURN, names)) and len(call.args) >= 3
 
 
 @check("COD122", Severity.HIGH, ["tambon2023rlmutation"])
@@ -207,7 +236,8 @@ def _is_seen(name: str) -> bool:
 
 
 def _is_next(name: str) -> bool:
-    return words.OBSERVATION(name) and any(part in name.lower() for part in ("next", "new", "_")) and name.lower() != "_"
+    low = name.lower()
+    return words.OBSERVATION(name) and (any(part in low for part in ("next", "new", "2", "prime")) or (low.endswith("_") and low != "_"))
 
 
 def _is_asked_before(script: Script, step: ast.stmt, seen: str) -> bool:

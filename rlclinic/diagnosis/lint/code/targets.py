@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.code import flow, nets, words
+from rlclinic.diagnosis.lint.code.losses import compared
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.signs import factors, terms
 
@@ -72,8 +73,16 @@ def _is_future(script: Script, node: ast.AST) -> bool:
         return True
     if script.last(node) in ("max", "amax") and isinstance(node, ast.Call) and node.args:
         return words.own_name(node.args[0]).lower().startswith("q")
-    stop = lambda part: isinstance(part, ast.Subscript | ast.Attribute) or nets.is_network(script, part)  # noqa: E731
-    return any(nets.is_network(script, part) for part, _ in flow.made_of(script, node, stop))
+
+    def stop(part: ast.AST) -> bool:
+        kept = isinstance(part, ast.Subscript | ast.Attribute) and script.last(getattr(part, "value", part)) not in ("max", "min")
+        return kept or nets.is_network(script, part)
+
+    parts = [part for part, _ in flow.made_of(script, node, stop)]
+    if any(nets.is_network(script, part) for part in parts):
+        return True
+    # A value kept before, of the next step or of the last one: values[t + 1], `following` where both are possible.
+    return any(isinstance(part, ast.Subscript) and words.VALUE(words.own_name(part)) for part in parts[1:])
 
 
 def _is_masked(script: Script, node: ast.AST, product: ast.AST) -> bool:
@@ -383,6 +392,26 @@ def returns_lack_the_value(script: Script) -> Iterator[Spot]:
             continue
         if words.ADVANTAGE(words.own_name(value.left)) and words.VALUE(words.own_name(value.right)):
             yield Spot(node, "an advantage is a return less the value: the value must be added back", "returns = advantages + values")
+    for loss, (left, right) in compared(script):
+        # The critic is fitted to what is, by another name or through another function, an advantage and nothing else.
+        for value, aim in ((left, right), (right, left)):
+            asked = nets.is_networks_value(script, value) and not nets.is_networks_value(script, aim)
+            if asked and words.VALUE(words.own_name(value) or script.last(value)) and _is_advantage_alone(script, aim):
+                yield Spot(loss, f"`{ast.unparse(aim)}` is an advantage: the value must be added back", "returns = advantages + values")
+
+
+def _is_advantage_alone(script: Script, node: ast.AST) -> bool:
+    """A name that says so, or one that was set to such a name, and to nothing else."""
+    for _ in range(3):
+        if not isinstance(node, ast.Name):
+            return False
+        if words.ADVANTAGE(node.id):
+            return True
+        origins = flow.sources(script, node)
+        if len(origins) != 1 or origins[0].place is not None:
+            return False
+        node = origins[0].node
+    return False
 
 
 # ── target networks ──
@@ -427,9 +456,8 @@ def target_network_never_updated(script: Script) -> Iterator[Spot]:
     """
     if not nets.trains(script):
         return
-    for node in script.all(ast.Assign):
-        name = script.dotted(node.targets[0])
-        if not name or not words.TARGET(name.rpartition(".")[2]) or not _makes_a_copy(script, node.value):
+    for name, value, node in script.named:
+        if not words.TARGET(name.rpartition(".")[2]) or not _makes_a_copy(script, value):
             continue
         if not _is_used(script, name) or _is_updated(script, name, node):
             continue
@@ -439,26 +467,69 @@ def target_network_never_updated(script: Script) -> Iterator[Spot]:
 def _makes_a_copy(script: Script, value: ast.AST) -> bool:
     while isinstance(value, ast.Call) and script.last(value) in ("to", "eval", "requires_grad_") and isinstance(value.func, ast.Attribute):
         value = value.func.value
-    return script.last(value) == "deepcopy" or script.last(value) in nets.module_classes(script) or script.last(value) == "Sequential"
+    return script.last(value) in ("deepcopy", "Sequential") or nets.makes_network(script, value)
 
 
 def _is_used(script: Script, name: str) -> bool:
-    return any(
-        script.dotted(call.func) == name or (script.owner(call) == name and script.last(call) in ("forward", "get_value", "act"))
+    # A list of critics is asked one by one: (q(obs, action) for q in targets).
+    walked = {script.dotted(each.iter) for node in script.all(ast.GeneratorExp, ast.ListComp) for each in node.generators}
+    return name in walked or any(
+        script.dotted(call.func) == name or (script.owner(call).startswith(name) and _asks(script, call, name))
         for call in script.all(ast.Call)
     )
 
 
+def _asks(script: Script, call: ast.Call, name: str) -> bool:
+    """targets.forward(obs), targets.q(obs, action)."""
+    rest = script.dotted(call.func).removeprefix(name)
+    return rest.startswith(".") and script.last(call) not in (
+        "parameters", "state_dict", "load_state_dict", "eval", "to", "train", "requires_grad_", "named_parameters", "buffers", "modules",
+    )  # fmt: skip
+
+
 def _is_updated(script: Script, name: str, made: ast.AST) -> bool:
-    if any(script.owner(call) == name for call in script.calls("parameters", "state_dict", "named_parameters", "buffers")):
+    live = [call for call in script.calls("parameters", "state_dict", "named_parameters", "buffers") if _is_reached(script, call)]
+    copied = script.calls("deepcopy", within=made) or any(script.owner(call) == name for call in script.calls("load_state_dict"))
+    if any(script.owner(call) == name and not (copied and _only_freezes(script, call)) for call in live):
+        return True
+    # for slow, fast in ((target, net), …): the loop's variable stands for it.
+    pairs = [
+        node for node in script.all(ast.For) if _is_reached(script, node) and name in {script.dotted(each) for each in ast.walk(node.iter)}
+    ]
+    if any(script.calls("parameters", "state_dict", "load_state_dict", within=node) for node in pairs if not _only_freezes(script, node)):
         return True
     for call in script.all(ast.Call):
+        if not _is_reached(script, call):
+            continue
         if script.owner(call) == name and script.last(call).startswith(("load_state", "soft", "hard", "update", "copy", "sync")):
             if script.last(call) != "load_state_dict" or script.loops(call) or script.scope(call) is not script.scope(made):
                 return True
         elif name in [script.dotted(argument) for argument in call.args] and _may_update(script, call, name):
             return True
     return False
+
+
+def _is_reached(script: Script, node: ast.AST) -> bool:
+    """Not in a function that the script itself defines and never calls; methods that a framework may call count as called."""
+    function = script.scope(node)
+    if not isinstance(function, ast.FunctionDef) or function.name.startswith(("__", "on_", "training_", "train", "main", "test", "run")):
+        return True
+    return function.name in script.mentioned or not _is_whole_program(script)
+
+
+def _is_whole_program(script: Script) -> bool:
+    """A script that steps an environment and learns: what it does not call, nobody calls."""
+    return bool(script.calls("backward")) and any(call.args for call in script.calls("step"))
+
+
+def _only_freezes(script: Script, node: ast.AST) -> bool:
+    """for p in target.parameters(): p.requires_grad = False."""
+    loop = node if isinstance(node, ast.For) else next((each for each in script.ancestors(node) if isinstance(each, ast.For)), None)
+    if loop is None or (node is not loop and not any(each is node for each in ast.walk(loop.iter))):
+        return False
+    writes = script.calls("copy_", "mul_", "add_", "lerp_", "data", "load_state_dict", within=loop)
+    stored = [each for part in loop.body for each in ast.walk(part) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)]
+    return not writes and all(each.attr == "requires_grad" for each in stored)
 
 
 def _may_update(script: Script, call: ast.Call, name: str) -> bool:
@@ -557,7 +628,9 @@ def discount_out_of_range(script: Script) -> Iterator[Spot]:
         for argument, value in zip([each for each in function.args.args if each.arg != "self"], call.args, strict=False)
         if words.GAMMA(argument.arg) and (script.constant(value) or 0.0) > 1
     ]
-    for name, value, where in [*gammas, *given, *defaults, *passed]:
+    # A photograph has a gamma, too.
+    learns = nets.trains(script) or script.is_sb3 or any(map(words.REWARD, script.words))
+    for name, value, where in [*gammas, *given, *defaults, *passed] if learns else ():
         number = script.constant(value) if isinstance(value, ast.Constant | ast.UnaryOp | ast.BinOp) else None
         if number is not None and (number > 1 or number < LEAST_DISCOUNT) and "lr" not in name:
             ahead = "returns grow without bound" if number > 1 else f"it looks {1 / (1 - number):.2g} steps ahead"

@@ -511,16 +511,13 @@ def network_part_without_optimizer(script: Script) -> Iterator[Spot]:
         inside = set(ast.walk(owner))
         made = [call for call in [*nets.optimizers(script).values(), *nets.configured_optimizers(script)] if call in inside and call.args]
         held = {script.owner(call) for each in made for call in script.calls("parameters", "named_parameters", within=each)}
+        held |= {name for each in made for name in nets.held_by(script, each) or () if name != "self"}
         if not held or "self" in held or any(nets.held_by(script, each) is None for each in made):
             continue
         for node in (each for each in ast.walk(owner) if isinstance(each, ast.Assign)):
             name = script.dotted(node.targets[0])
-            if (
-                name.startswith("self.")
-                and script.last(node.value) in ("Sequential", "Linear")
-                and name not in held
-                and not _is_spare(name)
-            ):
+            trained = script.last(node.value) in ("Sequential", "Linear", "Parameter") or nets.makes_network(script, node.value)
+            if name.startswith("self.") and trained and name not in held and not _is_spare(name):
                 yield Spot(node, f"the optimizers of {owner.name} hold other parts, and not `{name}`: it stays as it was made")
 
 
@@ -670,6 +667,9 @@ def schedule_of_another_length(script: Script) -> Iterator[Spot]:
     for node in script.all(ast.BinOp):
         if not isinstance(node.op, ast.Div) or not _is_one_minus(script, node) or not isinstance(node.right, ast.Name | ast.Attribute):
             continue
+        floored = script.parents.get(script.parents[node])
+        if script.last(floored) in ("max", "clip", "clamp", "maximum") if floored is not None else False:
+            continue  # exploration that falls to a floor and stays there
         for loop in script.loops(node):
             if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name) or loop.target.id not in _names(node.left):
                 continue

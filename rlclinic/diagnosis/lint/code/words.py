@@ -14,16 +14,20 @@ def _word(pattern: str, but: str = "") -> Meaning:
 
 
 END: Final = _word(
-    r"(^|_)(next_?)?(dones?|terminals?|terminated|terminations?|truncated|truncations?|finished|ended)($|_)|^ds?$", r"not_|non_|mask|^no_"
+    r"(^|_)(next_?)?(dones?|terminals?|terminated|terminations?|truncated|truncations?|finished|ended|term)($|_)|^ds?$",
+    r"not_|non_|mask|^no_",
 )
 NOT_ENDED: Final = _word(r"non_?term|non_?final|non_?end|not_?done|not_?term|not_?end|(^|_)alive($|_)|(^|_)continues?($|_)")
 COMBINED: Final = _word(r"(^|_)(next_?)?(dones?|terminals?|over|finished|ended|ends)($|_)", r"not_|non_")
 TERMINATED: Final = _word(r"terminat|terminal|(^|_)term($|_)")
 TRUNCATED: Final = _word(r"trunc|time_?out|timelimit|time_limit")
-MASK: Final = _word(r"dones?|termin|trunc|mask|final|alive|continu|not_?end|ended|finished|discounts($|_)|(^|_)ends?($|_)|^ds?$")
+MASK: Final = _word(
+    r"dones?|termin|(^|_)term($|_)|trunc|mask|final|alive|continu|not_?end|ended|finished|discounts($|_)|(^|_)ends?($|_)|^ds?$"
+)
 LOG_PROB: Final = _word(r"log_?(p|pi|prob|probs|pis|pi_a|policy|likelihood)($|_|\d|s$)|log_?prob|logpac", r"old_approx")
 ADVANTAGE: Final = _word(r"(^|_)(adv|advs|advantages?|gaes?|td_errors?|deltas?|psi)($|_)")
 RETURN: Final = _word(r"(^|_)(returns?|rets?|rewards?|rews?|rtg|rtgs|discounted\w*|gt|weights?)($|_)|^[gr]s?$|^qvals?$")
+REWARD: Final = _word(r"(^|_)(rewards?|rews?|r|rs)($|_)")
 VALUE: Final = _word(r"(^|_)(new)?(values?|vals?|vpreds?|v|vs|baselines?|state_values?|critic_values?)($|_)", r"loss|coef|max|next_value_")
 ENTROPY: Final = _word(r"entrop", r"target|coef|weight|beta|scale|bonus_|max_")
 RATIO: Final = _word(r"(^|_)(ratios?|rho|rhos|importance\w*)($|_)", r"log_?ratio")
