@@ -22,7 +22,8 @@ MOST_NODES: Final = 60_000
 """Nodes of a tree above which names stay as they are: nobody writes such a training script by hand."""
 _PASSING: Final = frozenset(
     {"float", "int", "bool", "tensor", "as_tensor", "asarray", "array", "Tensor", "FloatTensor", "LongTensor", "BoolTensor", "from_numpy",
-     "stack", "cat", "concatenate", "hstack", "vstack", "to", "cpu", "cuda", "numpy", "unsqueeze", "squeeze", "view", "reshape", "flatten", "detach",
+     "stack", "cat", "concatenate", "hstack", "vstack", "to", "cpu", "cuda", "numpy", "unsqueeze", "squeeze", "view", "reshape", "flatten",
+     "detach",
      "clone", "copy", "astype", "type", "long", "double", "item", "list", "tuple", "expand", "float32", "sum", "mean", "clamp", "clip"}
 )  # fmt: skip
 _FLAGS: Final = frozenset({"terminated", "truncated", "ended", "not_ended"})
@@ -35,12 +36,13 @@ _KNOWN: Final = (
     # A name that already says its meaning keeps it; the first that fits counts.
     ("not_ended", words.NOT_ENDED), ("truncated", words.TRUNCATED), ("terminated", words.TERMINATED), ("ended", words.COMBINED),
     ("log_prob", words.LOG_PROB), ("entropy", words.ENTROPY), ("ratio", words.RATIO), ("advantage", words.ADVANTAGE),
-    ("value", words.VALUE), ("reward", words.REWARD), ("epsilon", words.EPSILON), ("policy_loss", words.POLICY_LOSS), 
+    ("value", words.VALUE), ("reward", words.REWARD), ("epsilon", words.EPSILON), ("policy_loss", words.POLICY_LOSS),
     ("value_loss", words.VALUE_LOSS),
 )  # fmt: skip
 _WORDS: Final = (
     words.END, words.NOT_ENDED, words.COMBINED, words.TERMINATED, words.TRUNCATED, words.LOG_PROB, words.ADVANTAGE, words.RETURN,
-    words.VALUE, words.ENTROPY, words.RATIO, words.GAMMA, words.LAMBDA, words.LOSS, words.EPSILON, words.OBSERVATION, words.ACTION, words.TARGET,
+    words.VALUE, words.ENTROPY, words.RATIO, words.GAMMA, words.LAMBDA, words.LOSS, words.EPSILON, words.OBSERVATION, words.ACTION,
+    words.TARGET,
 )  # fmt: skip
 _FLAG_WORDS: Final = (words.END, words.NOT_ENDED, words.COMBINED, words.TERMINATED, words.TRUNCATED)
 _TOGETHER: Final = {
