@@ -1,13 +1,27 @@
-"""What to do next, as data: an operation with its arguments. People read it as a command, agents as a tool call."""
+"""What to do next, as data: an operation with its arguments, a setting to change, an argument of the call at hand.
 
+    raise ConfigError("algo.batch_size=100 does not divide the rollout.\\n  Try: ", Change("algo.batch_size", 128))
+
+Errors are made of such parts and plain texts. As a text each is what people type; a face that is not typed at says it in its own words:
+`--set algo.batch_size=128`, `overrides={"algo.batch_size": 128}` for agents, `"changes": ["algo.batch_size=128"]` over HTTP.
+"""
+
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 _SPECIAL: Final = re.compile(r"[\s'\"{}()$&|;<>*?!`\\#]")
 
 
-class Action(str):
+class Part(str):
+    """A part of a text that is data too. As a text it is what people type; `__dict__` holds what the other faces need."""
+
+    def __reduce__(self) -> Any:
+        return _restore, (type(self), str(self), dict(self.__dict__))
+
+
+class Action(Part):
     """A next step. Its text is the command that people type (`rlclinic trial g7k2 --rx 1`); other faces say it from its parts.
 
     command: `trial`, `runs list`. names: what it is about, in order. options: by the names of the command's options (`as_` is --as);
@@ -42,9 +56,6 @@ class Action(str):
         made.command, made.names, made.options, made.following = self.command, self.names, self.options, other
         return made
 
-    def __reduce__(self) -> Any:
-        return _restore, (str(self), dict(self.__dict__))
-
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """In a model it stays what it is; in JSON it is its text."""
@@ -62,8 +73,54 @@ class Action(str):
         return {"type": "string"}
 
 
-def _restore(text: str, parts: dict[str, Any]) -> Action:
-    made = Action.quoted(text)
+class Change(Part):
+    """Settings to give other values: `--set algo.batch_size=64`. `changes` has each value as a text, as a config takes it."""
+
+    changes: dict[str, str]
+
+    def __new__(cls, key: str, value: object, /) -> "Change":
+        """Of one setting; None is `none`, and `VALUE` stands for one that the reader must choose."""
+        return cls._of({key: _setting(value)})
+
+    @classmethod
+    def typed(cls, texts: Sequence[str], *, quoted: bool = False) -> "Change":
+        """Of KEY=VALUE texts. quoted: each between quotes, whatever it holds."""
+        return cls._of({key: value for key, _, value in (text.partition("=") for text in texts)}, quoted)
+
+    def also(self, key: str, value: object) -> "Change":
+        """This one together with another."""
+        return self._of({**self.changes, key: _setting(value)})
+
+    @classmethod
+    def _of(cls, changes: dict[str, str], quoted: bool = False) -> "Change":
+        texts = (f"{key}={value}" for key, value in changes.items())
+        # A shell would take the quotes out of JSON.
+        words = (f"'{text}'" if quoted else _word(text) if '"' in text else text for text in texts)
+        made = super().__new__(cls, " ".join(f"--set {word}" for word in words))
+        made.changes = changes
+        return made
+
+
+class Argument(Part):
+    """An argument of the call at hand, with a value or without: `--per-look 8`. `name` is that of the command's option (`per_look`)."""
+
+    name: str
+    value: Any
+
+    def __new__(cls, name: str, value: object = None, /) -> "Argument":
+        """None: only its name is said."""
+        made = super().__new__(cls, " ".join(_option(name, True if value is None else value)))
+        made.name, made.value = name, value
+        return made
+
+
+def join_lines(texts: Sequence[Sequence[str]]) -> list[str]:
+    """Several texts of parts as one, each from a new line."""
+    return [part for place, text in enumerate(texts) for part in (text if place == 0 else ("\n", *text))]
+
+
+def _restore(kind: type[Part], text: str, parts: dict[str, Any]) -> Part:
+    made = str.__new__(kind, text)
     made.__dict__.update(parts)
     return made
 
@@ -77,9 +134,16 @@ def _option(name: str, value: Any) -> Iterator[str]:
     if value is True:
         yield flag
         return
-    for each in value if isinstance(value, list | tuple) else [value]:
+    for item in value if isinstance(value, list | tuple) else [value]:
         yield flag
-        yield _word(each)
+        yield _word(item)
+
+
+def _setting(value: object) -> str:
+    """A value as a config takes it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
 
 
 def _word(value: Any) -> str:

@@ -12,7 +12,7 @@
         └── DiskFailed           the disk is full, read-only or gone
 
 `str(error)` is the whole text for the user: what happened with the values, what it would cause, what to type. It is made of parts,
-of which those that are an `Action` say what to do next: a face that is not typed at says them in its own words.
+of which some say as data what to do next (rlclinic.actions): a face that is not typed at says them in its own words.
 
     raise NotFound(f"no run {name!r} in {root}.\n  See what there is: ", Action("runs list"))
 """

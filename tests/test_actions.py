@@ -2,12 +2,16 @@
 
 import copy
 import json
+import pickle
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from rlclinic.actions import Action
-from rlclinic.errors import NotFound
+from rlclinic.actions import Action, Argument, Change, Part
+from rlclinic.config import validation
+from rlclinic.errors import ConfigError, NotFound, UsageError
+from rlclinic.serve.http import problems
+from rlclinic.serve.mcp import replies
 
 
 @pytest.mark.parametrize(
@@ -44,3 +48,59 @@ def test_an_error_is_its_whole_text_and_still_knows_what_to_do_next() -> None:
     error = NotFound("no run 'x'.\n  See what there is: ", Action("runs list"))
     assert str(error) == "no run 'x'.\n  See what there is: rlclinic runs list"
     assert [part for part in error.parts if isinstance(part, Action)] == [Action("runs list")]
+
+
+# ── settings to change, and arguments of the call at hand ──
+
+SAID = [
+    # what is meant, what people type, what an agent writes, what a client sends
+    (
+        Change("env.step_timeout", 60),
+        "--set env.step_timeout=60",
+        'overrides={"env.step_timeout": 60}',
+        '"changes": ["env.step_timeout=60"]',
+    ),
+    (Change("algo.value_lr", None), "--set algo.value_lr=none", 'overrides={"algo.value_lr": null}', '"changes": ["algo.value_lr=none"]'),
+    (Change("net.shared", False), "--set net.shared=false", 'overrides={"net.shared": false}', '"changes": ["net.shared=false"]'),
+    (Change("spec.threshold", 475.0), "--set spec.threshold=475", 'overrides={"spec.threshold": 475}', '"changes": ["spec.threshold=475"]'),
+    (Change("algo.name", "dqn"), "--set algo.name=dqn", 'overrides={"algo.name": "dqn"}', '"changes": ["algo.name=dqn"]'),
+    (
+        Change("env.wrappers", [{"id": "ClipAction"}]),
+        """--set 'env.wrappers=[{"id": "ClipAction"}]'""",
+        'overrides={"env.wrappers": [{"id": "ClipAction"}]}',
+        r'"changes": ["env.wrappers=[{\"id\": \"ClipAction\"}]"]',
+    ),
+    (
+        Change("algo.name", "sac").also("algo.tau", "VALUE"),
+        "--set algo.name=sac --set algo.tau=VALUE",
+        'overrides={"algo.name": "sac", "algo.tau": "VALUE"}',
+        '"changes": ["algo.name=sac", "algo.tau=VALUE"]',
+    ),
+    (Argument("per_look", 8), "--per-look 8", "per_look=8", '"per_look": 8'),
+    (Argument("set"), "--set", "overrides", '"changes"'),
+    (Argument("for", "return"), "--for return", 'outcome="return"', '"outcome": "return"'),
+    (Argument("device", "cpu"), "--device cpu", "--device cpu", "--device cpu"),  # only people choose it
+]
+
+
+@pytest.mark.parametrize(("part", "typed", "call", "body"), SAID)
+def test_each_face_says_a_setting_and_an_argument_in_its_own_words(part: Part, typed: str, call: str, body: str) -> None:
+    error = UsageError("this cannot be.\n  Try: ", part, ", or leave it")
+    assert str(error) == f"this cannot be.\n  Try: {typed}, or leave it"
+    assert replies.describe_error(*error.parts) == f"this cannot be.\n  Try: {call}, or leave it"
+    assert json.loads(problems.of(error).body)["detail"] == f"this cannot be.\n  Try: {body}, or leave it"
+
+
+@pytest.mark.parametrize("part", [Action("trial", "g7k2", rx=1), SAID[5][0], SAID[7][0]])
+def test_a_part_crosses_processes_whole(part: Part) -> None:
+    back = pickle.loads(pickle.dumps(UsageError("Try: ", part))).parts[1]  # noqa: S301
+    assert (back, type(back), vars(back)) == (part, type(part), vars(part))
+
+
+def test_what_pydantic_finds_keeps_its_changes_as_data() -> None:
+    record = {"env": {"id": "CartPole-v1", "workers": 9}, "algo": {"name": "ppo", "gamma": 2}, "net": {"encoder": "conv2"}}
+    with pytest.raises(ConfigError, match="3 settings are wrong") as caught:
+        validation.validate(record)
+    changes = [part.changes for part in caught.value.parts if isinstance(part, Change)]
+    assert changes == [{"env.workers": "8"}, {"algo.gamma": "0.99"}, {"net.encoder": "conv"}]
+    assert "--set" not in replies.describe_error(*caught.value.parts)

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from rlclinic.ops.operations import OPERATIONS
+from rlclinic.ops.request import fields_of
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "rlclinic"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -34,6 +37,19 @@ PRIVATE_WORDS = {
     "guesses",
 }
 MOST_FILES, MOST_FILES_ELSEWHERE = 16, 25
+MOST_OPTIONS_BELOW_SERVE = 152
+SAY_OPTIONS = {
+    "rlclinic/actions.py",
+    # The tables that options are made from, and other programs that are called with theirs.
+    "rlclinic/ops/request.py",
+    "rlclinic/ops/operations.py",
+    "rlclinic/ops/jobs/audited.py",
+    "rlclinic/ops/runs/video.py",
+    "rlclinic/launch/local.py",
+    "rlclinic/training/__main__.py",
+}
+SAY_WHERE_FROM = {"rlclinic/config/files.py", "rlclinic/config/overrides.py"}
+"""A value's origin is told as `--set`."""
 LARGE_ROOMS = ("ops", "treatment", "serve", "training")
 MOST_ALIASES = 10
 
@@ -209,6 +225,35 @@ def test_no_function_is_called_by_a_word_that_only_we_understand() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name.strip("_").lower() in PRIVATE_WORDS
     ]
     assert names == []
+
+
+def list_options() -> dict[str, list[str]]:
+    """Options of the command line in texts below serve/, by module; docstrings aside, and what other programs are called with."""
+    own = {field.option.replace("_", "-") for operation in OPERATIONS if (model := operation.model) for field in fields_of(model)}
+    option = re.compile(rf"(?<![\w-])--({'|'.join(sorted(own, key=len, reverse=True))})(?![\w-])")
+    options: dict[str, list[str]] = {}
+    for module, tree in parsed():
+        if module.startswith("rlclinic/serve/") or module in SAY_OPTIONS or module.endswith("/requests.py"):
+            continue
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        for node in texts:
+            if id(node) not in docstrings and option.search(node.value):
+                options.setdefault(module, []).append(f"{module}:{node.lineno} {node.value.strip()}")
+    return options
+
+
+def test_no_text_below_serve_tells_to_type_a_setting() -> None:
+    """`Change` says it at every face. A bare `--set` is where a value came from, as records and reports name it."""
+    said = [line for lines in list_options().values() for line in lines if re.search(r"--set\b", line) and not line.endswith(" --set")]
+    assert said == []
+
+
+def test_texts_below_serve_name_fewer_and_fewer_options() -> None:
+    """`Argument` says it at every face. This is a bound on what is left of old texts: make it smaller, never larger."""
+    options = list_options()
+    assert sum(map(len, options.values())) <= MOST_OPTIONS_BELOW_SERVE, "\n".join(line for lines in options.values() for line in lines)
+    assert {module for module in options if re.match(r"rlclinic/(config|training)/", module)} <= SAY_WHERE_FROM
 
 
 def test_every_module_says_what_it_is_for() -> None:

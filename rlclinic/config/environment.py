@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_serializer, model_validator
 
+from rlclinic.actions import Change
 from rlclinic.config.schema import Count, Kind, Real, Shape, Strict, refusal
 
 __all__ = ["EnvConfig", "Spec", "Wrapper"]
@@ -45,7 +46,8 @@ class Spec(Strict):
                 raise refusal(
                     f"threshold={self.threshold:g} lies outside return_range=[{low:g}, {high:g}].",
                     "Either no run could reach it, or every run would.",
-                    f"--set spec.threshold={min(max(self.threshold, low), high):g}, or correct spec.return_range",
+                    Change("spec.threshold", min(max(self.threshold, low), high)),
+                    ", or correct spec.return_range",
                 )
         return self
 
@@ -155,19 +157,19 @@ class EnvConfig(Strict):
             raise refusal(
                 f"{foreign[0]}={getattr(self, foreign[0])} has no meaning for {self.id}.",
                 "It is a setting of Atari games (ALE/...), and would be ignored.",
-                f"--set env.{foreign[0]}={'false' if foreign[0] == 'episodic_life' else 'none'}",
+                Change(f"env.{foreign[0]}", False if foreign[0] == "episodic_life" else None),
             )
         if self.workers > self.n_envs:
             raise refusal(
                 f"workers={self.workers} is more than n_envs={self.n_envs}.",
                 "Some processes would have nothing to step.",
-                f"--set env.workers={self.n_envs}",
+                Change("env.workers", self.n_envs),
             )
         if self.native == "always" and (self.wrappers or self.workers):
             extra = "wrappers" if self.wrappers else "workers"
             raise refusal(
                 f"native=always cannot go with {extra}.",
                 "Only Gymnasium environments have them, so there would be no native version to step.",
-                "--set env.native=auto",
+                Change("env.native", "auto"),
             )
         return self

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import Field, WrapSerializer, WrapValidator, model_validator
 
+from rlclinic.actions import Change, join_lines
 from rlclinic.config.algorithms import AlgoConfig, OffPolicyConfig, OwnAlgoConfig, PPOConfig, dump_algorithm, numbers, read_algorithm
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
 from rlclinic.config.off_policy import STRETCH_ENV_STEPS
 from rlclinic.config.run import RunConfig
 from rlclinic.config.schedule import Schedule, to_env_steps
-from rlclinic.config.schema import Count, Strict
+from rlclinic.config.schema import Count, Refusal, Strict
 
 __all__ = ["Config", "describe"]
 
 # The learning rate is the one number whose effect the KL divergence measures.
+Problem = tuple[str, ...]
+"""What is wrong, what it would cause and what to do, as parts of an error."""
 _KL_STEERED: Final = ("learning_rate", "value_lr")
 
 if TYPE_CHECKING:
@@ -102,46 +105,48 @@ class Config(Strict):
             *_combination_problems(self),
         ]
         if problems:
-            raise ValueError("\n".join(problems))
+            raise Refusal(*join_lines(problems))
         return self
 
 
-def _batch_problems(config: Config) -> Iterator[str]:
+def _batch_problems(config: Config) -> Iterator[Problem]:
     if isinstance(config.algo, OffPolicyConfig) or not hasattr(config.algo, "batch_size"):
         return
     batch, rollout = config.batch_rows, config.rollout_size
     size = f"the rollout of {rollout} transitions (n_envs={config.env.n_envs} x n_steps={config.algo.n_steps})"
     if batch > rollout:
         yield (
-            f"algo.batch_size={batch} is more than {size}.\n"
-            "  No minibatch could be filled.\n"
-            f"  Try: --set algo.batch_size={rollout}, or --set algo.n_steps={ceil(batch / config.env.n_envs)}"
+            f"algo.batch_size={batch} is more than {size}.\n  No minibatch could be filled.\n  Try: ",
+            Change("algo.batch_size", rollout),
+            ", or ",
+            Change("algo.n_steps", ceil(batch / config.env.n_envs)),
         )
     elif rollout % batch:
         given = f"{config.algo.batch_size}" + (f" ({batch} rows)" if config.algo.batch_size <= 1 else "")
         yield (
             f"algo.batch_size={given} does not divide {size}.\n"
-            f"  Each epoch would end on a minibatch of {rollout % batch} that takes a full-size step.\n"
-            f"  Try: --set algo.batch_size={_nearest_divisor(rollout, batch)}"
+            f"  Each epoch would end on a minibatch of {rollout % batch} that takes a full-size step.\n  Try: ",
+            Change("algo.batch_size", _nearest_divisor(rollout, batch)),
         )
     elif batch == 1 and config.algo.normalize_advantage == "batch":
         yield (
             "algo.batch_size gives minibatches of one row, with algo.normalize_advantage=batch.\n"
-            "  One advantage has no deviation to divide by: every update would be zero or not a number.\n"
-            "  Try: --set algo.normalize_advantage=rollout, or a larger batch_size"
+            "  One advantage has no deviation to divide by: every update would be zero or not a number.\n  Try: ",
+            Change("algo.normalize_advantage", "rollout"),
+            ", or a larger batch_size",
         )
     if isinstance(config.algo, PPOConfig):
         yield from _segment_problems(config.algo, batch)
 
 
-def _segment_problems(algo: PPOConfig, batch: int) -> Iterator[str]:
+def _segment_problems(algo: PPOConfig, batch: int) -> Iterator[Problem]:
     length = algo.segment_length
     if length and (algo.n_steps % length or batch % length):
         fits = gcd(algo.n_steps, batch)
         yield (
             f"algo.segment_length={length} does not divide algo.n_steps={algo.n_steps} and minibatches of {batch} rows.\n"
-            "  Segments would run over a rollout's end, or be cut in two by a minibatch.\n"
-            f"  Try: --set algo.segment_length={max(size for size in range(1, fits + 1) if fits % size == 0 and size <= max(length, 1))}"
+            "  Segments would run over a rollout's end, or be cut in two by a minibatch.\n  Try: ",
+            Change("algo.segment_length", max(size for size in range(1, fits + 1) if fits % size == 0 and size <= max(length, 1))),
         )
 
 
@@ -150,24 +155,26 @@ def _nearest_divisor(rollout: int, batch: int) -> int:
     return min((size for size in range(1, rollout + 1) if rollout % size == 0), key=lambda size: (abs(size - batch), -size))
 
 
-def _budget_problems(config: Config) -> Iterator[str]:
+def _budget_problems(config: Config) -> Iterator[Problem]:
     rollout, budget = config.rollout_size, config.run.max_env_steps
     if rollout > budget and not isinstance(config.algo, OffPolicyConfig):
         product = f"n_envs={config.env.n_envs} x n_steps={config.algo.n_steps}"
         yield (
             f"run.max_env_steps={budget} is less than one rollout of {rollout} env steps ({product}).\n"
-            f"  The run would take {rollout} steps, and make its only update at the very end.\n"
-            f"  Try: --set run.max_env_steps={rollout * 10}, or a smaller algo.n_steps"
+            f"  The run would take {rollout} steps, and make its only update at the very end.\n  Try: ",
+            Change("run.max_env_steps", rollout * 10),
+            ", or a smaller algo.n_steps",
         )
     if config.run.stop_at_threshold and config.spec.threshold is None and not config.spec.success:
         yield (
-            "run.stop_at_threshold=true, but spec.threshold is not known.\n"
-            "  There would be nothing to stop at.\n"
-            "  Try: --set spec.threshold=VALUE, or --set run.stop_at_threshold=false"
+            "run.stop_at_threshold=true, but spec.threshold is not known.\n  There would be nothing to stop at.\n  Try: ",
+            Change("spec.threshold", "VALUE"),
+            ", or ",
+            Change("run.stop_at_threshold", False),
         )
 
 
-def _replay_problems(config: Config) -> Iterator[str]:
+def _replay_problems(config: Config) -> Iterator[Problem]:
     algo, budget = config.algo, config.run.max_env_steps
     if not isinstance(algo, OffPolicyConfig):
         return
@@ -176,19 +183,21 @@ def _replay_problems(config: Config) -> Iterator[str]:
         what = f"algo.learning_starts={algo.learning_starts}" if first == algo.learning_starts else f"algo.train_freq={algo.train_freq}"
         yield (
             f"{what} leaves no gradient step in a budget of {budget} env steps (run.max_env_steps).\n"
-            "  The run would take random actions to its end and learn nothing.\n"
-            f"  Try: --set {what.split('=')[0]}={max(budget // (10 * config.env.n_envs), 1)}, or --set run.max_env_steps={10 * (first + 1)}"
+            "  The run would take random actions to its end and learn nothing.\n  Try: ",
+            Change(what.split("=")[0], max(budget // (10 * config.env.n_envs), 1)),
+            ", or ",
+            Change("run.max_env_steps", 10 * (first + 1)),
         )
     needed = algo.n_step * config.env.n_envs
     if algo.buffer_size < needed and algo.batch_size:
         yield (
             f"algo.buffer_size={algo.buffer_size} does not hold {algo.n_step} steps of {config.env.n_envs} envs.\n"
-            "  No transition would be remembered long enough to learn from.\n"
-            f"  Try: --set algo.buffer_size={max(1000, 10 * needed)}"
+            "  No transition would be remembered long enough to learn from.\n  Try: ",
+            Change("algo.buffer_size", max(1000, 10 * needed)),
         )
 
 
-def _schedule_problems(config: Config) -> Iterator[str]:
+def _schedule_problems(config: Config) -> Iterator[Problem]:
     steered = () if isinstance(config.algo, OffPolicyConfig) else _KL_STEERED
     for name, number in numbers(config.algo).items():
         if isinstance(number, Schedule):
@@ -197,12 +206,14 @@ def _schedule_problems(config: Config) -> Iterator[str]:
                 yield (
                     f"{key} cannot be kl_adaptive.\n"
                     "  The KL divergence says how long a learning step was; it would steer this number by something else's effect.\n"
-                    f"  Try: --set {key}={number.start:g}, or another schedule"
+                    "  Try: ",
+                    Change(key, float(number.start)),
+                    ", or another schedule",
                 )
             yield from _window_problems(key, number, config.run.max_env_steps)
 
 
-def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[str]:
+def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[Problem]:
     last_point = max((at for at, _ in schedule.points), default=0.0)
     places = {"points": last_point, "from": schedule.from_, "to": schedule.to, "warmup": schedule.warmup}
     late = {place: at for place, at in places.items() if to_env_steps(at, budget) > budget}
@@ -210,32 +221,38 @@ def _window_problems(key: str, schedule: Schedule, budget: int) -> Iterator[str]
         inside = "[[0, VALUE], [1, VALUE]]" if place == "points" else {"from": 0, "to": 1, "warmup": 0}[place]
         yield (
             f"{key}.{place}={at:g} lies past the budget of {budget} env steps (run.max_env_steps).\n"
-            "  The run would end before the schedule does, at a value that nobody wrote down.\n"
-            f"  Try: --set {key}.{place}={inside}, or --set run.max_env_steps={ceil(at)}"
+            "  The run would end before the schedule does, at a value that nobody wrote down.\n  Try: ",
+            Change(f"{key}.{place}", inside),
+            ", or ",
+            Change("run.max_env_steps", ceil(at)),
         )
     changes = schedule.schedule not in ("piecewise", "constant", "kl_adaptive")
     top = to_env_steps(schedule.from_, budget) + to_env_steps(schedule.warmup, budget)
     if changes and not late and top >= to_env_steps(schedule.to, budget):
         yield (
             f"{key} leaves no time for the change: from={schedule.from_:g} and warmup={schedule.warmup:g} reach to={schedule.to:g}.\n"
-            f"  It would jump from {schedule.start:g} to {schedule.end:g}.\n"
-            f"  Try: --set {key}.warmup=0 --set {key}.from=0 --set {key}.to=1"
+            f"  It would jump from {schedule.start:g} to {schedule.end:g}.\n  Try: ",
+            Change(f"{key}.warmup", 0).also(f"{key}.from", 0).also(f"{key}.to", 1),
         )
 
 
-def _combination_problems(config: Config) -> Iterator[str]:
+def _combination_problems(config: Config) -> Iterator[Problem]:
     if config.net.shared and getattr(config.algo, "value_lr", None) is not None:
         yield (
             "algo.value_lr is set, but net.shared=true.\n"
-            "  A shared trunk has one optimizer and one learning rate, so value_lr would be ignored.\n"
-            "  Try: --set algo.value_lr=none, or --set net.shared=false"
+            "  A shared trunk has one optimizer and one learning rate, so value_lr would be ignored.\n  Try: ",
+            Change("algo.value_lr", None),
+            ", or ",
+            Change("net.shared", False),
         )
 
     if config.algo.name == "q_learning" and config.net.encoder != "auto":
         yield (
             f"net.encoder={config.net.encoder}, but q_learning keeps a table.\n"
-            "  There are no layers that anything could go through first.\n"
-            "  Try: --set net.encoder=auto, or --set algo.name=dqn"
+            "  There are no layers that anything could go through first.\n  Try: ",
+            Change("net.encoder", "auto"),
+            ", or ",
+            Change("algo.name", "dqn"),
         )
 
 

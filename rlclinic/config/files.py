@@ -258,7 +258,7 @@ def _place_setting(result: dict[str, Any], key: str, value: "Located | Tree", al
     try:
         path = find_setting(key, algo)
     except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}" if origin else str(error)) from None
+        raise ConfigError(*([f"{origin}: "] if origin else []), *error.parts) from None
     if len(path) == 1:
         result[path[0]] = value
         return

@@ -286,7 +286,7 @@ def _copy_setting(work: _Translation, key: str, value: "Located | Tree", origin:
         if any(_is_setting(name, other) for other in ALGORITHMS if other != work.algo):
             work.notes.append(f"{key} ({origin}) is dropped: {work.algo} has no such setting.")
             return
-        raise ConfigError(f"{origin}: {error}") from None
+        raise ConfigError(f"{origin}: ", *error.parts) from None
     if len(path) < 2:
         raise ConfigError(
             f"{origin}: {key} is no setting of such a file.\n  It cannot be told what it changes.\n  Try: the name of a setting"

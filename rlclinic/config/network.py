@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails
 
 from rlclinic import plugins
+from rlclinic.actions import Change
 from rlclinic.config.schema import Kind, Real, Shape, Strict, refusal
 from rlclinic.errors import ConfigError, nearest
 
@@ -127,7 +128,8 @@ class NetConfig(Strict):
         raise refusal(
             f"no installed package has a network {name!r}; there are {', '.join(others)}.",
             "Nothing could compute it, and weights that were saved with it would mean nothing.",
-            f"install the package that declares it, or --set net.encoder={(nearest(name, others) or others)[0]}",
+            "install the package that declares it, or ",
+            Change("net.encoder", (nearest(name, others) or others)[0]),
         )
 
     @field_validator("encoder_args")
@@ -139,7 +141,9 @@ class NetConfig(Strict):
                 raise refusal(
                     f"net.encoder={name} takes none ({', '.join(given)} given).",
                     "They are for networks of other packages, and would be ignored.",
-                    "--set net.encoder_args={}, or name the network: --set net.encoder=NAME",
+                    Change("net.encoder_args", {}),
+                    ", or name the network: ",
+                    Change("net.encoder", "NAME"),
                 )
             return given
         try:
@@ -162,12 +166,14 @@ class NetConfig(Strict):
             raise refusal(
                 f"log_std_init={self.log_std_init:g} lies outside log_std_min={self.log_std_min:g} and log_std_max={self.log_std_max:g}.",
                 "The policy would start from the bound instead, where its gradient is zero.",
-                f"--set net.log_std_init={min(max(self.log_std_init, self.log_std_min), self.log_std_max):g}",
+                Change("net.log_std_init", float(min(max(self.log_std_init, self.log_std_min), self.log_std_max))),
             )
         if self.shared and self.critic_hidden is not None:
             raise refusal(
                 f"critic_hidden={list(self.critic_hidden)} has no meaning with shared=true.",
                 "The value reads the policy's trunk, so these layers would not exist.",
-                "--set net.shared=false, or --set net.critic_hidden=none",
+                Change("net.shared", False),
+                ", or ",
+                Change("net.critic_hidden", None),
             )
         return self

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
+from rlclinic.actions import Change
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.experiment import Config
 from rlclinic.config.records import to_record
@@ -61,7 +62,7 @@ def _split(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise ConfigError(
-            f"`{text}` is not of the form key=value.\n  It cannot be told what to change.\n  Try: --set algo.learning_rate=1e-4"
+            f"`{text}` is not of the form key=value.\n  It cannot be told what to change.\n  Try: ", Change("algo.learning_rate", "1e-4")
         )
     return key.strip().lstrip("-"), value.strip()
 
@@ -69,8 +70,11 @@ def _split(text: str) -> tuple[str, str]:
 def _set_algorithm(record: dict[str, Any], name: str) -> list[str]:
     if name not in ALGORITHMS:
         offered = nearest(name, ALGORITHMS) or list(ALGORITHMS)
-        hint = " or ".join(offered)
-        raise ConfigError(f"algo.name={name} is no algorithm.\n  There would be nothing to train with.\n  Try: --set algo.name={hint}")
+        raise ConfigError(
+            f"algo.name={name} is no algorithm.\n  There would be nothing to train with.\n  Try: ",
+            Change("algo.name", offered[0]),
+            *(f" or {other}" for other in offered[1:]),
+        )
     if name != algorithm_of(record):
         # Settings tuned for one algorithm are wrong for another (PPO's n_steps for A2C), even where the names agree.
         record["algo"] = ALGORITHMS[name]().model_dump(mode="json")

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from rlclinic.actions import Change
 from rlclinic.config.schema import Count, Shape, Strict, refusal
 
 __all__ = ["RunConfig"]
@@ -54,6 +55,6 @@ class RunConfig(Strict):
                 f"stop_at_threshold=true, but there are no evaluations while training (eval_every_env_steps={self.eval_every_env_steps}, "
                 f"eval_episodes={self.eval_episodes}).",
                 "The threshold would never be looked at, and the run would use its whole budget.",
-                f"--set run.eval_every_env_steps={max(1, self.max_env_steps // 20)} --set run.eval_episodes={self.eval_episodes or 20}",
+                Change("run.eval_every_env_steps", max(1, self.max_env_steps // 20)).also("run.eval_episodes", self.eval_episodes or 20),
             )
         return self

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-__all__ = ["Count", "Kind", "Real", "Shape", "Strict", "flatten", "kind_of", "read_number", "refusal"]
+__all__ = ["Count", "Kind", "Real", "Refusal", "Shape", "Strict", "flatten", "kind_of", "read_number", "refusal"]
 
 _NUMBER: Final = re.compile(r"[-+]?(\d[\d_]*)?\.?\d[\d_]*\.?([eE][-+]?\d+)?")
 
@@ -91,9 +91,18 @@ Shape = Annotated[Count, Kind.SHAPE]
 """A whole number that decides the program's shape, and so is part of a cohort's key."""
 
 
-def refusal(what: str, effect: str, fix: str) -> ValueError:
-    """An error for a validator to raise: what is wrong with the values, what it would cause, what to type."""
-    return ValueError(f"{what}\n  {effect}\n  Try: {fix}")
+class Refusal(ValueError):
+    """What a validator raises, made of parts as our errors are: pydantic hands it on whole to `validation.explain`."""
+
+    args: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "".join(self.args)
+
+
+def refusal(what: str, effect: str, *fix: str) -> Refusal:
+    """An error for a validator to raise: what is wrong with the values, what it would cause, what to do."""
+    return Refusal(f"{what}\n  {effect}\n  Try: ", *fix)
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.environment import EnvConfig, Spec
 from rlclinic.config.network import NetConfig
@@ -52,11 +52,16 @@ ALIASES: Final = {
 # Settings of others that are left out on purpose: what they are, why, and what to use.
 _LEFT_OUT: Final = dict.fromkeys(
     ("use_sde", "sde_sample_freq"),
-    "state-dependent exploration (gSDE) is left out.\n"
-    "  Its noise is held for several steps: a single step's log-probability, which ratios, KL and the sentinels are made of, would no\n"
-    "  longer say how the actions were drawn.\n"
-    "  Try: leave it out and choose the noise itself: --set net.log_std_init=-1 (smaller is smoother, rl-zoo3 uses -2 beside gSDE), and\n"
-    "  --set net.state_dependent_std=true for noise that depends on the observation",
+    (
+        "state-dependent exploration (gSDE) is left out.\n"
+        "  Its noise is held for several steps: a single step's log-probability, which ratios, KL and the sentinels are made of, would no\n"
+        "  longer say how the actions were drawn.\n"
+        "  Try: leave it out and choose the noise itself: ",
+        Change("net.log_std_init", -1),
+        " (smaller is smoother, rl-zoo3 uses -2 beside gSDE), and\n  ",
+        Change("net.state_dependent_std", True),
+        " for noise that depends on the observation",
+    ),
 )
 
 # Settings of the whole config, in no section.
@@ -123,14 +128,16 @@ def explain_unknown(key: str, algo: str, origin: str | None = None) -> ConfigErr
     others = [name for name, model in ALGORITHMS.items() if name != algo and last in model.model_fields]
     place = f" ({origin})" if origin else ""
     if last in _LEFT_OUT:
-        return ConfigError(f"{key}{place}: {_LEFT_OUT[last]}")
+        return ConfigError(f"{key}{place}: ", *_LEFT_OUT[last])
     if others:
         # One letter away from a setting that it does have, that one is meant (n_step, n_steps).
         meant = [f"{offer}, or " for offer in _suggest(key, algo) if offer[:-1] == f"algo.{last}"]
         return ConfigError(
             f"{key} is no setting of {algo}{place}; {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it.\n"
             "  It would be ignored, and the run would not be the one you asked for.\n"
-            f"  Try: {''.join(meant)}--set algo.name={others[0]} --set algo.{last}=VALUE, or leave it out"
+            f"  Try: {''.join(meant)}",
+            Change("algo.name", others[0]).also(f"algo.{last}", "VALUE"),
+            ", or leave it out",
         )
     return ConfigError(*_unknown_message(key, _suggest(key, algo), place))
 

@@ -8,10 +8,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from rlclinic.actions import Change, join_lines
 from rlclinic.config.algorithms import ALGORITHMS
 from rlclinic.config.experiment import Config
 from rlclinic.config.network import encoder_names, find_encoder
 from rlclinic.config.schedule import Schedule
+from rlclinic.config.schema import Refusal
 from rlclinic.config.setting_names import explain_unknown, list_fields
 from rlclinic.errors import ConfigError, nearest
 
@@ -34,41 +36,43 @@ def explain(error: ValidationError, model: type[BaseModel], origins: Mapping[str
     by_path = {
         ".".join(_find_path(detail, model)[0]): _explain_detail(detail, model, origins or {}) for detail in error.errors(include_url=False)
     }
-    texts = list(by_path.values())
-    head = f"{len(texts)} settings are wrong:\n" if len(texts) > 1 else ""
-    return ConfigError(head + "\n".join(texts))
+    head = [f"{len(by_path)} settings are wrong:\n"] if len(by_path) > 1 else []
+    return ConfigError(*head, *join_lines(list(by_path.values())))
 
 
-def _explain_detail(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str]) -> str:
+def _explain_detail(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str]) -> tuple[str, ...]:
     path, algo = _find_path(detail, model)
     key = ".".join(path)
     network = _find_network(detail)
     place = _describe_origin(key, origins)
     kind = detail["type"]
     if kind == "value_error" and "\n" in str(detail["ctx"]["error"]):
-        return _explain_refusal(key, str(detail["ctx"]["error"]), place)
+        return _explain_refusal(key, detail["ctx"]["error"], place)
     if kind == "extra_forbidden" and network is not None:
         others = find_encoder(network).model_fields
         offered = " or ".join(f"net.encoder_args.{name}" for name in nearest(path[-1], others) or others) or "leave it out"
-        return f"{key} is no setting of the network {network}{place}.\n  It would be ignored.\n  Try: {offered}"
+        return (f"{key} is no setting of the network {network}{place}.\n  It would be ignored.\n  Try: {offered}",)
     if kind == "extra_forbidden":
-        return str(explain_unknown(key, algo, origins.get(key)))
+        return explain_unknown(key, algo, origins.get(key)).parts
     if kind == "missing":
-        return f"{key} is missing{place}.\n  There is no default for it.\n  Try: {_give_example(path)}"
+        example = "env: {id: CartPole-v1}" if path[0] == "env" else Change(key, "VALUE")
+        return (f"{key} is missing{place}.\n  There is no default for it.\n  Try: ", example)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _explain_algorithm(detail, place)
     field = _find_field(path, algo) if network is None else find_encoder(network).model_fields.get(path[2])
     # Inside a list there is no key to set: the whole list is.
     target = ".".join(path[:2]) if path[-1].isdigit() else key
     about = f"  {field.description}\n" if field is not None and field.description else ""
-    return f"{key}={_format(detail['input'])}{place}: {_explain_reason(detail)}.\n{about}  Try: --set {target}={_suggest(detail, field)}"
+    what = f"{key}={_format(detail['input'])}{place}: {_explain_reason(detail)}.\n{about}  Try: "
+    return (what, Change(target, _suggest(detail, field)))
 
 
-def _explain_refusal(key: str, text: str, place: str) -> str:
+def _explain_refusal(key: str, error: Exception, place: str) -> tuple[str, ...]:
     """A refusal of a whole section or schedule; the text names the settings in it."""
+    text, *parts = error.args if isinstance(error, Refusal) else (str(error),)
     first, _, rest = text.partition("\n")
     joined = f"{key}{'.' if re.match(r'[a-z_]+=', first) else ': '}{first}" if key else first
-    return f"{joined.removesuffix('.')}{place}.\n{rest}"
+    return (f"{joined.removesuffix('.')}{place}.\n{rest}", *parts)
 
 
 def _find_path(detail: ErrorDetails, model: type[BaseModel]) -> tuple[list[str], str]:
@@ -160,15 +164,12 @@ def _suggest(detail: ErrorDetails, field: FieldInfo | None) -> str:
     return "none" if default is None else _format(default)
 
 
-def _explain_algorithm(detail: ErrorDetails, place: str) -> str:
+def _explain_algorithm(detail: ErrorDetails, place: str) -> tuple[str, ...]:
     given = detail["input"].get("name") if isinstance(detail["input"], Mapping) else detail["input"]
     offered = nearest(str(given), ALGORITHMS) or list(ALGORITHMS)
     what = f"algo.name={given} is no algorithm" if given is not None else "algo.name is missing"
-    return f"{what}{place}.\n  There would be nothing to train with.\n  Try: --set algo.name={' or '.join(offered)}"
-
-
-def _give_example(path: list[str]) -> str:
-    return "env: {id: CartPole-v1}" if path[0] == "env" else f"--set {'.'.join(path)}=VALUE"
+    others = (f" or {other}" for other in offered[1:])
+    return (f"{what}{place}.\n  There would be nothing to train with.\n  Try: ", Change("algo.name", offered[0]), *others)
 
 
 def _describe_origin(key: str, origins: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlclinic.actions import Change
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.findings import Finding
@@ -34,7 +35,10 @@ def give_example(rule: Rule) -> Example | None:
     if not findings:
         return None
     clearest = max(findings, key=lambda finding: finding.strength)
-    remedies = [f"`--set '{remedy.override}'`: {remedy.text}" if remedy.override else remedy.text for remedy in clearest.remedies]
+    remedies = [
+        f"`{Change.typed([remedy.override], quoted=True)}`: {remedy.text}" if remedy.override else remedy.text
+        for remedy in clearest.remedies
+    ]
     return Example(clearest.text, [f"`{part.series}`: {part.text}" for part in clearest.evidence], remedies)
 
 

@@ -5,8 +5,10 @@ and a test compares it with what every face really has.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
@@ -16,7 +18,7 @@ from rlclinic.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlclinic.ops.jobs.audit import Caller
-    from rlclinic.ops.request import Request
+    from rlclinic.ops.request import Http, Mcp, Request
 
 Effect = Literal["read", "write", "start"]
 """read: nothing changes. write: files or running processes change. start: a process is started and env steps are spent."""
@@ -97,6 +99,17 @@ def has_outside() -> bool:
     """Whether a package beside this one seems to bring operations: a look at files that takes milliseconds, and imports nothing."""
     files = (file for folder in set(sys.path) for file in Path(folder or ".").glob("*.dist-info/entry_points.txt"))
     return any(f"[{GROUP}]" in file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+
+@cache
+def find_argument(option: str, face: "type[Http] | type[Mcp]") -> str | None:
+    """What a face calls an option of the command line (`set`, `per_look`): most operations' name for it, None if none takes it there."""
+    from rlclinic.ops.request import fields_of
+
+    models = {operation.model for operation in OPERATIONS if operation.request is not None} - {None}
+    fields = [field for model in models if model is not None for field in fields_of(model) if field.option == option]
+    names = Counter(mark.name or field.name for field in fields if (mark := field.mark(face)) is not None)
+    return max(names, key=lambda name: (names[name], name)) if names else None
 
 
 def run(operation: Operation, request: "Request", by: "Caller") -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, UNKNOWN, kind_of
 from rlclinic.diagnosis.findings import Cause, Diagnosis, Facts
 from rlclinic.diagnosis.logging_snippets import recipe
@@ -272,7 +272,7 @@ def recommendations(report: DiagnosisReport, detail: Detail) -> list[Block]:
 
 def _recommendation(rx: Recommendation, source: str, detail: Detail) -> Card:
     if detail == "whole":
-        typed = " ".join(f"--set '{override}'" for override in rx.overrides)
+        typed = Change.typed(rx.overrides, quoted=True)
         kind, lines = f"{rx.number}.", [
             ("change", f"`{typed}`" if typed else "no setting: see the text"),
             ("in your framework", f"`{rx.foreign}`" if rx.foreign else ""),

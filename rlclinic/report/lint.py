@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rlclinic.actions import Action
-from rlclinic.diagnosis.findings import Finding
+from rlclinic.actions import Action, Change
+from rlclinic.diagnosis.findings import Finding, Remedy
 from rlclinic.diagnosis.lint.code import CodeLint
 from rlclinic.diagnosis.lint.config.linter import Lint
 from rlclinic.diagnosis.lint.env import EnvLint
@@ -22,16 +22,20 @@ UNITS: Final = {
 
 
 def describe_settings(lints: Sequence[Lint], ref: str, ours: bool) -> list[Block]:
-    """Findings with what to set, and the numbers that follow from the settings. `ours`: --set can change them."""
+    """Findings with what to set, and the numbers that follow from the settings. `ours`: they can be changed here."""
     blocks: list[Block] = []
     for lint in lints:
         for finding in lint.findings:
-            how = "try --set '{}'" if ours else "try {}"
-            fixes = [f"{how.format(fix.override)}   {fix.text}" if fix.override else fix.text for fix in finding.remedies]
-            blocks += _describe_finding(finding, "", fixes)
+            blocks += _describe_finding(finding, "", [_describe_remedy(fix, ours) for fix in finding.remedies])
         blocks.append(Text(f"{lint.name or ref}: {_count_findings(lint.findings)}, {plural(lint.checks, 'check')} of the settings"))
         blocks.append(Rows([_describe_derived(name, value) for name, value in lint.derived.items()], 28, 2))
     return [*blocks, *_explain([finding for lint in lints for finding in lint.findings])]
+
+
+def _describe_remedy(fix: Remedy, ours: bool) -> str:
+    if not fix.override:
+        return fix.text
+    return f"try {Change.typed([fix.override], quoted=True) if ours else fix.override}   {fix.text}"
 
 
 def _describe_derived(name: str, value: float) -> tuple[str, str]:

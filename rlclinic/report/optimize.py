@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rlclinic.actions import Change
 from rlclinic.report.document import Block, Gap, Rows, Text, Verdict
 from rlclinic.report.format import clip, number, short
 from rlclinic.treatment.optimize.ledger import Confirmed, Entry, Ledger, Round
@@ -29,7 +30,7 @@ def describe(ledger: Ledger, changes: Sequence[str], evidence: Sequence[str] = (
         rows = [("best", f"{said}; {' '.join(changes) or 'the start itself'}")]
         rows += [("not affordable", text) for text in ledger.not_afforded]
     else:
-        rows = [("", text) for text in [*evidence, *(f"--set '{change}'" for change in changes)]]
+        rows = [("", text) for text in [*evidence, *(Change.typed([change], quoted=True) for change in changes)]]
     blocks.append(Rows(rows, 0, 2))
     searched = any(entry.source == "search" for entry in ledger.tried)
     return [*blocks, Rows([("note", note) for note in ledger.notes if searched])]

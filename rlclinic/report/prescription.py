@@ -1,6 +1,6 @@
 """What `prescribe` returns and says: which settings to change, to which values, why, and what to expect of it."""
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.diagnosis.findings import Facts
 from rlclinic.errors import NotFound
 from rlclinic.report.diagnosis import PRIORITY_TONES, purpose_of
@@ -67,7 +67,7 @@ def describe(result: Prescriptions, *, brief: bool = False) -> list[Block]:
         if rx.trialable:
             lines += [("expect", expected), ("risk", rx.risk or ("none known" if brief else ""))]
             lines += [("yaml", "" if brief else written.yaml.replace("\n", "; "))]
-            lines += [("set", " ".join(f"--set '{text}'" for text in written.overrides)), *written.foreign.items()]
+            lines += [("set", Change.typed(written.overrides, quoted=True)), *written.foreign.items()]
         kept = [(label, text) for label, text in lines if text]
         card = Card(f"RX {rx.number}", rx.title, kept, [rx.priority], PRIORITY_TONES[rx.priority], width=10, indent=6)
         blocks += [Gap(), card]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import Config
 from rlclinic.config.corrections import CORRECTIONS, refusal
 from rlclinic.errors import ConfigError, RunError
@@ -114,7 +114,10 @@ def device_of(config: Config) -> torch.device:
     wanted = config.run.device
     if wanted == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            "run.device=cuda, but PyTorch finds no CUDA device.\n  Nothing could be computed.\n  Try: --device cpu, or: ", Action("doctor")
+            "run.device=cuda, but PyTorch finds no CUDA device.\n  Nothing could be computed.\n  Try: ",
+            Argument("device", "cpu"),
+            ", or: ",
+            Action("doctor"),
         )
     return torch.device("cuda" if wanted == "cuda" or (wanted == "auto" and torch.cuda.is_available()) else "cpu")
 

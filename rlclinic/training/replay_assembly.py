@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.config import Config
 from rlclinic.config.corrections import CORRECTIONS
 from rlclinic.errors import ConfigError
@@ -94,14 +94,16 @@ def _check_spaces(config: Config, env: VecEnv, algorithm: OffPolicyAlgorithm) ->
         if not bool(torch.isfinite(bounds).all()):
             raise ConfigError(
                 f"{config.env.id} has actions without bounds, and {name} learns actions between bounds.\n"
-                "  There is nothing that -1 and 1 could be scaled to.\n"
-                '  Try: --set \'env.wrappers=[{"id": "ClipAction"}]\' around an environment with bounds, or :ppo'
+                "  There is nothing that -1 and 1 could be scaled to.\n  Try: ",
+                Change("env.wrappers", [{"id": "ClipAction"}]),
+                " around an environment with bounds, or :ppo",
             )
     if len(env.obs_shape) != 1 and (env.picture is None or name != "dqn"):
         raise ConfigError(
             f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}; {name} here learns from vectors.\n"
-            "  The first layer could not be applied.\n"
-            f'  Flatten them: --set \'env.wrappers=[{{"id": "FlattenObservation"}}]\', or try {config.env.id}:ppo'
+            "  The first layer could not be applied.\n  Flatten them: ",
+            Change("env.wrappers", [{"id": "FlattenObservation"}]),
+            f", or try {config.env.id}:ppo",
         )
 
 
@@ -154,12 +156,15 @@ def memory_for(plan: Plan, members: int, device: torch.device) -> Replay:
     if free is not None and needed > MOST_OF_MEMORY * free:
         each, rows = plan.memory.size_in_bytes(1), plan.memory.rows
         fitting = int(rows * MOST_OF_MEMORY * free / needed)
-        saving = "" if plan.config.optimize_memory_usage else ", or --set algo.optimize_memory_usage=true, or fewer seeds at a time"
+        saving = (
+            () if plan.config.optimize_memory_usage else (", or ", Change("algo.optimize_memory_usage", True), ", or fewer seeds at a time")
+        )
         raise ConfigError(
             f"the replay of {rows:,} transitions takes {each / GIBIBYTE:.2f} GiB for each of {members} runs, {needed / GIBIBYTE:.1f} GiB "
             f"together; {free / GIBIBYTE:.1f} GiB are free.\n"
-            "  Training would stop, or be stopped by the system, when it is full.\n"
-            f"  Try: --set algo.buffer_size={max(fitting // 1000 * 1000, 1)}{saving}"
+            "  Training would stop, or be stopped by the system, when it is full.\n  Try: ",
+            Change("algo.buffer_size", max(fitting // 1000 * 1000, 1)),
+            *saving,
         )
     return replay.start(plan.memory, members, device)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlclinic.actions import Change
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
@@ -311,7 +312,8 @@ def actions_lie_on_their_bounds(case: Case) -> Iterator[Finding]:
         return
     text = f"{percent(share.median)} of the actions lie on a bound (at the start {percent(first)})"
     fix = advice(
-        "rescale the action space to [-1, 1] (gymnasium.wrappers.RescaleAction), or start with less noise: --set net.log_std_init=-1",
+        "rescale the action space to [-1, 1] (gymnasium.wrappers.RescaleAction), or start with less noise: "
+        f"{Change('net.log_std_init', -1)}",
         "> 30 %",
     )
     yield Finding(

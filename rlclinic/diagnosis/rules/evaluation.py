@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlclinic.actions import Change
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
 from rlclinic.diagnosis.findings import Finding, Severity
@@ -159,7 +160,7 @@ cause(
     "threshold-out-of-reach",
     "the threshold cannot be reached",
     "fault of environment",
-    advice="name a threshold that the task allows: --set spec.threshold=VALUE",
+    advice=f"name a threshold that the task allows: {Change('spec.threshold', 'VALUE')}",
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rlclinic import plain_files, trust
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.comparison import power, regression
 from rlclinic.comparison.regression import Baseline, Decision, Gate, Look, Outcome
 from rlclinic.comparison.sides import Side
@@ -77,13 +77,17 @@ def regress(
     if threshold is not None and kept.threshold != threshold:
         raise UsageError(
             f"the baseline {baseline} was kept with threshold {kept.threshold}, not {threshold:g}.\n"
-            "  Its steps would be counted to another mark than the candidate's.\n  Leave --threshold out, or save the baseline anew"
+            "  Its steps would be counted to another mark than the candidate's.\n  Leave ",
+            Argument("threshold"),
+            " out, or save the baseline anew",
         )
     judged = outcome or regression.choose_outcome(kept)
     side = _read_one(candidate, how)
     if side.config is None:
         if changes:
-            raise UsageError(f"--set changes a config that is trained; {candidate} was trained already.\n  Leave --set out")
+            raise UsageError(
+                Argument("set"), f" changes a config that is trained; {candidate} was trained already.\n  Leave ", Argument("set"), " out"
+            )
         tried = _kept(side, kept.threshold)
         return _write_down(Store(runs_dir), kept, tried.fingerprint, _judge_once(baseline, kept, candidate, tried, judged, margin, alpha))
     rule = regression.gate(kept, judged, margin, alpha, looks, per_look)

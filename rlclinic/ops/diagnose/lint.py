@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlclinic import trust
+from rlclinic.actions import Argument
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import CodeLint, lint_code
 from rlclinic.diagnosis.lint.config.linter import Lint, lint_config, lint_settings
@@ -63,7 +64,9 @@ def lint(
     if foreign:
         if changes:
             raise UsageError(
-                f"{ref} is another framework's run, whose settings cannot be changed here.\n  Try: without --set, or a YAML file of ours"
+                f"{ref} is another framework's run, whose settings cannot be changed here.\n  Try: without ",
+                Argument("set"),
+                ", or a YAML file of ours",
             )
         lints = [lint_settings(each.settings, each, select=chosen.select, ignore=chosen.ignore) for each in foreign]
         return LintReport(ref=ref, ours=False, lint=lints[0], more=tuple(lints[1:]))

@@ -1,13 +1,13 @@
 """What `trial` and `race` compare: groups, prescriptions, changes, config files, variants, revisions, or the user's own command."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from rlclinic import trust
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument, Change
 from rlclinic.comparison.sides import Side
 from rlclinic.config import Config, describe, files, from_record, load, set_values, to_record
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, UsageError
@@ -105,17 +105,21 @@ def typed(request: TrialRequest, resolved: Resolved) -> str:
 
 def _check(request: TrialRequest) -> None:
     ways = {
-        "--run": request.command is not None,
-        "--ablate": request.ablate is not None,
+        Argument("run"): request.command is not None,
+        Argument("ablate"): request.ablate is not None,
         "several configs": len(request.targets) > 1,
-        "--rx": bool(request.rx),
-        "--set": bool(request.changes),
+        Argument("rx"): bool(request.rx),
+        Argument("set"): bool(request.changes),
     }
-    given = [name for name, used in ways.items() if used]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} each say what the arms are.\n  It cannot be told which is meant.\n  Type one of them")
+    _check_one_way(ways)
     if request.arms and request.command is None:
-        raise UsageError("--arm fills the placeholders of a command.\n  There is none.\n  Type: --run 'python train.py …', or --set")
+        raise UsageError(
+            Argument("arm"),
+            " fills the placeholders of a command.\n  There is none.\n  Type: ",
+            Argument("run", "python train.py …"),
+            ", or ",
+            Argument("set"),
+        )
     if request.envs:
         _check_environments(request)
     elif own := [target for target in request.targets if target.startswith(":")]:
@@ -125,6 +129,13 @@ def _check(request: TrialRequest) -> None:
         )
     if request.command is not None and request.targets:
         raise UsageError(f"--run says what is trained; {request.targets[0]} would be left out.\n  Type one of the two")
+
+
+def _check_one_way(ways: Mapping[str, bool]) -> None:
+    first, *others = [name for name, used in ways.items() if used] or [""]
+    if others:
+        named = (part for name in others for part in (" and ", name))
+        raise UsageError(first, *named, " each say what the arms are.\n  It cannot be told which is meant.\n  Type one of them")
 
 
 # ── several environments ──
@@ -144,10 +155,13 @@ def _check_environments(request: TrialRequest) -> None:
         raise UsageError(
             f"{request.targets[own.index(True)]} is each environment's own variant, the other arms are not.\n"
             "  They would differ in more than what is tried.\n"
-            "  Give variants alone (:ppo :ppo_fast), configs alone, or one of them with --set"
+            "  Give variants alone (:ppo :ppo_fast), configs alone, or one of them with ",
+            Argument("set"),
         )
     if len(own) == 1 and own[0] and not request.changes:
-        raise UsageError(f"there is nothing to try against {request.targets[0]}.\n  Type: --set KEY=VALUE, or a second variant")
+        raise UsageError(
+            f"there is nothing to try against {request.targets[0]}.\n  Type: ", Change("KEY", "VALUE"), ", or a second variant"
+        )
     if twice := [env for place, env in enumerate(request.envs) if _same(env) in map(_same, request.envs[:place])]:
         raise UsageError(
             f"{twice[0]} is named twice.\n  Its runs would count as those of two environments.\n"
@@ -442,17 +456,25 @@ def _adopted(request: TrialRequest) -> trials.TrialRecord:
 
 def resolve_race(request: RaceRequest) -> Resolved:
     """The arms of a race: the first is the control's place, though no arm is measured against it more than against others."""
-    ways = {"--run": request.command is not None, "several configs": len(request.targets) > 1, "--set": bool(request.changes)}
-    given = [name for name, used in ways.items() if used]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} each say what the arms are.\n  It cannot be told which is meant.\n  Type one of them")
-    if not given:
+    ways = {
+        Argument("run"): request.command is not None,
+        "several configs": len(request.targets) > 1,
+        Argument("set"): bool(request.changes),
+    }
+    _check_one_way(ways)
+    if not any(ways.values()):
         raise UsageError(
-            "a race needs two arms or more.\n  There is nothing to compare.\n"
-            "  Give configs (a.yaml b.yaml c.yaml), or values: --set algo.learning_rate=1e-4,3e-4,1e-3"
+            "a race needs two arms or more.\n  There is nothing to compare.\n  Give configs (a.yaml b.yaml c.yaml), or values: ",
+            Change("algo.learning_rate", "1e-4,3e-4,1e-3"),
         )
     if request.arms and request.command is None:
-        raise UsageError("--arm fills the placeholders of a command.\n  There is none.\n  Type: --run 'python train.py …', or --set")
+        raise UsageError(
+            Argument("arm"),
+            " fills the placeholders of a command.\n  There is none.\n  Type: ",
+            Argument("run", "python train.py …"),
+            ", or ",
+            Argument("set"),
+        )
     if request.command is not None:
         trust.approve(trust.COMMAND + request.command)
         return _raced_commands(request.command, request.arms)
@@ -491,8 +513,10 @@ def _raced_values(request: RaceRequest) -> Resolved:
         made.append(Arm(name=name, config=config, changes=tuple(changes)))
     if len(made) < 2:
         raise UsageError(
-            f"--set {' --set '.join(request.changes)} is one arm alone.\n  There is nothing to compare.\n"
-            f"  Give several values: --set {request.changes[0].partition('=')[0]}=V1,V2,V3; or try it against {target}: ",
+            Change.typed(request.changes),
+            " is one arm alone.\n  There is nothing to compare.\n  Give several values: ",
+            Change(request.changes[0].partition("=")[0], "V1,V2,V3"),
+            f"; or try it against {target}: ",
             Action("trial", target, set=list(request.changes)),
         )
     made = arms.unique(made)

@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problem bodies that keep our texts: what happened, what it would cause, what to type."""
 
+import json
 import logging
 import math
 from typing import Any, Final
@@ -10,7 +11,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
+from rlclinic.actions import Argument, Change
 from rlclinic.errors import ConfigError, NotFound, RlclinicError, RunBusy, UsageError
+from rlclinic.ops.operations import find_argument
+from rlclinic.ops.request import Http
 from rlclinic.serve.http.cache import NotYet
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -39,7 +43,21 @@ def answer(status: int, title: str, detail: str, headers: dict[str, str] | None 
 def of(error: RlclinicError) -> JSONResponse:
     """One of our own errors as a response."""
     status, title = _kind(error)
-    return answer(status, title, str(error))
+    return answer(status, title, say(*error.parts))
+
+
+def say(*parts: str) -> str:
+    """A text of parts as a client reads it: settings and options as fields of a body; commands stay what people type."""
+    return "".join(map(_say_part, parts))
+
+
+def _say_part(part: str) -> str:
+    if isinstance(part, Change):
+        return f'"changes": {json.dumps([f"{key}={value}" for key, value in part.changes.items()], ensure_ascii=False)}'
+    if isinstance(part, Argument):
+        name = find_argument(part.name, Http)
+        return str(part) if name is None else f'"{name}"' if part.value is None else f'"{name}": {json.dumps(part.value)}'
+    return str(part)
 
 
 def _kind(error: RlclinicError) -> tuple[int, str]:

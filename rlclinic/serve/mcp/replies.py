@@ -12,9 +12,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, ContentBlock, TextContent
 from pydantic import BaseModel
 
-from rlclinic.actions import Action, ForPeople
+from rlclinic.actions import Action, Argument, Change, ForPeople
 from rlclinic.errors import RlclinicError
-from rlclinic.ops.operations import OPERATIONS
+from rlclinic.ops.operations import OPERATIONS, find_argument
 from rlclinic.ops.request import Cli, Mcp, RequestField, fields_of, read_steps
 from rlclinic.report.document import clean, longer_fence
 from rlclinic.runs.store import Store
@@ -76,11 +76,32 @@ def say_action(action: Action) -> str | None:
     return text if action.following is None else f"{text} && {say_action(action.following) or action.following}"
 
 
+def _say_part(part: str) -> str | None:
+    if isinstance(part, Action):
+        return say_action(part)
+    if isinstance(part, Change):
+        return f"overrides={{{', '.join(f'{in_call(key)}: {_in_json(value)}' for key, value in part.changes.items())}}}"
+    if isinstance(part, Argument):
+        name = find_argument(part.name, Mcp)
+        return str(part) if name is None else name if part.value is None else f"{name}={in_call(part.value)}"
+    return "" if isinstance(part, ForPeople) else str(part)
+
+
+def _in_json(value: str) -> str:
+    """A setting's value as a program writes it: numbers, lists and null where the text means one."""
+    try:
+        json.loads(value)
+    except ValueError:
+        return "null" if value == "none" else in_call(value)
+    return value
+
+
 def say(*parts: str) -> str:
-    """A text of parts as an agent reads it: actions as calls; a command that has no tool stays one, for a person to type."""
+    """A text of parts as an agent reads it: actions as calls, settings and options as arguments; a command that has no tool stays one,
+    for a person to type."""
     text = ""
     for part in parts:
-        said_part = say_action(part) if isinstance(part, Action) else "" if isinstance(part, ForPeople) else str(part)
+        said_part = _say_part(part)
         if said_part is None:
             text, said_part = re.sub(r"Type: $", "A person types: ", text), str(part)
         text += said_part

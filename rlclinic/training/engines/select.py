@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
+from rlclinic.actions import Change
 from rlclinic.config import Config
 from rlclinic.config.network import OWN_ENCODERS
 from rlclinic.errors import ConfigError
@@ -118,34 +119,40 @@ def _possible(choice: Choice, config: Config, plan: AnyPlan, env: VecEnv, device
     if foreign is not None:
         raise ConfigError(
             f"run.engine={choice.kind}, but {foreign} of another package, which the reference engine trains.\n"
-            "  Compiled programs are kept between runs, and would not notice a change in its code.\n  Try: --set run.engine=reference"
+            "  Compiled programs are kept between runs, and would not notice a change in its code.\n  Try: ",
+            Change("run.engine", "reference"),
         )
     replayed = isinstance(plan, off_policy.Plan) and choice.kind == "captured" and captured_replay.possible(plan)
     if not isinstance(plan, Plan) and not replayed:
         raise ConfigError(
             f"run.engine={choice.kind}, but {config.algo.name} with these settings trains with the eager engine only.\n"
-            "  Nothing could be compiled or captured.\n  Try: --set run.engine=eager"
+            "  Nothing could be compiled or captured.\n  Try: ",
+            Change("run.engine", "eager"),
         )
     if isinstance(plan, Plan) and plan.corrects_for_age:
         raise ConfigError(
             f"run.engine={choice.kind}, but algo.advantage=vtrace trains with the eager engine only.\n"
-            "  Advantages would be those of the first epoch throughout.\n  Try: --set run.engine=eager"
+            "  Advantages would be those of the first epoch throughout.\n  Try: ",
+            Change("run.engine", "eager"),
         )
     if isinstance(plan, Plan) and plan.policy.encoder is not None:
         raise ConfigError(
             f"run.engine={choice.kind}, but {config.env.id} gives images, which train with the eager engine only.\n"
-            "  Nearly all of the time is in convolutions, which would not get faster.\n  Try: --set run.engine=eager"
+            "  Nearly all of the time is in convolutions, which would not get faster.\n  Try: ",
+            Change("run.engine", "eager"),
         )
     if choice.kind == "captured" and (device.type != "cuda" or not isinstance(env, native.NativeEnv)):
         reason = f"run.device is {device.type}" if device.type != "cuda" else f"{config.env.id} is stepped outside of the GPU"
         raise ConfigError(
-            f"run.engine=captured needs a native environment on a GPU, but {reason}.\n"
-            "  There would be nothing to capture.\n  Try: --set run.engine=auto"
+            f"run.engine=captured needs a native environment on a GPU, but {reason}.\n  There would be nothing to capture.\n  Try: ",
+            Change("run.engine", "auto"),
         )
     if isinstance(plan, Plan) and choice.kind == "compiled" and device.type == "cpu" and not _can_compile(plan, env.members):
         raise ConfigError(
             "run.engine=compiled, but there is no C++ compiler (g++ or clang++), and no compiled units of this shape in the cache.\n"
-            "  Nothing could be compiled.\n  Try: --set run.engine=eager, or install g++"
+            "  Nothing could be compiled.\n  Try: ",
+            Change("run.engine", "eager"),
+            ", or install g++",
         )
     return choice
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs import atari, native
 from rlclinic.training.envs.wrappers import Augmented
@@ -43,8 +44,8 @@ def _goes_native(config: EnvConfig, factory: Factory | None) -> bool:
     if objection is not None and config.native == "always":
         raise ConfigError(
             f"env.native=always, but {objection}.\n"
-            "  Training would step Gymnasium's environment instead: slower, and a resume would not be exact.\n"
-            "  Try: --set env.native=auto"
+            "  Training would step Gymnasium's environment instead: slower, and a resume would not be exact.\n  Try: ",
+            Change("env.native", "auto"),
         )
     if objection is not None and config.id.startswith("probe:") and factory is None:
         raise ConfigError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs import making, spaces
 from rlclinic.training.envs.adapter import Backend, GymnasiumEnv, Local
@@ -91,8 +92,8 @@ def _check_vector(env: Any, config: EnvConfig, n_envs: int, name: str) -> None:
     if env.num_envs != n_envs:
         raise ConfigError(
             f"{name} made a vector of {env.num_envs} environments, but {n_envs} are wanted.\n"
-            "  Rollouts would not have the size that the config says.\n"
-            f"  Try: a parameter num_envs, which is then given, or --set env.n_envs={env.num_envs} run.eval_episodes={env.num_envs}"
+            "  Rollouts would not have the size that the config says.\n  Try: a parameter num_envs, which is then given, or ",
+            Change("env.n_envs", env.num_envs).also("run.eval_episodes", env.num_envs),
         )
     for field in ("wrappers", "workers", "max_episode_steps"):
         if getattr(config, field):

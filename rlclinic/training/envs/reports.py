@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from rlclinic.actions import Change
 from rlclinic.errors import EnvironmentFailed
 
 
@@ -88,8 +89,9 @@ class Reports:
         """env.action_mask is on, and the env told none."""
         return EnvironmentFailed(
             f'{self._subject(n)} has no info["action_mask"] at step {self.steps}, and env.action_mask is on.\n'
-            "  Without it a forbidden action could be chosen.\n"
-            "  Try: --set env.action_mask=false, or return the mask from reset() and step() alike"
+            "  Without it a forbidden action could be chosen.\n  Try: ",
+            Change("env.action_mask", False),
+            ", or return the mask from reset() and step() alike",
         )
 
     def describe_call(self) -> str:

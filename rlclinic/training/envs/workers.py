@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.errors import ConfigError, EnvironmentFailed, UsageError
 from rlclinic.training.envs import making, worker
 from rlclinic.training.envs.spaces import Actions, Observations
@@ -118,7 +118,9 @@ class Workers:
         self._retired.update(members)
 
     def render(self, member: int, env: int) -> Any:
-        raise UsageError("Environments in other processes give no pictures.\n  Only their numbers come back.\n  Try: --set env.workers=0")
+        raise UsageError(
+            "Environments in other processes give no pictures.\n  Only their numbers come back.\n  Try: ", Change("env.workers", 0)
+        )
 
     def close(self) -> None:
         for hand in self._crew:
@@ -154,7 +156,8 @@ class _Hand:
             raise ConfigError(
                 f"env.workers={plan.config.workers}: {self._name} cannot be sent to another process ({reason}).\n"
                 "  A worker makes the environment by itself, so it must be able to import it.\n"
-                "  Try: define it at the top level of a module, or --set env.workers=0"
+                "  Try: define it at the top level of a module, or ",
+                Change("env.workers", 0),
             ) from reason
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs.base import Picture, Step, Stepping, VecEnv
 
@@ -105,15 +106,16 @@ class Augmented:
 def _check_time(env: VecEnv) -> None:
     if env.max_episode_steps is None:
         raise ConfigError(
-            "env.time_in_obs is on, but the environment has no time limit.\n"
-            "  There is no share of a limit to show.\n"
-            "  Try: --set env.max_episode_steps=1000, or --set env.time_in_obs=false"
+            "env.time_in_obs is on, but the environment has no time limit.\n  There is no share of a limit to show.\n  Try: ",
+            Change("env.max_episode_steps", 1000),
+            ", or ",
+            Change("env.time_in_obs", False),
         )
     if len(env.obs_shape) != 1 or env.picture is not None:
         raise ConfigError(
             f"env.time_in_obs is on, but observations have the shape {env.obs_shape}.\n"
-            "  The time can be appended to a vector only.\n"
-            "  Try: --set env.time_in_obs=false"
+            "  The time can be appended to a vector only.\n  Try: ",
+            Change("env.time_in_obs", False),
         )
 
 
@@ -121,6 +123,7 @@ def _check_picture(picture: Picture) -> None:
     if picture.vector:
         raise ConfigError(
             f"env.frame_stack is on, but observations are an image with {picture.vector} numbers beside it.\n"
-            "  Frames are stacked as channels of an image, and there is no such axis for the numbers.\n"
-            "  Try: --set env.frame_stack=1, or stack inside the environment"
+            "  Frames are stacked as channels of an image, and there is no such axis for the numbers.\n  Try: ",
+            Change("env.frame_stack", 1),
+            ", or stack inside the environment",
         )

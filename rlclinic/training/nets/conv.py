@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rlclinic.actions import Change
 from rlclinic.config import NetConfig
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs.base import Picture
@@ -101,8 +102,9 @@ def choose(net: NetConfig, picture: Picture) -> Encoder:
     if kind == "nature" and least < NATURE_LEAST:
         raise ConfigError(
             f"net.images=nature needs images of at least {NATURE_LEAST} x {NATURE_LEAST}; these are {picture.height} x {picture.width}.\n"
-            "  Its three convolutions shrink the image, and would leave nothing of it.\n"
-            "  Try: --set net.images=impala, which takes any size"
+            "  Its three convolutions shrink the image, and would leave nothing of it.\n  Try: ",
+            Change("net.images", "impala"),
+            ", which takes any size",
         )
     return Encoder(kind, picture, net.image_features, getattr(torch, net.image_precision))
 

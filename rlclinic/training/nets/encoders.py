@@ -15,6 +15,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
+from rlclinic.actions import Change
 from rlclinic.config import NetConfig
 from rlclinic.config.network import OWN_ENCODERS, find_encoder
 from rlclinic.errors import ConfigError
@@ -60,7 +61,8 @@ def choose(net: NetConfig, obs_size: int, picture: Picture | None) -> Encoder | 
         if picture is None and net.encoder == "conv":
             raise ConfigError(
                 f"net.encoder=conv, but observations are vectors of {obs_size} numbers.\n"
-                "  Neighbours in them are no neighbours in an image.\n  Try: --set net.encoder=auto"
+                "  Neighbours in them are no neighbours in an image.\n  Try: ",
+                Change("net.encoder", "auto"),
             )
         return None if picture is None else conv.choose(net, picture)
     settings = find_encoder(net.encoder).model_validate(net.encoder_args)
@@ -70,7 +72,8 @@ def choose(net: NetConfig, obs_size: int, picture: Picture | None) -> Encoder | 
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"the network {net.encoder!r} of another package ({settings.implementation}) cannot be built: {error}.\n"
-            "  Nothing that needs it would work.\n  Repair that package, or --set net.encoder=auto"
+            "  Nothing that needs it would work.\n  Repair that package, or ",
+            Change("net.encoder", "auto"),
         ) from error
     _check(net.encoder, encoder, obs_size, picture)
     return encoder

@@ -2,6 +2,7 @@
 
 import math
 
+from rlclinic.actions import Change
 from rlclinic.config import Config, EnvConfig
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs.base import VecEnv
@@ -16,8 +17,8 @@ def policy_for(config: Config, env: VecEnv) -> mlp.ActorCritic:
     elif len(env.obs_shape) != 1:
         raise ConfigError(
             f"{config.env.id} gives observations of shape {tuple(env.obs_shape)}: neither a vector nor an image.\n"
-            f"  The first layer could not be applied. (An image has three axes, or two of bytes.)\n"
-            f'  Flatten them: --set \'env.wrappers=[{{"id": "FlattenObservation"}}]\''
+            f"  The first layer could not be applied. (An image has three axes, or two of bytes.)\n  Flatten them: ",
+            Change("env.wrappers", [{"id": "FlattenObservation"}]),
         )
     return mlp.build(config.net, math.prod(env.obs_shape), distributions.of(env.action), env.picture)
 
@@ -34,8 +35,8 @@ def _check_images(config: Config, env: VecEnv) -> None:
     if config.net.critic_hidden is not None:
         raise ConfigError(
             f"net.critic_hidden={list(config.net.critic_hidden)}, and {config.env.id} gives images.\n"
-            "  Policy and value share one trunk there, as most of the work is in its convolutions.\n"
-            "  Try: --set net.critic_hidden=none"
+            "  Policy and value share one trunk there, as most of the work is in its convolutions.\n  Try: ",
+            Change("net.critic_hidden", None),
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument, Change
 from rlclinic.config import Config, from_record, to_record
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
@@ -67,8 +67,10 @@ def begin(store: Store, request: Request) -> Ledger:
     """Check a request and open its ledger."""
     if request.outcome in ("steps", "wall") and request.config.spec.threshold is None:
         raise UsageError(
-            f"--for {request.outcome}: no threshold is known for {request.config.env.id}.\n"
-            "  There would be nothing to reach.\n  Type: --set spec.threshold=VALUE, or --for return"
+            f"--for {request.outcome}: no threshold is known for {request.config.env.id}.\n  There would be nothing to reach.\n  Type: ",
+            Change("spec.threshold", "VALUE"),
+            ", or ",
+            Argument("for", "return"),
         )
     length = request.run_env_steps or min(request.config.run.max_env_steps, max(request.budget // RUNS, FEWEST_ENV_STEPS))
     start = prepare(request.config, length, request.outcome)

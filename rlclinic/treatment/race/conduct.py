@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
 from rlclinic.launch.batch import Interrupted, StopRequests
@@ -77,7 +77,8 @@ def _check(arms: Sequence[Arm], rounds: int, per_round: int) -> None:
         raise UsageError(
             f"a race takes 2 to {MOST_ARMS} arms; here: {len(arms)}.\n  There would be "
             f"{'nothing to compare' if len(arms) < 2 else 'so many pairs that hardly any could be told apart'}.\n"
-            "  Give configs, or values: --set algo.learning_rate=1e-4,3e-4,1e-3"
+            "  Give configs, or values: ",
+            Change("algo.learning_rate", "1e-4,3e-4,1e-3"),
         )
     if not 1 <= rounds <= MOST_ROUNDS or per_round < FEWEST_SEEDS:
         raise UsageError(

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from rlclinic.actions import Change
 from rlclinic.config import ALGORITHMS, Config, set_values, to_record
 from rlclinic.errors import UsageError
 from rlclinic.treatment.prescription.prescription import spelled, worded
@@ -50,7 +51,8 @@ def changed(base: Config, changes: Sequence[str], name: str) -> Arm:
     if not found:
         raise UsageError(
             f"arm {name} ({', '.join(changes) or 'no change'}) is what the control already is.\n"
-            "  A trial of equal arms could only find chance.\n  Change something else: --set KEY=VALUE"
+            "  A trial of equal arms could only find chance.\n  Change something else: ",
+            Change("KEY", "VALUE"),
         )
     return Arm(name=name, config=config, changes=found)
 

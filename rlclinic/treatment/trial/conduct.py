@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument, Change
 from rlclinic.config import Config
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
@@ -155,7 +155,11 @@ def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, a
     names = [arm.name for arm in (control, *treatments)]
     if not treatments:
         raise UsageError(
-            "a trial needs something to try.\n  There is nothing to compare.\n  Type: --rx 1, --set KEY=VALUE, or a second config"
+            "a trial needs something to try.\n  There is nothing to compare.\n  Type: ",
+            Argument("rx", 1),
+            ", ",
+            Change("KEY", "VALUE"),
+            ", or a second config",
         )
     if len(set(names)) != len(names):
         raise UsageError(f"two arms are called the same ({', '.join(names)}); their runs could not be told apart")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs.native import acrobot, cartpole, mountain_car, pendulum, probes, tables
 from rlclinic.training.envs.native.engine import NativeEnv
@@ -78,8 +79,8 @@ def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluati
     if config.action_mask and not entry.masks:
         raise ConfigError(
             f"env.action_mask is on, but {config.id} reports no action mask.\n"
-            "  Every action is allowed there; nothing could be masked.\n"
-            "  Try: --set env.action_mask=false"
+            "  Every action is allowed there; nothing could be masked.\n  Try: ",
+            Change("env.action_mask", False),
         )
     kwargs: dict[str, Any] = {"masked": True} if config.action_mask else {}
     try:
