@@ -1,9 +1,9 @@
-"""Progress of a training: a live table on a terminal, plain lines elsewhere. All of it goes to stderr."""
+"""Progress of a training, a trial or a race: redrawn on a terminal, plain lines elsewhere. All of it goes to stderr."""
 
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from rlclinic.report.format import count, duration, interval, number, percent, plural, short
 from rlclinic.serve.cli import console
@@ -11,11 +11,14 @@ from rlclinic.serve.cli.text import plot
 
 if TYPE_CHECKING:
     from rich.console import Group as Stack
+    from rich.live import Live
     from rich.table import Table
 
     from rlclinic.report.models import Curve, LiveGroup, LiveMember
 
 PLAIN_SECONDS = 5.0
+ARMS_PLAIN_SECONDS = 10.0
+"""Between two lines about the arms of a trial or a race."""
 REFRESH_HZ = 4.0
 MOST_ROWS = 12
 """More seeds than this are shown as their range."""
@@ -138,6 +141,43 @@ class LiveView:
         # Only the number of seeds matters here: it decides whether a band is drawn.
         seeds = [SeedCurve(seed=member.seed, steps=[], values=[]) for member in group.members]
         return Curve(label="training return", steps=steps, center=center, low=low, high=high, seeds=seeds, threshold=group.threshold)
+
+
+class ArmsView:
+    """Arms of a trial or a race: lines that are redrawn on a terminal, one line now and then elsewhere, and what is said for good."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._console = quiet, console.progress()
+        self._live: Live | None = None
+        self._shown = -ARMS_PLAIN_SECONDS
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal and not self._quiet:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+    def say(self, *lines: str) -> None:
+        """Lines that stay. What is shown next comes at once."""
+        self._shown = -ARMS_PLAIN_SECONDS
+        for line in () if self._quiet else lines:
+            (self._live.console if self._live is not None else self._console).print(line, soft_wrap=True)
+
+    def show(self, lines: Sequence[str], summary: str, seconds: float) -> None:
+        """How far it is after so many seconds: `lines` in place, or `summary` as a line of its own where nothing can be redrawn."""
+        if self._live is not None:
+            from rich.text import Text
+
+            self._live.update(Text("\n".join(lines)), refresh=True)
+        elif seconds - self._shown >= ARMS_PLAIN_SECONDS:
+            self.say(summary)
+            self._shown = seconds
 
 
 def headline(group: "LiveGroup") -> str:

@@ -129,3 +129,34 @@ def test_quiet_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pipe_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert isinstance(progress.watch(quiet=False), progress.PlainView)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "said"), [(False, ["started", "0 of 4", "3 of 4", "look 1", "3 of 4 again"]), (True, [])], ids=["plain", "quiet"]
+)
+def test_a_trials_lines_come_now_and_then_and_at_once_after_what_is_said_for_good(
+    quiet: bool, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.ArmsView(quiet) as view:
+        view.say("started")
+        for summary, seconds in (("0 of 4", 0.0), ("1 of 4", 5.0), ("2 of 4", 9.9), ("3 of 4", 10.0)):
+            view.show(["control", "rx1"], summary, seconds)
+        view.say("look 1")
+        view.show(["control", "rx1"], "3 of 4 again", 10.5)
+    assert sys.stderr.getvalue().splitlines() == said  # type: ignore[attr-defined]
+
+
+def test_on_a_terminal_the_arms_are_redrawn_and_only_what_is_said_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    screen = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None, _environ={"TERM": "xterm"})
+    monkeypatch.setattr(progress.console, "progress", lambda: screen)
+    with progress.ArmsView(quiet=False) as view:
+        view.show(["control 0/8", "rx1 0/8"], "never shown", 0.0)
+        view.say("look 1")
+    drawn_text = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "rx1 0/8" in drawn_text
+    assert "never shown" not in drawn_text
+    # After the last line that stays nothing is left of the arms: their lines are erased.
+    assert drawn_text.rpartition("look 1")[2].count("\x1b[2K") >= 1

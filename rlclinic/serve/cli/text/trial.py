@@ -7,16 +7,14 @@ from rlclinic.report.document import Code, Commands, Gap, Table, Text
 from rlclinic.report.format import ago, percent, short
 from rlclinic.report.trial import cost_text, describe_plan, describe_power, describe_result, ending, look_lines
 from rlclinic.serve.cli import console
+from rlclinic.serve.cli.progress import ArmsView
 from rlclinic.serve.cli.text import terminal
 
 if TYPE_CHECKING:
-    from rich.live import Live
-
     from rlclinic.ops.treat.adopt import Adopted
     from rlclinic.ops.treat.trial import Preview, TrialList, TrialResult
     from rlclinic.treatment.trial.models import ArmProgress, Event, TrialPlan
 
-PLAIN_SECONDS = 10.0
 _LABEL = 9
 
 
@@ -37,47 +35,22 @@ def ask_to_start() -> bool:
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
-class View:
-    """Progress on stderr: one line per arm that is redrawn on a terminal, a line now and then elsewhere, and every look."""
+class View(ArmsView):
+    """A line per arm, and every look."""
 
     def __init__(self, plan: "TrialPlan", quiet: bool) -> None:
+        super().__init__(quiet)
         self._plan = plan
-        self._quiet, self._console = quiet, console.progress()
-        self._live: Live | None = None
-        self._shown = -PLAIN_SECONDS
-
-    def __enter__(self) -> "View":
-        if self._console.is_terminal and not self._quiet:
-            from rich.live import Live
-
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.__exit__(None, None, None)
 
     def __call__(self, event: "Event") -> None:
         """Show one event."""
-        if self._quiet:
-            return
         if event.kind == "started":
-            self._say(f"  {'started':<{_LABEL}}{event.trial}; interrupted, it goes on with: rlclinic trial --resume {event.trial}")
-        elif event.kind == "look" and event.result is not None:
-            self._say(*_look_lines(event, self._plan))
-            self._shown = -PLAIN_SECONDS
-        elif self._live is not None:
-            from rich.text import Text
-
-            self._live.update(Text("\n".join(_progress_lines(event))), refresh=True)
-        elif event.seconds - self._shown >= PLAIN_SECONDS:
-            self._shown = event.seconds
-            self._say(f"  look {event.look}   " + " · ".join(_arm_progress(arm) for arm in _add_up_environments(event.arms)))
-
-    def _say(self, *lines: str) -> None:
-        for line in lines:
-            (self._live.console if self._live is not None else self._console).print(line, soft_wrap=True)
+            self.say(f"  {'started':<{_LABEL}}{event.trial}; interrupted, it goes on with: rlclinic trial --resume {event.trial}")
+        elif event.result is not None:
+            self.say(*_look_lines(event, self._plan))
+        else:
+            summary = " · ".join(_arm_progress(arm) for arm in _add_up_environments(event.arms))
+            self.show(_progress_lines(event), f"  look {event.look}   {summary}", event.seconds)
 
 
 def _look_lines(event: "Event", plan: "TrialPlan") -> list[str]:

@@ -1,6 +1,7 @@
 """Trials, races, searches and sensitivity studies: planning, starting, looking at them, and keeping what won."""
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -11,10 +12,10 @@ from rlclinic.ops.jobs.progress import RaceView, SearchView, SensitivityView, Tr
 from rlclinic.ops.jobs.requests import StartRequest
 from rlclinic.ops.treat import questions, race, sensitivity, trial
 from rlclinic.ops.treat.adopt import Adopted
-from rlclinic.ops.treat.race import RaceList, RacePreview
+from rlclinic.ops.treat.race import RaceList, RacePreview, RaceRow
 from rlclinic.ops.treat.requests import AdoptRequest, OptimizeRequest, QuestionsRequest, RaceRequest, SensitivityRequest, TrialRequest
 from rlclinic.ops.treat.sensitivity import SensitivityPlan
-from rlclinic.ops.treat.trial import Preview, TrialList
+from rlclinic.ops.treat.trial import Preview, TrialList, TrialRow
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.report.questions import QuestionList
 from rlclinic.runs import coerce, studies
@@ -46,18 +47,23 @@ class StudyList(Result):
     studies: list[StudyRow]
 
 
+Row = TypeVar("Row", TrialRow, RaceRow)
+
+
+def _mark_waiting(store: Store, rows: Sequence[Row]) -> list[Row]:
+    """Those whose turn has not come are queued, whatever their own files say."""
+    waiting = queue.waiting(store)
+    return [row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in rows]
+
+
 # ── trials ──
 
 
 @router.get("/trials", response_model=TrialList, tags=["trials"])
 async def list_trials(request: Request, here: Here) -> Response:
     """Trials, newest first."""
-
-    def list_with_queue() -> TrialList:
-        waiting, listed = queue.waiting(here.store), trial.list_trials(here.root)
-        return TrialList(trials=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in listed.trials])
-
-    return answer_with_etag(request, await run_in_threadpool(list_with_queue))
+    listed = await run_in_threadpool(trial.list_trials, here.root)
+    return answer_with_etag(request, TrialList(trials=await run_in_threadpool(_mark_waiting, here.store, listed.trials)))
 
 
 @router.get("/trials/{id}", response_model=TrialView, tags=["trials"])
@@ -104,12 +110,8 @@ async def list_questions(request: Request, here: Here, asked: QuestionsRequest) 
 @router.get("/races", response_model=RaceList, tags=["races"])
 async def list_races(request: Request, here: Here) -> Response:
     """Races, newest first."""
-
-    def list_with_queue() -> RaceList:
-        waiting, listed = queue.waiting(here.store), race.list_races(here.root)
-        return RaceList(races=[row.model_copy(update={"state": "queued"}) if row.id in waiting else row for row in listed.races])
-
-    return answer_with_etag(request, await run_in_threadpool(list_with_queue))
+    listed = await run_in_threadpool(race.list_races, here.root)
+    return answer_with_etag(request, RaceList(races=await run_in_threadpool(_mark_waiting, here.store, listed.races)))
 
 
 @router.get("/races/{id}", response_model=RaceView, tags=["races"])
