@@ -9,8 +9,9 @@ Errors are made of such parts and plain texts. As a text each is what people typ
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+Kind = TypeVar("Kind", bound="Part")
 _SPECIAL: Final = re.compile(r"[\s'\"{}()$&|;<>*?!`\\#]")
 
 
@@ -78,9 +79,10 @@ class Change(Part):
 
     changes: dict[str, str]
 
-    def __new__(cls, key: str, value: object, /) -> "Change":
-        """Of one setting; None is `none`, and `VALUE` stands for one that the reader must choose."""
-        return cls._of({key: _setting(value)})
+    def __new__(cls, key: str, value: object, /, option: str | None = None) -> "Change":
+        """Of one setting; None is `none`, and `VALUE` stands for one that the reader must choose. option: people have one for it."""
+        made = cls._of({key: _setting(value)})
+        return made if option is None else _restore(cls, str(Argument(option, value)), vars(made))
 
     @classmethod
     def typed(cls, texts: Sequence[str], *, quoted: bool = False) -> "Change":
@@ -102,14 +104,15 @@ class Change(Part):
 
 
 class Argument(Part):
-    """An argument of the call at hand, with a value or without: `--per-look 8`. `name` is that of the command's option (`per_look`)."""
+    """An argument of the call at hand, with a value or without: `--per-look 8`, `--envs A,B`. `name` is that of the command's option."""
 
     name: str
     value: Any
 
     def __new__(cls, name: str, value: object = None, /) -> "Argument":
         """None: only its name is said."""
-        made = super().__new__(cls, " ".join(_option(name, True if value is None else value)))
+        listed = ",".join(map(str, value)) if isinstance(value, list | tuple) else f"{value:g}" if isinstance(value, float) else value
+        made = super().__new__(cls, " ".join(_option(name, True if value is None else listed)))
         made.name, made.value = name, value
         return made
 
@@ -119,7 +122,7 @@ def join_lines(texts: Sequence[Sequence[str]]) -> list[str]:
     return [part for place, text in enumerate(texts) for part in (text if place == 0 else ("\n", *text))]
 
 
-def _restore(kind: type[Part], text: str, parts: dict[str, Any]) -> Part:
+def _restore(kind: type[Kind], text: str, parts: dict[str, Any]) -> Kind:
     made = str.__new__(kind, text)
     made.__dict__.update(parts)
     return made

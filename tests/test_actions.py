@@ -79,7 +79,9 @@ SAID = [
     (Argument("per_look", 8), "--per-look 8", "per_look=8", '"per_look": 8'),
     (Argument("set"), "--set", "overrides", '"changes"'),
     (Argument("for", "return"), "--for return", 'outcome="return"', '"outcome": "return"'),
-    (Argument("device", "cpu"), "--device cpu", "--device cpu", "--device cpu"),  # only people choose it
+    (Argument("envs", ["A-v1", "B-v1"]), "--envs A-v1,B-v1", 'envs=["A-v1", "B-v1"]', '"envs": ["A-v1", "B-v1"]'),
+    (Change("run.device", "cpu", option="device"), "--device cpu", 'overrides={"run.device": "cpu"}', '"changes": ["run.device=cpu"]'),
+    (Argument("map", "step=COLUMN"), "--map step=COLUMN", "--map step=COLUMN", "--map step=COLUMN"),  # only people say it
 ]
 
 

@@ -37,7 +37,7 @@ PRIVATE_WORDS = {
     "guesses",
 }
 MOST_FILES, MOST_FILES_ELSEWHERE = 16, 25
-MOST_OPTIONS_BELOW_SERVE = 152
+MOST_OPTIONS_BELOW_SERVE = 98
 SAY_OPTIONS = {
     "rlclinic/actions.py",
     # The tables that options are made from, and other programs that are called with theirs.

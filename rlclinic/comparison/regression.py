@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlclinic import stats
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.comparison import outcomes
 from rlclinic.comparison.models import Interval, Part
 from rlclinic.comparison.sides import Side
@@ -212,12 +212,18 @@ def gate(kept: Baseline, outcome: Outcome, margin: float | None, alpha: float, l
     if not margin > 0 or not 0 < alpha < 0.5:
         raise UsageError(f"margin {margin:g} and alpha {alpha:g}: a margin above 0 (0.1: 10 %), an alpha between 0 and 0.5")
     if outcome in ("steps", "wall") and kept.threshold is None:
-        raise UsageError(f"{kept.name} has no threshold, so there are no {outcome} to it.\n  Type: --outcome return, or --threshold VALUE")
+        raise UsageError(
+            f"{kept.name} has no threshold, so there are no {outcome} to it.\n  Type: ",
+            Argument("outcome", "return"),
+            ", or ",
+            Argument("threshold", "VALUE"),
+        )
     never = np.isinf(values(kept, outcome, kept.env_steps))
     if outcome in ("steps", "wall") and np.all(never):
         raise UsageError(
             f"no run of the baseline {kept.name} reached {kept.threshold:g}: there are no {outcome} to lose.\n"
-            "  Every candidate would pass.\n  Type: --outcome return"
+            "  Every candidate would pass.\n  Type: ",
+            Argument("outcome", "return"),
         )
     n = len(kept.seeds)
     information = [1 / (1 / n + 1 / (per_look * (look + 1))) for look in range(looks)]

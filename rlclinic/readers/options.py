@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from rlclinic import metrics
+from rlclinic.actions import Argument
 from rlclinic.errors import UsageError, nearest
 from rlclinic.readers import column_names
 from rlclinic.readers.metric_aliases import Tag
@@ -67,9 +68,11 @@ class Options:
 def make_options(threshold: float | None = None, budget: float | None = None, mapping: Sequence[str] | Mapping | None = None) -> Options:
     """Checked options. `mapping` is a list of METRIC=COLUMN, or a Mapping."""
     if budget is not None and not 1 <= budget < math.inf:
-        raise UsageError(f"--budget {budget:g}: a budget is a number of env steps, 1 or more.\n  Try: --budget 100000")
+        raise UsageError(
+            Argument("budget", budget), ": a budget is a number of env steps, 1 or more.\n  Try: ", Argument("budget", 100_000)
+        )
     if threshold is not None and threshold != threshold:
-        raise UsageError("--threshold nan: a threshold is a return.\n  Try: --threshold 475")
+        raise UsageError(Argument("threshold", threshold), ": a threshold is a return.\n  Try: ", Argument("threshold", 475))
     parsed = mapping if isinstance(mapping, Mapping) else parse_mapping(mapping or ())
     return Options(threshold, None if budget is None else int(budget), parsed)
 

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlclinic.actions import Argument
 from rlclinic.errors import UsageError
 from rlclinic.stats.distributions import Numbers, incomplete_beta, normal_quantile, normal_tail
 
@@ -52,7 +53,7 @@ def bootstrap_interval(
     """
     sample = floats(values)
     if sample.ndim != 1 or len(sample) < 2:
-        raise UsageError(f"an interval needs two values or more; here is {sample.size}.\n  Train more seeds: --seeds 8")
+        raise UsageError(f"an interval needs two values or more; here is {sample.size}.\n  Train more seeds: ", Argument("seeds", 8))
     return percentiles(statistic(sample[draws(len(sample), resamples, seed)], axis=-1), level)
 
 

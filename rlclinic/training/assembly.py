@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlclinic.actions import Action, Argument
+from rlclinic.actions import Action, Change
 from rlclinic.config import Config
 from rlclinic.config.corrections import CORRECTIONS, refusal
 from rlclinic.errors import ConfigError, RunError
@@ -115,7 +115,7 @@ def device_of(config: Config) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
             "run.device=cuda, but PyTorch finds no CUDA device.\n  Nothing could be computed.\n  Try: ",
-            Argument("device", "cpu"),
+            Change("run.device", "cpu", option="device"),
             ", or: ",
             Action("doctor"),
         )

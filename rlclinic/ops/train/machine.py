@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Change
 from rlclinic.config import Config
 from rlclinic.errors import ConfigError
 from rlclinic.report.format import plural, size
@@ -82,9 +82,9 @@ def check_device(device: str | None) -> None:
     """Refuse a GPU that is not there before folders are made for it."""
     if device == "cuda" and not has_gpu():
         raise ConfigError(
-            "run.device=cuda, but there is no NVIDIA driver on this machine.\n"
-            "  Nothing could be computed.\n"
-            "  Try: --device cpu (auto takes a GPU where there is one), or: ",
+            "run.device=cuda, but there is no NVIDIA driver on this machine.\n  Nothing could be computed.\n  Try: ",
+            Change("run.device", "cpu", option="device"),
+            " (auto takes a GPU where there is one), or: ",
             Action("doctor"),
         )
 
@@ -93,18 +93,21 @@ def check_engine(config: Config) -> None:
     """Refuse an engine that this machine or this config cannot have; what only the environment tells, training finds out."""
     check_device(config.run.device)
     engine, algo = config.run.engine, config.algo
+    others: tuple[str, ...] = ()
     if engine == "captured" and (config.run.device == "cpu" or not has_gpu()):
-        reason, cure = (
-            f"run.device is {config.run.device}",
-            "--engine auto, or --device cuda on a machine that has one",
-        )
+        reason = f"run.device is {config.run.device}"
+        others = (", or ", Change("run.device", "cuda", option="device"), " on a machine that has one")
     elif engine == "compiled" and algo.loop == "off_policy":
-        reason, cure = f"{algo.name} trains with the eager engine on a CPU, and captured on a GPU", "--engine auto"
+        reason = f"{algo.name} trains with the eager engine on a CPU, and captured on a GPU"
     elif engine in ("compiled", "captured") and config.env.atari:
-        reason, cure = f"{config.env.id} gives images, whose convolutions would not get faster", "--engine auto"
+        reason = f"{config.env.id} gives images, whose convolutions would not get faster"
     else:
         return
-    raise ConfigError(f"run.engine={engine}, but {reason}.\n  There would be nothing to {_VERBS[engine]}.\n  Try: {cure}")
+    raise ConfigError(
+        f"run.engine={engine}, but {reason}.\n  There would be nothing to {_VERBS[engine]}.\n  Try: ",
+        Change("run.engine", "auto", option="engine"),
+        *others,
+    )
 
 
 def _version(name: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from rlclinic import trust
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import Config, files
 from rlclinic.config.corrections import refusal
 from rlclinic.config.overrides import set_values
@@ -84,9 +84,8 @@ def _plan_prescribed(request: TrainRequest) -> TrainPlan:
 
     if request.ref is None or request.resume is not None or request.init_from is not None:
         raise UsageError(
-            "--rx is a prescription for a run or group, which is trained anew with it.\n"
-            "  Without one there is nothing to change.\n"
-            "  Type: ",
+            Argument("rx"),
+            " is a prescription for a run or group, which is trained anew with it.\n  Without one there is nothing to change.\n  Type: ",
             Action("train", "GROUP", rx=1),
         )
     rx = prescribe(request.ref, request.runs_dir).find(request.rx or 1)
@@ -246,7 +245,9 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
             raise UsageError(
                 f"{_name(checkpoint)} lies behind a budget of {count(config.run.max_env_steps)} env steps.\n"
                 "  There would be nothing left to train, and schedules would be past their end.\n"
-                f"  Try: --max-env-steps {2 * checkpoint.step}, or an earlier checkpoint: ",
+                "  Try: ",
+                Argument("max_env_steps", 2 * checkpoint.step),
+                ", or an earlier checkpoint: ",
                 Action("runs checkpoints", checkpoint.run.id),
             )
         seeds = _seeds(request, [checkpoint.run.seed]) if len(checkpoints) == 1 else [checkpoint.run.seed]
@@ -260,7 +261,8 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
 def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
     assert request.resume is not None
     if request.ref is not None or request.init_from is not None:
-        raise UsageError(f"--resume {request.resume} goes on with what that is; leave out {request.ref or '--init-from'}")
+        other = Argument("init_from") if request.ref is None else request.ref
+        raise UsageError(Argument("resume", request.resume), " goes on with what that is; leave out ", other)
     if request.changes or request.seed is not None or request.seeds is not None:
         raise UsageError(
             "a resumed run keeps its settings and seed, or it would be another run.\n  With other settings, fork it: ",
@@ -309,8 +311,8 @@ def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:
     assert wanted is not None
     if wanted <= budget:
         raise UsageError(
-            f"--max-env-steps {wanted} is no more than the {count(budget)} that {request.resume} has: there is nothing to extend.\n"
-            "  Resume it as it is: ",
+            Argument("max_env_steps", wanted),
+            f" is no more than the {count(budget)} that {request.resume} has: there is nothing to extend.\n  Resume it as it is: ",
             Action("train", resume=request.resume),
         )
     checkpoints = [run.checkpoint("@last") for run in runs]

@@ -125,10 +125,11 @@ def _check(request: TrialRequest) -> None:
     elif own := [target for target in request.targets if target.startswith(":")]:
         raise UsageError(
             f"{own[0]} is a variant of each environment, and none is named.\n  It cannot be told whose variant is meant.\n"
-            f"  Type: CartPole-v1{own[0]}, or --envs CartPole-v1,Acrobot-v1"
+            f"  Type: CartPole-v1{own[0]}, or ",
+            Argument("envs", ["CartPole-v1", "Acrobot-v1"]),
         )
     if request.command is not None and request.targets:
-        raise UsageError(f"--run says what is trained; {request.targets[0]} would be left out.\n  Type one of the two")
+        raise UsageError(Argument("run"), f" says what is trained; {request.targets[0]} would be left out.\n  Type one of the two")
 
 
 def _check_one_way(ways: Mapping[str, bool]) -> None:
@@ -143,12 +144,18 @@ def _check_one_way(ways: Mapping[str, bool]) -> None:
 
 def _check_environments(request: TrialRequest) -> None:
     if request.command is not None:
-        raise UsageError("--run says what is trained, and so where; --envs would change nothing.\n  Type one of the two")
+        raise UsageError(
+            Argument("run"), " says what is trained, and so where; ", Argument("envs"), " would change nothing.\n  Type one of the two"
+        )
     if request.threshold is not None:
         raise UsageError(
-            f"--threshold {request.threshold:g}: each environment of --envs has its own.\n"
+            Argument("threshold", request.threshold),
+            ": each environment of ",
+            Argument("envs"),
+            " has its own.\n"
             "  One number would be too easy for some, and out of reach for others.\n"
-            "  Write `spec: {threshold: VALUE}` into config/environments/ENV.yaml, or take --outcome return"
+            "  Write `spec: {threshold: VALUE}` into config/environments/ENV.yaml, or take ",
+            Argument("outcome", "return"),
         )
     own = [target.startswith(":") for target in request.targets]
     if any(own) and (not all(own) or request.rx):
@@ -164,8 +171,8 @@ def _check_environments(request: TrialRequest) -> None:
         )
     if twice := [env for place, env in enumerate(request.envs) if _same(env) in map(_same, request.envs[:place])]:
         raise UsageError(
-            f"{twice[0]} is named twice.\n  Its runs would count as those of two environments.\n"
-            f"  Type: --envs {','.join({_same(env): env for env in reversed(request.envs)}.values())}"
+            f"{twice[0]} is named twice.\n  Its runs would count as those of two environments.\n  Type: ",
+            Argument("envs", list({_same(env): env for env in reversed(request.envs)}.values())),
         )
     for env in request.envs:
         files.check_environment(env)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import Config, to_record
 from rlclinic.errors import ConfigError
 
@@ -37,6 +37,7 @@ def check(configs: Sequence[Config]) -> None:
     others = [env_id for env_id in dict.fromkeys(config.env.id for config in configs) if env_id != refused.env.id]
     what = "\n".join(text.splitlines()[:2])
     raise ConfigError(
-        f"{what}\n  So {refused.env.id} cannot be part of this trial; nothing was trained.\n"
-        f"  Leave it out: --envs {','.join(others) or 'ENV,ENV'}, or try configs that suit it"
+        f"{what}\n  So {refused.env.id} cannot be part of this trial; nothing was trained.\n  Leave it out: ",
+        Argument("envs", others or ["ENV", "ENV"]),
+        ", or try configs that suit it",
     )

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from rlclinic import trust
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import files
 from rlclinic.errors import UsageError
 from rlclinic.launch.batch import Interrupted, StopRequests
@@ -146,8 +146,10 @@ def _check_thresholds(request: TrialRequest, unknown: list[str]) -> None:
     if request.outcome in CENSORED_OUTCOMES:
         raise UsageError(
             f"outcome {request.outcome}: no threshold is known for {', '.join(unknown)}.\n  There would be nothing to reach there.\n"
-            "  Type: --outcome return, which ranks returns within each environment; or write `spec: {threshold: VALUE}` into "
-            f"config/environments/{unknown[0].replace('/', '-').replace(':', '-')}.yaml"
+            "  Type: ",
+            Argument("outcome", "return"),
+            ", which ranks returns within each environment; or write `spec: {threshold: VALUE}` into "
+            f"config/environments/{unknown[0].replace('/', '-').replace(':', '-')}.yaml",
         )
 
 

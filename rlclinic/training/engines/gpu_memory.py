@@ -7,6 +7,7 @@ from typing import Final
 
 import torch
 
+from rlclinic.actions import Argument, Change
 from rlclinic.errors import RunError
 
 SPARE: Final = 0.9
@@ -21,16 +22,19 @@ def enough_for(members: int) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         total, used = (torch.cuda.mem_get_info()[1], torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else (0, 0)
-        raise RunError(advice(members, total, used, str(error))) from error
+        raise RunError(*advice(members, total, used, str(error))) from error
 
 
-def advice(members: int, total: int, used: int, said: str) -> str:
-    """What, what it means, and what to type; `said` is PyTorch's message, which names the piece that was wanted last."""
+def advice(members: int, total: int, used: int, said: str) -> tuple[str, ...]:
+    """What happened and what to do, as parts of an error; `said` is PyTorch's message, which names the piece that was wanted last."""
     fits = fitting(members, total, used + wanted(said))
     return (
         f"{members} runs together do not fit into the GPU's {total / 2**30:.0f} GiB of memory.\n"
         f"  Nothing was trained beyond the last checkpoint.\n"
-        f"  About {fits} fit: train them in groups of at most {fits} (--seeds {fits}), or on the CPU: --device cpu"
+        f"  About {fits} fit: train them in groups of at most {fits} (",
+        Argument("seeds", fits),
+        "), or on the CPU: ",
+        Change("run.device", "cpu", option="device"),
     )
 
 

@@ -67,7 +67,8 @@ def begin(store: Store, request: Request) -> Ledger:
     """Check a request and open its ledger."""
     if request.outcome in ("steps", "wall") and request.config.spec.threshold is None:
         raise UsageError(
-            f"--for {request.outcome}: no threshold is known for {request.config.env.id}.\n  There would be nothing to reach.\n  Type: ",
+            Argument("for", request.outcome),
+            f": no threshold is known for {request.config.env.id}.\n  There would be nothing to reach.\n  Type: ",
             Change("spec.threshold", "VALUE"),
             ", or ",
             Argument("for", "return"),
@@ -76,8 +77,11 @@ def begin(store: Store, request: Request) -> Ledger:
     start = prepare(request.config, length, request.outcome)
     if request.budget < 4 * SCREEN_SEEDS * budget.run_cost(start):
         raise UsageError(
-            f"--budget {request.budget} pays for {request.budget / length:.1f} runs of {length} env steps.\n"
-            f"  Nothing could be compared.\n  Type: --budget {RUNS * length}, or a smaller --run-env-steps"
+            Argument("budget", request.budget),
+            f" pays for {request.budget / length:.1f} runs of {length} env steps.\n  Nothing could be compared.\n  Type: ",
+            Argument("budget", RUNS * length),
+            ", or a smaller ",
+            Argument("run_env_steps"),
         )
     optuna = blind_search.has_optuna() if request.use_optuna is None else request.use_optuna
     own = request.own_group

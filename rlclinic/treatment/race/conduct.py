@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rlclinic.actions import Action, Change
+from rlclinic.actions import Action, Argument, Change
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
 from rlclinic.launch.batch import Interrupted, StopRequests
@@ -82,8 +82,14 @@ def _check(arms: Sequence[Arm], rounds: int, per_round: int) -> None:
         )
     if not 1 <= rounds <= MOST_ROUNDS or per_round < FEWEST_SEEDS:
         raise UsageError(
-            f"--rounds {rounds} --per-round {per_round}: a race takes 1 to {MOST_ROUNDS} rounds of {FEWEST_SEEDS} seeds or more.\n"
-            f"  With fewer nothing could be told apart.\n  Type: --rounds {ROUNDS} --per-round {PER_ROUND}"
+            Argument("rounds", rounds),
+            " ",
+            Argument("per_round", per_round),
+            f": a race takes 1 to {MOST_ROUNDS} rounds of {FEWEST_SEEDS} seeds or more.\n"
+            "  With fewer nothing could be told apart.\n  Type: ",
+            Argument("rounds", ROUNDS),
+            " ",
+            Argument("per_round", PER_ROUND),
         )
 
 
@@ -104,13 +110,20 @@ def _check_budget(planned: RacePlan) -> None:
         return
     if first is None:
         raise UsageError(
-            "--budget with your own command: what its runs cost is not known before.\n  It could not be kept.\n"
-            "  Leave it out; --rounds 2 takes less"
+            Argument("budget"),
+            " with your own command: what its runs cost is not known before.\n  It could not be kept.\n  Leave it out; ",
+            Argument("rounds", 2),
+            " takes less",
         )
     if budget < first:
         raise UsageError(
-            f"--budget {budget}: the first round, {planned.per_round} seeds of {len(planned.arms)} arms, may take {first:,} env steps.\n"
-            f"  Some arms would never be trained.\n  Type: --budget {first}, fewer seeds (--per-round 5), or fewer arms"
+            Argument("budget", budget),
+            f": the first round, {planned.per_round} seeds of {len(planned.arms)} arms, may take {first:,} env steps.\n"
+            "  Some arms would never be trained.\n  Type: ",
+            Argument("budget", first),
+            ", fewer seeds (",
+            Argument("per_round", 5),
+            "), or fewer arms",
         )
 
 

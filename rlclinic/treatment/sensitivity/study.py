@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlclinic.actions import Argument
 from rlclinic.config import Config, from_record, numbers, to_record
 from rlclinic.config.schedule import Schedule
 from rlclinic.errors import ConfigError, UsageError
@@ -176,10 +177,14 @@ def plan(store: Store, target: str, config: Config, scope: Scope | None = None) 
 def _check(scope: Scope) -> None:
     if not scope.factors or any(not 1 < factor <= 100 for factor in scope.factors):
         raise UsageError(
-            f"--factors {','.join(f'{each:g}' for each in scope.factors)}: each must lie between 1 and 100.\n  Type: --factors 2,4"
+            Argument("factors", [float(f"{factor:g}") for factor in scope.factors]),
+            ": each must lie between 1 and 100.\n  Type: ",
+            Argument("factors", [2, 4]),
         )
     if scope.seeds < 2:
-        raise UsageError(f"--seeds {scope.seeds}: with one seed nothing can be told from chance.\n  Type: --seeds {SEEDS}")
+        raise UsageError(
+            Argument("seeds", scope.seeds), ": with one seed nothing can be told from chance.\n  Type: ", Argument("seeds", SEEDS)
+        )
 
 
 def _prepare(config: Config) -> Config:

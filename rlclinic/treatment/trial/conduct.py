@@ -83,7 +83,10 @@ def plan(
     if outcome in CENSORED_OUTCOMES and threshold is None:
         raise UsageError(
             f"outcome {outcome}: no threshold is known for {base.env.id if base is not None else 'this command'}.\n"
-            "  There would be nothing to reach.\n  Type: --threshold VALUE, or --outcome return"
+            "  There would be nothing to reach.\n  Type: ",
+            Argument("threshold", "VALUE"),
+            ", or ",
+            Argument("outcome", "return"),
         )
     ready = [_prepared(arm, base, outcome, whole_budget, max_env_steps, device, threshold) for arm in (control, *treatments)]
     first = ready[0].config
@@ -125,13 +128,14 @@ def plan_environments(parts: Sequence[tuple[Arm, Sequence[Arm]]], **options: Any
     ids = [each.env_id for each in made]
     if twice := [env_id for place, env_id in enumerate(ids) if env_id in ids[:place]]:
         raise UsageError(
-            f"{twice[0]} is named twice.\n  Its runs would count as those of two environments.\n"
-            f"  Type: --envs {','.join(dict.fromkeys(ids))}"
+            f"{twice[0]} is named twice.\n  Its runs would count as those of two environments.\n  Type: ",
+            Argument("envs", list(dict.fromkeys(ids))),
         )
     if tries := [arm.name for each in made if each.own_budgets for arm in each.treatments if _tries_budget(arm)]:
         raise UsageError(
             f"arm {tries[0]} changes run.max_env_steps, and each environment has a budget of its own.\n"
-            "  It cannot be told what the change would be there.\n  Try it on one environment at a time, without --envs"
+            "  It cannot be told what the change would be there.\n  Try it on one environment at a time, without ",
+            Argument("envs"),
         )
     if any([arm.name for arm in each.arms] != [arm.name for arm in made[0].arms] for each in made):
         raise UsageError("the arms of the environments are not called the same; their runs could not be put together")
@@ -169,8 +173,14 @@ def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, a
         )
     if not 1 <= looks <= MOST_LOOKS or per_look < FEWEST_SEEDS:
         raise UsageError(
-            f"--looks {looks} --per-look {per_look}: a trial takes 1 to {MOST_LOOKS} looks of {FEWEST_SEEDS} seeds or more.\n"
-            "  With fewer seeds nothing could ever be decided.\n  Type: --looks 4 --per-look 8"
+            Argument("looks", looks),
+            " ",
+            Argument("per_look", per_look),
+            f": a trial takes 1 to {MOST_LOOKS} looks of {FEWEST_SEEDS} seeds or more.\n"
+            "  With fewer seeds nothing could ever be decided.\n  Type: ",
+            Argument("looks", 4),
+            " ",
+            Argument("per_look", 8),
         )
     if not 0 < alpha < 0.5 or not 0 < margin < 1:
         raise UsageError(f"--alpha {alpha} --margin {margin}: between 0 and 0.5, and between 0 and 1.\n  Type: --alpha 0.05 --margin 0.1")
@@ -181,8 +191,10 @@ def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, a
 def _check_outcome(outcome: Outcome, per_look: int) -> None:
     if outcome == "stability" and per_look < NORMAL_FROM:
         raise UsageError(
-            f"outcome stability with --per-look {per_look}: so few seeds say little about their own spread.\n"
-            f"  Equal arms would be called different too often.\n  Type: --per-look {NORMAL_FROM}"
+            "outcome stability with ",
+            Argument("per_look", per_look),
+            ": so few seeds say little about their own spread.\n  Equal arms would be called different too often.\n  Type: ",
+            Argument("per_look", NORMAL_FROM),
         )
 
 
@@ -217,9 +229,11 @@ def _check_changes(control: Config, treatments: Sequence[Arm]) -> None:
         lost = [change for change in arm.changes if change.startswith(("run.", "spec.")) and change.partition("=")[0] not in left]
         if lost and (not left or len(arm.changes) <= MOST_NAMED):
             raise UsageError(
-                f"arm {arm.name} changes {' and '.join(lost)}, which a trial sets alike for all arms "
-                "(budget by --max-env-steps, evaluations, threshold).\n"
-                "  It would compare equal arms.\n  Leave out --max-env-steps, or try another change"
+                f"arm {arm.name} changes {' and '.join(lost)}, which a trial sets alike for all arms (budget by ",
+                Argument("max_env_steps"),
+                ", evaluations, threshold).\n  It would compare equal arms.\n  Leave out ",
+                Argument("max_env_steps"),
+                ", or try another change",
             )
 
 
@@ -320,7 +334,9 @@ def extend(store: Store, tid: str, seeds: int) -> Trial:
             Action("trial"),
         )
     if seeds < FEWEST_SEEDS:
-        raise UsageError(f"--seeds {seeds}: an extension takes {FEWEST_SEEDS} seeds an arm or more.\n  Type: --seeds 16")
+        raise UsageError(
+            Argument("seeds", seeds), f": an extension takes {FEWEST_SEEDS} seeds an arm or more.\n  Type: ", Argument("seeds", 16)
+        )
     plan = ended.plan
     first = trials.fresh_seeds(store, len(plan.parts) * len(plan.arms) * seeds, plan.above_seed)
     longer = plan.model_copy(update={"extensions": (*plan.extensions, Extension(seeds=seeds, seed0=first)), "futility": False})

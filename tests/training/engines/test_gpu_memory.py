@@ -16,7 +16,7 @@ SAID = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capaci
 
 
 def test_running_out_of_memory_becomes_an_error_that_names_what_fits() -> None:
-    text = gpu_memory.advice(1024, 10 << 30, 10 << 30, SAID)
+    text = "".join(gpu_memory.advice(1024, 10 << 30, 10 << 30, SAID))
     # 1,024 need 12 GiB; nine tenths of 10 GiB hold 768.
     assert "1024 runs together do not fit into the GPU's 10 GiB" in text
     assert "--seeds 768" in text

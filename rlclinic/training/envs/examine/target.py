@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlclinic.actions import Argument
 from rlclinic.errors import ConfigError, RlclinicError, UsageError
 from rlclinic.training.envs import making, modules
 
@@ -18,7 +19,8 @@ def factory_of(target: str, kwargs: dict[str, Any]) -> Make:
     """A function that makes a new environment each time; NotFound, UsageError or ConfigError say what to type."""
     if target.endswith(".py"):
         raise UsageError(
-            f"{target} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: --env {target}:MyEnv"
+            f"{target} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: ",
+            Argument("env", f"{target}:MyEnv"),
         )
     home, _, name = target.rpartition(":")
     found = getattr(modules.import_home(home, target), name, None) if home else None
@@ -49,7 +51,9 @@ def _calling(made: Any, kwargs: dict[str, Any]) -> Make:
             given = ", ".join(f"{key}={value!r}" for key, value in kwargs.items())
             raise ConfigError(
                 f"{getattr(made, '__qualname__', made)}({given}) raised {type(reason).__name__}: {reason}\n"
-                "  The environment was not made.\n  Try: --env-arg name=value for what it needs, or mend its __init__"
+                "  The environment was not made.\n  Try: ",
+                Argument("env_arg", "name=value"),
+                " for what it needs, or mend its __init__",
             ) from reason
 
     return make
