@@ -20,6 +20,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from rlclinic.actions import Change
+from rlclinic.errors import RunError
+
 Named = dict[str, Tensor]
 Function = Callable[[Named], Named]
 Positional = Callable[..., tuple[Tensor, ...]]
@@ -79,9 +82,16 @@ class Unit:
             compiled = torch.compile(_traced(positional, inputs), dynamic=False, fullgraph=True)
             return lambda tensors: compiled(*tensors)  # type: ignore[no-untyped-call]
         path = self.path(names, inputs)
-        if not path.exists():
-            _package(positional, inputs, path)
-        loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
+        try:
+            if not path.exists():
+                _package(positional, inputs, path)
+            loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
+        except Exception as error:  # PyTorch's and the compiler's errors have no type in common
+            raise RunError(
+                f"run.engine=compiled: {self.name} could not be compiled with PyTorch {torch.__version__} and {compiler()}: "
+                f"{_find_reason(error)}.\n  Nothing could be trained with it.\n  Try: ",
+                Change("run.engine", "eager"),
+            ) from error
         return lambda tensors: loader.boxed_run(tensors)
 
 
@@ -101,6 +111,13 @@ def _package(function: Positional, inputs: list[Tensor], path: Path) -> None:
         exported = torch.export.export(_traced(function, inputs), tuple(inputs))
         made = aoti_compile_and_package(exported, package_path=str(Path(scratch) / path.name))
         Path(made).replace(path)
+
+
+def _find_reason(error: Exception) -> str:
+    """The line that says why: the compiler's own where there is one, else the first of PyTorch's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    reason = next((line for line in lines if "error:" in line), lines[0])
+    return f"{type(error).__name__}: {reason[:300]}".removesuffix(".")
 
 
 def ready(settings: str) -> bool:

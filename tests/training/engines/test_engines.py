@@ -1,6 +1,7 @@
 """Engines compute the same iteration to rounding, keep the promises that they make, and are chosen by a rule that says why."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlclinic.errors import ConfigError
+from rlclinic.errors import ConfigError, RunError
 from rlclinic.runs.record import Run
 from rlclinic.training import assembly, envs, members
 from rlclinic.training.__main__ import train_runs
@@ -323,6 +324,27 @@ def test_a_unit_is_another_one_when_its_settings_shapes_or_code_change(monkeypat
     monkeypatch.setattr(compiled, "source", lambda: "changed")
     assert len(paths | {unit.path(["x"], inputs)}) == 5
     assert all(str(path).startswith(os.environ[compiled.CACHE]) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (OSError("C++ compile error\n\nOutput:\nunit.cpp:3: fatal error: omp.h: No such file"), "OSError: unit.cpp:3: fatal error: omp.h"),
+        (AttributeError("module 'torch._C' has no attribute '_aoti'."), "AttributeError: module 'torch._C' has no attribute '_aoti'.\n"),
+    ],
+)
+def test_what_the_compiler_or_another_pytorch_refuses_is_said_with_the_way_out(
+    raised: Exception, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr(compiled, "_package", refuse)
+    monkeypatch.setenv(compiled.CACHE, str(tmp_path))
+    with pytest.raises(RunError, match=f"update could not be compiled with PyTorch {re.escape(torch.__version__)}") as caught:
+        Unit("update", lambda given: given, "settings")({"x": torch.zeros(2)})
+    assert reason in str(caught.value)
+    assert str(caught.value).endswith("Try: --set run.engine=eager")
 
 
 # ── on a GPU ──
