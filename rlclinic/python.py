@@ -108,7 +108,7 @@ def trial(target: "str | Path | Group" = "@last", *others: "str | Path | Group",
     from rlclinic.ops.treat import trial
 
     root = _root(target)
-    targets = [_selector(each) for each in (target, *others)]
+    targets = [_selector(compared) for compared in (target, *others)]
     # The first prescription is what is tried where nothing else is said.
     chosen = [] if (others or options.get("changes")) and tuple(rx) == (1,) else list(rx)
     preview = trial.plan_trial(trial.TrialRequest(targets=targets, rx=chosen, runs_dir=root, **options))

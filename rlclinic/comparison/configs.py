@@ -35,7 +35,7 @@ def diff(sides: Sequence[Side], recorded: Sequence[trials.Recorded] = ()) -> Con
             continue
         differences.append(_difference(key, values, sides, recorded))
     unknown = [key for key in keys if any(_value(key, side) is ABSENT for side in sides)]
-    courses = [course for each in differences if (course := _course(each.key, sides)) is not None]
+    courses = [course for difference in differences if (course := _course(difference.key, sides)) is not None]
     return ConfigDiff(differences=differences, same=alike, derived=derived.rows(sides), courses=courses, notes=_notes(sides, unknown))
 
 

@@ -21,8 +21,8 @@ def bands(sides: Sequence[Side], measure: ReturnSource) -> list[Band]:
     axes: tuple[Axis, ...] = ("env steps", "wall seconds")
     for axis in axes:
         for side in sides:
-            lines = [line for each in side.histories if (line := _line(each, RETURNS[measure], axis)) is not None]
-            complete = len(lines) == len([each for each in side.histories if RETURNS[measure] in each])
+            lines = [line for history in side.histories if (line := _line(history, RETURNS[measure], axis)) is not None]
+            complete = len(lines) == len([history for history in side.histories if RETURNS[measure] in history])
             if lines and (axis == "env steps" or complete):
                 found.append(make_band(side.label, axis, lines))
     return found

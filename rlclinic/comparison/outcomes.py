@@ -60,7 +60,7 @@ def measure_of(sides: Sequence[Side]) -> ReturnSource | None:
     """The return that every side with runs has."""
     trained = [side for side in sides if len(side)]
     for source, name in RETURNS.items():
-        if trained and all(any(_has(each, name) for each in side.histories) for side in trained):
+        if trained and all(any(_has(history, name) for history in side.histories) for side in trained):
             return source
     return None
 
@@ -76,7 +76,7 @@ def common_steps(sides: Sequence[Side], measure: ReturnSource) -> float | None:
     """
     ends = []
     for side in sides:
-        known = [float(each[RETURNS[measure]].steps[-1]) for each in side.histories if _has(each, RETURNS[measure])]
+        known = [float(history[RETURNS[measure]].steps[-1]) for history in side.histories if _has(history, RETURNS[measure])]
         if known:
             ends.append(max([*known, float(side.budget or 0)]) if stops_at_threshold(side) else max(known))
     return min(ends) if ends else None
@@ -89,10 +89,10 @@ def stops_at_threshold(side: Side) -> bool:
 
 def readings(side: Side, measure: ReturnSource, common: float, threshold: float | None) -> list[Reading]:
     """Every run of a side. One that failed counts as followed for as long as the others of its side were."""
-    others = [float(each.env_steps or 0) for each in side.histories if each.state != "failed"]
+    others = [float(history.env_steps or 0) for history in side.histories if history.state != "failed"]
     planned = [float(side.budget or 0)] if stops_at_threshold(side) or not others else []
     longest = max([common, *others, *planned])
-    return [_reading(each, measure, common, threshold, longest) for each in side.histories]
+    return [_reading(history, measure, common, threshold, longest) for history in side.histories]
 
 
 def _reading(history: History, measure: ReturnSource, common: float, threshold: float | None, longest: float) -> Reading:
@@ -158,10 +158,10 @@ def _seconds_at(clock: Series | None, step: float | None) -> float | None:
     return float(np.interp(step, np.append(0.0, clock.steps), np.append(0.0, clock.values)))
 
 
-def times(found: Sequence[Reading], horizon: float = math.inf) -> stats.Times:
+def times(readings: Sequence[Reading], horizon: float = math.inf) -> stats.Times:
     """Env steps to the threshold, censored where a run was followed no further, and at the horizon."""
-    reached = [each.reached if arrived(each, horizon) else None for each in found]
-    return stats.Times.of(reached, [min(each.followed, horizon) for each in found])
+    reached = [reading.reached if arrived(reading, horizon) else None for reading in readings]
+    return stats.Times.of(reached, [min(reading.followed, horizon) for reading in readings])
 
 
 def arrived(reading: Reading, horizon: float) -> bool:
@@ -169,14 +169,14 @@ def arrived(reading: Reading, horizon: float) -> bool:
     return reading.reached is not None and reading.reached <= horizon
 
 
-def wall_times(found: Sequence[Reading]) -> stats.Times | None:
+def wall_times(readings: Sequence[Reading]) -> stats.Times | None:
     """Seconds to the threshold; None where a clock is missing. A run that failed is censored at its side's longest clock."""
-    known = [each.seconds for each in found if each.seconds is not None]
-    if len(known) < len(found) or not known:
+    known = [reading.seconds for reading in readings if reading.seconds is not None]
+    if len(known) < len(readings) or not known:
         return None
     longest = max(known)
-    followed = [longest if each.failed else float(each.seconds or 0) for each in found]
-    return stats.Times.of([each.reached_seconds for each in found], followed)
+    followed = [longest if reading.failed else float(reading.seconds or 0) for reading in readings]
+    return stats.Times.of([reading.reached_seconds for reading in readings], followed)
 
 
 def fill(values: Sequence[float | None], lowest: float) -> list[float]:
@@ -186,29 +186,29 @@ def fill(values: Sequence[float | None], lowest: float) -> list[float]:
 
 def lowest_return(groups: Sequence[Sequence[Reading]]) -> float:
     """The lowest return at the common step in the whole comparison; 0 if nobody has one."""
-    return min((each.common for found in groups for each in found if each.common is not None), default=0.0)
+    return min((reading.common for readings in groups for reading in readings if reading.common is not None), default=0.0)
 
 
 def outcome(
-    side: Side, found: Sequence[Reading], lowest: float, threshold: float | None, horizon: float, wall_horizon: float | None
+    side: Side, readings: Sequence[Reading], lowest: float, threshold: float | None, horizon: float, wall_horizon: float | None
 ) -> SideOutcome:
     """A side's row in the table of outcomes."""
-    common = fill([each.common for each in found], lowest)
+    common = fill([reading.common for reading in readings], lowest)
     judged = threshold is not None
-    wall = wall_times(found) if judged else None
+    wall = wall_times(readings) if judged else None
     fps, split, per_100k = throughput(side)
-    reached = sum(arrived(each, horizon) for each in found)
-    until = times(found, horizon) if judged else None
+    reached = sum(arrived(reading, horizon) for reading in readings)
+    until = times(readings, horizon) if judged else None
     return SideOutcome(
         label=side.label,
-        runs=len(found),
+        runs=len(readings),
         common=_estimate(common),
-        last=_estimate(fill([each.last for each in found], lowest)),
-        best=max((each.best for each in found if each.best is not None), default=None),
-        area=_estimate(fill([each.area for each in found], lowest)),
+        last=_estimate(fill([reading.last for reading in readings], lowest)),
+        best=max((reading.best for reading in readings if reading.best is not None), default=None),
+        area=_estimate(fill([reading.area for reading in readings], lowest)),
         reached=reached if judged else None,
-        reached_share=Interval.of(stats.exact_share_interval(reached, len(found))) if judged else None,
-        kept=sum(arrived(each, horizon) and not each.lost for each in found) if judged else None,
+        reached_share=Interval.of(stats.exact_share_interval(reached, len(readings))) if judged else None,
+        kept=sum(arrived(reading, horizon) and not reading.lost for reading in readings) if judged else None,
         steps=_mean_time(until, horizon) if until is not None else None,
         median_steps=stats.median_time(until) if until is not None else None,
         median_steps_interval=stats.median_time_interval(until) if until is not None else None,
@@ -216,8 +216,10 @@ def outcome(
         spread=_spread(common),
         lowest=min(common),
         highest=max(common),
-        fall=_estimate_known([each.best - each.last if each.best is not None and each.last is not None else None for each in found]),
-        gap=_estimate_known([_gap(each) for each in side.histories]),
+        fall=_estimate_known(
+            [reading.best - reading.last if reading.best is not None and reading.last is not None else None for reading in readings]
+        ),
+        gap=_estimate_known([_gap(history) for history in side.histories]),
         success=_success(side),
         fps=fps,
         seconds_per_100k=per_100k,
@@ -261,7 +263,7 @@ def success_rate(history: History) -> float | None:
 
 
 def _success(side: Side) -> Interval | None:
-    known = [rate for each in side.histories if (rate := success_rate(each)) is not None]
+    known = [rate for history in side.histories if (rate := success_rate(history)) is not None]
     if not known:
         return None
     return Interval.of(stats.estimate_mean(known))
@@ -269,16 +271,16 @@ def _success(side: Side) -> Interval | None:
 
 def throughput(side: Side) -> tuple[float | None, dict[str, float], float | None]:
     """Env steps per second of a run, the share of each phase in the time, and seconds per 100,000 env steps."""
-    rates = [float(each[FPS].values.mean()) for each in side.histories if _has(each, FPS)]
+    rates = [float(history[FPS].values.mean()) for history in side.histories if _has(history, FPS)]
     spent: dict[str, float] = {}
     per_step = []
-    for each in side.histories:
-        if each.source == "rlclinic":
-            for name, series in each.series.items():
+    for history in side.histories:
+        if history.source == "rlclinic":
+            for name, series in history.series.items():
                 if name.startswith(PHASE) and name != FPS and len(series):
                     key = name.removeprefix(PHASE)
                     spent[key] = spent.get(key, 0.0) + float(np.maximum(series.values, 0.0).sum())
-        clock = wall_clock(each)
+        clock = wall_clock(history)
         if clock is not None and len(clock) and clock.steps[-1] > 0:
             per_step.append(float(clock.values[-1] / clock.steps[-1]))
     total = sum(spent.values())

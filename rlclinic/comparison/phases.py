@@ -29,7 +29,7 @@ def rows(sides: Sequence[Side]) -> list[PhaseRow]:
     """The metrics that at least one side logged, by third."""
     found = []
     for name in SHOWN:
-        values = [_over_runs([thirds(each, name) for each in side.histories]) for side in sides]
+        values = [_over_runs([thirds(history, name) for history in side.histories]) for side in sides]
         if any(value is not None for side in values for value in side):
             known = metrics.find(name)
             found.append(PhaseRow(metric=name, meaning=known.meaning if known else "", values=values))
@@ -64,9 +64,9 @@ def losses(sides: Sequence[Side]) -> list[LossShares]:
     """Each loss term's weighted size as a share of all of them: what the optimizer worked on."""
     found = []
     for side in sides:
-        if not any("train/loss/policy" in each and "train/loss/value" in each for each in side.histories):
+        if not any("train/loss/policy" in history and "train/loss/value" in history for history in side.histories):
             continue
-        parts = [_shares(side, each) for each in side.histories]
+        parts = [_shares(side, history) for history in side.histories]
         policy, value, entropy = (_over_runs([part[place] for part in parts]) for place in range(3))
         found.append(LossShares(label=side.label, policy=policy, value=value, entropy=entropy))
     return found

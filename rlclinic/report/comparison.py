@@ -42,13 +42,13 @@ def verdicts(compared: Compared) -> list[Verdict]:
 
 
 def _sentence(pair: Pair) -> str:
-    returns = next(each for each in pair.contrasts if each.outcome == "return")
+    returns = next(contrast for contrast in pair.contrasts if contrast.outcome == "return")
     parts = [f"return {signed(returns.difference)}{_show_p(returns)}"]
     if returns.middle is not None and returns.middle.low is not None:
         parts[0] += f", IQM {signed(returns.middle)}"
     if pair.improvement is not None:
         parts.append(f"P(better) {_estimate(pair.improvement, _share)}")
-    steps = next((each for each in pair.contrasts if each.outcome.startswith("env steps")), None)
+    steps = next((contrast for contrast in pair.contrasts if contrast.outcome.startswith("env steps")), None)
     if steps is not None and steps.ratio is not None:
         middle = "" if steps.middle is None or steps.middle.low is None else f", IQM {times(steps.middle)}"
         parts.append(f"{times(steps.ratio)} the steps{_show_p(steps)}{middle}")
@@ -158,7 +158,7 @@ def _pairs(compared: Compared) -> Table:
     rows = []
     for pair in compared.pairs:
         name = f"{pair.second} against {pair.first}"
-        rows += [[f"{name}: {each.outcome}", *_tested(each)] for each in pair.contrasts]
+        rows += [[f"{name}: {contrast.outcome}", *_tested(contrast)] for contrast in pair.contrasts]
         if pair.improvement is not None:
             better = _estimate(pair.improvement, _share)
             rows.append([f"{name}: P(improvement)", better, BLANK, BLANK, BLANK, BLANK, "score interval (Newcombe)"])
@@ -211,7 +211,7 @@ def _phases(compared: Compared) -> list[Table]:
 
 def references(compared: Compared) -> list[str]:
     """The sources that the settings table cites."""
-    keys = dict.fromkeys(key for each in compared.config.differences for key in each.cites)
+    keys = dict.fromkeys(key for difference in compared.config.differences for key in difference.cites)
     return [f"[{key}] {cite(key)}" for key in keys]
 
 
@@ -265,7 +265,7 @@ def document(compared: Compared) -> list[Block]:
     notes, cited = listed_notes(compared), references(compared)
     blocks: list[Block] = [*verdicts(compared), *curve_figures(compared), *tables(compared)]
     order = [side.label for side in compared.sides]
-    blocks += [Figure(partial(charts.course_svg, each, order), f"{each.key} over the run.") for each in compared.config.courses]
+    blocks += [Figure(partial(charts.course_svg, course, order), f"{course.key} over the run.") for course in compared.config.courses]
     for title, items in (("Notes", notes), ("References", cited)):
         blocks += [Heading(title), Points(items)] if items else []
     return blocks

@@ -73,20 +73,20 @@ def _key_metric(cases: Sequence[Case], name: str, topic: str) -> KeyMetric | Non
     drawn = [case.signal(name) for case in cases if case.has(name)]
     if not drawn:
         return None
-    ends = [(float(np.median(each.share(0.0, 0.1).values)), float(np.median(each.share(0.9).values))) for each in drawn]
+    ends = [(float(np.median(signal.share(0.0, 0.1).values)), float(np.median(signal.share(0.9).values))) for signal in drawn]
     start, end = (float(np.median([pair[place] for pair in ends])) for place in (0, 1))
-    low, high = min(float(each.values.min()) for each in drawn), max(float(each.values.max()) for each in drawn)
+    low, high = min(float(signal.values.min()) for signal in drawn), max(float(signal.values.max()) for signal in drawn)
     broken = sum(len(case.history.series[name].broken) for case in cases if name in case.history.series)
     return KeyMetric(name=name, topic=topic, start=start, end=end, low=low, high=high, trend=_shape(drawn), broken=broken)
 
 
 def _shape(drawn: Sequence[detect.Signal]) -> str:
     """Which way the middle of the runs went, in words; blank where there are too few points to say."""
-    long = [each for each in drawn if len(each) >= detect.SHORTEST]
+    long = [signal for signal in drawn if len(signal) >= detect.SHORTEST]
     if not long:
         return ""
-    grid = np.linspace(max(float(each.steps[0]) for each in long), max(float(each.steps[-1]) for each in long), POINTS)
-    middle = np.median([np.interp(grid, each.steps, detect.smoothed(each.values, max(3, len(each) // 8))) for each in long], axis=0)
+    grid = np.linspace(max(float(signal.steps[0]) for signal in long), max(float(signal.steps[-1]) for signal in long), POINTS)
+    middle = np.median([np.interp(grid, signal.steps, detect.smoothed(signal.values, max(3, len(signal) // 8))) for signal in long], axis=0)
     first, last, top, bottom = (float(value) for value in (middle[:4].mean(), middle[-4:].mean(), middle.max(), middle.min()))
     span = top - bottom
     if not span > 0.02 * max(abs(top), abs(bottom)):
@@ -162,12 +162,12 @@ def growth_panel(diagnosis: Diagnosis, cases: Sequence[Case]) -> Panel | None:
 
 def _panel(part: Evidence, bounds: tuple[float, float], cases: Sequence[Case]) -> Panel | None:
     drawn = [detect.thin(case.signal(part.series), POINTS) for case in cases if case.has(part.series)]
-    drawn = [each for each in drawn if len(each) >= 2]
+    drawn = [signal for signal in drawn if len(signal) >= 2]
     if not drawn:
         return None
-    start, end = min(float(each.steps[0]) for each in drawn), max(float(each.steps[-1]) for each in drawn)
+    start, end = min(float(signal.steps[0]) for signal in drawn), max(float(signal.steps[-1]) for signal in drawn)
     grid = np.linspace(start, end, POINTS)
-    values = np.stack([np.interp(grid, each.steps, each.values) for each in drawn])
+    values = np.stack([np.interp(grid, signal.steps, signal.values) for signal in drawn])
     if max(abs(start), abs(end), float(np.abs(values).max())) > LARGEST:
         return None
     columns = (grid, stats.iqm(values, axis=0), values.min(0), values.max(0))

@@ -25,7 +25,7 @@ def describe(ledger: Ledger, changes: Sequence[str], evidence: Sequence[str] = (
             blocks.append(Rows([_describe_entry(entry, each, ledger) for entry in each.entries], 22, 2))
     blocks += [Gap(), Verdict(ledger.verdict.upper() or ledger.state.upper(), "")]
     if ledger.best is not None and spent is not None:
-        proven = [describe_confirmation(ledger, each) for each in ledger.confirmations if each.done]
+        proven = [describe_confirmation(ledger, confirmation) for confirmation in ledger.confirmations if confirmation.done]
         said = proven[-1] if proven else f"{ledger.best.reached}/{ledger.best.n} of the runs that picked it reach it; not confirmed"
         rows = [("best", f"{said}; {' '.join(changes) or 'the start itself'}")]
         rows += [("not affordable", text) for text in ledger.not_afforded]

@@ -120,7 +120,7 @@ def register(store: Store, question: Question, asked: Attempt) -> History:
     with _alone(root):
         known = look_up(store, question)
         times = known.asked if known is not None else ()
-        if all((each.kind, each.refers) != (asked.kind, asked.refers) or each.kind == "regress" for each in times):
+        if all((attempt.kind, attempt.refers) != (asked.kind, asked.refers) or attempt.kind == "regress" for attempt in times):
             times = (*times, asked)
         history = History(question.id, known.question if known is not None else question, times)
         disk.write_json(root / f"{question.id}.json", _as_record(history), sync=True)

@@ -373,7 +373,7 @@ def compare(subjects: Sequence[Subject]) -> list[Finding]:
         if subject.last.weights:
             key = b"".join(value.tobytes() for _, value in sorted(subject.last.weights.items()))
             twins.setdefault(key, []).append(subject.run)
-    rule = next(each for each in rules() if each.id == "CKP112")
+    rule = next(rule for rule in rules() if rule.id == "CKP112")
     findings = []
     for runs in (runs for runs in twins.values() if len(runs) > 1):
         text = f"{', '.join(runs[:4])} have the same weights, bit for bit"

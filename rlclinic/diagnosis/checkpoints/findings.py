@@ -38,7 +38,7 @@ def choose_checks(select: Sequence[str] | None, ignore: Sequence[str] | None) ->
         if (not select or any(_fits(rule, prefix) for prefix in wanted)) and not any(_fits(rule, prefix) for prefix in ignore or ())
     )
     if select and not others:
-        left = [each.id for each in registry.rules()]
+        left = [rule.id for rule in registry.rules()]
     return Selection(others or None, left, kept)
 
 
@@ -67,13 +67,13 @@ def add_checkpoints(diagnosis: Diagnosis, runs: Sequence[Run], histories: Sequen
 def _merge(findings: Sequence[Finding], judged: int, *, calm: bool) -> GroupFinding:
     """One finding for the group. Where every run does well, it is worth a look and no more."""
     best = max(findings, key=lambda finding: (finding.strength, finding.run))
-    runs = tuple(dict.fromkeys(each.run for each in findings))
+    runs = tuple(dict.fromkeys(finding.run for finding in findings))
     most = Severity.MEDIUM if calm else Severity.HIGH
     return GroupFinding(
         rule=best.rule,
         name=best.name,
         severity=min(best.severity, most, key=lambda each: each.rank),
-        strength=round(sum(each.strength for each in findings) / max(judged, len(findings)), 4),
+        strength=round(sum(finding.strength for finding in findings) / max(judged, len(findings)), 4),
         runs=runs,
         judged=judged,
         text=best.text,

@@ -133,7 +133,7 @@ def observations(saved: Sequence[Saved], clip: float) -> tuple[Matrix, str]:
     """
     batches = [flat for each in saved if (flat := rows(each.loop.get("obs"))) is not None]
     width = batches[-1].shape[1] if batches else 0
-    seen = np.concatenate([each for each in batches if each.shape[1] == width]) if batches else np.empty((0, 0))
+    seen = np.concatenate([batch for batch in batches if batch.shape[1] == width]) if batches else np.empty((0, 0))
     moments = normalizer(saved[-1]) if saved else None
     if moments is None or (width and len(moments[0]) != width):
         return seen, f"{len(seen)} saved observations"

@@ -55,7 +55,7 @@ def _of_remedy(place: int, remedy: Remedy, diagnosis: Diagnosis) -> Recommendati
 
 def for_diagnosis(diagnosis: Diagnosis, histories: Sequence[History], owner: Run | Group | None) -> list[Prescription]:
     """The prescriptions of a diagnosis that was already made; none for an algorithm whose settings mean nothing here."""
-    if not all(Case(each).knows_algorithm for each in histories):
+    if not all(Case(history).knows_algorithm for history in histories):
         return []
     return make_prescriptions(diagnosis, histories, config_of(owner), effects_of(owner))
 

@@ -160,7 +160,7 @@ def _side(id: str, histories: Sequence[History], group: Group | None, threshold:
     limit = threshold if threshold is not None else histories[0].threshold
     outcomes = measure_group(histories, replace(histories[0].goal, threshold=limit), histories[0].source)
     reached = [outcome.reached_at for outcome in outcomes if outcome.reached_at is not None]
-    judged = limit is not None and any(each.counts for each in outcomes)
+    judged = limit is not None and any(outcome.counts for outcome in outcomes)
     finals = [case.progress.last for case in cases if case.progress is not None]
     trained = [case.trained for case in cases]
     going = any(history.state == "running" for history in histories)

@@ -247,19 +247,19 @@ def _study(store: Store, name: str, kind: Kind, state: str, made: set[str], most
         state, reason = job.state if job.state != "finished" else state, reason or "its process is gone"
     elif state == "running" and job is not None and job.state == "queued":
         state = "queued"
-    rates = [each.fps for each in runs if each.state == "running" and each.fps]
+    rates = [run.fps for run in runs if run.state == "running" and run.fps]
     return Progress(
         id=name,
         kind=kind,
         state=state,
         done=state in OVER,
-        env_steps=sum(each.env_steps for each in runs),
+        env_steps=sum(run.env_steps for run in runs),
         max_env_steps=most,
         steps_per_second=sum(rates) if rates else None,
         eta_seconds=None,
         runs=len(runs),
-        ended=sum(not each.live for each in runs),
-        reached=sum(each.threshold_reached_at is not None for each in runs),
+        ended=sum(not run.live for run in runs),
+        reached=sum(run.threshold_reached_at is not None for run in runs),
         return_mean=None,
         reason=reason,
     )

@@ -16,7 +16,7 @@ def ahead(store: Store, job: Job) -> list[Job]:
     """The jobs that this one waits for: those in front of it, and those that leave it no room. None: it is its turn."""
     others = [each for each in models.everything(store) if each.live and each.id != job.id and each.host in (None, lock.HOST)]
     taken = [other for other in others if other.state == "running"]
-    before = [each for each in others if each.state != "running" and (each.created, each.id) < (job.created, job.id)]
+    before = [other for other in others if other.state != "running" and (other.created, other.id) < (job.created, job.id)]
     for place, each in enumerate(before):
         if not _fits(each, taken):
             # Strictly in turn: a small one that overtook would let a large one wait forever.

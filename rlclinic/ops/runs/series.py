@@ -511,7 +511,7 @@ def get_curves(
         of=list(selectors),
         axis=axis,
         x=[float(f"{value:.7g}") for value in grid],
-        rows=max((len(each) for each in axes), default=0),
+        rows=max((len(axis) for axis in axes), default=0),
         rough=rough,
         threshold=runs[0].threshold,
         max_env_steps=runs[0].status.max_env_steps,

@@ -33,7 +33,7 @@ def assess(histories: Sequence[History], name: str, chart: growth.Chart | None =
     whole = model.together(forecasts)
     live = [each for each, history in zip(forecasts, histories, strict=True) if history.state in ("running", "unknown")]
     doomed = [each.run for each in live if each.doomed]
-    cause, remedy = _diagnosed(histories) if live and not all(each.reached_at is not None for each in forecasts) else (None, None)
+    cause, remedy = _diagnosed(histories) if live and not all(forecast.reached_at is not None for forecast in forecasts) else (None, None)
     decision = _decision(forecasts, live, doomed, remedy if whole is None or whole[0] <= HELP_BELOW else None)
     place = _percentile(histories, chart)
     p, low, high = whole or (None, None, None)
@@ -43,7 +43,7 @@ def assess(histories: Sequence[History], name: str, chart: growth.Chart | None =
         low=None if low is None else round(low, 4),
         high=None if high is None else round(high, 4),
         reason=_reason(decision, forecasts, live),
-        seeds=[_seed(each) for each in forecasts],
+        seeds=[_seed(forecast) for forecast in forecasts],
         percentile=place,
         healthy_runs=chart.runs if chart is not None and place is not None else None,
         healthy_source=chart.source if chart is not None and place is not None else None,
@@ -71,7 +71,7 @@ def _is_there(forecast: Forecast) -> bool:
 
 
 def _decision(forecasts: Sequence[Forecast], live: Sequence[Forecast], doomed: Sequence[str], remedy: Remedy | None) -> str:
-    if forecasts and all(_is_there(each) for each in forecasts):
+    if forecasts and all(_is_there(forecast) for forecast in forecasts):
         return "SOLVED"
     if not live:
         return "ENDED"
@@ -88,7 +88,7 @@ def _reason(decision: str, forecasts: Sequence[Forecast], live: Sequence[Forecas
     if decision == "SOLVED":
         return "every seed reached the threshold"
     if decision == "ENDED":
-        return next(each.reason for each in forecasts if not _is_there(each))
+        return next(forecast.reason for forecast in forecasts if not _is_there(forecast))
     waiting = sorted((each for each in live if each.reached_at is None), key=lambda each: each.probability or 0.0)
     return waiting[len(waiting) // 2].reason if waiting else "every seed that still runs has reached the threshold"
 

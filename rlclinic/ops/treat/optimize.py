@@ -205,7 +205,7 @@ def _evidence(ledger: Ledger) -> list[str]:
         seen += f" ({ledger.threshold:g}), in {count(best.score)} env steps on average"
     return [
         searched,
-        *(describe_confirmation(ledger, each) for each in ledger.confirmations if each.done),
+        *(describe_confirmation(ledger, confirmation) for confirmation in ledger.confirmations if confirmation.done),
         f"the runs that picked it, which flatter it: {seen}",
         f"{len(ledger.tried)} configs tried in {short(ledger.spent)} of {short(ledger.budget)} env steps",
         *(f"not affordable: {text}" for text in ledger.not_afforded),
@@ -215,7 +215,7 @@ def _evidence(ledger: Ledger) -> list[str]:
 def _next(ledger: Ledger, files: Sequence[str]) -> list[Action]:
     if ledger.state != "finished":
         return [Action("optimize", resume=ledger.id)]
-    confirmed = [each for each in ledger.confirmations if each.verdict == "adopt"]
+    confirmed = [confirmation for confirmation in ledger.confirmations if confirmation.verdict == "adopt"]
     if confirmed:
         return [Action("adopt", confirmed[-1].trial, as_=f"{ledger.env_id}:mine")]
     return [Action("train", f"{files[-1]}:{VARIANT}", seeds=8)] if len(files) > 1 else []

@@ -281,7 +281,7 @@ def _next(store: Store, trial: Trial) -> list[Action]:
 
 def _ends_apart(trial: Trial) -> bool:
     """Whether an arm ends above the control, or below it, although no steps to the threshold show it."""
-    ends = [each.final_improvement for each in trial.effects if each.final_improvement is not None]
+    ends = [effect.final_improvement for effect in trial.effects if effect.final_improvement is not None]
     return any((end.low or 0.0) > 0.5 or (1.0 if end.high is None else end.high) < 0.5 for end in ends)
 
 
@@ -294,16 +294,16 @@ def show_trial(tid: str = "@last", runs_dir: Path = Path("runs")) -> TrialResult
 def list_trials(runs_dir: Path = Path("runs")) -> TrialList:
     """Every trial of a store, newest first."""
     found = []
-    for each in reversed(trials.trials(Store(runs_dir))):
-        about = each.record
+    for trial in reversed(trials.trials(Store(runs_dir))):
+        about = trial.record
         found.append(
             TrialRow(
-                id=each.id,
+                id=trial.id,
                 question=str(about.get("question", "")),
                 state=str(about.get("state", "?")),
-                verdict=each.verdict,
+                verdict=trial.verdict,
                 winner=about.get("winner"),
-                created=each.created,
+                created=trial.created,
             )
         )
     return TrialList(trials=found)

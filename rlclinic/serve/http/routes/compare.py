@@ -19,6 +19,6 @@ async def compare(request: Request, here: Here, asked: CompareRequest) -> Respon
     """Two or more groups: curves, tests, config differences and what they are known to do."""
     from rlclinic.ops.compare.compare import compare
 
-    targets = [find(here, each).id for each in asked.targets]
+    targets = [find(here, target).id for target in asked.targets]
     comparison: Any = await run_in_threadpool(lambda: compare(targets, here.root, pairwise=asked.pairwise))
     return answer_with_etag(request, comparison)

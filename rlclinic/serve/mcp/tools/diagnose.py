@@ -56,7 +56,7 @@ class DiagnoseTools(Tools):
             )
         findings = [{"rule": finding.rule, "severity": finding.severity.value, "text": finding.text} for finding in checked.findings]
         lines = [f"VALID  {one_line(view.name)} · {checked.checks} checks, {len(findings)} findings"]
-        lines += [f"{each['severity'].upper()} {each['rule']}: {clip(each['text'], 200)}" for each in findings]
+        lines += [f"{finding['severity'].upper()} {finding['rule']}: {clip(finding['text'], 200)}" for finding in findings]
         lines.append("follows: " + ", ".join(f"{key} {value:g}" for key, value in checked.derived.items()))
         data = {"config_id": config_id, "valid": True, "findings": findings, "derived": checked.derived, "config": view.config}
         return answer("\n".join(lines), data)
