@@ -41,6 +41,18 @@ class EnvFault:
     """The agent sees an episode's first observation for ever."""
     obs_late: bool = False
     """The observation is one step old."""
+    obs_lag: int = 0
+    """The observation is this many steps old; in an episode's first steps, its first one."""
+    obs_shift: float = 0.0
+    """Added to every component: a small signal on a large constant."""
+    reward_every: int = 0
+    """Rewards are kept back and paid together, every so many steps of an episode and at its end; 0: at once."""
+    reward_at_end: bool = False
+    """Only the reward of the step that ends the task is paid."""
+    same_start: bool = False
+    """Every episode of every environment begins in the same state."""
+    action_ignored: bool = False
+    """The same action is taken whatever the agent chose."""
     action_random: float = 0.0
     """Probability that the action is replaced by a random one."""
     action_flip_after: float = 0.0
@@ -89,6 +101,9 @@ class Faulty:
         if bound := mine[0].bound:
             self._factor = float(np.max(env.action.high)) / bound
             self.action = ActionSpec("box", env.action.sizes, np.full_like(env.action.low, -bound), np.full_like(env.action.high, bound))
+        if any(f.same_start for f in mine):
+            env._starts = _SameStarts(env._starts, [f.same_start for f in mine])
+        self._longest = max((f.obs_lag for f in mine), default=0)
         widest = max((len(f.obs_scale) for f in mine), default=0)
         self._any = {name: any(bool(v) for v in values) for name, values in self._numbers.items()} | {"obs_scale": widest > 0}
         if self._any["obs_scale"]:
@@ -120,6 +135,8 @@ class Faulty:
     def reset(self) -> Tensor:
         obs = self._env.reset()
         self._first = self._old = obs
+        self._past = [obs] * (self._longest + 1)
+        self._owed, self._age = torch.zeros(obs.shape[:2], device=obs.device), torch.zeros(obs.shape[:2], device=obs.device)
         return self._seen(obs, obs)
 
     def _seen(self, obs: Tensor, fresh: Tensor) -> Tensor:
@@ -128,6 +145,8 @@ class Faulty:
             obs = torch.where(self._number("obs_frozen", obs).unsqueeze(-1) > 0, fresh, obs)
         if self._any["obs_scale"]:
             obs = obs * self._scales(obs)
+        if self._any["obs_shift"]:
+            obs = obs + self._number("obs_shift", obs).unsqueeze(-1)
         if self._any["obs_noise"]:
             obs = obs + self._number("obs_noise", obs).unsqueeze(-1) * obs.std(1, keepdim=True).clamp(min=1e-3) * self._normal(obs)
         if self._any["nan_after"]:
@@ -146,6 +165,8 @@ class Faulty:
             late = self._number("obs_late", true_obs).unsqueeze(-1)
             true_next, self._old = torch.where(late > 0, self._old, true_next), torch.where(fresh, step.obs, step.next_obs)
             true_obs = torch.where((late > 0) & ~fresh, true_next, true_obs)
+        if self._longest:
+            true_next, true_obs = self._lagging(step, fresh)
         terminated, truncated = step.terminated, step.truncated
         if self._any["limit_terminal"]:
             wrong = truncated & (self._number("limit_terminal", step.reward) > 0)
@@ -153,10 +174,32 @@ class Faulty:
         return step._replace(
             next_obs=self._seen(true_next, self._first),
             obs=self._seen(true_obs, self._first),
-            reward=self._paid(step.reward, action),
+            reward=self._paid(self._timed(step), action),
             terminated=terminated,
             truncated=truncated,
         )
+
+    def _lagging(self, step: Step, fresh: Tensor) -> tuple[Tensor, Tensor]:
+        """What is shown instead of next_obs and obs where observations lag; new episodes begin with a past of first ones."""
+        lags = self._number("obs_lag", step.obs).long().unsqueeze(-1)  # [M, 1, 1]
+        past = [step.next_obs, *self._past[: self._longest]]
+        late = torch.stack(past)
+        shown = late.gather(0, lags.unsqueeze(0).expand(1, *step.obs.shape)).squeeze(0)
+        self._past = [torch.where(fresh, step.obs, each) for each in past]
+        return shown, torch.where(fresh, step.obs, shown)
+
+    def _timed(self, step: Step) -> Tensor:
+        """Rewards as they come, late, or only at the end."""
+        reward, ended = step.reward, step.terminated | step.truncated
+        if self._any["reward_at_end"]:
+            reward = torch.where((self._number("reward_at_end", reward) > 0) & ~step.terminated, 0.0, reward)
+        if self._any["reward_every"]:
+            every = self._number("reward_every", reward)
+            self._owed, self._age = self._owed + reward, self._age + 1
+            due = (every == 0) | ended | (self._age >= every)
+            reward = torch.where(due, self._owed, 0.0)
+            self._owed, self._age = self._owed.masked_fill(due, 0.0), self._age.masked_fill(due, 0.0)
+        return reward
 
     def _taken(self, action: Tensor) -> Tensor:
         box = self.action.kind == "box"
@@ -165,6 +208,8 @@ class Faulty:
             after = self._number("action_flip_after", action)
             flip = ((after > 0) & (self._clock.steps > after)).view(-1, 1, *wide)
             action = torch.where(flip, -action if box else self.action.sizes[0] - 1 - action, action)
+        if self._any["action_ignored"]:
+            action = torch.where(self._number("action_ignored", action).view(-1, 1, *wide) > 0, torch.zeros_like(action), action)
         if self._any["action_random"]:
             drawn = self._normal(action.float())
             other = 1.5 * drawn if box else (drawn.abs() * 1e4).long() % self.action.sizes[0]
@@ -214,6 +259,23 @@ class Faulty:
 
     def close(self) -> None:
         self._env.close()
+
+
+class _SameStarts:
+    """Start states of a native environment; members with the fault have one for all."""
+
+    def __init__(self, starts: Any, same: Sequence[bool]) -> None:
+        self._starts, self._same = starts, torch.tensor(same)
+
+    def forget(self) -> None:
+        self._starts.forget()
+
+    def at(self, episode: Tensor) -> Tensor:
+        found: Tensor = self._starts.at(episode)
+        if not hasattr(self, "_only"):
+            self._only = found[:, :1].clone()
+        same = self._same.to(found.device).view(-1, *(1,) * (found.dim() - 1))
+        return torch.where(same, self._only, found)
 
 
 @contextmanager

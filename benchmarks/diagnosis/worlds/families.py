@@ -1,0 +1,509 @@
+"""Families of small environments. A world is a pure function of (family, draw): its name says all, `point-3` is the same everywhere.
+
+Families differ in what has to be learned; draws of one differ in coefficients, scales, horizons, reward terms and action spaces. Rules
+of motion are written once for numbers of any kind: `xp` is numpy (one environment for Gymnasium) or torch (whole cohorts).
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+State = tuple[Any, ...]
+Terms = dict[str, Any]
+"""What a reward is made of, by name."""
+DRAWS: Final = 6
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What one step led to."""
+
+    state: State
+    terms: Terms
+    ended: Any
+    """Whether the task itself ended."""
+    success: Any = None
+
+
+@dataclass(frozen=True)
+class World:
+    """One environment, without randomness of its own: uniform numbers are handed in."""
+
+    family: str
+    draw: int
+    choices: int
+    """Discrete actions; 0: a box."""
+    dims: int
+    """Dimensions of the box [-1, 1]; 0: discrete."""
+    limit: int
+    noise: int
+    """Uniform numbers that a start is made of."""
+    chance: bool
+    """Whether a step takes a uniform number."""
+    start: Callable[[Any, Sequence[Any]], State]
+    step: Callable[[Any, State, Any, Any], Moved]
+    """(xp, state, action, chance): the action is an integer, or a sequence of `dims` numbers."""
+    observe: Callable[[Any, State], Sequence[Any]]
+    obs_size: int
+    obs_scale: float
+    """Units of the observation."""
+    reward_scale: float
+    gamma: float
+    success: bool = False
+    """Whether it reports success at an episode's end."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}-{self.draw}"
+
+    @property
+    def id(self) -> str:
+        """As environments are registered."""
+        return f"{self.family.title()}World{self.draw}-v0"
+
+
+class Draw:
+    """The coefficients of one world."""
+
+    def __init__(self, family: str, number: int) -> None:
+        self._random = np.random.default_rng(zlib.crc32(f"{family}/{number}".encode()))
+        self.number = number
+
+    def between(self, low: float, high: float) -> float:
+        return round(float(self._random.uniform(low, high)), 3)
+
+    def scale(self, low: float, high: float) -> float:
+        """Evenly over orders of magnitude."""
+        return round(float(np.exp(self._random.uniform(np.log(low), np.log(high)))), 3)
+
+    def whole(self, low: int, high: int) -> int:
+        return int(self._random.integers(low, high + 1))
+
+    @property
+    def continuous(self) -> bool:
+        """Every second draw of a family that can be either has a box of actions."""
+        return self.number % 2 == 1
+
+
+def _push(world_continuous: bool, action: Any, choices: int) -> Any:
+    """One number in [-1, 1]: a box's only component, or evenly spread choices."""
+    return action[0] if world_continuous else 2.0 * action / (choices - 1) - 1.0
+
+
+def _thrust(continuous: bool, action: Any) -> tuple[Any, Any]:
+    """Two numbers in [-1, 1]: a box's components, or one of five (none, left, right, down, up)."""
+    if continuous:
+        return action[0], action[1]
+    return 1.0 * (action == 2) - 1.0 * (action == 1), 1.0 * (action == 4) - 1.0 * (action == 3)
+
+
+def _world(family: str, draw: Draw, *, continuous: bool, choices: int, dims: int = 1, **more: Any) -> World:
+    more |= {"obs_scale": draw.scale(0.4, 2.5), "reward_scale": draw.scale(0.3, 3.0)}
+    more |= {"choices": 0, "dims": dims} if continuous else {"choices": choices, "dims": 0}
+    return World(family=family, draw=draw.number, **more)
+
+
+# ── families that the ranking may be fitted on ──
+
+
+def point(d: Draw) -> World:
+    """A mass in the plane that has to be steered into a disc around the origin."""
+    continuous = d.continuous
+    force, drag, radius, arena = d.between(0.12, 0.25), d.between(0.8, 0.95), d.between(0.35, 0.6), d.between(2.5, 4.0)
+    fuel, step_cost, bonus = d.between(0.0, 0.05), d.between(0.0, 0.05), d.between(1.0, 5.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        angle, distance = 6.2832 * u[0], 1.0 + 1.2 * u[1]
+        return distance * xp.cos(angle), distance * xp.sin(angle), 0.0 * u[0], 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        fx, fy = _thrust(continuous, action)
+        vx, vy = drag * s[2] + force * fx, drag * s[3] + force * fy
+        x, y = s[0] + 0.4 * vx, s[1] + 0.4 * vy
+        before, after = xp.sqrt(s[0] ** 2 + s[1] ** 2), xp.sqrt(x**2 + y**2)
+        there, out = after < radius, (abs(x) > arena) | (abs(y) > arena)
+        terms = {
+            "progress": before - after,
+            "fuel": -fuel * (fx**2 + fy**2),
+            "time": -step_cost + 0.0 * after,
+            "goal": bonus * there,
+            "out": -2.0 * out,
+        }
+        return Moved((x, y, vx, vy), terms, there | out, 1.0 * there)
+
+    return _world(
+        "point", d, continuous=continuous, choices=5, dims=2, limit=d.whole(60, 120), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: s, obs_size=4, gamma=0.98, success=True,
+    )  # fmt: skip
+
+
+def chain(d: Draw) -> World:
+    """A corridor with a prize at one end, which is shown, and a fine at the other."""
+    length, slip = d.whole(9, 17), d.between(0.0, 0.1)
+    step_cost, prize, fine = d.between(0.02, 0.1), d.between(1.0, 4.0), d.between(0.5, 2.0)
+    third = d.number % 3 == 0
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return xp.floor((0.3 + 0.4 * u[0]) * length), 1.0 * (u[1] > 0.5) * 2.0 - 1.0
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        move = action - 1.0 if third else 2.0 * action - 1.0
+        place = s[0] + move * xp.where(chance < slip, -1.0 + 0.0 * chance, 1.0 + 0.0 * chance)
+        low, high = place <= 0, place >= length - 1
+        won = (low & (s[1] < 0)) | (high & (s[1] > 0))
+        lost = (low | high) & ~won
+        terms = {"time": -step_cost + 0.0 * place, "prize": prize * won, "fine": -fine * lost}
+        return Moved((place, s[1]), terms, won | lost, 1.0 * won)
+
+    return _world(
+        "chain", d, continuous=False, choices=3 if third else 2, limit=d.whole(40, 80), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] / length - 1.0, s[1]), obs_size=2, gamma=0.97, success=d.number % 2 == 0,
+    )  # fmt: skip
+
+
+def pendulum(d: Draw) -> World:
+    """A rod with a motor that is strong enough to lift it."""
+    continuous = d.continuous
+    gravity, motor, friction = d.between(3.0, 7.0), d.between(1.2, 1.8), d.between(0.0, 0.3)
+    effort, speed_cost = d.between(0.0, 0.02), d.between(0.02, 0.1)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 3.1416 * (2 * u[0] - 1), 2 * u[1] - 1
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        torque = _push(continuous, action, 3)
+        speed = xp.clip(s[1] + 0.08 * (gravity * xp.sin(s[0]) + motor * gravity * torque - friction * s[1]), -7.0, 7.0)
+        angle = s[0] + 0.08 * speed
+        angle = angle - 6.2832 * xp.floor((angle + 3.1416) / 6.2832)
+        terms = {"upright": -0.2 * angle**2, "speed": -speed_cost * speed**2 * 0.2, "effort": -effort * torque**2}
+        return Moved((angle, speed), terms, abs(angle) > 1e9)
+
+    return _world(
+        "pendulum", d, continuous=continuous, choices=3, limit=d.whole(80, 140), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (xp.cos(s[0]), xp.sin(s[0]), 0.3 * s[1]), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+def cart(d: Draw) -> World:
+    """A pole on a cart, which falls unless it is balanced."""
+    continuous = d.continuous
+    cart_mass, pole_mass, half = d.between(0.7, 1.5), d.between(0.05, 0.3), d.between(0.35, 0.8)
+    force, width, centre = d.between(8.0, 13.0), d.between(1.8, 3.0), d.between(0.0, 0.3)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return tuple(0.1 * (each - 0.5) for each in u)
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        x, v, angle, spin = s
+        push = force * _push(continuous, action, 2)
+        sin, cos, total = xp.sin(angle), xp.cos(angle), cart_mass + pole_mass
+        drive = (push + pole_mass * half * spin**2 * sin) / total
+        turn = (9.8 * sin - cos * drive) / (half * (4.0 / 3.0 - pole_mass * cos**2 / total))
+        slide = drive - pole_mass * half * turn * cos / total
+        x, v, angle, spin = x + 0.02 * v, v + 0.02 * slide, angle + 0.02 * spin, spin + 0.02 * turn
+        fell = (abs(x) > width) | (abs(angle) > 0.21)
+        terms = {"alive": 1.0 + 0.0 * x, "centre": -centre * (x / width) ** 2}
+        return Moved((x, v, angle, spin), terms, fell)
+
+    return _world(
+        "cart", d, continuous=continuous, choices=2, limit=d.whole(150, 250), noise=4, chance=False, start=start, step=step,
+        observe=lambda xp, s: s, obs_size=4, gamma=0.98,
+    )  # fmt: skip
+
+
+def queue(d: Draw) -> World:
+    """Two lines of customers and one server, who may look after either, or rest."""
+    busy, fast, holding, idle = d.between(0.35, 0.42), d.between(1.2, 1.5), d.between(1.5, 4.0), d.between(0.0, 0.1)
+    room, lost = d.whole(8, 14), d.between(0.5, 1.5)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return xp.floor(room * 0.6 * u[0]), xp.floor(room * 0.6 * u[1])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        first, second = xp.clip(s[0] - fast * (action == 0), 0.0, 99.0), xp.clip(s[1] - fast * (action == 1), 0.0, 99.0)
+        first, second = first + 1.0 * (chance < busy), second + 1.0 * (chance > 1 - busy)
+        over = (first > room) | (second > room)
+        first, second = xp.clip(first, 0.0, float(room)), xp.clip(second, 0.0, float(room))
+        terms = {
+            "waiting": -(first + holding * second) / room,
+            "work": -idle * (action < 2),
+            "turned away": -lost * over,
+        }
+        return Moved((first, second), terms, first > 1e9)
+
+    return _world(
+        "queue", d, continuous=False, choices=3, limit=d.whole(50, 90), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (s[0] / room, s[1] / room), obs_size=2, gamma=0.95,
+    )  # fmt: skip
+
+
+def thermostat(d: Draw) -> World:
+    """A room that loses heat, a heater, and a wish that differs from day to day."""
+    continuous = d.continuous
+    loss, power, drift, price = d.between(0.05, 0.12), d.between(0.2, 0.4), d.between(0.1, 0.4), d.between(0.0, 0.1)
+    bounded, cold = d.number % 3 == 1, d.between(0.5, 1.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2.4 * u[0] - 1.2, 1.6 * u[1] - 0.8, 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        heat = _push(continuous, action, 3)
+        outside = -0.3 + drift * xp.sin(s[2])
+        warmth = s[0] + loss * (outside - s[0]) + power * heat
+        error = abs(warmth - s[1])
+        broken = (error > 3.0) if bounded else (error > 1e9)
+        terms = {"comfort": -error, "energy": -price * abs(heat), "broken": -5.0 * cold * broken}
+        return Moved((warmth, s[1], s[2] + 0.1), terms, broken)
+
+    return _world(
+        "thermostat", d, continuous=continuous, choices=3, limit=d.whole(40, 80), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], s[1], xp.sin(s[2]), xp.cos(s[2])), obs_size=4, gamma=0.93,
+    )  # fmt: skip
+
+
+def grid(d: Draw) -> World:
+    """A board on which a marked field has to be reached; some draws pay for coming nearer."""
+    size, slip = d.whole(5, 8), d.between(0.0, 0.1)
+    step_cost, prize, near = d.between(0.02, 0.1), d.between(1.0, 3.0), d.between(0.05, 0.2) * (d.number % 2)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return tuple(xp.floor(size * each) for each in u)
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        turned = xp.where(chance < slip, (action + 1) % 4, action + 0)
+        x = xp.clip(s[0] + 1.0 * (turned == 0) - 1.0 * (turned == 1), 0.0, size - 1.0)
+        y = xp.clip(s[1] + 1.0 * (turned == 2) - 1.0 * (turned == 3), 0.0, size - 1.0)
+        before, after = abs(s[0] - s[2]) + abs(s[1] - s[3]), abs(x - s[2]) + abs(y - s[3])
+        there = after < 0.5
+        terms = {"time": -step_cost + 0.0 * x, "nearer": near * (before - after), "goal": prize * there}
+        return Moved((x, y, s[2], s[3]), terms, there, 1.0 * there)
+
+    return _world(
+        "grid", d, continuous=False, choices=4, limit=d.whole(30, 60), noise=4, chance=True, start=start, step=step,
+        observe=lambda xp, s: tuple(2.0 * each / (size - 1) - 1.0 for each in s), obs_size=4, gamma=0.95, success=True,
+    )  # fmt: skip
+
+
+def tracker(d: Draw) -> World:
+    """A motor with inertia that has to follow a wave."""
+    continuous = d.continuous
+    inertia, power, pace, swing = d.between(0.7, 0.9), d.between(0.15, 0.3), d.between(0.08, 0.2), d.between(0.6, 1.2)
+    effort, kind = d.between(0.0, 0.03), d.number % 3
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2 * u[0] - 1, 0.0 * u[0], 6.2832 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        push = _push(continuous, action, 5)
+        speed = inertia * s[1] + power * push
+        place, phase = s[0] + 0.5 * speed, s[2] + pace
+        error = place - swing * xp.sin(phase)
+        near = -abs(error) if kind == 0 else xp.exp(-2.0 * error**2) if kind == 1 else -xp.clip(error**2, 0.0, 4.0)
+        return Moved((place, speed, phase), {"near": near, "effort": -effort * push**2}, abs(error) > 1e9)
+
+    return _world(
+        "tracker", d, continuous=continuous, choices=5, limit=d.whole(60, 100), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], 2.0 * s[1], swing * xp.sin(s[2]), swing * xp.cos(s[2])), obs_size=4, gamma=0.93,
+    )  # fmt: skip
+
+
+# ── families that are only measured on ──
+
+
+def inventory(d: Draw) -> World:
+    """A shop that orders goods, which come a day later; demand follows the season and chance."""
+    continuous = d.continuous
+    demand, season, wobble = d.between(0.8, 1.2), d.between(0.3, 0.6), d.between(0.1, 0.4)
+    price, holding, order_cost, missed = d.between(0.8, 1.5), d.between(0.1, 0.4), d.between(0.2, 0.4), d.between(0.2, 0.8)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 3.0 * u[0], 1.0 * u[1], 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        order = 1.25 * (_push(continuous, action, 4) + 1.0)
+        wanted = xp.clip(demand * (1 + season * xp.sin(s[2])) + wobble * (2 * chance - 1), 0.0, 9.0)
+        stock = s[0] + s[1]
+        sold = xp.minimum(stock, wanted)
+        left = xp.clip(stock - sold, 0.0, 8.0)
+        terms = {"sales": price * sold, "holding": -holding * left, "orders": -order_cost * order, "missed": -missed * (wanted - sold)}
+        return Moved((left, order, s[2] + 0.3), terms, left > 1e9)
+
+    return _world(
+        "inventory", d, continuous=continuous, choices=4, limit=d.whole(40, 70), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (0.5 * s[0], 0.5 * s[1], xp.sin(s[2]), xp.cos(s[2])), obs_size=4, gamma=0.93,
+    )  # fmt: skip
+
+
+def pursuit(d: Draw) -> World:
+    """A slower quarry that runs away and has to be caught before time is up."""
+    continuous = d.continuous
+    speed, flight, reach, room = d.between(0.3, 0.4), d.between(0.35, 0.6), d.between(0.4, 0.6), d.between(1.8, 2.6)
+    step_cost, catch, distance_cost = d.between(0.02, 0.1), d.between(1.0, 5.0), d.between(0.02, 0.1)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return tuple(room * (1.6 * each - 0.8) for each in u)
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        fx, fy = _thrust(continuous, action)
+        x, y = xp.clip(s[0] + speed * fx, -room, room), xp.clip(s[1] + speed * fy, -room, room)
+        away = xp.sqrt((s[2] - x) ** 2 + (s[3] - y) ** 2) + 1e-6
+        # It also dodges sideways, so that its corner is not known.
+        side = 0.6 * xp.sin(6.2832 * chance)
+        ex = xp.clip(s[2] + flight * speed * ((s[2] - x) / away - side * (s[3] - y) / away), -room, room)
+        ey = xp.clip(s[3] + flight * speed * ((s[3] - y) / away + side * (s[2] - x) / away), -room, room)
+        gap = xp.sqrt((ex - x) ** 2 + (ey - y) ** 2)
+        caught = gap < reach
+        terms = {"time": -step_cost + 0.0 * gap, "distance": -distance_cost * gap, "catch": catch * caught}
+        return Moved((x, y, ex, ey), terms, caught, 1.0 * caught)
+
+    return _world(
+        "pursuit", d, continuous=continuous, choices=5, dims=2, limit=d.whole(50, 90), noise=4, chance=True, start=start, step=step,
+        observe=lambda xp, s: (0.5 * s[0], 0.5 * s[1], 0.5 * s[2], 0.5 * s[3]), obs_size=4, gamma=0.97, success=d.number % 2 == 1,
+    )  # fmt: skip
+
+
+def lander(d: Draw) -> World:
+    """A capsule that falls and has to touch down slowly, with little fuel burnt."""
+    continuous = d.continuous
+    gravity, engine, safe = d.between(0.05, 0.08), d.between(2.0, 3.0), d.between(0.25, 0.4)
+    fuel, prize, crash, hover = d.between(0.01, 0.05), d.between(2.0, 5.0), d.between(1.0, 3.0), d.between(0.01, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 2.0 + 2.0 * u[0], -0.3 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        burn = 0.5 * (_push(continuous, action, 3) + 1.0)
+        speed = s[1] + gravity * (engine * burn - 1.0)
+        height = s[0] + 0.5 * speed
+        down, lost = height <= 0, height > 6.0
+        soft = down & (abs(speed) < safe)
+        over = (down & ~soft) | lost
+        terms = {"fuel": -fuel * burn, "time": -hover + 0.0 * height, "landed": prize * soft, "crashed": -crash * over}
+        return Moved((height, speed), terms, down | lost, 1.0 * soft)
+
+    return _world(
+        "lander", d, continuous=continuous, choices=3, limit=d.whole(80, 120), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (0.5 * s[0] - 1.0, 2.0 * s[1]), obs_size=2, gamma=0.98, success=True,
+    )  # fmt: skip
+
+
+def tank(d: Draw) -> World:
+    """Two tanks, one above the other: the lower one's level has to be held where it is wished."""
+    continuous = d.continuous
+    leak, flow, inflow, price = d.between(0.1, 0.2), d.between(0.15, 0.3), d.between(0.3, 0.5), d.between(0.0, 0.05)
+    spills = d.number % 2 == 0
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.5 * u[0], 1.5 * u[1], 0.4 + 1.0 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        valve = 0.5 * (_push(continuous, action, 4) + 1.0)
+        down, out = flow * s[0], leak * s[1]
+        upper, lower = s[0] + inflow * valve - down, s[1] + down - out
+        over = lower > 2.2 if spills else lower > 1e9
+        error = lower - s[2]
+        terms = {"level": -(error**2), "pump": -price * valve, "spilled": -3.0 * over}
+        return Moved((upper, lower, s[2]), terms, over)
+
+    return _world(
+        "tank", d, continuous=continuous, choices=4, limit=d.whole(50, 90), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: s, obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+# ── families that stay closed until a bar was missed ──
+
+
+def harvest(d: Draw) -> World:
+    """A stock of fish that grows by itself: what is taken too early is not there later."""
+    continuous = d.continuous
+    growth, most, price_swing, toil = d.between(0.25, 0.4), d.between(0.4, 0.6), d.between(0.4, 0.8), d.between(0.02, 0.08)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.3 + 0.6 * u[0], 6.2832 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        effort = 0.5 * (_push(continuous, action, 3) + 1.0)
+        caught = most * effort * s[0]
+        rest = s[0] - caught
+        stock = xp.clip(rest + growth * rest * (1 - rest) + 0.04 * (chance - 0.5), 0.0, 1.5)
+        gone = stock < 0.05
+        price = 1.0 + price_swing * xp.sin(s[1])
+        terms = {"catch": 5.0 * price * caught, "toil": -toil * effort, "gone": -3.0 * gone}
+        return Moved((stock, s[1] + 0.35), terms, gone)
+
+    return _world(
+        "harvest", d, continuous=continuous, choices=3, limit=d.whole(50, 80), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, xp.sin(s[1]), xp.cos(s[1])), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+def crane(d: Draw) -> World:
+    """A trolley with a swinging load that has to come to rest above its mark."""
+    continuous = d.continuous
+    force, drag, swing, calm = d.between(0.1, 0.2), d.between(0.8, 0.92), d.between(0.15, 0.35), d.between(0.9, 0.97)
+    sway_cost, effort = d.between(0.1, 0.5), d.between(0.0, 0.03)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 3.0 * u[0] - 1.5, 0.0 * u[0], 0.6 * u[1] - 0.3, 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        push = _push(continuous, action, 3)
+        gain = force * push
+        speed = drag * s[1] + gain
+        place = s[0] + 0.5 * speed
+        rate = calm * s[3] - swing * s[2] - 0.5 * gain
+        sway = s[2] + 0.5 * rate
+        out = abs(place) > 4.0
+        terms = {"mark": -abs(place), "sway": -sway_cost * abs(sway), "effort": -effort * push**2, "out": -10.0 * out}
+        return Moved((place, speed, sway, rate), terms, out)
+
+    return _world(
+        "crane", d, continuous=continuous, choices=3, limit=d.whole(60, 100), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], 2.0 * s[1], 2.0 * s[2], 2.0 * s[3]), obs_size=4, gamma=0.95,
+    )  # fmt: skip
+
+
+def battery(d: Draw) -> World:
+    """A battery that buys power when it is cheap and sells it when it is dear."""
+    continuous = d.continuous
+    rate, loss, swing, wear = d.between(0.2, 0.35), d.between(0.85, 0.95), d.between(0.5, 0.9), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.0 * u[0], 6.2832 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        wish = rate * _push(continuous, action, 3)
+        charge = xp.clip(s[0] + wish, 0.0, 1.0)
+        moved = charge - s[0]
+        price = 1.0 + swing * xp.sin(s[1])
+        sold, bought = xp.clip(-moved, 0.0, 1.0), xp.clip(moved, 0.0, 1.0)
+        terms = {"sold": 4.0 * loss * price * sold, "bought": -4.0 * price * bought, "wear": -wear * abs(moved)}
+        return Moved((charge, s[1] + 0.3), terms, charge > 1e9)
+
+    return _world(
+        "battery", d, continuous=continuous, choices=3, limit=d.whole(50, 80), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] - 1.0, xp.sin(s[1]), xp.cos(s[1])), obs_size=3, gamma=0.95,
+    )  # fmt: skip
+
+
+FAMILIES: Final[dict[str, Callable[[Draw], World]]] = {
+    made.__name__: made
+    for made in (point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery)
+}
+
+
+@cache
+def world(name: str) -> World:
+    """A world by its name: `point-3`."""
+    family, _, draw = name.rpartition("-")
+    return FAMILIES[family](Draw(family, int(draw)))
+
+
+def names(*families: str, draws: int = DRAWS) -> list[str]:
+    """The worlds of some families, of all without one."""
+    return [f"{family}-{draw}" for family in families or FAMILIES for draw in range(draws)]
