@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -67,8 +67,8 @@ def _plain(found: Any, cell: Cell, seed: int) -> Any:
     return replace(found, id=f"{cell.id}-s{seed}", path=None, settings=settings, log_tail="", notes=())
 
 
-def work(jobs: list[list[Cell]], waiting: Any, done: Any, device: str) -> None:
-    """A process that trains cohorts until there are none."""
+def work(jobs: list[list[Cell]], queues: Sequence[Any], done: Any, device: str) -> None:
+    """A process that trains cohorts until there are none in its queues, those of the first one first."""
     import torch
 
     from rlclinic.training import trainer
@@ -76,16 +76,21 @@ def work(jobs: list[list[Cell]], waiting: Any, done: Any, device: str) -> None:
     torch.set_num_threads(1)
     # No checkpoint is ever read here, and writing them is most of the time of a large cohort.
     trainer.save_member = lambda *_: None
-    while True:
-        try:
-            number = waiting.get_nowait()
-        except queue.Empty:
-            return
+    while (number := _take(queues)) is not None:
         started = time.perf_counter()
         try:
             done.put((number, train(jobs[number], device), time.perf_counter() - started))
         except Exception:  # noqa: BLE001 - one cohort that fails is reported, the others go on
             done.put((number, traceback.format_exc(), time.perf_counter() - started))
+
+
+def _take(queues: Sequence[Any]) -> int | None:
+    for waiting in queues:
+        try:
+            return int(waiting.get_nowait())
+        except queue.Empty:
+            continue
+    return None
 
 
 def cost(cells: list[Cell]) -> float:
@@ -148,8 +153,8 @@ def run(
     for number, job in enumerate(jobs):
         (large if gpu and sum(len(cell.seeds) for cell in job) >= GPU_MEMBERS else small).put(number)
     time.sleep(0.5)
-    workers = [context.Process(target=work, args=(jobs, large, done, "cuda"), daemon=True) for _ in range(gpu)]
-    workers += [context.Process(target=work, args=(jobs, small, done, "cpu"), daemon=True) for _ in range(cpu)]
+    workers = [context.Process(target=work, args=(jobs, (large,), done, "cuda"), daemon=True) for _ in range(gpu)]
+    workers += [context.Process(target=work, args=(jobs, (small, large), done, "cpu"), daemon=True) for _ in range(cpu)]
     for worker in workers:
         worker.start()
     started, entries, missing = time.perf_counter(), [], set(range(len(jobs)))
