@@ -146,7 +146,9 @@ def check(*names: str) -> None:
             f"{name[:200]!r} stands in a run folder or a log, and nobody has named it here yet.\n"
             f"  Importing it runs whatever its author wrote{'' if name.startswith(COMMAND) else f' ({key[:300]})'}: nothing was run.\n"
             "  A person who knows it says so once",
-            ForPeople(": the same command with --trust; in Python: from rlclinic import trust; trust.approve(NAME)"),
+            ForPeople(
+                ": the same command with --trust, or rlclinic trust add NAME; in Python: from rlclinic import trust; trust.approve(NAME)"
+            ),
         )
         if _ask is None or not _ask(error):
             raise error
@@ -159,6 +161,66 @@ def check_envs(envs: Iterable[Any]) -> None:
 
 
 # ── what is remembered ──
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Code that somebody has named for it to be run, as it is remembered."""
+
+    code: str
+    """FILE:NAME, MODULE:NAME, or a command."""
+    named: str
+    """As it was typed."""
+    time: float
+    """Unix seconds of the last yes."""
+    unchanged: bool | None
+    """Whether its file still has the bytes that were approved; None where it is not one file."""
+
+
+def record_file() -> Path:
+    """Where approvals are remembered."""
+    return state_folder() / _FILE
+
+
+def approvals() -> list[Approval]:
+    """What is remembered as approved, oldest first; of what was approved twice, the last time."""
+    latest = {str(line["code"]): line for line in _read_lines(record_file())}
+    return [_describe_approval(line) for line in latest.values()]
+
+
+def _describe_approval(line: dict[str, Any]) -> Approval:
+    code, digest = str(line["code"]), line.get("sha256")
+    path = Path(code.rpartition(":")[0])
+    unchanged = None if digest is None else path.is_file() and _digest(path) == digest
+    made = line.get("time")
+    return Approval(code, str(line.get("named", code)), float(made) if isinstance(made, int | float) else 0.0, unchanged)
+
+
+def forget(name: str) -> list[str]:
+    """Take back what was approved: FILE:NAME as it is listed or as it was typed, or a file or module with all in it; what was removed.
+
+    Copies of the same bytes elsewhere are forgotten with it: they were let in by its approval.
+    """
+    _, key, _ = _identify(name)
+    home = str(locate(name) or name)
+    path = record_file()
+    lines = _read_lines(path)
+    gone = {str(line["code"]) for line in lines if line["code"] in (name, key) or str(line["code"]).rpartition(":")[0] in (name, home)}
+    if gone:
+        digests = {
+            (line.get("sha256"), str(line["code"]).rpartition(":")[2]) for line in lines if line["code"] in gone and line.get("sha256")
+        }
+        kept = [
+            line for line in lines if line["code"] not in gone and (line.get("sha256"), str(line["code"]).rpartition(":")[2]) not in digests
+        ]
+        gone |= {str(line["code"]) for line in lines if line not in kept}
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        descriptor = os.open(path.with_suffix(".new"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(text.encode())
+        path.with_suffix(".new").replace(path)
+        os.environ[_APPROVED] = json.dumps([code for code in _inherited() if code not in gone])
+    return sorted(gone)
 
 
 def state_folder() -> Path:
@@ -241,7 +303,7 @@ def _remember(line: dict[str, Any]) -> None:
 
 
 def _remembered() -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    path = state_folder() / _FILE
+    path = record_file()
     try:
         stat = path.stat()
     except OSError:
@@ -251,17 +313,22 @@ def _remembered() -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, modified: int, size: int) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    keys, digests = set(), set()
-    if size > _LARGEST_RECORD:
-        return frozenset(), frozenset()
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError, TypeError, AttributeError):
-            line = json.loads(text)
-            key = str(line["code"])
-            keys.add(key)
-            if line.get("sha256"):
-                digests.add((str(line["sha256"]), key.rpartition(":")[2]))
-    return frozenset(keys), frozenset(digests)
+    lines = _read_lines(path)
+    keys = frozenset(str(line["code"]) for line in lines)
+    return keys, frozenset((str(line["sha256"]), str(line["code"]).rpartition(":")[2]) for line in lines if line.get("sha256"))
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of the file of approvals that can be read; none of one that is too large to be ours."""
+    lines = []
+    with suppress(OSError):
+        if path.stat().st_size <= _LARGEST_RECORD:
+            for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                with suppress(ValueError):
+                    line = json.loads(text)
+                    if isinstance(line, dict) and "code" in line:
+                        lines.append(line)
+    return lines
 
 
 def _refused(name: str, why: str) -> Untrusted:

@@ -4,6 +4,7 @@
     python -m benchmarks.attack --only slow_connections   one kind of attack
     python -m benchmarks.attack --quick                   a minute of each: shows that it works
     python -m benchmarks.attack --stretch                 at the sizes of the stretches
+    python -m benchmarks.attack --only kills --workers 14 kills, with so many cases side by side
 
 Each module beside this one has `rows(size)`, where size is "quick", "bar" or "stretch": one dict for each figure with `what`, `unit`,
 `value`, `better`, `bar`, `stretch`.
@@ -24,13 +25,16 @@ def main() -> None:
     parser = provenance.parser(__doc__)
     parser.add_argument("--stretch", action="store_true")
     parser.add_argument("--only", nargs="*", choices=MODULES, default=list(MODULES))
+    parser.add_argument("--workers", type=int, default=2, help="how many kills cases run side by side")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no case of kills begins after so many seconds")
     args = parser.parse_args()
     size: Size = "quick" if args.quick else "stretch" if args.stretch else "bar"
     rows: list[dict[str, Any]] = []
     for name in args.only:
         began = time.monotonic()
         command = f"python -m benchmarks.attack --only {name}{' --stretch' if args.stretch else ''}"
-        for row in importlib.import_module(f"benchmarks.attack.{name}").rows(size):
+        more = {"workers": args.workers, "seconds": args.seconds} if name == "kills" else {}
+        for row in importlib.import_module(f"benchmarks.attack.{name}").rows(size, **more):
             rows.append({**row, "command": command})
             print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row.get('bar', '–')})", flush=True)
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)

@@ -1,11 +1,14 @@
 """Kills at random moments: is anything lost, judged otherwise, left running or locked?
 
-A command is started in a session of its own, one of its processes (chosen at random: the command, a launcher, a trainer, a worker) gets
-SIGKILL at a random moment, and the same command goes on where it was, until it ends by itself. Then rows and verdicts must be those of
-the same command without kills, no process may be left, and every run's lock must be free. `train` trains for real; trials, searches,
-studies, jobs and servers have `pretended` trainers, which are killed just as well.
+A case starts a command, a job, a server or an agent's server in a store of its own. One of its processes (chosen at random: the command,
+a launcher, a trainer, a worker) gets SIGKILL at a random moment, some are paused by SIGSTOP instead, and the same thing goes on where it
+was, until it ends by itself. Then rows and verdicts must be those of the same command that nobody disturbed, no process may be left, and
+every run's lock must be free. `train` trains for real, and its rows and weights must be the same to the byte; so must those of a run
+whose disk was full for a while. Trials, searches, studies, jobs and servers have `pretended` trainers, which are killed just as well.
+Cases run side by side (`--workers`), two cores each.
 """
 
+import hashlib
 import json
 import os
 import random
@@ -16,10 +19,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,9 +34,23 @@ import numpy as np
 
 from benchmarks.attack import pretended
 
-KILLS: Final = {"quick": 12, "bar": 220, "stretch": 2_000}
-SHARES: Final = {"train": 0.08, "trial": 0.3, "optimize": 0.2, "sensitivity": 0.2, "jobs": 0.1, "serve": 0.07, "mcp": 0.05}
-MOST_SECONDS: Final = 240.0
+KILLS: Final = {"quick": 12, "bar": 300, "stretch": 2_000}
+SHARES: Final = {
+    "train": 0.15,
+    "train_dqn": 0.05,
+    "full_disk": 0.05,
+    "trial": 0.2,
+    "optimize": 0.15,
+    "sensitivity": 0.15,
+    "jobs": 0.1,
+    "serve": 0.1,
+    "mcp": 0.05,
+}
+PAUSES: Final = 0.2
+"""Share of the blows that stop a process for a while instead of killing it."""
+MOST_SECONDS: Final = 150.0
+GRACE_SECONDS: Final = 40.0
+DISK: Final = "4m"
 PRETENDS: Final = """
 import sys
 if any("rlclinic" in word for word in sys.orig_argv):
@@ -38,125 +58,337 @@ if any("rlclinic" in word for word in sys.orig_argv):
     local.start.__kwdefaults__["module"] = "benchmarks.attack.pretended"
 """
 SICK: Final = ("CartPole-v1:ppo_zoo", "--set", "algo.learning_rate=0.1")
-TRIAL: Final = ("trial", "{group}", "--set", "algo.learning_rate=1e-3", "--yes", "--looks", "2", "--per-look", "4")
+TRIAL: Final = {"targets": ["{group}"], "changes": ["algo.learning_rate=1e-3"], "looks": 2, "per_look": 4}
+COMMANDS: Final = {
+    "train": (
+        *("train", "CartPole-v1:ppo_zoo", "--seeds", "2", "--no-report", "--max-env-steps", "25600", "--set", "env.n_envs=4"),
+        *("--set", "algo.n_steps=32", "--set", "algo.batch_size=64", "--set", "algo.n_epochs=2", "--set", "net.hidden=[16]"),
+        *("--set", "run.eval_every_env_steps=1024", "--set", "run.checkpoint_every_env_steps=512"),
+    ),
+    "train_dqn": (
+        *("train", "CartPole-v1:dqn", "--seeds", "2", "--no-report", "--max-env-steps", "8000", "--set", "net.hidden=[16]"),
+        *("--set", "run.eval_every_env_steps=1000", "--set", "run.checkpoint_every_env_steps=500"),
+    ),
+    "trial": ("trial", "{group}", "--set", "algo.learning_rate=1e-3", "--yes", "--looks", "2", "--per-look", "4"),
+    "optimize": ("optimize", "{group}", "--budget", "600000", "--run-env-steps", "20000", "--yes"),
+    "sensitivity": ("sensitivity", "{group}", "--yes", "--seeds", "3", "--only", "learning_rate", "--only", "gamma"),
+}
+HARMS: Final = {
+    "rows": "runs that lost rows",
+    "verdicts": "verdicts that changed",
+    "orphans": "processes left behind",
+    "locks": "locks that stuck",
+    "unfinished": "that did not go on to their end",
+}
 
 
 @dataclass
 class Harm:
-    """What kills did."""
+    """What the blows did, and what they hit. Threads append to it; each list is one kind of harm."""
 
-    kills: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    pauses: Counter[str] = field(default_factory=Counter)
+    filled: int = 0
     rows: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     locks: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+
+    def count(self) -> int:
+        return sum(len(getattr(self, kind)) for kind in HARMS)
 
 
-def rows(size: str) -> Iterator[dict[str, Any]]:
+@dataclass
+class Case:
+    """One store that is disturbed, and by what."""
+
+    target: str
+    number: int
+    folder: Path
+    store: Path
+    ready: "Ready"
+    chance: random.Random
+    harm: Harm
+    end: float
+    """On the clock of `time.monotonic`: whoever has not gone on to its end by then does not."""
+    cut_off: bool
+    """The end is that of the whole storm: what is still under way then is not counted."""
+    blows: list[str] = field(default_factory=list)
+    kills: int = 0
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.end - time.monotonic())
+
+    @property
+    def name(self) -> str:
+        return f"{self.target} {self.number}"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What the cases of a target begin from, what they must end with, and how long that takes undisturbed."""
+
+    base: Path
+    expected: dict[str, Any]
+    seconds: float
+    group: str = ""
+
+
+def rows(size: str, workers: int = 2, seconds: float = 1e9) -> Iterator[dict[str, Any]]:
     """How often kills did each kind of harm."""
-    harm = storm(KILLS[size])
+    harm = storm(KILLS[size], workers=workers, seconds=seconds)
     limits = {"unit": "times", "better": "lower", "bar": 0, "stretch": 0}
-    for what in ("rows", "verdicts", "orphans", "locks"):
-        for text in getattr(harm, what)[:5]:
-            print(f"  {what}: {text}", flush=True)
-    yield {"what": f"{harm.kills} kills: runs that lost rows", "value": float(len(harm.rows)), **limits}
-    yield {"what": f"{harm.kills} kills: verdicts that changed", "value": float(len(harm.verdicts)), **limits}
-    yield {"what": f"{harm.kills} kills: processes left behind", "value": float(len(harm.orphans)), **limits}
-    yield {"what": f"{harm.kills} kills: locks that stuck", "value": float(len(harm.locks)), **limits}
+    kills = sum(harm.kills.values())
+    what = ", ".join(f"{name} {count}" for name, count in sorted(harm.kills.items()))
+    note = f"{what}; {sum(harm.pauses.values())} paused, {harm.filled} disks filled beside"
+    for kind, text in HARMS.items():
+        for line in getattr(harm, kind)[:8]:
+            print(f"  {kind}: {line}", flush=True)
+        yield {"what": f"kills at random moments: {text}", "value": float(len(getattr(harm, kind))), **limits, "note": note}
+    yield {"what": "kills at random moments", "value": float(kills), "unit": "kills", "better": "higher", "bar": 200, "stretch": 2_000}
 
 
-def storm(kills: int, seed: int = 0, only: Sequence[str] = tuple(SHARES)) -> Harm:
-    """So many kills, spread over what can be killed."""
-    harm, chance = Harm(), random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="rlclinic-kills-", ignore_cleanup_errors=True) as name:
+def storm(kills: int, seed: int = 0, only: Sequence[str] = tuple(SHARES), workers: int = 2, seconds: float = 1e9) -> Harm:
+    """So many kills, spread over what can be killed; no case begins after `seconds`, and none lasts much longer."""
+    harm, began, choosing = Harm(), time.monotonic(), threading.Lock()
+    given: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="rlclinic-kills-", ignore_cleanup_errors=True) as name, ThreadPoolExecutor(workers) as pool:
         folder = Path(name)
         (folder / "pretends").mkdir()
         (folder / "pretends" / "sitecustomize.py").write_text(PRETENDS)
-        for target in only:
-            wanted = max(1, round(kills * SHARES[target] / sum(SHARES[each] for each in only)))
-            began = harm.kills
-            work = {"serve": _kill_servers, "mcp": _kill_agents, "jobs": _kill_jobs}.get(target, _kill_commands)
-            work(target, folder, wanted, chance, harm)
-            print(f"  {target}: {harm.kills - began} kills", flush=True)
+        (folder / "base").mkdir()
+        base = folder / "base"
+        _run(base, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
+        targets = [target for target in only if target != "full_disk" or _can_mount(folder)]
+        ready = dict(zip(targets, pool.map(lambda target: _prepare(target, base, folder), targets), strict=True))
+        print(f"  undisturbed after {time.monotonic() - began:.0f} s", flush=True)
+
+        def choose() -> tuple[str, int] | None:
+            """The target that is furthest behind its share."""
+            with choosing:
+                done = sum(harm.kills.values())
+                if done >= kills or time.monotonic() - began > seconds:
+                    return None
+                whole = sum(SHARES[each] for each in targets)
+                # What is under way will kill about twice.
+                target = min(targets, key=lambda each: max(harm.kills[each], 2 * given[each]) / (SHARES[each] / whole))
+                given[target] += 1
+                return target, given[target]
+
+        def work(worker: int) -> None:
+            if hasattr(os, "sched_setaffinity"):
+                # Of this thread and of all that it starts: a command takes the cores that it sees.
+                cores = sorted(os.sched_getaffinity(0))
+                os.sched_setaffinity(0, {cores[worker % len(cores)], cores[(worker + 1) % len(cores)]})
+            while (chosen := choose()) is not None:
+                target, number = chosen
+                chance = random.Random(f"{seed} {target} {number}")
+                place, last = folder / f"{target}-{number}", began + seconds + GRACE_SECONDS
+                end = min(time.monotonic() + MOST_SECONDS, last)
+                _carry_out(Case(target, number, folder, place, ready[target], chance, harm, end, cut_off=end == last))
+
+        for future in [pool.submit(work, worker) for worker in range(workers)]:
+            future.result()
+        for target in targets:
+            print(f"  {target}: {harm.kills[target]} kills, {harm.pauses[target]} pauses in {given[target]} cases", flush=True)
     return harm
+
+
+def _prepare(target: str, base: Path, folder: Path) -> Ready:
+    group = "" if target.startswith("train") or target == "full_disk" else next((base / "runs" / "@groups").iterdir()).name
+    plain = folder / f"{target}-plain"
+    began = time.monotonic()
+    if group:
+        shutil.copytree(base, plain, symlinks=True)
+    else:
+        plain.mkdir()
+    if target in ("jobs", "serve", "mcp"):
+        _finish_job(plain, _ask_in_python(plain, folder, group), MOST_SECONDS)
+    else:
+        _run(plain, folder, _command(target, group), pretend=bool(group))
+    ready = Ready(base if group else folder, _outcome(plain, target), time.monotonic() - began, group)
+    shutil.rmtree(plain)
+    return ready
+
+
+def _carry_out(case: Case) -> None:
+    before, began = case.harm.count(), time.monotonic()
+    with _place(case):
+        if case.ready.group:
+            shutil.copytree(case.ready.base / "runs", case.store / "runs", symlinks=True)
+        work: Callable[[Case], None]
+        work = {"serve": _kill_server, "mcp": _kill_agent, "jobs": _kill_job, "full_disk": _fill_disk}.get(case.target, _kill_command)
+        try:
+            work(case)
+        except (RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+            if case.cut_off and not case.left:
+                case.harm.kills[case.target] -= case.kills
+                print(f"  {case.name} was under way at the end: not counted", flush=True)
+                for pid, _ in _processes(str(case.store)):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                return
+            case.harm.unfinished.append(f"{case.name}: {error}")
+        else:
+            _compare(case)
+        _look_for_leftovers(case)
+        print(f"  {case.name}: {time.monotonic() - began:.0f} s, {len(case.blows)} notes", flush=True)
+        if case.harm.count() > before:
+            print(f"  {case.name} was harmed by {'; '.join(case.blows)}", flush=True)
+            if keep := os.environ.get("RLCLINIC_KEEP_HARMED"):
+                shutil.make_archive(f"{keep}/{case.target}-{case.number}", "gztar", case.store)
+
+
+@contextmanager
+def _place(case: Case) -> Iterator[None]:
+    """The store's folder; for a disk that is to be full, a file system of its own."""
+    case.store.mkdir()
+    mounted = case.target == "full_disk" and _mount(case.store)
+    try:
+        yield
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(case.store)], check=False)
+        shutil.rmtree(case.store, ignore_errors=True)
+
+
+# ── what must not depend on kills ──
+
+
+def _outcome(store: Path, target: str) -> dict[str, Any]:
+    """Rows by seed and config, weights, and the verdict."""
+    from rlclinic.runs.store import Store
+
+    outcome: dict[str, Any] = {}
+    for run in Store(store / "runs").runs():
+        if target.startswith("train") or target == "full_disk":
+            lines = [line.split(",") for line in (run.path / "metrics.csv").read_text().splitlines()]
+            kept = [place for place, name in enumerate(lines[0]) if not name.startswith("time")]
+            outcome[f"rows {run.seed}"] = [run.status.state, *(",".join(line[place] for place in kept) for line in lines)]
+            last = run.checkpoint("@last").path
+            outcome[f"rows {run.seed}, weights"] = [_hash(last / f"{name}.safetensors") for name in ("policy", "optimizer", "loop")]
+            continue
+        # A run is a function of its config and seed: which seeds a study takes depends on what was half made before a kill.
+        rows, _ = pretended.compute_rows(run.config, run.seed)
+        table = run.metrics
+        whole = all(len(table) == len(rows) and np.allclose(table[name], [row[name] for row in rows]) for name in rows[0])
+        if run.status.state != "finished" or not whole:
+            outcome[f"rows {run.record.get('label')} {run.seed}"] = f"{run.status.state}, {len(table)} of {len(rows)} rows"
+    for file in sorted((store / "runs").glob("@trials/*/trial.json")):
+        record = json.loads(file.read_text())
+        outcome["verdict"] = [record["state"], record["verdict"], record["winner"], len(record["looks"]), record["used_env_steps"]]
+        # Asked twice by mistake would be judged twice.
+        outcome["trials"] = outcome.get("trials", 0) + 1
+    for file in sorted((store / "runs").glob("@optimize/*/*.json")):
+        record = json.loads(file.read_text())
+        if "rounds" in record:
+            outcome["search"] = [record["verdict"], [(each["kind"], each["winner"], each["verdict"]) for each in record["rounds"]]]
+    for file in sorted((store / "runs").glob("@sensitivity/*/*.json")):
+        record = json.loads(file.read_text())
+        if "rows" in record:
+            outcome["study"] = [[row["verdict"], row["effect"], row["lost"]] for row in record["rows"]]
+    if not outcome:
+        raise RuntimeError(f"{target} left nothing behind")
+    return outcome
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "none"
+
+
+def _compare(case: Case) -> None:
+    expected = case.ready.expected
+    try:
+        outcome = _outcome(case.store, case.target)
+    except (OSError, ValueError, RuntimeError) as error:
+        outcome = {"rows": str(error)}
+    for key in sorted({*expected, *outcome}):
+        wanted, got = json.dumps(expected.get(key)), json.dumps(outcome.get(key))
+        if wanted != got:
+            (case.harm.rows if key.startswith("rows") else case.harm.verdicts).append(
+                f"{case.name}: {key}: {wanted[:200]} became {got[:200]}"
+            )
+
+
+def _look_for_leftovers(case: Case) -> None:
+    from rlclinic.errors import RunError
+    from rlclinic.runs.lock import Lock
+    from rlclinic.runs.store import Store
+
+    end = time.monotonic() + 10
+    while (left := _processes(str(case.store))) and time.monotonic() < end:
+        time.sleep(0.1)
+    for pid, words in left:
+        case.harm.orphans.append(f"{case.name}: {words}")
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for run in Store(case.store / "runs").runs():
+        try:
+            Lock(run.path).release()
+        except RunError:
+            case.harm.locks.append(f"{case.name}: {run.id}")
+
+
+# ── blows ──
+
+
+def _strike(case: Case, victims: list[int], began: float) -> bool:
+    """Kill or pause one of these processes; whether it was killed."""
+    victim = case.chance.choice(victims)
+    words = _words(victim)
+    if case.chance.random() < PAUSES:
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGSTOP)
+            time.sleep(case.chance.uniform(0.3, 2.0))
+            os.kill(victim, signal.SIGCONT)
+        case.blows.append(f"{time.monotonic() - began:.1f} s: paused {words}")
+        case.harm.pauses[case.target] += 1
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
+    case.blows.append(f"{time.monotonic() - began:.1f} s: killed {words}")
+    case.harm.kills[case.target] += 1
+    case.kills += 1
+    return True
 
 
 # ── commands ──
 
 
-def _kill_commands(target: str, folder: Path, wanted: int, chance: random.Random, harm: Harm) -> None:
-    base = folder / f"{target}-base"
-    base.mkdir()
-    real = target == "train"
-    if not real:
-        _run(base, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
-    group = "" if real else next((base / "runs" / "@groups").iterdir()).name
-    begin, go_on = _commands(target, group)
-    plain = _copied(base, folder / f"{target}-plain")
-    began = time.monotonic()
-    _run(plain, folder, begin, pretend=not real)
-    pause = min(max(1.0, 0.5 * (time.monotonic() - began)), 6.0)
-    expected = _outcome(plain, target)
-    done = number = 0
-    while done < wanted:
-        store = _copied(base, folder / f"{target}-{number}")
-        number += 1
-        done += _kill_until_done(store, folder, begin, go_on, pause, min(wanted - done, 10), chance, harm, pretend=not real)
-        _compare(f"{target} {number}", expected, _outcome(store, target), harm)
-        _look_for_leftovers(f"{target} {number}", store, harm)
-        shutil.rmtree(store, ignore_errors=True)
+def _command(target: str, group: str) -> list[str]:
+    words = COMMANDS["train" if target == "full_disk" else target]
+    return [word.replace("{group}", group) for word in words]
 
 
-def _commands(target: str, group: str) -> tuple[list[str], list[str]]:
-    """The command, and the one that goes on with it after a kill."""
-    match target:
-        case "train":
-            sizes = ["--set", "env.n_envs=4", "--set", "algo.n_steps=32", "--set", "algo.batch_size=64", "--max-env-steps", "12800"]
-            return ["train", "CartPole-v1:ppo_zoo", *sizes, "--seeds", "2", "--no-report"], ["train", "--resume", "@last"]
-        case "trial":
-            return [word.format(group=group) for word in TRIAL], ["trial", "--resume", "@last"]
-        case "optimize":
-            words = ["optimize", group, "--budget", "600000", "--run-env-steps", "20000", "--yes"]
-            return words, ["optimize", "--resume", "@last"]
-        case _:
-            words = ["sensitivity", group, "--yes", "--seeds", "3", "--only", "learning_rate", "--only", "gamma"]
-            return words, ["sensitivity", "--resume", "@last"]
-
-
-def _kill_until_done(
-    store: Path,
-    folder: Path,
-    begin: list[str],
-    go_on: list[str],
-    pause: float,
-    most: int,
-    chance: random.Random,
-    harm: Harm,
-    *,
-    pretend: bool,
-) -> int:
-    """Start, kill, go on, until it has ended by itself; at most so many kills."""
-    kills, began = 0, time.monotonic()
+def _kill_command(case: Case) -> None:
+    """Start, kill, go on, until it has ended by itself."""
+    begin = _command(case.target, case.ready.group)
+    go_on = [begin[0], "--resume", "@last"]
+    kills, most, began = 0, case.chance.randint(1, 6), time.monotonic()
     words = begin
-    while time.monotonic() - began < MOST_SECONDS:
-        process = _start(store, folder, words, pretend=pretend)
+    while case.left:
+        process = _start(case.store, case.folder, words, pretend=bool(case.ready.group))
+        pause = max(1.0, min(case.ready.seconds * (0.9 if words is begin else 0.6), 0.25 * MOST_SECONDS / most))
         while process.poll() is None and kills < most:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0.2, pause))
+                process.wait(case.chance.uniform(0.2, pause))
             victims = _tree(process.pid) if process.poll() is None else []
-            # The command itself as often as all that it has started together.
-            victims = victims[:1] if chance.random() < 0.5 else victims
             if victims:
-                with suppress(ProcessLookupError):
-                    os.kill(chance.choice(victims), signal.SIGKILL)
-                kills += 1
-                harm.kills += 1
+                # The command itself as often as all that it has started together.
+                kills += _strike(case, victims[:1] if case.chance.random() < 0.5 else victims, began)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(MOST_SECONDS)
+            process.wait(case.left)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            break
+        case.blows.append(f"{' '.join(words[:3])} ended with {process.returncode}")
         if process.returncode == 0 or (process.returncode == 3 and words is go_on):
-            return max(kills, 1)
+            return
         # Nothing was written down before the kill: there is nothing to go on with.
-        words = go_on if _has_begun(store, begin[0]) else begin
+        words = go_on if _has_begun(case.store, begin[0]) else begin
     raise RuntimeError(f"{' '.join(begin)} did not end within {MOST_SECONDS:g} s")
 
 
@@ -166,172 +398,208 @@ def _has_begun(store: Path, command: str) -> bool:
     return any((store / "runs").glob(f"{place}/*/{files}"))
 
 
-def _outcome(store: Path, target: str) -> dict[str, Any]:
-    """Rows by seed and config, and the verdict: what must not depend on kills."""
-    from rlclinic.runs.store import Store
+def _fill_disk(case: Case) -> None:
+    """A training whose disk is full at a random moment; it is killed there, too. Once there is room it goes on."""
+    began, words = time.monotonic(), _command("train", "")
+    process = _start(case.store, case.folder, words, pretend=False)
+    while not any((case.store / "runs").glob("*/metrics.csv")) and process.poll() is None:
+        time.sleep(0.05)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(case.chance.uniform(0.0, 0.7 * case.ready.seconds))
+    ballast = case.store / "ballast"
+    with suppress(OSError), ballast.open("wb") as out:
+        while out.tell() < 64 << 20:
+            out.write(bytes(case.chance.choice((1, 511, 4096, 65536))))
+            out.flush()
+    case.harm.filled += process.poll() is None
+    case.blows.append(f"{time.monotonic() - began:.1f} s: no room")
+    if case.chance.random() < 0.5:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(case.chance.uniform(0.1, 4.0))
+        victims = _tree(process.pid) if process.poll() is None else []
+        if victims:
+            _strike(case, victims, began)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(case.left)
+    if process.poll() is None:
+        process.kill()
+        raise RuntimeError("a training whose disk is full did not end")
+    case.blows.append(f"ended with {process.returncode}")
+    ballast.unlink()
+    for _ in range(3):
+        if process.returncode == 0:
+            return
+        process = _start(case.store, case.folder, ["train", "--resume", "@last"], pretend=False)
+        process.wait(case.left)
+        case.blows.append(f"resumed: {process.returncode}")
+        if process.returncode == 3:
+            return
+    raise RuntimeError("after there was room again it did not go on")
 
-    found: dict[str, Any] = {}
-    for run in Store(store / "runs").runs():
-        table = run.metrics
-        if target == "train":
-            names = [name for name in table.names if not name.startswith("time")]
-            found[f"rows {run.seed}"] = [run.status.state, *([round(float(value), 9) for value in table[name]] for name in names)]
-            continue
-        # A run is a function of its config and seed: which seeds a study takes depends on what was half made before a kill.
-        rows, _ = pretended.compute_rows(run.config, run.seed)
-        whole = all(len(table) == len(rows) and np.allclose(table[name], [row[name] for row in rows]) for name in rows[0])
-        if run.status.state != "finished" or not whole:
-            found[f"rows {run.record.get('label')} {run.seed}"] = f"{run.status.state}, {len(table)} of {len(rows)} rows"
-    for file in sorted((store / "runs").glob("@trials/*/trial.json")):
-        record = json.loads(file.read_text())
-        found["verdict"] = [record["state"], record["verdict"], record["winner"], len(record["looks"]), record["used_env_steps"]]
-    for file in sorted((store / "runs").glob("@optimize/*/*.json")):
-        record = json.loads(file.read_text())
-        if "rounds" in record:
-            found["search"] = [record["verdict"], [(each["kind"], each["winner"], each["verdict"]) for each in record["rounds"]]]
-    for file in sorted((store / "runs").glob("@sensitivity/*/*.json")):
-        record = json.loads(file.read_text())
-        if "rows" in record:
-            found["study"] = [[row["verdict"], row["effect"], row["lost"]] for row in record["rows"]]
-    assert found, f"{target} left nothing behind"
-    return found
+
+def _can_mount(folder: Path) -> bool:
+    place = folder / "mounted"
+    place.mkdir()
+    mounted = _mount(place)
+    # Where the size is not kept to, nothing would ever be full.
+    possible = mounted and shutil.disk_usage(place).total < 8 << 20
+    if mounted:
+        subprocess.run(["umount", str(place)], check=False)
+    if not possible:
+        print("  full_disk: left out, since no file system can be made here (root, or `unshare -Urm` around the command)", flush=True)
+    return possible
 
 
-def _compare(what: str, expected: dict[str, Any], found: dict[str, Any], harm: Harm) -> None:
-    for key in sorted({*expected, *found}):
-        if json.dumps(expected.get(key)) == json.dumps(found.get(key)):
-            continue
-        (harm.rows if key.startswith("rows") else harm.verdicts).append(f"{what}: {key}")
-
-
-def _look_for_leftovers(what: str, store: Path, harm: Harm) -> None:
-    from rlclinic.errors import RunError
-    from rlclinic.runs.lock import Lock
-    from rlclinic.runs.store import Store
-
-    end = time.monotonic() + 10
-    while (left := _processes(str(store))) and time.monotonic() < end:
-        time.sleep(0.1)
-    for pid, words in left:
-        harm.orphans.append(f"{what}: {words}")
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    for run in Store(store / "runs").runs():
-        try:
-            Lock(run.path).release()
-        except RunError:
-            harm.locks.append(f"{what}: {run.id}")
+def _mount(place: Path) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=755", "none", str(place)]
+    return shutil.which("mount") is not None and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 # ── jobs, servers, agents ──
-
-
-def _kill_jobs(_: str, folder: Path, wanted: int, chance: random.Random, harm: Harm) -> None:
-    """The process that does a job is killed; asking for the same start again goes on with it."""
-    base = folder / "jobs-base"
-    base.mkdir()
-    _run(base, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
-    group = next((base / "runs" / "@groups").iterdir()).name
-    plain = _copied(base, folder / "jobs-plain")
-    _finish_job(plain, folder, group, 0, chance, harm)
-    expected = _outcome(plain, "jobs")
-    done = 0
-    while done < wanted:
-        store = _copied(base, folder / f"jobs-{done}")
-        done += max(1, _finish_job(store, folder, group, min(3, wanted - done), chance, harm))
-        _compare(f"job {done}", expected, _outcome(store, "jobs"), harm)
-        _look_for_leftovers(f"job {done}", store, harm)
-        shutil.rmtree(store, ignore_errors=True)
 
 
 ASK: Final = """
 import json, sys
 from rlclinic.ops.jobs import start
 from rlclinic.ops.treat.requests import TrialRequest
-asked = dict(targets=[sys.argv[1]], changes=["algo.learning_rate=1e-3"], looks=2, per_look=4)
-print(start.start_trial(TrialRequest(**asked), idempotency_key="one").id)
-"""
-SEE: Final = """
-import sys
-from rlclinic.ops.jobs import models
-from rlclinic.runs.store import Store
-job = models.load(Store("runs"), sys.argv[1])
-print(job.state, job.pid)
+print(start.start_trial(TrialRequest(**json.loads(sys.argv[1])), idempotency_key="one").id)
 """
 
 
-def _finish_job(store: Path, folder: Path, group: str, most: int, chance: random.Random, harm: Harm) -> int:
-    kills, began = 0, time.monotonic()
-    while time.monotonic() - began < MOST_SECONDS:
-        job = _python(store, folder, ASK, group).split()[-1]
-        end = time.monotonic() + (chance.uniform(0.2, 4.0) if kills < most else MOST_SECONDS)
-        while True:
-            state, pid = _python(store, folder, SEE, job).split()
-            if state == "finished":
-                return kills
-            if time.monotonic() > end or state not in ("running", "queued"):
-                break
-            time.sleep(0.2)
-        victims = _tree(int(pid)) if pid != "None" else []
-        if victims and kills < most:
-            with suppress(ProcessLookupError):
-                os.kill(chance.choice(victims), signal.SIGKILL)
-            kills += 1
-            harm.kills += 1
-            time.sleep(0.5)
+def _kill_job(case: Case) -> None:
+    """The process that does a job is killed; asking for the same start again goes on with it."""
+    kills, most, began = 0, case.chance.randint(1, 6), time.monotonic()
+    while case.left:
+        job = _ask_in_python(case.store, case.folder, case.ready.group)
+        if kills >= most:
+            _finish_job(case.store, job, case.left)
+            return
+        end = time.monotonic() + case.chance.uniform(0.0, 0.4 * case.ready.seconds)
+        state, pid = _see_job(case.store, job)
+        while state in ("starting", "queued", "running") and time.monotonic() < end:
+            time.sleep(0.1)
+            state, pid = _see_job(case.store, job)
+        if state == "finished":
+            return
+        if pid is not None and (victims := _tree(pid)):
+            kills += _strike(case, victims, began)
+            _end_of_job(case.store, job, 3.0)
     raise RuntimeError("a job did not end")
 
 
-def _kill_servers(_: str, folder: Path, wanted: int, chance: random.Random, harm: Harm) -> None:
-    """A server is killed while it answers; the next one over the same store says the same."""
-    store = folder / "serve"
-    store.mkdir()
-    _run(store, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
-    expected = None
-    for _round in range(wanted + 1):
+def _ask_in_python(store: Path, folder: Path, group: str) -> str:
+    command = [sys.executable, "-c", ASK, _trial(group)]
+    done = subprocess.run(command, cwd=store, capture_output=True, text=True, env=_environment(store, folder), check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-600:])
+    return done.stdout.split()[-1]
+
+
+def _trial(group: str) -> str:
+    return json.dumps(TRIAL).replace("{group}", group)
+
+
+def _see_job(store: Path, job: str) -> tuple[str, int | None]:
+    from rlclinic.ops.jobs import models
+    from rlclinic.runs.store import Store
+
+    found = models.load(Store(store / "runs"), job)
+    return ("gone", None) if found is None else (found.state, found.pid)
+
+
+def _end_of_job(store: Path, job: str, seconds: float) -> str:
+    """How a job stands once it has ended, or after so many seconds."""
+    end = time.monotonic() + seconds
+    while (state := _see_job(store, job)[0]) in ("starting", "queued", "running") and time.monotonic() < end:
+        time.sleep(0.1)
+    return state
+
+
+def _finish_job(store: Path, job: str, seconds: float) -> None:
+    state = _end_of_job(store, job, seconds)
+    if state != "finished":
+        raise RuntimeError(f"job {job} is {state}")
+
+
+def _kill_server(case: Case) -> None:
+    """A server is killed while it starts a trial and answers; the next one over the same store says the same, and goes on with it."""
+    expected, began = None, time.monotonic()
+    most = case.chance.randint(1, 3)
+    for kills in range(most + 1):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        process = _start(store, folder, ["serve", "--port", str(port), "--no-mcp"])
-        answer = _get(port, "/api/v1/runs")
-        if expected is None:
-            expected = answer
-        elif _ids(answer) != _ids(expected):
-            harm.rows.append("serve: another list of runs")
-        end = time.monotonic() + chance.uniform(0, 0.5)
-        while time.monotonic() < end:
+        process = _start(case.store, case.folder, ["serve", "--port", str(port), "--no-mcp"])
+        try:
+            ids = sorted(id for id in re.findall(r'"id": "([^"]+)"', json.dumps(_get(port, "/api/v1/runs"))) if case.ready.group in id)
+            expected = expected or ids
+            if ids != expected:
+                case.harm.rows.append(f"{case.name}: another list of runs")
+            starting = threading.Thread(target=_post, args=(port, "/api/v1/trials", _trial(case.ready.group)))
+            starting.start()
+            if kills == most:
+                starting.join()
+                break
+            time.sleep(case.chance.uniform(0, 1.5))
             with suppress(OSError):
-                _get(port, "/api/v1/groups", patience=1.0)
-        process.kill()
-        process.wait()
-        harm.kills += 1
-    _look_for_leftovers("serve", store, harm)
+                _get(port, "/api/v1/groups", patience=0.0)
+        finally:
+            if process.poll() is None:
+                case.harm.kills[case.target] += kills < most
+                case.kills += kills < most
+                case.blows.append(f"{time.monotonic() - began:.1f} s: killed the server")
+                process.kill()
+            process.wait()
+        starting.join()
+    _finish_job(case.store, _only_job(case.store), case.left)
 
 
-def _kill_agents(_: str, folder: Path, wanted: int, chance: random.Random, harm: Harm) -> None:
-    """The server that an agent talks to is killed in the middle of its calls; nothing of it stays."""
-    store = folder / "mcp"
-    store.mkdir()
-    _run(store, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
+def _only_job(store: Path) -> str:
+    from rlclinic.ops.jobs import models
+    from rlclinic.runs.store import Store
+
+    jobs = [job for job in models.everything(Store(store / "runs")) if job.key == "one"]
+    if len(jobs) != 1:
+        raise RuntimeError(f"one start became {len(jobs)} jobs")
+    return jobs[0].id
+
+
+def _kill_agent(case: Case) -> None:
+    """The server that an agent talks to is killed in the middle of its calls; the same call to the next one goes on with the trial."""
+    began, most = time.monotonic(), case.chance.randint(1, 3)
+    _run(case.store, case.folder, ["agents", "budget", "--env-steps", "100000000"])
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    for _round in range(wanted):
-        process = _start(store, folder, ["mcp"], stdin=subprocess.PIPE)
+    asked = {"run_id": case.ready.group, "changes": TRIAL["changes"], "looks": 2, "per_look": 4, "idempotency_key": "one"}
+    calls = (
+        {"id": 0, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/call", "params": {"name": "diagnose_run", "arguments": {"run_id": "@last"}}},
+        {"id": 2, "method": "tools/call", "params": {"name": "start_trial", "arguments": asked}},
+    )
+    for kills in range(most + 1):
+        process = _start(case.store, case.folder, ["mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
-        calls = (("initialize", hello), ("tools/call", {"name": "diagnose_run", "arguments": {"run_id": "@last"}}))
-        for number, (method, more) in enumerate(calls):
-            with suppress(BrokenPipeError):
-                process.stdin.write((json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": more}) + "\n").encode())
+        assert process.stdout is not None
+        try:
+            for call in calls:
+                process.stdin.write((json.dumps({"jsonrpc": "2.0", **call}) + "\n").encode())
                 process.stdin.flush()
-        time.sleep(chance.uniform(0, 4))
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        harm.kills += 1
-    _look_for_leftovers("mcp", store, harm)
-
-
-def _ids(answer: Any) -> list[str]:
-    return re.findall(r'"id": "([^"]+)"', json.dumps(answer))
+            if kills == most:
+                answers = [json.loads(process.stdout.readline()) for _ in range(3)]
+                last = next(answer for answer in answers if answer.get("id") == 2)
+                if last.get("error") or last["result"].get("isError"):
+                    raise RuntimeError(f"start_trial: {json.dumps(last)[:400]}")
+                break
+            time.sleep(case.chance.uniform(0, 2.5 * min(case.ready.seconds, 3.0)))
+            case.harm.kills[case.target] += 1
+            case.kills += 1
+            case.blows.append(f"{time.monotonic() - began:.1f} s: killed the agent's server")
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+    _finish_job(case.store, _only_job(case.store), case.left)
 
 
 def _get(port: int, path: str, patience: float = 60.0) -> Any:
@@ -346,24 +614,38 @@ def _get(port: int, path: str, patience: float = 60.0) -> Any:
             time.sleep(0.05)
 
 
+def _post(port: int, path: str, body: str) -> None:
+    headers = {"Content-Type": "application/json", "Idempotency-Key": "one", "Origin": f"http://127.0.0.1:{port}"}
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body.encode(), headers, method="POST")
+    # The server dies while it answers.
+    with suppress(OSError, ValueError), urllib.request.urlopen(asked, timeout=60) as answer:
+        answer.read()
+
+
 # ── processes ──
 
 
 def _environment(store: Path, folder: Path, *, pretend: bool = True) -> dict[str, str]:
     here = str(Path(__file__).resolve().parents[2])
-    path = [str(folder / "pretends"), here] if pretend else [here]
+    path = [*([str(folder / "pretends")] if pretend else []), here, os.environ.get("PYTHONPATH", "")]
     # The working folder is in every process's environment: that is how those of a store are found again.
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", "RLCLINIC_KILLED_STORE": str(store)}
 
 
 def _start(
-    store: Path, folder: Path, words: Sequence[str], *, pretend: bool = True, stdin: int = subprocess.DEVNULL
+    store: Path,
+    folder: Path,
+    words: Sequence[str],
+    *,
+    pretend: bool = True,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-m", "rlclinic", *words],
         cwd=store,
         stdin=stdin,
-        stdout=subprocess.DEVNULL,
+        stdout=stdout,
         stderr=subprocess.DEVNULL,
         env=_environment(store, folder, pretend=pretend),
         start_new_session=True,
@@ -377,19 +659,6 @@ def _run(store: Path, folder: Path, words: Sequence[str], *, pretend: bool = Tru
         raise RuntimeError(f"{' '.join(words)}: {done.stderr[-600:]}")
 
 
-def _python(store: Path, folder: Path, code: str, *words: str) -> str:
-    command = [sys.executable, "-c", code, *words]
-    done = subprocess.run(command, cwd=store, capture_output=True, text=True, env=_environment(store, folder), check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-600:])
-    return done.stdout
-
-
-def _copied(base: Path, place: Path) -> Path:
-    shutil.copytree(base, place, symlinks=True)
-    return place
-
-
 def _tree(pid: int) -> list[int]:
     """A process and everything below it."""
     parents: dict[int, list[int]] = {}
@@ -397,20 +666,27 @@ def _tree(pid: int) -> list[int]:
         if folder.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
                 parents.setdefault(int((folder / "stat").read_text().rpartition(")")[2].split()[1]), []).append(int(folder.name))
-    found, waiting = [], [pid] if Path(f"/proc/{pid}").exists() else []
+    members, waiting = [], [pid] if Path(f"/proc/{pid}").exists() else []
     while waiting:
-        found.append(waiting.pop())
-        waiting += parents.get(found[-1], [])
-    return found
+        members.append(waiting.pop())
+        waiting += parents.get(members[-1], [])
+    return members
+
+
+def _words(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:160]
+    except OSError:
+        return "a process that had ended"
 
 
 def _processes(store: str) -> list[tuple[int, str]]:
     """Processes that were started for a store and have not ended."""
-    found = []
+    living = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             with suppress(OSError):
                 state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
                 if state != "Z" and f"RLCLINIC_KILLED_STORE={store}\0".encode() in (folder / "environ").read_bytes():
-                    found.append((int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:160]))
-    return found
+                    living.append((int(folder.name), _words(int(folder.name))))
+    return living

@@ -5,7 +5,9 @@ inherit: `_base:` and bare top-level ones. A user's ./config/environments comes 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,11 +30,12 @@ from rlclinic.config.validation import validate
 from rlclinic.config.yaml_lines import SECTIONS, Located, Tree
 from rlclinic.errors import ConfigError, NotFound, nearest
 
-__all__ = ["Available", "Loaded", "available", "check_environment", "load"]
+__all__ = ["Available", "Loaded", "available", "check_environment", "load", "use_folder", "user_folder"]
 
 _SHIPPED: Final = Path(__file__).parent / "environments"
 _DEFAULTS: Final = Path(__file__).parent / "defaults.yaml"
 _USER: Final = Path("config/environments")
+_folder: ContextVar[Path] = ContextVar("folder", default=_USER)
 _FILE: Final = re.compile(r"(?P<path>.+\.ya?ml)(:(?P<variant>[^:/\\]+))?")
 
 
@@ -72,6 +75,21 @@ class _Source:
         return yaml_lines.merge(self.inherited, self.variants[name])
 
 
+def user_folder() -> Path:
+    """Where a user's own environments and adopted variants lie: ./config/environments, unless `use_folder` names another."""
+    return _folder.get()
+
+
+@contextmanager
+def use_folder(folder: Path | None) -> Iterator[None]:
+    """Within: another folder than ./config/environments, as a server over several projects needs it. None: as it was."""
+    token = _folder.set(folder or _folder.get())
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
 def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) -> Loaded:
     """The config that `ref` names, with `key=value` overrides applied before anything is checked.
 
@@ -80,7 +98,7 @@ def load(ref: str, overrides: Sequence[str] = (), search: Path | None = None) ->
     without: `Foo-v0:a2c`), which gets general settings.
     `search` replaces ./config/environments. Raises NotFound and ConfigError, each with what to type.
     """
-    tree, name, notes = _find(ref, search or _USER)
+    tree, name, notes = _find(ref, search or user_folder())
     tree["name"] = Located(name, "name")
     record = _fill_defaults(yaml_lines.drop_origins(tree))
     origins = yaml_lines.list_origins(tree)
@@ -97,12 +115,12 @@ def check_environment(env_id: str, search: Path | None = None) -> None:
     """Raise NotFound, with the nearest names, for an environment that does not exist: a typo is cheaper here than in a process."""
     shipped = [_name_environment(path) for path in _list_files(_SHIPPED)]
     if env_id not in shipped:
-        gymnasium_registry.look_up(env_id, [*(_name_environment(path) for path in _list_files(search or _USER)), *shipped])
+        gymnasium_registry.look_up(env_id, [*(_name_environment(path) for path in _list_files(search or user_folder())), *shipped])
 
 
 def available(search: Path | None = None) -> list[Available]:
     """Every environment with a file, a user's own first, each by name. A file that cannot be read is listed with its problem."""
-    return [_describe_file(path, folder == _SHIPPED) for folder in (search or _USER, _SHIPPED) for path in _list_files(folder)]
+    return [_describe_file(path, folder == _SHIPPED) for folder in (search or user_folder(), _SHIPPED) for path in _list_files(folder)]
 
 
 def _describe_file(path: Path, shipped: bool) -> Available:

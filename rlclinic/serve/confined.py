@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from rlclinic import trust
 from rlclinic.actions import Action
+from rlclinic.config import files
 from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
@@ -19,15 +20,15 @@ Owner = TypeVar("Owner", Run, Group)
 _YAML: Final = re.compile(r"\.ya?ml(:|$)", re.IGNORECASE)
 
 
-def limit_code(function: Callable[..., Any], limits: trust.Limits) -> Callable[..., Any]:
-    """A tool whose callers have only that code run which the limits allow."""
+def limit_code(function: Callable[..., Any], limits: trust.Limits, configs: Path | None = None) -> Callable[..., Any]:
+    """A tool whose callers have only that code run which the limits allow; `configs` holds their own environments and variants."""
 
     async def call_later(**arguments: Any) -> Any:
-        with trust.limited(limits):
+        with trust.limited(limits), files.use_folder(configs):
             return await function(**arguments)
 
     def call(**arguments: Any) -> Any:
-        with trust.limited(limits):
+        with trust.limited(limits), files.use_folder(configs):
             return function(**arguments)
 
     made = functools.wraps(function)(call_later if inspect.iscoroutinefunction(function) else call)
@@ -38,11 +39,11 @@ def limit_code(function: Callable[..., Any], limits: trust.Limits) -> Callable[.
 class LimitCode:
     """An ASGI app whose callers have only that code run which the limits allow."""
 
-    def __init__(self, app: Any, limits: trust.Limits) -> None:
-        self.app, self.limits = app, limits
+    def __init__(self, app: Any, limits: trust.Limits, configs: Path | None = None) -> None:
+        self.app, self.limits, self.configs = app, limits, configs
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        with trust.limited(self.limits):
+        with trust.limited(self.limits), files.use_folder(self.configs):
             await self.app(scope, receive, send)
 
 

@@ -105,7 +105,7 @@ def adopt_trial(
     from rlclinic.ops.treat import adopt
 
     store = Store(runs_dir)
-    adopted = adopt.adopt(tid, ref, runs_dir, force=force, dry_run=dry_run, folder=folder or adopt.FOLDER)
+    adopted = adopt.adopt(tid, ref, runs_dir, force=force, dry_run=dry_run, folder=folder)
     if adopted.written:
         audit(store, by, "adopt", adopted.ref, trial=adopted.trial, file=adopted.file, changes=adopted.changes)
         line = LedgerLine(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rlclinic import plain_files
 from rlclinic.actions import Action, ForPeople
-from rlclinic.config import Config, from_record, to_record
+from rlclinic.config import Config, files, from_record, to_record
 from rlclinic.errors import UsageError
 from rlclinic.report.models import Result
 from rlclinic.report.race import describe_verdict, measure_text, summary
@@ -22,8 +22,6 @@ from rlclinic.treatment.race.models import Race
 from rlclinic.treatment.trial import variant_file
 from rlclinic.treatment.trial.conduct import load
 from rlclinic.treatment.trial.models import ArmResult, Effect, Trial
-
-FOLDER = Path("config/environments")
 
 
 class Adopted(Result):
@@ -45,14 +43,14 @@ class Adopted(Result):
 
 
 def adopt(
-    tid: str, ref: str, runs_dir: Path = Path("runs"), *, force: bool = False, dry_run: bool = False, folder: Path = FOLDER
+    tid: str, ref: str, runs_dir: Path = Path("runs"), *, force: bool = False, dry_run: bool = False, folder: Path | None = None
 ) -> Adopted:
     """Write the winner of a trial or race as ENV:VARIANT into ./config/environments/<env>.yaml; it loads at once.
 
     A trial over several environments keeps it as VARIANT of every one of them, or with ENV of that one alone.
     Refused without `force`: a verdict other than adopt (of a race: that one arm is best), and a variant that is already there.
     """
-    store = Store(runs_dir)
+    store, folder = Store(runs_dir), folder or files.user_folder()
     if _is_race(store, tid):
         env_id, variant = _named(ref)
         return _write_variant(_keep_raced(load_race(store, tid), force), env_id, variant, force, dry_run, folder)
@@ -230,12 +228,12 @@ def _changes(trial: Trial, effect: Effect) -> list[str]:
     return variant_file.difference(to_record(from_record(control)), to_record(from_record(treated)))
 
 
-def trial_of(ref: str, folder: Path = FOLDER) -> str | None:
+def trial_of(ref: str) -> str | None:
     """The trial that ENV:VARIANT was adopted from; None if it is no such variant."""
     env_id, separator, variant = ref.rpartition(":")
     if not separator:
         return None
-    path = variant_file.file_for(env_id, folder)
+    path = variant_file.file_for(env_id, files.user_folder())
     if not path.exists():
         raise UsageError(
             f"{ref}: there is no {path}.\n  Nothing tells what it is made of.\n  Give the trial that it was adopted from: --ablate TRIAL"

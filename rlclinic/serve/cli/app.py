@@ -17,7 +17,7 @@ from rlclinic import plain_text, trust
 from rlclinic.errors import RlclinicError, Untrusted
 from rlclinic.ops.operations import Operation, has_outside
 from rlclinic.serve.cli import console, options
-from rlclinic.serve.cli.commands import compare, diagnose, jobs, runs, serve, status, train, treat
+from rlclinic.serve.cli.commands import compare, diagnose, jobs, runs, serve, status, train, treat, trusted
 
 INTERRUPTED = 130
 
@@ -88,7 +88,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (train, runs, status, diagnose, treat, compare, jobs, serve):
+for commands in (train, runs, status, diagnose, treat, compare, jobs, serve, trusted):
     commands.register(app)
 
 
@@ -106,9 +106,9 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
-    trusted: Annotated[bool, typer.Option("--trust", help="Run code that a run folder or a log names; it is remembered.")] = False,
+    approves: Annotated[bool, typer.Option("--trust", help="Run code that a run folder or a log names; it is remembered.")] = False,
 ) -> None:
-    trust.ask_with(lambda error: trusted or _ask_person(error))
+    trust.ask_with(lambda error: approves or _ask_person(error))
 
 
 def _ask_person(error: Untrusted) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -25,20 +26,62 @@ from rlclinic.serve.http.routes import compare, diagnose, jobs, outside, runs, s
 from rlclinic.serve.http.security import session
 from rlclinic.serve.http.security.access import FILE, AccessLog
 from rlclinic.serve.http.security.guard import Guard
+from rlclinic.serve.http.security.projects import Projects
 from rlclinic.serve.http.security.tokens import Tokens
 from rlclinic.serve.http.settings import FOLDER, Settings
 from rlclinic.serve.http.watch_store import Watch
 from rlclinic.serve.web import routes
 
 DISPATCH_SECONDS: Final = 2.0
+CONFIGS: Final = Path("config/environments")
+"""In the folder of a project."""
 ROUTERS = tuple(part.router for part in (session, sse, runs, train, status, diagnose, treat, compare, jobs))
 
 
 def create_app(store: Store, settings: Settings | None = None, *, started: Callable[[], None] | None = None) -> FastAPI:
-    """An app over one store. It must be run with its lifespan, which keeps the index current. `started` is called in its event loop."""
+    """An app over one store and its projects. It must be run with its lifespan, which keeps the indexes current.
+
+    `started` is called in its event loop.
+    """
     chosen = settings or Settings()
     tokens = Tokens(chosen.tokens_path(store.root), chosen.link)
     access = AccessLog(store.root / FOLDER / FILE)
+    parts = {
+        name: _app_over(
+            Store(folder / "runs"), chosen, tokens, [Middleware(LimitCode, limits=chosen.limits, configs=folder / CONFIGS)], folder
+        )
+        for name, folder in chosen.projects.items()
+    }
+    guards = [
+        Middleware(Guard, settings=chosen, tokens=tokens, access=access),
+        Middleware(Projects, apps=parts),
+        Middleware(LimitCode, limits=chosen.limits),
+    ]
+    app = _app_over(store, chosen, tokens, guards)
+    own_lifespan = app.router.lifespan_context
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if started is not None:
+            started()
+        writing = asyncio.create_task(access.run())
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(own_lifespan(app))
+                for part in parts.values():
+                    await stack.enter_async_context(part.router.lifespan_context(part))
+                yield
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            access.flush()
+
+    app.router.lifespan_context = lifespan
+    return app
+
+
+def _app_over(store: Store, chosen: Settings, tokens: Tokens, middleware: list[Middleware], folder: Path | None = None) -> FastAPI:
+    """An app over one store; `folder` is that of its project."""
     index = Index(store)
     index.refresh()
     watch = Watch(index, chosen.refresh_seconds)
@@ -47,9 +90,7 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if started is not None:
-            started()
-        works = [here.watch.run(), feeds.run(), access.run(), *([prefetch.run(here)] if chosen.prepare else [])]
+        works = [here.watch.run(), feeds.run(), *([prefetch.run(here)] if chosen.prepare else [])]
         works += [] if chosen.read_only else [_dispatch(here)]
         tasks = [asyncio.create_task(work) for work in works]
         try:
@@ -59,15 +100,14 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            access.flush()
             here.watch.close()
             index.close()
 
-    guards = [Middleware(Guard, settings=chosen, tokens=tokens, access=access), Middleware(LimitCode, limits=chosen.limits)]
-    app = bare_app(lifespan=lifespan, middleware=guards)
+    app = bare_app(lifespan=lifespan, middleware=middleware)
     app.state.context = here
+    app.include_router(session.pages)
     routes.mount(app)
-    talking = mcp_mount.mount(app, store, chosen)
+    talking = mcp_mount.mount(app, store, chosen, None if folder is None else folder / CONFIGS)
     return app
 
 

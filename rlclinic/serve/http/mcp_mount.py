@@ -3,6 +3,7 @@
 import importlib.util
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,8 +15,8 @@ from rlclinic.runs.store import Store
 from rlclinic.serve.http.settings import Settings
 
 
-def mount(app: FastAPI, store: Store, settings: Settings) -> AbstractAsyncContextManager[Any]:
-    """Answer at /mcp, where mcp is installed; what is returned must be entered while the app runs."""
+def mount(app: FastAPI, store: Store, settings: Settings, configs: Path | None = None) -> AbstractAsyncContextManager[Any]:
+    """Answer at /mcp, where mcp is installed; what is returned must be entered while the app runs. `configs`: those of its project."""
     if not settings.mcp or importlib.util.find_spec("mcp") is None:
         return nullcontext()
     from mcp.server.transport_security import TransportSecuritySettings
@@ -24,7 +25,7 @@ def mount(app: FastAPI, store: Store, settings: Settings) -> AbstractAsyncContex
     from rlclinic.serve.mcp.settings import Settings as AgentSettings
 
     write = settings.mcp_write and not settings.read_only
-    server = build(store, AgentSettings(read_only=not write, caller=partial(caller, own_only=not settings.mcp_all_runs)))
+    server = build(store, AgentSettings(read_only=not write, configs=configs, caller=partial(caller, own_only=not settings.mcp_all_runs)))
     # Stateless: any worker can answer any request. Host and Origin are the guard's business, for /mcp as for all else.
     inner = server.streamable_http_app(
         stateless_http=True, transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)

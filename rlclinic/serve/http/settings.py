@@ -30,6 +30,8 @@ class Settings(BaseModel):
     """Let every user of this machine in without a token, on its own address."""
     link: str | None = None
     """SHA-256 of the token in the link that is printed at the start."""
+    projects: dict[str, Path] = Field(default_factory=dict)
+    """Other folders than the store's own, by name: each has its runs/ and config/, and only tokens that name it see it."""
     allow_hosts: tuple[str, ...] = ()
     """Other names that the server is reached by, as browsers send them in Host."""
     token_file: Path | None = None
@@ -98,6 +100,13 @@ def _is_address(name: str) -> bool:
 
 def check(settings: Settings, tokens: int) -> None:
     """Refuse to start where anybody could come in."""
+    places = [(name, path.resolve()) for name, path in settings.projects.items()]
+    for name, path in places:
+        if not path.is_dir():
+            raise UsageError(f"project {name}: there is no folder {path}.\n  Nobody could work in it.\n  Make it, or name another")
+        for other, place in places:
+            if other != name and place.is_relative_to(path):
+                raise UsageError(f"projects {name} and {other} share {place}.\n  One would see the runs of the other.\n  Take two folders")
     if settings.guarded and settings.no_token:
         raise UsageError(
             "--no-token is for this machine's own address, without a proxy in front of it.\n"

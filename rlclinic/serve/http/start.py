@@ -1,5 +1,6 @@
 """Starting the server: checks first, then uvicorn with one or more worker processes."""
 
+import contextlib
 import json
 import logging
 import os
@@ -8,7 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic import trust
 from rlclinic.actions import Action
@@ -20,6 +21,7 @@ from rlclinic.serve.http.settings import Settings, check
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from uvicorn import Config
 
 ENVIRONMENT: Final = "RLCLINIC_SERVER"
 """How workers are told what they serve."""
@@ -28,7 +30,7 @@ GRACE_SECONDS: Final = 3
 
 
 def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str], None] = print) -> None:
-    """Serve until it is interrupted; `say` where, once nothing speaks against it. Trainings that it started go on."""
+    """Serve until it is interrupted; `say` where, once it can be reached there. Trainings that it started go on."""
     import uvicorn
 
     from rlclinic.serve.http import connections
@@ -36,19 +38,18 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     tokens = Tokens(settings.tokens_path(store.root))
     check(settings, len(tokens))
     tokens.prepare()
-    _check_port(settings)
+    limits = connections.raise_file_limit()
+    listening = _listen(settings, limits.backlog)
     where = f"[{settings.host}]" if ":" in settings.host else settings.host
     agents = "   MCP /mcp" if settings.mcp else ""
     query = ""
     if settings.local and not settings.no_token:
         token = make_token()
         settings, query = settings.model_copy(update={"link": hash_token(token)}), f"?token={token}"
-    say(f"serving {store.root} at http://{where}:{settings.port}/{query}   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
     passed_on = {"root": str(store.root.absolute()), "settings": settings.model_dump(mode="json"), "parent": os.getpid()}
     os.environ[ENVIRONMENT] = json.dumps(passed_on)
-    limits = connections.raise_file_limit()
     trust.limit(settings.limits)
-    uvicorn.run(
+    config = uvicorn.Config(
         "rlclinic.serve.http.start:from_environment",
         factory=True,
         host=settings.host,
@@ -62,6 +63,25 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
         http="rlclinic.serve.http.connections:Connection",
         backlog=limits.backlog,
     )
+    port = listening[0].getsockname()[1]
+    # Whoever follows the link from here on is answered, if only once the app has been made.
+    say(f"serving {store.root} at http://{where}:{port}/{query}   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
+    run(config, listening)
+
+
+def run(config: "Config", listening: list[socket.socket]) -> None:
+    """Answer on sockets that listen already, until interrupted."""
+    from uvicorn import Server
+    from uvicorn.supervisors import Multiprocess
+
+    server = Server(config)
+    with contextlib.suppress(KeyboardInterrupt):
+        if config.workers > 1:
+            Multiprocess(config, sockets=listening).run()
+        else:
+            server.run(sockets=listening)
+    if config.workers == 1 and not server.started:
+        raise SystemExit(1)
 
 
 def from_environment() -> "FastAPI":
@@ -81,16 +101,32 @@ def from_environment() -> "FastAPI":
     return create_app(Store(Path(passed_on["root"])), Settings(**passed_on["settings"]), started=connections.end_with_loop)
 
 
-def _check_port(settings: Settings) -> None:
-    """Before anything is printed: is the address ours, and free?"""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _listen(settings: Settings, backlog: int) -> list[socket.socket]:
+    """Take the address, on every address that its name has: from here on, connections wait for an answer."""
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((settings.host, settings.port))
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        sockets = [_bind(family, address) for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found)]
     except OSError as error:
         other = 1024 + secrets.randbelow(60_000)
         raise UsageError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}.\n  Nothing was started.\n  Try another port: ",
             Action("serve", port=other),
         ) from error
+    for listener in sockets:
+        listener.listen(backlog)
+    return sockets
+
+
+def _bind(family: int, address: Any) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # Beside the IPv4 address of the same name, not instead of it.
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    bound.set_inheritable(True)
+    return bound

@@ -79,7 +79,7 @@ def build(store: Store, settings: Settings | None = None) -> MCPServer:
     """A server over one store. Tools that write are left out where the settings are read-only."""
     chosen = settings or Settings()
     server = Server("rlclinic", title="rlclinic", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
-    confined = partial(limit_code, limits=chosen.limits(store.root))
+    confined = partial(limit_code, limits=chosen.limits(store.root), configs=chosen.configs)
     columns = (TrainTools, RunTools, StatusTools, DiagnoseTools, TreatTools, CompareTools, JobTools)
     tools = [column(store, chosen) for column in columns]
     for operation in OPERATIONS:

@@ -36,6 +36,8 @@ class Settings:
     """Leave out every tool that starts, stops, changes or writes something."""
     allowed_paths: tuple[Path, ...] = ()
     """Folders that logs may be read from, beside the working folder and the store."""
+    configs: Path | None = None
+    """Where the callers' own environments and adopted variants lie; None: ./config/environments."""
     caller: Callable[[Any], Caller] = field(default=agent)
     """Who asks: given the HTTP request (None over stdio). May raise UsageError if that caller may only read."""
 

@@ -1,12 +1,15 @@
 """`rlclinic serve` and `rlclinic db` as they are typed."""
 
 import json
+import re
 import socket
 from pathlib import Path
 
 import pytest
+import uvicorn
 from typer.testing import CliRunner
 
+from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from rlclinic.serve.http import start
 from rlclinic.serve.http.settings import Settings
@@ -54,18 +57,38 @@ def test_a_port_that_is_taken_is_said_so(root: Path) -> None:
     assert "rlclinic serve --port" in said
 
 
+def test_the_link_is_printed_once_the_address_answers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: list[int] = []
+
+    def say(text: str) -> None:
+        port = int(re.findall(r"127\.0\.0\.1:(\d+)", text)[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            connected.append(port)
+
+    monkeypatch.setattr(start, "run", lambda config, listening: [listener.close() for listener in listening])
+    monkeypatch.setenv(start.ENVIRONMENT, "")
+    start.serve(Store(root), Settings(port=0), say=say)
+    assert [port > 0 for port in connected] == [True], "port 0 is whatever is free: the link has the one that was taken"
+
+
 def test_flags_reach_the_workers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[str, dict[str, object]]] = []
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: started.append((app, options)))
+    started: list[uvicorn.Config] = []
+
+    def note(config: uvicorn.Config, listening: list[socket.socket]) -> None:
+        started.append(config)
+        for listener in listening:
+            listener.close()
+
+    monkeypatch.setattr(start, "run", note)
     monkeypatch.setenv(start.ENVIRONMENT, "")
     code, _, _ = rlclinic("serve", "--port", "0", "--read-only", "--allow-host", "box", "--workers", "3", "--no-mcp", "--no-prepare")
     assert code == 0
-    (name, options), *_ = started
-    assert (options["workers"], options["host"], options["proxy_headers"]) == (3, "127.0.0.1", False)
+    (config,) = started
+    assert (config.workers, config.host, config.proxy_headers) == (3, "127.0.0.1", False)
     made = start.from_environment()
     settings: Settings = made.state.context.settings
     assert (settings.read_only, settings.allow_hosts, settings.mcp, settings.prepare) == (True, ("box",), False, False)
-    assert name == "rlclinic.serve.http.start:from_environment"
+    assert config.app == "rlclinic.serve.http.start:from_environment"
 
 
 def test_the_index_is_rebuilt_and_looked_at(root: Path) -> None:

@@ -3,7 +3,7 @@
 import importlib.util
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 import typer
 
@@ -19,6 +19,7 @@ token_app = typer.Typer(help="Who may come in: tokens with scopes.", no_args_is_
 db_app = typer.Typer(help="The index of runs behind searches; run folders stay the truth.", no_args_is_help=True)
 serve_app.add_typer(token_app, name="token")
 
+Scope = Literal["read", "own", "write"]
 TokenFile = Annotated[Path | None, typer.Option("--token-file", help="Where hashed tokens lie (RUNS/@server/tokens.json).")]
 
 
@@ -31,6 +32,10 @@ def serve(
     require_token: Annotated[bool, typer.Option("--require-token", help="Ask for a token on this machine too.")] = False,
     no_token: Annotated[bool, typer.Option("--no-token", help="Let every user of this machine in without one.")] = False,
     allow_host: Annotated[list[str] | None, typer.Option("--allow-host", help="Another name of this server. Repeatable.")] = None,
+    project: Annotated[
+        list[str] | None,
+        typer.Option("--project", metavar="NAME=DIR", help="Serve this folder's runs, too, to tokens of that project. Repeatable."),
+    ] = None,
     token_file: TokenFile = None,
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Answer agents at /mcp.")] = True,
     mcp_write: Annotated[bool, typer.Option("--mcp-write", help="Agents at /mcp with a write token may start and stop things.")] = False,
@@ -54,6 +59,7 @@ def serve(
         read_only=read_only,
         require_token=require_token,
         no_token=no_token,
+        projects=_read_projects(project or []),
         allow_hosts=tuple(allow_host or ()),
         token_file=token_file,
         mcp=mcp,
@@ -90,9 +96,13 @@ def mcp(
 def token_add(
     name: Annotated[str, typer.Argument(help="Whose it is; the audit log names them so.")],
     scope: Annotated[
-        Literal["read", "own", "write"],
+        Scope,
         typer.Option(help="read: look only. own: also start, and stop or change what it started. write: stop and change everything."),
     ] = "read",
+    project: Annotated[
+        list[str] | None,
+        typer.Option("--project", metavar="NAME[=SCOPE]", help="For this project alone, with a scope of its own. Repeatable."),
+    ] = None,
     token_file: TokenFile = None,
     runs_dir: options.RunsDir = Path("runs"),
     as_json: options.Json = False,
@@ -102,12 +112,13 @@ def token_add(
     from rlclinic.serve.http.security.tokens import Tokens
     from rlclinic.serve.http.settings import Settings
 
-    made = Tokens(Settings(token_file=token_file).tokens_path(runs_dir)).add(name, scope)
+    made = Tokens(Settings(token_file=token_file).tokens_path(runs_dir)).add(name, scope, _read_scopes(project or [], scope))
     if as_json:
         console.print_json(made)
         return
     typer.echo(made.token)
-    typer.echo(f"{made.name}: {made.scope}. Keep it: only its hash is in {made.file}", err=True)
+    rights = ", ".join(f"{given} in {where}" for where, given in made.projects.items()) or made.scope
+    typer.echo(f"{made.name}: {rights}. Keep it: only its hash is in {made.file}", err=True)
 
 
 @token_app.command("list")
@@ -162,9 +173,33 @@ def _show_tokens(listed: "TokenList", as_json: bool) -> None:
         console.print_json(listed)
         return
     for token in listed.tokens:
-        typer.echo(f"{token.name:20} {token.scope:6} {time.strftime('%Y-%m-%d %H:%M', time.localtime(token.created))}")
+        rights = ",".join(f"{where}={given}" for where, given in token.projects.items()) or token.scope
+        typer.echo(f"{token.name:20} {rights:6} {time.strftime('%Y-%m-%d %H:%M', time.localtime(token.created))}")
     if not listed.tokens:
         typer.echo("no tokens; make one: rlclinic serve token add NAME", err=True)
+
+
+def _read_projects(given: list[str]) -> dict[str, Path]:
+    from rlclinic.serve.http.security.tokens import check_name
+
+    projects = {}
+    for text in given:
+        name, separator, folder = text.partition("=")
+        if not separator or not folder:
+            raise UsageError(f"--project {text}: a project has a name and a folder.\n  Nothing was started.\n  Type: --project NAME=DIR")
+        check_name(name)
+        projects[name] = Path(folder).absolute()
+    return projects
+
+
+def _read_scopes(given: list[str], scope: Scope) -> dict[str, Scope]:
+    scopes: dict[str, Scope] = {}
+    for text in given:
+        name, separator, own = text.partition("=")
+        if own not in get_args(Scope) and separator:
+            raise UsageError(f"--project {text}: {own!r} is no scope.\n  No token was made.\n  Take read, own or write")
+        scopes[name] = cast(Scope, own) if separator else scope
+    return scopes
 
 
 def _installed() -> None:

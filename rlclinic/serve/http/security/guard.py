@@ -8,6 +8,7 @@ import math
 import re
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlclinic.errors import RlclinicError
 from rlclinic.serve.http import problems
-from rlclinic.serve.http.security import peer
+from rlclinic.serve.http.security import peer, projects
 from rlclinic.serve.http.security.access import STRANGER_RATE, TOKEN_RATE, AccessLog, Patience, find_address
 from rlclinic.serve.http.security.tokens import LOCAL, SESSION_SECONDS, Principal, Tokens
 from rlclinic.serve.http.settings import Settings
@@ -112,6 +113,14 @@ class Guard:
         if principal is None and not OPEN.fullmatch(path):
             wait = self.patience.locked_seconds(scope["state"]["address"]) if "why" in scope["state"] else 0.0
             return locked(wait) if wait else _login(headers, path, method)
+        if principal is not None and OPEN.fullmatch(path) and not projects.find_allowed(principal, self.settings.projects):
+            principal = None  # of projects that are not served here: as far as the login page
+        if principal is not None:
+            # Before anything is decided by scopes: they may differ from project to project.
+            scope["state"]["projects"] = sorted(projects.find_allowed(principal, self.settings.projects))
+            scope["state"]["project"], principal = projects.choose(principal, headers, self.settings.projects)
+            if self.settings.read_only:
+                principal = replace(principal, scopes=principal.scopes - {"write"})
         scope["state"]["principal"] = principal or Principal("nobody", frozenset())
         if principal is not None and principal.name != LOCAL:
             wait = self.patience.wait_seconds(principal.name, TOKEN_RATE)
@@ -167,8 +176,6 @@ class Guard:
             pass
         else:
             principal = EVERYBODY if self._needs_no_token(scope) else None
-        if principal is not None and self.settings.read_only:
-            return Principal(principal.name, principal.scopes - {"write"}, principal.by_cookie)
         return principal
 
     def _needs_no_token(self, scope: Scope) -> bool:

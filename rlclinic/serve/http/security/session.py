@@ -4,15 +4,21 @@ from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse
 
+from rlclinic.errors import NotFound
 from rlclinic.report.models import Result
 from rlclinic.serve.http import problems
 from rlclinic.serve.http.context import Context, Here
 from rlclinic.serve.http.security.access import Patience
 from rlclinic.serve.http.security.guard import COOKIE, locked, session_cookie, set_cookie
-from rlclinic.serve.http.security.tokens import Principal
+from rlclinic.serve.http.security.projects import COOKIE as PROJECT
+from rlclinic.serve.http.security.projects import choose, find_allowed
+from rlclinic.serve.http.security.tokens import SESSION_SECONDS, Principal
 
 router = APIRouter(prefix="/api/v1", tags=["session"])
+pages = APIRouter(include_in_schema=False)
 
 
 class Health(Result):
@@ -39,6 +45,10 @@ class Session(Result):
     write: bool
     login: bool
     """A token is needed to go on."""
+    project: str = ""
+    """The project that is looked at; empty: the server's own store."""
+    projects: list[str] = Field(default_factory=list)
+    """All that may be looked at; one is chosen by the header X-Project, in a browser at /projects/NAME."""
     csrf: str | None
     """To be sent as X-CSRF-Token with every change by a page that came in with a cookie."""
 
@@ -52,7 +62,9 @@ async def get_health(request: Request) -> Health:
 @router.get("/session", response_model=Session)
 async def get_session(request: Request, here: Here) -> Session:
     """Who is asking: what a page needs to know before it shows a button."""
-    return _session(here, request.scope["state"]["principal"], session_cookie(request.headers))
+    state = request.scope["state"]
+    known = _session(here, state["principal"], session_cookie(request.headers))
+    return known.model_copy(update={"project": state.get("project", ""), "projects": state.get("projects", [])})
 
 
 @router.post("/session", response_model=Session)
@@ -71,7 +83,21 @@ def login(request: Request, response: Response, here: Here, body: Login) -> Sess
         )
     patience.succeed(state["address"])
     cookie = set_cookie(response, here.tokens, principal, secure=here.settings.https)
-    return _session(here, principal, cookie)
+    # Not those of whoever used this browser before.
+    response.delete_cookie(PROJECT, path="/", httponly=True, samesite="strict")
+    name, chosen = choose(principal, Headers(), here.settings.projects)
+    listed = sorted(find_allowed(principal, here.settings.projects))
+    return _session(here, chosen, cookie).model_copy(update={"project": name, "projects": listed})
+
+
+@pages.get("/projects/{name}")
+def choose_project(request: Request, name: str) -> Response:
+    """Look at another project from here on; one that may not be seen is not said to be there."""
+    if name not in request.scope["state"]["projects"]:
+        raise NotFound(f"there is no project {name[:40]!r} for {request.scope['state']['principal'].name}.\n  Nothing was changed")
+    answer = RedirectResponse("/", 303)
+    answer.set_cookie(PROJECT, name, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict")
+    return answer
 
 
 @router.delete("/session", status_code=204)

@@ -9,10 +9,13 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from pydantic import Field
 
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RlclinicError, UsageError, nearest
@@ -28,6 +31,7 @@ LOCAL: Final = "local"
 """The user who runs the server: known by the system, or by the link."""
 SESSION_SECONDS: Final = 7 * 24 * 3_600
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_SCOPES: Final = {"read": frozenset({"read"}), "own": frozenset({"read", "write", "own"}), "write": frozenset({"read", "write"})}
 _SECRET: Final = "cookie.key"
 KEY: Final = "RLCLINIC_COOKIE_KEY"
 """How workers get the key of cookies where no file can hold it."""
@@ -41,6 +45,8 @@ class TokenRow(ResultPart):
     scope: Scope
     created: float
     """Unix seconds."""
+    projects: dict[str, Scope] = Field(default_factory=dict)
+    """What it may do in which project; with any, it sees nothing but these."""
 
 
 class TokenList(Result):
@@ -57,6 +63,7 @@ class TokenMade(Result):
     scope: Scope
     token: str
     file: str
+    projects: dict[str, Scope] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,10 @@ class Principal:
     name: str
     """local, or token:NAME."""
     scopes: frozenset[str]
+    """Of the server's own store; once a project was chosen, of that."""
     by_cookie: bool = False
+    projects: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Scopes in projects, by their names."""
 
 
 class Tokens:
@@ -86,8 +96,13 @@ class Tokens:
 
     # ── kept by hand ──
 
-    def add(self, name: str, scope: Scope = "read") -> TokenMade:
-        """A new token of 256 random bits. The file keeps its SHA-256: nobody can make the token from it."""
+    def add(self, name: str, scope: Scope = "read", projects: dict[str, Scope] | None = None) -> TokenMade:
+        """A new token of 256 random bits. The file keeps its SHA-256: nobody can make the token from it.
+
+        With `projects` it is for these alone, each with a scope of its own.
+        """
+        for project in projects or {}:
+            check_name(project)
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} cannot be a token's name: letters, digits, dots, dashes and underscores, at most 40.")
         known = self._read()
@@ -96,12 +111,16 @@ class Tokens:
                 f"there is a token {name} already.\n  Two could not be told apart.\n  Type: ", Action("serve token revoke", name)
             )
         token = make_token()
-        self._write({**known, name: {"hash": hash_token(token), "scope": scope, "created": time.time()}})
-        return TokenMade(name=name, scope=scope, token=token, file=str(self.path))
+        about = {"hash": hash_token(token), "scope": scope, "created": time.time(), **({"projects": projects} if projects else {})}
+        self._write({**known, name: about})
+        return TokenMade(name=name, scope=scope, token=token, file=str(self.path), projects=projects or {})
 
     def listed(self) -> TokenList:
         """All tokens, without their secrets."""
-        rows = [TokenRow(name=name, scope=_scope(about), created=float(about.get("created", 0.0))) for name, about in self._read().items()]
+        rows = [
+            TokenRow(name=name, scope=_scope(about.get("scope")), created=float(about.get("created", 0.0)), projects=_projects(about))
+            for name, about in self._read().items()
+        ]
         return TokenList(file=str(self.path), tokens=rows)
 
     def revoke(self, name: str) -> TokenList:
@@ -234,13 +253,25 @@ def _read_ended(path: Path) -> dict[str, float]:
 
 
 def _principal(name: str, about: dict[str, Any], *, by_cookie: bool = False) -> Principal:
-    scopes = {"read": frozenset({"read"}), "own": frozenset({"read", "write", "own"}), "write": frozenset({"read", "write"})}[_scope(about)]
-    return Principal(LOCAL if name == LINK else f"token:{name}", scopes, by_cookie)
+    projects = {project: _SCOPES[scope] for project, scope in _projects(about).items()}
+    # A token for projects is for nothing else.
+    scopes = frozenset[str]() if "projects" in about else _SCOPES[_scope(about.get("scope"))]
+    return Principal(LOCAL if name == LINK else f"token:{name}", scopes, by_cookie, projects)
 
 
-def _scope(about: dict[str, Any]) -> Scope:
-    scope = about.get("scope")
-    return scope if scope in ("own", "write") else "read"
+def _scope(text: object) -> Scope:
+    return text if text in ("own", "write") else "read"
+
+
+def _projects(about: dict[str, Any]) -> dict[str, Scope]:
+    given = about.get("projects")
+    return {str(name): _scope(scope) for name, scope in given.items()} if isinstance(given, dict) else {}
+
+
+def check_name(name: str) -> None:
+    """UsageError if this cannot be the name of a project."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot be a project's name: letters, digits, dots, dashes and underscores, at most 40.")
 
 
 def make_token() -> str:
