@@ -530,6 +530,10 @@ OPERATIONS: Final = (
 ONLY: Final[dict[Face, dict[str, str]]] = {
     "cli": {
         "demo": "types other commands",
+        "worker": "starts jobs that other operations have queued",
+        "trust list": "what code may be run is for the person at the terminal to say",
+        "trust add": "what code may be run is for the person at the terminal to say",
+        "trust remove": "what code may be run is for the person at the terminal to say",
         "serve": "starts a server",
         "serve token add": "who may come in",
         "serve token list": "who may come in",

@@ -8,12 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import models, progress, start
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs import job_queue
 from rlclinic.runs.store import Store
+from rlclinic.serve.cli.app import app
 from tests.ops.jobs.test_start import Processes, kill, processes, two_cores  # noqa: F401 — fixtures
 
 SLEEPER = (
@@ -121,3 +123,20 @@ def _wait(look: object, seconds: float = 60.0) -> None:
     while not look():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.1)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_worker_begins_what_waits_behind_one_that_was_killed(tmp_path: Path, processes: Processes) -> None:  # noqa: F811
+    root = tmp_path / "runs"
+    first, second = (start.start_training(training(root, 10 * number)) for number in range(2))
+    assert (first.state, second.state) == ("starting", "queued")
+    kill(root, first)
+    began = start.work_off(Store(root))
+    assert next(began) == second.id
+    assert len(processes.commands) == 2
+
+
+def test_a_worker_of_an_empty_queue_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    assert list(start.work_off(Store(tmp_path / "runs"), until_empty=True)) == []
+    result = CliRunner().invoke(app, ["worker", "--until-empty", "--runs-dir", str(tmp_path / "runs")])
+    assert (result.exit_code, result.stdout) == (0, "")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,8 @@ from rlclinic.runs.store import Store
 WORKER: Final = "rlclinic.ops.jobs.worker"
 MOST_WAITING: Final = 200
 """Jobs in the queue of a store. Each costs a row and some files, and a promise that somebody waits for."""
+WORK_SECONDS: Final = 1.0
+"""How often a worker looks whether a job's turn has come."""
 PERSON: Final = Caller()
 
 
@@ -216,6 +219,18 @@ def dispatch(store: Store) -> list[str]:
                 # Killed: said to be lost. Whoever started it takes it up again with its key, where it was.
                 job_queue.finish(store, job_queue.Claim(row.id, row.attempt), "lost" if job.state == "crashed" else "finished")
         return list(_launch_next(store))
+
+
+def work_off(store: Store, *, until_empty: bool = False, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    """Begin jobs of the queue as their turn comes, for machines without a server; yields the id of each as it begins.
+
+    Their processes are their own: they go on when this ends. `until_empty` ends it once nothing waits and nothing runs here.
+    """
+    while not stop():
+        yield from dispatch(store)
+        if until_empty and not any(job.live and job.host in (None, lock.HOST) for job in models.everything(store)):
+            return
+        time.sleep(WORK_SECONDS)
 
 
 def _launch_next(store: Store) -> dict[str, Job]:

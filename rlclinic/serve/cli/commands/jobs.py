@@ -1,4 +1,4 @@
-"""`rlclinic agents …`: what coding agents may use, and what they did."""
+"""`rlclinic agents …`: what coding agents may use, and what they did; `rlclinic worker`: the queue of jobs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     for name, handler in (("budget", agents_budget), ("report", agents_report), ("audit", agents_audit)):
         options.command(agents_app, name, requests="jobs.requests")(handler)
     app.add_typer(agents_app, name="agents")
+    app.command()(worker)
 
 
 def set_budget(runs_dir: Path, env_steps: int | None, wall: str | None) -> None:
@@ -75,3 +76,19 @@ def agents_audit(request: "AuditRequest", as_json: options.Json = False) -> None
         about = " ".join(f"{key}={value}" for key, value in line.about.items() if value not in (None, "", []))
         typer.echo(f"{when}  {line.face}:{line.name}  {line.action} {line.target}  {about}".rstrip())
     typer.echo(f"{len(log.lines)} of {log.total} lines", err=True)
+
+
+def worker(
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="End once nothing waits and nothing runs.")] = False,
+    runs_dir: options.RunsDir = Path("runs"),
+) -> None:
+    """Begin queued jobs as their turn comes, where no server does. Ctrl-C ends this alone; jobs that run go on."""
+    from rlclinic.ops.jobs import models, start
+    from rlclinic.ops.train import signals
+    from rlclinic.runs.store import Store
+
+    store = Store(runs_dir)
+    with signals.caught_signals() as caught:
+        for id in start.work_off(store, until_empty=until_empty, stop=lambda: bool(caught)):
+            job = models.load(store, id)
+            typer.echo(f"{id}  {'' if job is None else f'{job.kind} {job.refers or job.target}'}", err=True)
