@@ -326,9 +326,9 @@ class _Meanings:
             return "value_loss" if inner in ("advantage", "error") or "value" in given or given & {"advantage", "error"} else None
         if name == "setup" and index is not None and index < len(node.args):
             return self.meaning(node.args[index])
-        asked = self._asked(node)
-        if asked is not None:
-            return self._returned(asked, index) or ("q_value" if len(node.args) >= 2 and self._is_critic(node) else None)
+        forward = self._find_forward(node)
+        if forward is not None:
+            return self._returned(forward, index) or ("q_value" if len(node.args) >= 2 and self._is_critic(node) else None)
         if index is not None:
             return self._returned(name, index)
         if name == "log_prob" and held is not None:
@@ -364,7 +364,7 @@ class _Meanings:
         name = words.own_name(node.func).lower()
         return re.search(r"(^|_)(critic|q|qf|qs|twin)s?\d?($|_)", name) is not None
 
-    def _asked(self, node: ast.Call) -> str | None:
+    def _find_forward(self, node: ast.Call) -> str | None:
         """The forward of one of the script's networks, if that is what a call asks."""
         if isinstance(node.func, ast.Name) and node.func.id == "self":
             kind: str | None = self.own_class.get(node)
