@@ -480,3 +480,256 @@ def policy_changes_without_effect(case: Case) -> Iterator[Finding]:
     text = f"KL {say(size)} of a usual step, explained variance {say(explained.median)}, and the return stays at {stays}"
     fix = advice("follow one action from the policy to the simulator; does a scripted policy do better than a random one?", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, drift=drift),), remedies=(fix,))
+
+
+# ── what transitions say: see stats/transitions.py ──
+
+
+def _shows_flags(case: Case) -> bool:
+    """Whether observations are places or flags, of which a regression says little."""
+    largest = case.signal(OBS_MAX)
+    return bool(case.setting("about.obs_flags")) or (len(largest) > 0 and largest.bottom == 1.0 == largest.top)
+
+
+@rule(
+    "ENV619",
+    severity=Severity.HIGH,
+    needs=[sentinel("action_effect"), sentinel("action_effect_shuffled")],
+    cites=["jones2021debugging"],
+    causes=["actions-without-effect"],
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/action_effect": 0.02, "train/sentinel/action_effect_shuffled": 0.02, "train/sentinel/obs_memory": 0.01}
+    ),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/action_effect": 0.4, "train/sentinel/action_effect_shuffled": 0.02}),
+        # The effect comes later: observations are late, actions are not lost.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/action_effect": 0.02,
+                "train/sentinel/action_effect_shuffled": 0.02,
+                "train/sentinel/action_effect_past": 0.8,
+                "train/sentinel/action_lag": 4.0,
+            }
+        ),
+        # What the action changes is a velocity that is not shown.
+        lambda: cases.unsolved(
+            {"train/sentinel/action_effect": 0.02, "train/sentinel/action_effect_shuffled": 0.02, "train/sentinel/obs_memory": 0.9}
+        ),
+    ],
+)
+def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Finding]:
+    """What comes next depends on the action no more than on an action of some other step.
+
+    ## Why it hurts
+    What the policy chooses does not reach the environment, or is drowned on its way: nothing can be learned about it.
+
+    ## When it is fine
+    Tasks in which the action changes the reward alone, as in a bandit or in trading without an own position.
+    """
+    effect, chance = measures.early(case, "action_effect"), measures.early(case, "action_effect_shuffled")
+    past = measures.early(case, "action_effect_past")
+    paid, by_chance = measures.early(case, "action_effect_reward"), measures.early(case, "action_effect_reward_shuffled")
+    seen = max(effect, past if past == past and case.sentinel("action_lag").share(0.0, 0.5).median > 0 else 0.0) - chance
+    if paid == paid and paid - by_chance > 0.05:
+        return
+    strength = min(
+        grade(-seen, -0.03, -0.01), grade(-measures.known(measures.early(case, "obs_memory"), 0.0), -0.6, -0.3), _not_noise(case)
+    )
+    if strength <= 0 or not case.sick or _shows_flags(case) or _blind(case):
+        return
+    text = f"the action explains {percent(effect)} of the next change in the observation; an action of another step {percent(chance)}"
+    fix = advice("follow one action from the policy to the simulator: print it in step(), and what it changes", "> 30 %")
+    proof = evidence(sentinel("action_effect"), text, *case.span, effect=effect, shuffled=chance)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+def _not_noise(case: Case) -> float:
+    """1 where changes of the observation do not turn back as noise does, 0 where they do."""
+    turns = measures.early(case, "obs_diff_autocorr")
+    return grade(measures.known(turns, 0.0), -0.42, -0.3)
+
+
+cause(
+    "observation-late",
+    "observations or actions come late",
+    "fault of environment",
+    doses=["stack-frames-over-the-lag"],
+    advice="return the observation of this step in step(), not that of an earlier one; or apply the action at once",
+    explains="VAL201 EVA802 VAL203 ENV616 ENV619 LRN107 NRM703 ENT302",
+)
+
+
+@rule(
+    "ENV620",
+    severity=Severity.HIGH,
+    needs=[sentinel("action_lag"), sentinel("action_effect_past"), sentinel("action_effect")],
+    cites=["schulman2016nuts"],
+    causes=["observation-late"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/action_effect": 0.03,
+            "train/sentinel/action_effect_shuffled": 0.02,
+            "train/sentinel/action_effect_past": 0.7,
+            "train/sentinel/action_lag": 4.0,
+        }
+    ),
+    good=[
+        lambda: cases.unsolved(
+            {"train/sentinel/action_effect": 0.8, "train/sentinel/action_effect_past": 0.1, "train/sentinel/action_lag": 0.0}
+        )
+    ],
+)
+def observations_answer_to_an_earlier_action(case: Case) -> Iterator[Finding]:
+    """The observation changes with an action of some steps before, and hardly with the one just taken.
+
+    ## Why it hurts
+    The agent sees an old state, or its action is applied later: what it learns about an action belongs to another one, and fast
+    corrections overshoot.
+
+    ## When it is fine
+    Tasks with a delay of their own, such as goods that arrive the next day, where memory or the orders under way are shown.
+    """
+    lag, past, now = case.sentinel("action_lag"), measures.early(case, "action_effect_past"), measures.early(case, "action_effect")
+    late = lag.values[lag.values > 0]
+    often = len(late) / max(len(lag), 1)
+    strength = min(grade(often, 0.4, 0.7), grade(past - now, 0.05, 0.2))
+    if strength <= 0 or not case.sick or _shows_flags(case):
+        return
+    steps = float(np.median(late))
+    text = f"an action explains {percent(past)} of a change {say(steps)} steps later, and {percent(now)} of the next one"
+    fixes = (
+        change(case, "env.frame_stack", int(steps) + 1, "the agent sees how far it has moved since; better: take the delay out", "10-30 %"),
+        advice("return the newest observation in step(); apply the action in the step that it is given for", "> 30 %"),
+    )
+    proof = evidence(sentinel("action_lag"), text, *case.span, lag=steps, past=past, now=now)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=fixes)
+
+
+@rule(
+    "ENV621",
+    severity=Severity.HIGH,
+    needs=[sentinel("obs_std_max")],
+    cites=["schulman2016nuts", "andrychowicz2021matters"],
+    causes=["observation-scale"],
+    bad=lambda: cases.unsolved({"train/sentinel/obs_std_max": 0.001, "train/sentinel/obs_abs_max": 0.003}),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/obs_std_max": 0.4, "train/sentinel/obs_offset_max": 2.0}),
+        # Nothing is shown at all: that is another fault.
+        lambda: cases.unsolved({"train/sentinel/obs_std_max": 0.0, "train/sentinel/obs_abs_max": 0.0}),
+    ],
+)
+def observations_too_small(case: Case) -> Iterator[Finding]:
+    """Observations hardly vary in units that a network tells apart: too small, or a small signal on a large constant.
+
+    ## Why it hurts
+    A network starts with weights of about 1: differences of a thousandth are lost in its biases, and every state looks alike.
+
+    ## When it is fine
+    With observations that are normalized (env.normalize_obs).
+    """
+    largest, offset = measures.early(case, "obs_std_max"), measures.early(case, "obs_offset_max")
+    small = grade(-decades(largest), 1.3, 2.2) if largest > 1e-7 else 0.0
+    hidden = grade(decades(measures.known(offset, 1.0)), 1.3, 2.2)
+    strength = max(small, hidden)
+    if strength <= 0 or not case.sick or _blind(case) or case.setting("env.normalize_obs") is True:
+        return
+    text = f"no component of the observation has a deviation above {say(largest)}; about 1 suits a network"
+    if hidden > small:
+        text = f"a component's mean is {say(offset)} times its deviation: what changes is lost beside what does not"
+    fix = change(case, "env.normalize_obs", True, "mean 0, deviation 1", "> 30 %")
+    yield Finding(
+        strength=strength, text=text, evidence=(evidence(sentinel("obs_std_max"), text, *case.span, deviation=largest),), remedies=(fix,)
+    )
+
+
+@rule(
+    "ENV622",
+    severity=Severity.HIGH,
+    needs=[sentinel("obs_memory"), sentinel("obs_explained")],
+    cites=["schulman2016nuts"],
+    causes=["observation-partial"],
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/obs_memory": 0.9, "train/sentinel/obs_explained": 0.05, "train/sentinel/obs_diff_autocorr": 0.9}
+    ),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/obs_memory": 0.02, "train/sentinel/obs_explained": 0.95}),
+        # Noise: the observation before helps to average it.
+        lambda: cases.unsolved(
+            {"train/sentinel/obs_memory": 0.4, "train/sentinel/obs_explained": 0.5, "train/sentinel/obs_diff_autocorr": -0.45}
+        ),
+    ],
+)
+def the_past_tells_what_the_observation_does_not(case: Case) -> Iterator[Finding]:
+    """The next observation follows from the last two, but not from the last one: a velocity, or another part of the state, is hidden.
+
+    ## Why it hurts
+    The best action depends on what is not shown; two states that look alike need different actions.
+
+    ## When it is fine
+    With frames that are stacked, or with a memory.
+    """
+    memory, explained, turns = (
+        measures.early(case, "obs_memory"),
+        measures.early(case, "obs_explained"),
+        measures.known(measures.early(case, "obs_diff_autocorr"), 0.0),
+    )
+    strength = min(grade(memory, 0.3, 0.6), grade(turns, 0.0, 0.3))
+    if strength <= 0 or not case.sick or _shows_flags(case) or (case.real("env.frame_stack") or 1) > 1:
+        return
+    text = f"observation and action explain {percent(explained)} of the next change; the observation before adds {percent(memory)}"
+    fix = change(case, "env.frame_stack", 4, "several observations together show what changes; better: return the missing part", "> 30 %")
+    proof = evidence(sentinel("obs_memory"), text, *case.span, memory=memory, explained=explained)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+cause(
+    "starts-identical",
+    "every training episode starts from the same state",
+    "fault of environment",
+    advice="pass reset()'s seed on (super().reset(seed=seed)) and draw starts from self.np_random; give each environment its own seed",
+    explains="EVA802 EVA801",
+)
+
+
+@rule(
+    "ENV623",
+    severity=Severity.MEDIUM,
+    needs=[sentinel("start_distinct"), sentinel("starts")],
+    cites=["schulman2016nuts"],
+    causes=["starts-identical"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/start_distinct": 0.1,
+            "train/sentinel/starts": 10.0,
+            "val/roll/ep_rew_mean": 60.0,
+            "train/roll/ep_rew_mean": lambda share: 20 + 400 * share,
+        }
+    ),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/start_distinct": 1.0, "train/sentinel/starts": 10.0}),
+        # Evaluation begins there too, and does as well: a task with one start.
+        lambda: cases.unsolved({"train/sentinel/start_distinct": 0.1, "train/sentinel/starts": 10.0}),
+    ],
+)
+def training_episodes_start_alike(case: Case) -> Iterator[Finding]:
+    """All training episodes begin with the same observation, and evaluation does clearly worse than training.
+
+    ## Why it hurts
+    The agent learns one path by heart: from any other start it does not know what to do. Copies that are seeded alike see the same
+    episodes, and are worth one copy.
+
+    ## When it is fine
+    Tasks with one start.
+    """
+    share, count = case.sentinel("start_distinct"), case.sentinel("starts")
+    if len(share) < 3 or not case.sick:
+        return
+    alike = float(np.median(share.values)) * max(float(np.median(count.values[count.values > 1])) if (count.values > 1).any() else 2.0, 2.0)
+    gap = measures.evaluation_gap(case)
+    strength = min(grade(-alike, -2.5, -1.5), grade(measures.known(gap, 0.0), 0.15, 0.5))
+    if strength <= 0:
+        return
+    text = f"{percent(share.median)} of the first observations differ, and evaluation lacks {percent(gap)} of what training gained"
+    fix = advice("draw the start in reset() from self.np_random, after super().reset(seed=seed); give each copy its own seed", "> 30 %")
+    proof = evidence(sentinel("start_distinct"), text, *case.span, distinct=share.median, gap=gap)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))

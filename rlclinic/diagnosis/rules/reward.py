@@ -527,3 +527,263 @@ def _extremes(case: Case) -> tuple[float, float]:
     each = returns.values / np.maximum(np.interp(returns.steps, length.steps, length.values), 1.0)
     most, least = float(each.max()), float(each.min())
     return (most, least) if most - least <= CONSTANT * abs(least) else (math.nan, math.nan)
+
+
+# ── when and how rewards come: see stats/transitions.py ──
+
+NONZERO = sentinel("reward_nonzero")
+
+
+cause(
+    "reward-delayed",
+    "rewards come late",
+    "fault of environment",
+    doses=["whole-episode", "longest-advantages"],
+    advice="pay each step for what it did, in that step: not a sum every so many steps, and not the whole return at the end",
+    explains="VAL201 VAL203 REW505 REW513 EVA802 LRN107",
+)
+
+
+@rule(
+    "REW512",
+    severity=Severity.HIGH,
+    needs=[NONZERO, sentinel("reward_common_share"), LENGTH],
+    cites=["sutton2018book"],
+    causes=["reward-delayed"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/reward_nonzero": 0.05,
+            "train/sentinel/reward_common_share": 0.95,
+            "train/sentinel/reward_common": 0.0,
+            "train/sentinel/reward_gap": 20.0,
+            "train/sentinel/reward_gap_spread": 0.0,
+        }
+    ),
+    good=[
+        # By chance, not by the clock.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/reward_nonzero": 0.05,
+                "train/sentinel/reward_common_share": 0.95,
+                "train/sentinel/reward_gap": 20.0,
+                "train/sentinel/reward_gap_spread": 0.9,
+            }
+        ),
+        lambda: cases.unsolved({"train/sentinel/reward_nonzero": 1.0, "train/sentinel/reward_common_share": 0.0}),
+        # A goal that some episodes meet.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/reward_nonzero": 0.002,
+                "train/sentinel/reward_common_share": 0.998,
+                "train/sentinel/reward_end_share": 1.0,
+                "train/roll/ep_len_mean": 100.0,
+            }
+        ),
+    ],
+)
+def rewards_are_paid_late(case: Case) -> Iterator[Finding]:
+    """Rewards are paid by the clock, at the end of every episode, or some steps after what they are for.
+
+    ## Why it hurts
+    One number must be shared out among many actions: the critic sees nothing in between, and noise grows with the delay.
+
+    ## When it is fine
+    Games that are won or lost at the end, with a discount and a budget to match.
+    """
+    nonzero, spread, gap = (
+        measures.early(case, "reward_nonzero"),
+        measures.early(case, "reward_gap_spread"),
+        measures.early(case, "reward_gap"),
+    )
+    lengths, ends = case.signal(LENGTH), measures.early(case, "reward_end_share")
+    per_episode = nonzero * lengths.share(0.0, 0.5).median if len(lengths) else math.nan
+    lag = case.sentinel("reward_lag")
+    clock = min(grade(-nonzero, -0.4, -0.2), grade(-spread, -0.35, -0.1)) if spread == spread and gap > 2.5 else 0.0
+    at_end = min(grade(ends, 0.8, 0.95), grade(-abs(math.log(max(per_episode, 1e-9))), -0.7, -0.3)) if ends == ends else 0.0
+    if len(lengths) and lengths.share(0.0, 0.5).median < 4:
+        at_end = 0.0
+    later = lag.values[lag.values >= 2]
+    late = 0.0
+    if len(lag) >= 3:
+        past, now = measures.early(case, "reward_explained_past"), measures.early(case, "reward_explained")
+        late = min(grade(len(later) / len(lag), 0.5, 0.8), grade(past, 0.5, 0.8), grade(past - now, 0.1, 0.4))
+    strength = max(clock, at_end, late)
+    if strength <= 0 or not case.sick:
+        return
+    if strength == clock:
+        text = f"rewards come every {say(gap)} steps, by the clock, and {percent(1 - nonzero)} of the steps pay nothing"
+    elif strength == at_end:
+        text = f"{percent(ends)} of the reward comes with an episode's last step, in every episode"
+    else:
+        text = f"rewards follow from what was done {say(float(np.median(later)))} steps before, better than from their own step"
+    fix = advice("pay each step for what it did in that step", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(NONZERO, text, *case.span, share=nonzero),), remedies=(fix,))
+
+
+cause(
+    "reward-sparse",
+    "rewards come rarely",
+    "fault of environment",
+    doses=["explore-longer", "more-data", "entropy-that-falls", "more-steps"],
+    advice="pay for progress on the way (a potential that is 0 at the end changes no best policy), or start nearer to the goal",
+    explains="VAL201 VAL203 EVA802 REW506 LRN107",
+)
+
+
+@rule(
+    "REW513",
+    severity=Severity.MEDIUM,
+    needs=[NONZERO, sentinel("reward_common_share"), LENGTH],
+    cites=["schulman2016nuts"],
+    causes=["reward-sparse"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/reward_nonzero": 0.05,
+            "train/sentinel/reward_common_share": 0.95,
+            "train/sentinel/reward_gap": 20.0,
+            "train/sentinel/reward_gap_spread": 0.9,
+        }
+    ),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/reward_nonzero": 0.9, "train/sentinel/reward_common_share": 0.2}),
+        # By the clock: that is a delay.
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/reward_nonzero": 0.05,
+                "train/sentinel/reward_common_share": 0.95,
+                "train/sentinel/reward_gap": 20.0,
+                "train/sentinel/reward_gap_spread": 0.0,
+            }
+        ),
+    ],
+)
+def rewards_come_rarely(case: Case) -> Iterator[Finding]:
+    """Most steps pay nothing, and those that pay come by chance.
+
+    ## Why it hurts
+    Advantages of most steps are noise: whether a good action was paid for is a matter of luck, and learning needs many more steps.
+
+    ## When it is fine
+    Tasks in which success is found early, as in small mazes.
+    """
+    nonzero, spread, ends = (
+        measures.early(case, "reward_nonzero"),
+        measures.early(case, "reward_gap_spread"),
+        measures.early(case, "reward_end_share"),
+    )
+    lengths = case.signal(LENGTH)
+    per_episode = nonzero * lengths.share(0.0, 0.5).median if len(lengths) else math.nan
+    by_chance = 1.0 if spread != spread else grade(spread, 0.2, 0.5)
+    if ends == ends and ends > 0.9 and 0.5 < per_episode < 2:
+        return  # every episode pays, at its end: a delay
+    strength = min(grade(-nonzero, -0.2, -0.08), by_chance) if nonzero > 0 else 0.0
+    if strength <= 0 or not case.sick:
+        return
+    text = f"{percent(nonzero)} of the steps pay anything"
+    fix = advice("pay for progress on the way, or start nearer to the goal", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(NONZERO, text, *case.span, share=nonzero),), remedies=(fix,))
+
+
+cause(
+    "reward-shifted",
+    "a constant in the reward decides how long episodes should last",
+    "fault of environment",
+    advice="take the constant out of the reward: with one that is too low it pays to end early, with one that is too high never to end",
+    explains="EVA802 EVA801 REW502 VAL201 ENT302",
+)
+
+
+@rule(
+    "REW514",
+    severity=Severity.HIGH,
+    needs=[RETURN, LENGTH, sentinel("random_return"), sentinel("random_length"), sentinel("reward_mean")],
+    cites=["jones2021debugging"],
+    causes=["reward-shifted"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/random_return": 22.0,
+            "train/sentinel/random_return_std": 8.0,
+            "train/sentinel/random_length": 22.0,
+            "train/sentinel/reward_mean": -2.0,
+            "train/sentinel/reward_std": 0.5,
+            "train/roll/ep_rew_mean": lambda share: -44 + 20 * share,
+            "train/roll/ep_len_mean": lambda share: 22 - 10 * share,
+        }
+    ),
+    good=[
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/random_return": 22.0,
+                "train/sentinel/random_return_std": 8.0,
+                "train/sentinel/random_length": 22.0,
+                "train/sentinel/reward_mean": 1.0,
+                "train/sentinel/reward_std": 0.5,
+            }
+        )
+    ],
+)
+def training_pays_more_or_less_for_every_step(case: Case) -> Iterator[Finding]:
+    """A step of training pays a constant more, or less, than a step of evaluation.
+
+    ## Why it hurts
+    The constant is paid per step: with a negative one the agent learns to end episodes early, with a positive one to make them last,
+    whatever the task is.
+
+    ## When it is fine
+    Episodes that all have the same length.
+    """
+    chance, length, returns = measures.random_return(case), case.signal(LENGTH), case.signal(RETURN)
+    steps, mean = measures.early(case, "random_length"), case.sentinel("reward_mean").share(0.0, 0.15)
+    first = mean.median if len(mean) else math.nan
+    if chance is None or not steps > 0 or first != first or not len(length) or len(returns) < 4 or not case.sick:
+        return
+    paid = chance[0] / steps
+    shift = first - paid
+    # By how much the mean reward of a step may differ by chance: between policies, and between stretches of one.
+    scale = max(chance[1] / steps, 0.2 * abs(paid), 0.3 * measures.known(measures.early(case, "reward_std"), 0.0), 1e-9)
+    strength = grade(abs(shift) / scale, 1.5, 4.0)
+    mirrored = abs(first + paid) < 0.4 * abs(paid)
+    many_times = paid != 0 and not 0.05 < abs(first / paid) < 20 and abs(paid) > scale
+    if strength <= 0 or mirrored or many_times:
+        return
+    text = f"a step of a random policy pays {say(paid)} in evaluation and {say(first)} in training"
+    fix = advice(f"take the constant of about {say(shift)} per step out of the training reward", "> 30 %")
+    proof = evidence(sentinel("reward_mean"), text, *case.span, shift=shift, training=first, evaluation=paid)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "REW515",
+    severity=Severity.HIGH,
+    needs=["threshold", HIGH, LOW, RETURN],
+    cites=["jones2021debugging"],
+    certain=True,
+    causes=["reward-sign"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/reward_max": 1.0,
+            "train/sentinel/reward_min": 1.0,
+            "train/roll/ep_rew_mean": 190.0,
+            "val/roll/ep_rew_mean": 200.0,
+        },
+        threshold=-110.0,
+    ),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -1.0}, threshold=-110.0),
+    ],
+)
+def every_reward_is_above_a_threshold_of_costs(case: Case) -> Iterator[Finding]:
+    """No reward is negative, but the threshold is: every episode passes it, the worst one best of all.
+
+    ## Why it hurts
+    Where steps should cost they pay: the longer an episode, the better, and the goal is what ends the pay.
+
+    ## When it is fine
+    Never; a threshold below 0 belongs to rewards below 0.
+    """
+    most, least = case.signal(HIGH), case.signal(LOW)
+    if case.threshold is None or case.threshold >= 0 or not len(most) or not (least.bottom >= 0 and most.top > 0):
+        return
+    text = f"rewards lie between {say(least.bottom)} and {say(most.top)}, the threshold is {say(case.threshold)}"
+    fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
+    yield Finding(text=text, evidence=(evidence(LOW, text, *case.span, largest=most.top, smallest=least.bottom),), remedies=(fix,))

@@ -174,3 +174,15 @@ def led_downwards(case: Case) -> float:
     """How clearly learning led away from what chance gets; see REW504."""
     far, often = descent(case)
     return min(grade(far, 0.2, 0.5), grade(often, 0.7, 0.95))
+
+
+def early(case: Case, name: str) -> float:
+    """Median of a sentinel over the first half, when the policy still tries everything; NaN if it was not logged."""
+    signal = case.sentinel(name)
+    half = signal.share(0.0, 0.5)
+    return half.median if len(half) >= 3 else signal.median if len(signal) else math.nan
+
+
+def known(value: float, otherwise: float) -> float:
+    """A number, or another one where it is NaN."""
+    return value if value == value else otherwise

@@ -156,6 +156,16 @@ def stack_frames(chart: Chart) -> Dose | None:
     return Dose({"env.frame_stack": 4}, "four observations together show velocities; better: return the missing component")
 
 
+@dose
+def stack_frames_over_the_lag(chart: Chart) -> Dose | None:
+    """As many observations together as the delay is long, which show what is still under way."""
+    lag = chart.sentinel("action_lag")
+    frames = min(max(int(lag) + 1, 2), 10) if lag == lag else 4
+    if (chart.count("env.frame_stack") or 1) >= frames:
+        return None
+    return Dose({"env.frame_stack": frames}, f"{frames} observations reach back over the delay; better: take the delay out")
+
+
 # ── time ──
 
 
