@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from rlclinic.errors import UsageError
 from rlclinic.sentinels import networks, readings
 from rlclinic.sentinels.readings import Array
+from rlclinic.stats import transitions
 
 _NEEDED: Final = ("obs", "actions", "advantages", "returns", "values", "rewards")
 _MORE: Final = ("logprobs", "terminations", "truncations", "starts", "final_obs", "reset_obs")
@@ -87,6 +88,7 @@ class Sentinels:
         found |= readings.measure_observations(flat[:: readings.choose_stride(flat.size)], low, high)
         if rewards.ndim == 2 and "starts" in given:
             found |= readings.measure_repeated_observations(obs, given["starts"])
+            found |= self._environment(given)
         box = [None if bound is None else _array(bound) for bound in self._action_box]
         if box[0] is not None and box[1] is not None:
             found |= readings.measure_box_actions(given["actions"], box[0], box[1])
@@ -101,6 +103,18 @@ class Sentinels:
             same = (given["final_obs"] == given["reset_obs"]).reshape(len(given["final_obs"]), -1).all(1)
             found["next_obs_is_reset"] = float(same.mean())
         return found
+
+    def _environment(self, given: dict[str, Array]) -> dict[str, float]:
+        """What the rollout [T, N, ...] says about the environment. A step ended an episode where the next one starts another."""
+        obs, rewards, starts = given["obs"], given["rewards"], given["starts"].astype(bool)
+        ended = np.concatenate([starts[1:], np.zeros_like(starts[:1])])
+        terminated = given["terminations"] if "terminations" in given else None
+        flat = obs.reshape(*rewards.shape, -1)
+        if flat.shape[2] > transitions.WIDEST:
+            return transitions.measure_reward_timing(rewards, ended, terminated)
+        low, high = (None if bound is None else _array(bound) for bound in self._obs_box)
+        found = transitions.measure(flat, given["actions"], rewards, ended, choices=self._n_actions, terminated=terminated)
+        return found | transitions.measure_scales(flat.reshape(rewards.size, -1), flat.reshape(rewards.size, -1), low, high)
 
     def minibatch(self, *, ratio: Tensor, advantages: Tensor | None = None) -> None:
         """When the ratio of a minibatch is there, before its step. The first one must be 1: the policy has not moved yet."""
