@@ -108,7 +108,7 @@ class Sentinels:
         """What the rollout [T, N, ...] says about the environment. A step ended an episode where the next one starts another."""
         obs, rewards, starts = given["obs"], given["rewards"], given["starts"].astype(bool)
         ended = np.concatenate([starts[1:], np.zeros_like(starts[:1])])
-        terminated = given["terminations"] if "terminations" in given else None
+        terminated = given.get("terminations")
         flat = obs.reshape(*rewards.shape, -1)
         if flat.shape[2] > transitions.WIDEST:
             return transitions.measure_reward_timing(rewards, ended, terminated)
