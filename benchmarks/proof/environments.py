@@ -62,14 +62,24 @@ def carry_out(
     rule = rule or Rule(environments=len(draws))
     rng = np.random.default_rng(seed)
     drawn = [draw(rng, (simulations, rule.looks * rule.per_look)) for draw in draws]
+    return look_at(drawn, rule, arrival=arrival, each=each)
+
+
+def look_at(
+    drawn: Sequence[tuple[Draws, Draws]], rule: Rule, *, arrival: bool = True, each: bool = True
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same of runs that were drawn: control and treatment [trials, seeds] of every environment."""
+    simulations = len(drawn[0][0])
     calls, seeds = np.zeros(simulations, dtype=np.int64), np.full(simulations, rule.looks * rule.per_look)
+    passed = np.zeros(simulations, dtype=bool)
     for look in range(1, rule.looks + 1):
         count = look * rule.per_look
         control, treatment = ([pair[side][:, :count] for pair in drawn] for side in (0, 1))
         z, bounds, last = sequential.statistics(control, treatment), rule.bounds[look - 1], look == rule.looks
         if each:
             seen = environments.measure_each(control, treatment, rule.environment_bounds()[look - 1])
-            now = environments.decide(z, bounds, seen, 0.10, last=last, second=arrival)
+            now = environments.decide(z, bounds, seen, 0.10, last=last, second=arrival, passed=passed)
+            passed |= z > bounds.better
         else:
             now = sequential.decide(z, bounds, None, 0.10, last=last)
         fresh = (calls == OPEN) & (now != OPEN)
@@ -113,43 +123,51 @@ def find_hidden(kind: str, simulations: int, *, each: bool = True) -> dict[str, 
 # ── power ──
 
 
-def alike(count: int, shift: float, spreads: Sequence[float]) -> list[Draw]:
-    """Environments whose effect is the same in standard deviations of their log steps: the same P(improvement) in all."""
-    drawn = []
-    for place in range(count):
-        median, spread = 10.0**place, spreads[place % len(spreads)]
-        control = {"median": median, "spread": spread}
-        drawn.append(draw_pair(control, {**control, "median": median * math.exp(-shift * spread)}))
-    return drawn
+CASES: Final[dict[str, tuple[float, tuple[float, ...], int]]] = {
+    "two, 0.5 SD": (0.5, (0.4, 0.4), 8),
+    "three of spreads 0.2, 0.4, 1, 0.45 SD": (0.45, (0.2, 0.4, 1.0), 8),
+    "five of spreads 0.2, 0.4, 1, 0.35 SD": (0.35, (0.2, 0.4, 1.0, 0.2, 0.4), 8),
+    "eight of spreads 0.4, 1, 0.28 SD": (0.28, (0.4, 1.0) * 4, 8),
+    "two, 4 seeds a look each, 0.7 SD": (0.7, (0.4, 1.0), 4),
+    "three, 4 seeds a look each, 0.6 SD": (0.6, (0.4, 1.0, 0.2), 4),
+}
+"""The effect in standard deviations of the log of steps, the same in all environments; their spreads; seeds of a look."""
 
 
-def pool_draws(draws: Sequence[Draw], per_look: int) -> Draw:
-    """All runs in one heap, as if they came from one environment."""
+def compare_power(name: str, simulations: int, seed: int = 0) -> dict[str, NDArray[np.float64]]:
+    """Whether each trial adopts, and the runs an arm that it takes: over environments, of all runs in one heap, and of all on one of them.
 
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Draws, Draws]:
-        looks, simulations, _ = shape
-        drawn = [own(rng, (looks, simulations, per_look)) for own in draws]
-        return np.concatenate([pair[0] for pair in drawn], axis=-1), np.concatenate([pair[1] for pair in drawn], axis=-1)
+    All three see the same runs. In standard deviations all environments have the same effect, and ranks see nothing else: each is the best
+    one, and the runs of all, moved to one environment, are what a trial there would have drawn.
+    """
+    shift, spreads, per_look = CASES[name]
+    rng, rule = np.random.default_rng([20_261_116, seed]), Rule(per_look=per_look, environments=len(spreads))
+    normal = [[rng.standard_normal((simulations, rule.looks * per_look)) for _ in range(2)] for _ in spreads]
+    placed = [
+        (10.0**place * np.exp(spread * pair[0]), 10.0**place * np.exp(spread * (pair[1] - shift)))
+        for place, (spread, pair) in enumerate(zip(spreads, normal, strict=True))
+    ]
+    calls, seeds = look_at(placed, rule)
+    whole = Rule(per_look=per_look * len(spreads))
+    heap = trials.carry_out(lambda _, __: _put_together(placed, rule), simulations, whole)
+    single = trials.carry_out(lambda _, __: _put_together([(np.exp(a), np.exp(b - shift)) for a, b in normal], rule), simulations, whole)
+    found = {"environments": (calls, seeds * len(spreads)), "heap": heap, "single": single}
+    return {f"{way} {what}": of for way, (made, runs) in found.items() for what, of in (("adopts", made == BETTER), ("runs", runs * 1.0))}
 
-    return draw
+
+def _put_together(drawn: Sequence[tuple[Draws, Draws]], rule: Rule) -> tuple[Draws, Draws]:
+    """The runs of all environments as those of one, [looks, trials, runs of a look]."""
+    sides = []
+    for side in (0, 1):
+        looks = np.stack([pair[side].reshape(len(pair[side]), rule.looks, rule.per_look) for pair in drawn], axis=2)
+        sides.append(np.moveaxis(looks, 1, 0).reshape(rule.looks, len(drawn[0][side]), -1))
+    return sides[0], sides[1]
 
 
-def compare_power(simulations: int) -> Iterator[tuple[str, float, float, float]]:
-    """Power over environments, of all runs pooled, and of as many runs on one environment, the best of them."""
-    cases: dict[str, tuple[list[Draw], int]] = {
-        "two, 0.5 SD": (alike(2, 0.5, (0.4,)), 8),
-        "three of spreads 0.2, 0.4, 1, 0.45 SD": (alike(3, 0.45, (0.2, 0.4, 1.0)), 8),
-        "five of spreads 0.2, 0.4, 1, 0.35 SD": (alike(5, 0.35, (0.2, 0.4, 1.0)), 8),
-        "two, 4 seeds a look each, 0.7 SD": (alike(2, 0.7, (0.4, 1.0)), 4),
-        "three, 4 seeds a look each, 0.6 SD": (alike(3, 0.6, (0.4, 1.0, 0.2)), 4),
-    }
-    for name, (draws, per_look) in cases.items():
-        stratified = carry_out(draws, simulations, Rule(per_look=per_look, environments=len(draws)))[0]
-        whole = Rule(per_look=per_look * len(draws))
-        pooled = trials.carry_out(pool_draws(draws, per_look), simulations, whole)[0]
-        single = [trials.carry_out(draw, simulations, whole)[0] for draw in draws]
-        # In standard deviations all have the same effect, and ranks see nothing else: each is the best, and their mean says how good it is.
-        yield name, share(stratified, BETTER), share(pooled, BETTER), float(np.mean([share(calls, BETTER) for calls in single]))
+def describe_difference(what: str, differences: NDArray[np.float64]) -> dict[str, Any]:
+    """A mean difference of the same trials judged in two ways, with its 95 % interval; held to "not less"."""
+    mean, error = float(differences.mean()), float(differences.std() / math.sqrt(len(differences)))
+    return row(what, mean, 0.0, "higher") | {"interval": [mean - 1.96 * error, mean + 1.96 * error], "simulations": len(differences)}
 
 
 # ── trials from their runs ──
@@ -214,6 +232,17 @@ def count_equivalent(cases: int, ratios: Sequence[float]) -> float:
     return verdicts.count("equivalent") / cases
 
 
+def describe_power(name: str, found: dict[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
+    """What comes of `compare_power`: the power, its differences, and the runs of a trial."""
+    adopts = {way: found[f"{way} adopts"].astype(np.float64) for way in ("environments", "heap", "single")}
+    yield row(f"environments: power, {name}", float(adopts["environments"].mean()), None, "higher") | {"simulations": len(adopts["heap"])}
+    for way, what in (("heap", "in one heap"), ("single", "on the best environment")):
+        yield describe_difference(f"environments: power over that of all runs {what}, {name}", adopts["environments"] - adopts[way])
+    for way, what in (("environments", "over environments"), ("single", "on the best environment")):
+        runs = found[f"{way} runs"]
+        yield row(f"environments: mean runs an arm {what}, {name}", float(runs.mean()), None) | {"simulations": len(runs)}
+
+
 def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """All figures about trials over several environments."""
     nulls = {name: share(carry_out(draws, simulations)[0], BETTER, WORSE, MIXED) for name, draws in NULLS.items()}
@@ -238,10 +267,8 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
         yield row(f"environments: ADOPT although one environment has {kind}, worst", max(found.values()), BARS.get(kind), each=found)
         alone = find_hidden(kind, simulations, each=False)
         yield row(f"environments: the same by the average alone, {kind}, worst", max(alone.values()), None, each=alone)
-    for name, stratified, pooled, single in compare_power(simulations):
-        yield row(f"environments: power, {name}", stratified, None, "higher")
-        yield row(f"environments: power over that of all runs in one heap, {name}", stratified - pooled, 0.0, "higher")
-        yield row(f"environments: power over that of all runs on the best environment, {name}", stratified - single, 0.0, "higher")
+    for name in CASES:
+        yield from describe_power(name, compare_power(name, simulations))
     calls, seeds = carry_out([draw_pair({}, {"median": 0.5}), draw_pair({}, {"median": 1.5}), EQUAL], simulations)
     yield row('environments: "helps here, hurts there" where steps are 0.5, 1.5 and 1 times as many', share(calls, MIXED), 0.8, "higher")
     yield row("environments: seeds an arm in each environment until then", float(seeds.mean()), None)

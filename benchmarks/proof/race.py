@@ -59,13 +59,21 @@ def _times(rng: np.random.Generator, **options: Any) -> Draw:
     return lambda arm: scenarios.draw_times(rng, (PER_ROUND,), **options)
 
 
+def _spread_by(spreads: Sequence[float]) -> Callable[[np.random.Generator], Draw]:
+    """Logs of times that are centred alike and scatter like this, arm by arm."""
+    return lambda rng: lambda arm: np.exp(0.4 * spreads[arm] * rng.standard_normal(PER_ROUND))
+
+
 NULLS: Final[dict[str, tuple[int, Callable[[np.random.Generator], Draw]]]] = {
     "5 arms": (5, _times),
-    "5 arms, a quarter of the runs collapses": (5, lambda rng: lambda arm: -scenarios.draw_returns(rng, (PER_ROUND,), collapsing=0.25)),
+    "5 arms, a quarter of the runs collapses": (5, lambda rng: lambda arm: 1e3 - scenarios.draw_returns(rng, (8,), collapsing=0.25)),
     "5 arms, evaluations at a quarter of the median": (5, lambda rng: lambda arm: scenarios.round_up(_times(rng)(arm), 0.25)),
     "5 arms, three of four runs never arrive": (5, lambda rng: _times(rng, arriving=0.25)),
-    "5 arms, spreads of 1 to 5": (5, lambda rng: lambda arm: (1.0 + arm) * rng.standard_normal(PER_ROUND)),
-    "10 arms, one of a fifth of the others' spread": (10, lambda rng: lambda arm: (5.0 if arm else 1.0) * rng.standard_normal(PER_ROUND)),
+    "5 arms, spreads of 1 to 5": (5, _spread_by([1, 2, 3, 4, 5])),
+    "10 arms, one of a fifth of the others' spread": (10, _spread_by([1, *[5] * 9])),
+    "10 arms, one of a third of the others' spread": (10, _spread_by([1, *[3] * 9])),
+    "10 arms, half of them of a fifth of the others' spread": (10, _spread_by([1, 5] * 5)),
+    "30 arms, one of a fifth of the others' spread": (30, _spread_by([1, *[5] * 29])),
     "2 arms": (2, _times),
     "10 arms": (10, _times),
     "30 arms": (30, _times),
@@ -74,7 +82,21 @@ NULLS: Final[dict[str, tuple[int, Callable[[np.random.Generator], Draw]]]] = {
 
 def count_false(rng: np.random.Generator, races: int, arms: int, world: Callable[[np.random.Generator], Draw]) -> int:
     """Races of equal arms in which any two are told apart."""
-    return sum(bool(run(Rule(arms), world(rng)).better) for _ in range(races))
+    return sum(bool(run(Rule(arms, ratios=True), world(rng)).better) for _ in range(races))
+
+
+def count_false_extended(rng: np.random.Generator, races: int, arms: int, extensions: int = 10) -> int:
+    """The same where each race is extended again and again; whoever does it looks first, and takes few seeds where arms are nearly told
+    apart."""
+    wrong = 0
+    for _ in range(races):
+        board = run(Rule(arms, ratios=True), _times(rng))
+        for _ in range(extensions):
+            if len(board.alive) > 1:
+                seeds = 4 if float(np.abs(board.z).max()) > 2.0 else 16
+                board.extend({arm: scenarios.draw_times(rng, (seeds,)) for arm in board.alive})
+        wrong += bool(board.better)
+    return wrong
 
 
 # ── a best arm ──
@@ -96,7 +118,7 @@ def race_table(times: Draws) -> Leaderboard:
         used[arm] += PER_ROUND
         return times[arm, used[arm] - PER_ROUND : used[arm]]
 
-    return run(Rule(len(times)), draw)
+    return run(Rule(len(times), ratios=True), draw)
 
 
 def name_by_welch(times: Draws, alpha: float = 0.05) -> list[int]:
@@ -166,7 +188,7 @@ def count_unreliable(rng: np.random.Generator, races: int, arriving: float, medi
         options = {} if arm else {"median": median, "arriving": arriving}
         return scenarios.draw_times(rng, (PER_ROUND,), **options)
 
-    return sum(run(Rule(4), draw).alive == [0] for _ in range(races))
+    return sum(run(Rule(4, ratios=True), draw).alive == [0] for _ in range(races))
 
 
 # ── ranks and intervals ──
@@ -229,11 +251,15 @@ def rows(simulations: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(20_261_116)
     made = []
     for name, (arms, world) in NULLS.items():
-        races = max(20, simulations // (4 if arms <= 5 else 20 if arms <= 10 else 100))
+        races = max(20, simulations // (10 if arms <= 10 else 20))
         began = time.monotonic()
         count = count_false(rng, races, arms, world)
         made.append(describe_share(f"race: equal arms told apart, {name}", count, races, 0.055, 0.05))
         print(f"  {name}: {count / races:.3f} of {races}, {time.monotonic() - began:.0f} s", flush=True)
+    for arms in (3, 5):
+        races = max(20, simulations // 10)
+        what = f"race: equal arms told apart, {arms} arms, each race extended ten times, sizes chosen by what was seen"
+        made.append(describe_share(what, count_false_extended(rng, races, arms), races, 0.05))
     made += compare_ways(rng, max(40, simulations // 10))
     races = max(20, simulations // 20)
     for arriving in (0.75, 0.65):

@@ -45,6 +45,9 @@ Flags = NDArray[np.bool_]
 FAILURES_ALLOWED: Final = 0.05
 """How much larger the candidate's share of failed runs may be in a pass. One of 16 is more than that: of candidates of which a quarter
 collapses, 6 % would show one or none of 16."""
+FEWEST_TO_PASS: Final = 8
+"""Seeds of a candidate without which nothing passes. Of candidates of which a quarter collapses, a tenth shows none of it in 8 seeds, and a
+hundredth in 16; in 4 a third does."""
 FAILURES_ALPHA: Final = 0.0025
 """A false alarm about failures, at a look."""
 LOSSES: Final = (0.5, 0.3, 0.1, 0.0)
@@ -137,9 +140,8 @@ class Gate(NamedTuple):
 
     @property
     def fewest(self) -> int:
-        """Seeds of the candidate from which on it may pass: 16, if so many are planned. Of candidates of which a quarter collapses, a tenth
-        shows none of it in 8 seeds, and a hundredth in 16."""
-        return min(16, self.looks * self.per_look)
+        """Seeds of the candidate from which on it may pass: 16, if so many are planned, and never fewer than FEWEST_TO_PASS."""
+        return max(FEWEST_TO_PASS, min(16, self.looks * self.per_look))
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from typing import Final
 
 from rlclinic.actions import Action
 from rlclinic.comparison.models import Interval
-from rlclinic.comparison.regression import Baseline, Decision, Look, Outcome, Power
+from rlclinic.comparison.regression import FEWEST_TO_PASS, Baseline, Decision, Look, Outcome, Power
 from rlclinic.report.comparison import points, signed, times
 from rlclinic.report.document import Block, Rows, Tone, Verdict
 from rlclinic.report.format import listed, number, percent, plural
@@ -150,7 +150,8 @@ def decision_line(result: Regression) -> str:
     if within and look.failed is not None and failed_share(result, look) > 0:
         return "; ".join([f"within {margin} where the runs did not fail, but more of them failed: {shown}", *failures])
     if within:
-        return f"within {margin} so far, after too few seeds to pass: {shown}"
+        few = f"{plural(look.seeds, 'seed')} of {max(FEWEST_TO_PASS, min(16, result.rule.looks * result.rule.per_look))} that a pass takes"
+        return f"within {margin} so far, after {few}: {shown}"
     if result.needed is None:
         more = "no number of seeds worth training is in sight"
     else:

@@ -197,7 +197,7 @@ def used_text(race: Race) -> str:
     """1.07M of 6.4M env steps, 48 runs, 40 s."""
     most = f" of {short(race.max_env_steps)}" if race.max_env_steps else ""
     runs = sum(arm.arm.n for arm in race.arms)
-    everything = len(race.plan.arms) * race.plan.rounds * race.plan.per_round
+    everything = max(len(race.plan.arms) * race.plan.rounds * race.plan.per_round, runs)
     return f"{short(race.used_env_steps)}{most} env steps, {plural(runs, 'run')} of {count(everything)}, {duration(race.seconds)}"
 
 
@@ -217,7 +217,8 @@ def _not_shown(race: Race) -> list[str]:
     said = ["other environments", "values between those that were raced"]
     if race.outcome in CENSORED_OUTCOMES and not race.plan.trial.whole_budget and race.plan.trial.source != "command":
         said.append(f"what happens after {number(race.threshold, 4)} (--whole-budget)")
-    said.append("a race cannot be extended: its error is spent; a trial of two arms asks again, on fresh seeds")
+    if race.plan.reserve <= 0:
+        said.append("this race cannot be extended: its error is spent; a trial of two arms asks again, on fresh seeds")
     return said
 
 

@@ -194,6 +194,8 @@ def decision_text(look: Look, looks: int) -> str:
         limit = look.worse_bound if z < 0 and look.worse_bound is not None else look.bound
         sign = ">" if (abs(z) > limit) == (z >= 0) else "<"
         called = f" ({look.calls[name]})" if name in look.calls and (len(look.z) > 1 or look.calls[name] != "better") else ""
+        if look.calls.get(name) == "better" and z <= look.bound:
+            called = " (better: passed at an earlier look, and not held any more)"
         shown = "z" if len(look.z) == 1 else f"{name} z"
         alone = " of the added seeds" if look.pooled is not None else ""
         parts.append(f"{shown}{alone} {side}{abs(z):.2f} {sign} bound {side}{limit:.2f}{called}")
@@ -260,7 +262,7 @@ def _where_it_drops(trial: Trial, effect: Effect) -> str:
 def _held_text(trial: Trial, effect: Effect) -> str:
     """Why an arm that is better on average was not adopted: an environment speaks of a worse one."""
     each = by_environment(trial, effect.arm)
-    if not each or effect.z <= effect.bound:
+    if not each or effect.z <= 0 or not any(look.z.get(effect.arm, -math.inf) > look.bound for look in trial.looks):
         return ""
     part, own = min(each, key=lambda pair: pair[1].z)
     return f"{effect.arm} is better on average ({effect_text(trial, effect)}), but may be worse in {part.env_id}, {effect_text(part, own)}"
@@ -505,6 +507,12 @@ def seeds_text(trial: Trial) -> str:
     return f"{trial.control.n} seeds an arm{where} from {trial.seed0} (of {count(used)} reserved)"
 
 
+def careful_text(effect: Effect) -> str:
+    """What got worse, and whether that stands beside a better outcome."""
+    better = " while the outcome got better" if effect.verdict in ("adopt", "less reliable") else ""
+    return f"{', '.join(effect.worse)} got worse{better}" if effect.worse else ""
+
+
 # ── documents ──
 
 
@@ -516,7 +524,7 @@ def describe_result(trial: Trial, listing: str = "") -> list[Block]:
     if leading is not None:
         rows.append(("reliability", reliability_text(trial, leading)))
         rows += [("guardrails", guardrail_text(leading)), ("forecast", forecast_text(trial, leading) or "")]
-        rows.append(("careful", f"{', '.join(leading.worse)} got worse while the outcome got better" if leading.worse else ""))
+        rows.append(("careful", careful_text(leading)))
     for effect in trial.effects:
         if effect is not leading:
             rows.append((effect.arm, f"{effect.verdict}: {effect_text(trial, effect)} · {guardrail_text(effect)}"))

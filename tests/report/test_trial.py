@@ -8,12 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from rlclinic.config import load, set_values
+from rlclinic.ops.treat.arms import resolve, typed
 from rlclinic.ops.treat.trial import TrialRequest, plan_trial, show_trial
 from rlclinic.report import trial as trial_words
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
 from rlclinic.treatment.trial import arms, conduct
-from rlclinic.treatment.trial.models import Look, Range
+from rlclinic.treatment.trial.models import Effect, Guardrail, Look, Range
 from tests.treatment.pretended_training import pretend
 
 RUNNER = CliRunner()
@@ -69,6 +70,26 @@ def test_a_look_says_what_it_decided():
     hopeless = look.model_copy(update={"z": {"rx1": 0.0}, "calls": {}})
     assert trial_words.decision_text(hopeless, 2) == "z 0.00 < bound 2.36: nothing tells the arms apart, look 2 not needed"
     assert trial_words.arm_bar("control", 8, 2, 1, 203.0, threshold=475.0) == "control ██░░░░░░ 2/8 solved, return 203, 1 failed"
+
+
+@pytest.mark.parametrize(("verdict", "said"), [("adopt", True), ("less reliable", True), ("undecided", False), ("reject", False)])
+def test_a_worse_guardrail_is_told_without_claiming_a_better_outcome_that_was_not_shown(verdict, said):
+    worse = Guardrail(name="KL", control=0.01, treatment=0.3, worse=True, z=-4.0)
+    effect = Effect.model_construct(verdict=verdict, guardrails=(worse,))
+    assert trial_words.careful_text(effect) == "KL got worse" + (" while the outcome got better" if said else "")
+    calm = Effect.model_construct(verdict=verdict, guardrails=(worse.model_copy(update={"worse": False}),))
+    assert trial_words.careful_text(calm) == ""
+
+
+def test_the_command_that_asks_again_repeats_everything_but_the_seeds(tmp_path):
+    asked = TrialRequest(
+        targets=["CartPole-v1:ppo"], changes=["gamma=0.9"], arrival_margin=0.2, futility=False, margin=0.2, seeds=16, runs_dir=tmp_path
+    )
+    resolved = resolve(asked)
+    words = typed(asked, resolved).split()
+    for option in (["--arrival-margin", "0.2"], ["--margin", "0.2"], ["--seeds", "16"], ["--set", "gamma=0.9"]):
+        assert words[words.index(option[0]) + 1] == option[1]
+    assert "--no-futility" in words
 
 
 def test_an_adopted_trial_has_the_rows_of_the_transcript(tmp_path, monkeypatch):

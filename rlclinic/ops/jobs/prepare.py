@@ -17,7 +17,7 @@ from rlclinic.runs import status_file, trials
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
-from rlclinic.treatment.race.conduct import begin_race, load_race
+from rlclinic.treatment.race.conduct import begin_race, extend_race, load_race
 from rlclinic.treatment.race.models import RacePlan
 from rlclinic.treatment.sensitivity.study import Sensitivity, cells, load, start
 from rlclinic.treatment.trial import conduct
@@ -118,6 +118,15 @@ def _race(request: RaceRequest) -> Prepared:
         most = None if begun.max_env_steps is None else max(0, begun.max_env_steps - spent)
         planned = Planned(target=begun.id, change=_raced(begun.plan), max_env_steps=most, runs=_most_runs(begun.plan))
         return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
+    if request.extend is not None:
+        ended, seeds = load_race(store, request.extend), request.seeds or trial.EXTENSION_SEEDS
+        planned = Planned(
+            target=ended.id,
+            change=_raced(ended.plan),
+            max_env_steps=ended.plan.cost(ended.best, seeds),
+            runs=len(ended.best) * seeds,
+        )
+        return Prepared(planned=planned, begin=lambda: {"refers": extend_race(store, ended.id, seeds).id})
     plan = race.plan_race(request).plan
     target = " ".join(request.targets) or str(plan.trial.context.get("base"))
     planned = Planned(target=target, change=_raced(plan), max_env_steps=plan.max_env_steps, runs=_most_runs(plan))

@@ -90,15 +90,18 @@ def typed(request: TrialRequest, resolved: Resolved) -> str:
         "per_look",
         "alpha",
         "margin",
+        "arrival_margin",
         "rule",
         "max_env_steps",
         "threshold",
         "device",
         "timeout_seconds",
+        "seeds",
     ):
         if (value := getattr(request, flag)) != getattr(usual, flag):
             words += [f"--{flag.removesuffix('_seconds').replace('_', '-')}", str(value)]
     words += ["--whole-budget"] if request.whole_budget else []
+    words += [] if request.futility else ["--no-futility"]
     words += ["--runs-dir", str(request.runs_dir)] if request.runs_dir != usual.runs_dir else []
     return shlex.join(words)
 
@@ -145,7 +148,11 @@ def _check_one_way(ways: Mapping[str, bool]) -> None:
 def _check_environments(request: TrialRequest) -> None:
     if request.command is not None:
         raise UsageError(
-            Argument("run"), " says what is trained, and so where; ", Argument("envs"), " would change nothing.\n  Type one of the two"
+            Argument("run"),
+            " says what is trained, and so where: a command cannot be moved to each environment of ",
+            Argument("envs"),
+            ", whose thresholds and budgets it does not tell.\n  The runs of one environment would count as those of several.\n"
+            "  Ask once for each environment, with a command of its own, or give configs",
         )
     if request.threshold is not None:
         raise UsageError(

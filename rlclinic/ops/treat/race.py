@@ -14,6 +14,7 @@ from rlclinic.ops.train.plan import check_installed
 from rlclinic.ops.treat import arms
 from rlclinic.ops.treat.arms import Resolved
 from rlclinic.ops.treat.requests import RaceRequest
+from rlclinic.ops.treat.trial import EXTENSION_SEEDS
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.report.race import draw_ranking, render_race_page, render_report
 from rlclinic.runs import studies
@@ -144,6 +145,11 @@ def run_race(preview: RacePreview, runs_dir: Path = Path("runs"), watch: Watch |
     return _carry_out(store, watch, lambda progress, stop: conduct.run(store, preview.plan, progress=progress, cores=cores, stop=stop))
 
 
+def extend_race(request: RaceRequest) -> Race:
+    """Add seeds to the arms of a race that are not told apart: written down, and carried out by `resume_race`."""
+    return conduct.extend_race(Store(request.runs_dir), request.extend or "@last", request.seeds or EXTENSION_SEEDS)
+
+
 def resume_race(id: str = "@last", runs_dir: Path = Path("runs"), watch: Watch | None = None, jobs: int | None = None) -> RaceResult:
     """Go on with a race that was interrupted or killed; its ranking is the one that it would have had. One that ended is shown."""
     store = Store(runs_dir)
@@ -183,8 +189,10 @@ def _next(store: Store, race: Race) -> list[Action]:
     if race.verdict == "best" and race.plan.trial.source != "command":
         commands.append(Action("adopt", race.id, as_=f"{race.env_id}:mine", runs_dir=where))
     groups = [race.find(name).arm.groups for name in race.best[:2]]
+    if race.verdict != "best" and race.plan.reserve > 0 and not race.plan.budget:
+        commands.append(Action("race", extend=race.id, runs_dir=where))
     if race.verdict in ("several", "less reliable") and all(groups) and len(groups) == 2:
-        # A race cannot be extended; a trial of the two that lead asks it again, on fresh seeds.
+        # A trial of the two that lead asks anew, with all of the error for these two.
         commands.append(Action("trial", *(group[0] for group in groups), runs_dir=where))
     commands.append(Action("runs list", trial=race.id, runs_dir=where))
     return commands

@@ -192,6 +192,10 @@ class RaceRequest(Request):
     """With --run: the values of one arm."""
     resume: Annotated[str | None, Cli(metavar="RACE"), RESUME] = None
     """Go on with a race that was interrupted or killed."""
+    extend: Annotated[str | None, Cli(metavar="RACE"), RESUME] = None
+    """Add seeds to the best arms of a race that ended without one best; the error stays what was promised."""
+    seeds: Annotated[int | None, Cli(min=3), Http(ge=3, le=256)] = Field(None, ge=3)
+    """With --extend: seeds an arm to add (16)."""
     outcome: Annotated[RaceOutcome | None, Http()] = None
     """What decides (steps to the threshold, where one is known)."""
     rounds: Annotated[int, Http(ge=1, le=10)] = ROUNDS
@@ -228,7 +232,7 @@ class RaceRequest(Request):
     @property
     def configs(self) -> list[str]:
         """What is raced."""
-        return self.targets or (["@last"] if self.resume is None and self.command is None else [])
+        return self.targets or (["@last"] if self.resume is None and self.extend is None and self.command is None else [])
 
     @property
     def patches(self) -> list[list[str]]:

@@ -29,6 +29,8 @@ class Standing:
     reason: str = ""
     """Why more seeds could not help."""
     not_afforded: str = ""
+    extended: int = 0
+    """Extensions so far."""
     data: analysis.Standing = field(init=False)
     """The runs, as a trial keeps them."""
     board: Leaderboard = field(init=False)
@@ -50,7 +52,11 @@ class Standing:
         before = set(self.board.alive) if self.rounds else set(range(len(self.names)))
         self.data.data.append(observed)
         names = self.names
-        self.board.add({names.index(name): outcomes.scores(seen, self.plan.outcome) for name, seen in observed.items()})
+        fresh = {names.index(name): outcomes.scores(seen, self.plan.outcome) for name, seen in observed.items()}
+        if self.extended:
+            self.board.extend(fresh)
+        else:
+            self.board.add(fresh)
         self.reason = self._find_dead_end()
         better = {second: first for first, second in sorted(self.board.better, key=lambda pair: float(self.board.z[pair]))}
         alive = self.board.alive
@@ -66,8 +72,23 @@ class Standing:
         self.rounds.append(made)
         return made
 
+    @property
+    def look(self) -> int:
+        """The number by which the seeds of the next batch are known; those of extensions come after all that were planned."""
+        return self.plan.trial.looks + self.extended if self.extended else len(self.rounds) + 1
+
     def choose(self) -> list[str]:
-        """Arms that train next, those that need it most first; as many as the budget pays for. None: it is over."""
+        """Arms that train next, those that need it most first. None: it is over. After the last round come the extensions, each with all
+        arms that nobody was shown to be better than."""
+        chosen = [] if self.extended else self._choose_by_rule()
+        if not chosen and self.extended < len(self.plan.trial.extensions):
+            self.extended += 1
+            self.not_afforded = ""
+            chosen = [self.names[arm] for arm in self.board.alive]
+        return chosen
+
+    def _choose_by_rule(self) -> list[str]:
+        """As many as the budget pays for."""
         names = self.names
         if not self.rounds:
             return names
@@ -114,7 +135,7 @@ def verdict(standing: Standing) -> tuple[RaceVerdict, str | None, str]:
         return "undecided", None, standing.reason
     if any(set(pair) <= set(alive) for pair in board.apart - board.better):
         return "less reliable", None, ""
-    open_still = any(board.batches[arm] < standing.plan.rounds for arm in alive)
+    open_still = not standing.extended and any(board.batches[arm] < standing.plan.rounds for arm in alive)
     return "several", None, FUTILE if open_still else ""
 
 
@@ -166,7 +187,10 @@ def _compare(standing: Standing, first: int, arm: int) -> tuple[Interval | None,
     best, other = ([board.scores[each]] for each in (first, arm))
     sizes = len(best[0]), len(other[0])
     # All pairs at once, nothing told apart before: so the intervals of all arms hold together.
-    bound = standing.plan.rule.bound(len(standing.names), board.batches[first], board.batches[arm])
+    rule, arms = standing.plan.rule, len(standing.names)
+    bound = rule.bound(arms, board.batches[first], board.batches[arm])
+    if board.extensions:
+        bound = sequential.pooled_bound((rule.extension_level(board.extensions, arms),) * 2).better
     limit = stats.as_normal_bound(bound, *sizes)
     limits = Bounds(limit, limit)
     behind = sequential.improvement(other, best, Bounds(bound, bound))

@@ -29,9 +29,10 @@ from rlclinic.treatment.race.rule import MOST_ARMS, PER_ROUND, ROUNDS
 from rlclinic.treatment.trial import command, conduct, outcomes, running
 from rlclinic.treatment.trial.analysis import arm_progress
 from rlclinic.treatment.trial.arms import Arm, differences
-from rlclinic.treatment.trial.models import Event, Observation
+from rlclinic.treatment.trial.models import Event, Extension, Observation
 from rlclinic.treatment.trial.questions import describe
 from rlclinic.treatment.trial.running import Job
+from rlclinic.treatment.trial.sequential import EXTENSION_SHARE
 
 MOST_ROUNDS: Final = 10
 FEWEST_SEEDS: Final = 3
@@ -67,7 +68,7 @@ def plan(
     )
     _check_different(trial.arms)
     # An arm trains in `rounds` of the race's rounds at most; the race itself may take more, since arms wait for each other.
-    planned = RacePlan(trial=trial.model_copy(update={"looks": 3 * rounds}), rounds=rounds, budget=budget)
+    planned = RacePlan(trial=trial.model_copy(update={"looks": 3 * rounds}), rounds=rounds, budget=budget, reserve=EXTENSION_SHARE)
     _check_budget(planned)
     return planned
 
@@ -198,6 +199,42 @@ def resume(store: Store, id: str, *, progress: Progress | None = None, cores: in
     return _carry_out(store, known, progress, cores, stop)
 
 
+def extend_race(store: Store, id: str, seeds: int) -> Race:
+    """Write down more seeds for the arms of a race that nobody was shown to be better than; `resume` carries them out."""
+    ended = load_race(store, id)
+    plan = ended.plan
+    if ended.state != "finished":
+        raise UsageError(
+            f"race {ended.id} has not ended: there is nothing to extend yet.\n  Go on with it first: ", Action("race", resume=ended.id)
+        )
+    if ended.verdict == "best":
+        raise UsageError(
+            f"race {ended.id} is decided ({ended.winner} is best): more seeds could only unmake what was shown.\n  Start another: ",
+            Action("race"),
+        )
+    if plan.reserve <= 0:
+        raise UsageError(
+            f"race {ended.id} is from before races kept a part of their error for extensions: all of it is spent.\n"
+            "  More seeds would tell equal arms apart more often than was promised.\n  Ask again, on fresh seeds: ",
+            Action("race"),
+        )
+    if seeds < FEWEST_SEEDS:
+        raise UsageError(f"--seeds {seeds}: an extension takes {FEWEST_SEEDS} seeds an arm or more.\n  Type: --seeds 16")
+    cost = plan.cost(ended.best, seeds)
+    if plan.budget is not None and cost is not None and ended.used_env_steps + cost > plan.budget:
+        raise UsageError(
+            f"{seeds} seeds of {', '.join(ended.best)} may take {cost:,} env steps; {plan.budget - ended.used_env_steps:,} of "
+            f"{plan.budget:,} are left.\n  The budget of the race would not be kept.\n  Type fewer --seeds, or race the best again"
+        )
+    first = trials.fresh_seeds(store, len(plan.arms) * seeds, plan.trial.above_seed)
+    longer = plan.trial.model_copy(update={"extensions": (*plan.trial.extensions, Extension(seeds=seeds, seed0=first))})
+    most = None if ended.max_env_steps is None or cost is None else ended.max_env_steps + cost
+    cleared = {"state": "running", "verdict": None, "winner": None, "reason": "", "not_afforded": "", "max_env_steps": most}
+    begun = ended.model_copy(update={"plan": plan.model_copy(update={"trial": longer}), **cleared})
+    _write(store, begun)
+    return begun
+
+
 def load_race(store: Store, text: str = "@last") -> Race:
     """A stored race by its id or the beginning of it; RunError if its file is not what a race writes."""
     id = studies.find(store, "race", text)
@@ -225,9 +262,9 @@ def _carry_out(store: Store, begun: Race, progress: Progress | None, cores: int 
         number, started = len(standing.rounds) + 1, time.monotonic()
         try:
             if begun.plan.trial.source == "command":
-                trained = command.run_look(job, number, [arm for arm in begun.plan.arms if arm.name in chosen])
+                trained = command.run_look(job, standing.look, [arm for arm in begun.plan.arms if arm.name in chosen])
             else:
-                trained = running.train_look(job, number, chosen)[0]
+                trained = running.train_look(job, standing.look, chosen)[0]
         except Interrupted:
             _write(store, _result(begun, standing, groups, began, ended=False, interrupted=True))
             raise Interrupted(

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from rlclinic.treatment.race.rule import Rule
 from rlclinic.treatment.trial.arms import Arm
-from rlclinic.treatment.trial.models import ArmProgress, ArmResult, Outcome, Part, Range, State, TrialPlan
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmProgress, ArmResult, Outcome, Part, Range, State, TrialPlan
 
 RaceOutcome = Literal["steps", "return", "success"]
 RaceVerdict = Literal["best", "less reliable", "several", "undecided"]
@@ -22,6 +22,8 @@ class RacePlan(Part):
     """Batches of an arm, at most."""
     budget: int | None = None
     """Env steps that everything may take."""
+    reserve: float = 0.0
+    """Of the error, kept for extensions; none in races of before."""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -38,13 +40,15 @@ class RacePlan(Part):
 
     @property
     def rule(self) -> Rule:
-        return Rule(len(self.arms), self.rounds, self.per_round, self.trial.alpha, self.trial.arrival_margin)
+        ratios = self.outcome in CENSORED_OUTCOMES
+        return Rule(len(self.arms), self.rounds, self.per_round, self.trial.alpha, self.trial.arrival_margin, ratios, self.reserve)
 
-    def cost(self, arms: tuple[str, ...] | None = None) -> int | None:
-        """Env steps that a batch of some arms (None: of all) takes if no run ends early; None where only a user's command knows."""
+    def cost(self, arms: tuple[str, ...] | None = None, seeds: int | None = None) -> int | None:
+        """Env steps that a batch (or so many seeds) of some arms (None: of all) takes if no run ends early; None where only a user's
+        command knows."""
         configs = [arm.config for arm in self.arms if arms is None or arm.name in arms]
         steps = [config.iterations * config.rollout_size for config in configs if config is not None]
-        return self.per_round * sum(steps) if len(steps) == len(configs) else None
+        return (seeds or self.per_round) * sum(steps) if len(steps) == len(configs) else None
 
     @property
     def max_env_steps(self) -> int | None:

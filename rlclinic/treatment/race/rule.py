@@ -4,11 +4,13 @@ Every run has a *score*, lower is better, infinity for the worst. Arms train in 
 compared, each by all the seeds that the two have.
 
 **The statistic** of a pair is read twice, as in a trial: as a rank sum, whose tail is counted (`stats.exact_rank_z`), and against the
-spread that each arm shows by itself (Brunner and Munzel 2000). The smaller counts.
+spread that each arm shows by itself (Brunner and Munzel 2000). The smaller counts. Eight runs that all lie on one side of another arm show
+no spread in ranks, and are rare only among arms that scatter alike: beside an arm that hardly scatters it happens to one of 128 equal arms.
+So where one arm scatters WIDER times as far as the other, its runs on either side of the other's middle are counted, too (a sign test).
 
 **Bounds.** Were k arms equal, the largest statistic over all their pairs, all rounds and *all ways to divide the batches over the arms*
 would pass C_k t^(SHAPE - 1/2) with chance alpha; t is the share of the pair's information that all rounds would give. So whoever gets
-the next seeds may be chosen by what was seen.
+the next seeds may be chosen by what was seen. A tenth of the error is kept for seeds that somebody adds later (`Leaderboard.extend`).
 
 **Families.** A pair is told apart only if every set of arms that could still all be equal, and has both in it, is refused (closed testing:
 Marcus, Peritz and Gabriel 1976). Sets with a pair that was told apart before are refused already; of the others the largest has the highest
@@ -42,6 +44,8 @@ ARRIVAL_SEEDS: Final = 16
 """Seeds of an arm before it is called better: one that fails in a quarter of them shows no failure in 1 % of cases; in 8, in 10 %."""
 FUTILE: Final = 0.05
 """Chance that a pair is still told apart below which it is given up, if its difference were one that a race sees in nine of ten cases."""
+WIDER: Final = 2.5
+"""Times the other arm's standard deviation from which on an arm is compared with the other's middle alone."""
 SIMULATED: Final = 40_000
 _CHUNK: Final = 4_000
 
@@ -60,11 +64,21 @@ class Rule:
     per_round: int = PER_ROUND
     alpha: float = 0.05
     arrival_margin: float = 0.10
+    ratios: bool = False
+    """Scores are times: spreads are compared by their logs."""
+    reserve: float = sequential.EXTENSION_SHARE
+    """Of the error, kept for seeds that are added after the last round; races of before kept none."""
 
     def bound(self, family: int, ours: int, theirs: int) -> float:
         """What the statistic of two arms with so many batches must pass, if so many arms could all be equal."""
         information = 2.0 / (1.0 / ours + 1.0 / theirs) / self.rounds
-        return float(_constants(self.arms, self.rounds, self.alpha)[max(family, 2)] * information ** (SHAPE - 0.5))
+        return float(_constants(self.arms, self.rounds, self.alpha * (1.0 - self.reserve))[max(family, 2)] * information ** (SHAPE - 0.5))
+
+    def extension_level(self, number: int, family: int) -> float:
+        """The error that extension `number` (from 1) may add, whatever was seen before, to one arm of a pair being called better than the
+        other, if so many arms could all be equal: half of the reserve for the first extension, half of the rest for the next, divided
+        among the pairs (Bonferroni)."""
+        return self.alpha * self.reserve * 0.5**number / (family * (family - 1))
 
 
 @lru_cache(maxsize=64)
@@ -88,8 +102,41 @@ def _constants(arms: int, rounds: int, alpha: float) -> tuple[float, ...]:
     return (math.nan, *map(float, found))
 
 
-def statistic(ours: Scores, theirs: Scores) -> float:
-    """About standard normal where neither arm is better, positive where ours is."""
+def statistic(ours: Scores, theirs: Scores, *, ratios: bool = False) -> float:
+    """About standard normal where neither arm is better, positive where ours is; `ratios`: scores are times."""
+    z = _read_ranks(ours, theirs)
+    if z == 0.0:
+        return z
+    wider = _find_wider(ours, theirs, ratios=ratios)
+    if wider is None:
+        return z
+    side = _read_sides(ours, theirs) if wider is ours else -_read_sides(theirs, ours)
+    return side if abs(side) < abs(z) else z
+
+
+def _find_wider(ours: Scores, theirs: Scores, *, ratios: bool) -> Scores | None:
+    """The side whose runs scatter so much further that the other's are nearly a point beside them; None where neither does."""
+    spreads = []
+    for side in (ours, theirs):
+        known = side[np.isfinite(side)]
+        if len(known) < 3:
+            return None
+        spreads.append(float(np.log(np.maximum(known, 1e-9)).std(ddof=1)) if ratios else float(known.std(ddof=1)))
+    if max(spreads) <= WIDER * min(spreads) or min(spreads) <= 0.0:
+        return None
+    return ours if spreads[0] > spreads[1] else theirs
+
+
+def _read_sides(wider: Scores, narrow: Scores) -> float:
+    """How many runs of an arm lie on one side of the middle of another that hardly scatters: a sign test, counted."""
+    middle = float(np.median(narrow))
+    below, above = int((wider < middle).sum()), int((wider > middle).sum())
+    tail = sum(math.comb(below + above, more) for more in range(max(below, above), below + above + 1)) / 2.0 ** (below + above)
+    return math.copysign(max(-stats.normal_quantile(max(tail, 1e-15)), 0.0), below - above)
+
+
+def _read_ranks(ours: Scores, theirs: Scores) -> float:
+    """The rank sum, counted, or against the spread that each arm shows by itself: the smaller."""
     exact = stats.exact_rank_z(ours, theirs)
     n, m = len(ours), len(theirs)
     if min(n, m) < 2 or exact == 0.0:
@@ -134,6 +181,8 @@ class Leaderboard:
     """Those of them whose better arm gets there as often: what is shown."""
     steps: int = 0
     """Rounds of the race; an arm need not take part in each."""
+    extensions: int = 0
+    """How often seeds were added after the last round."""
 
     def __post_init__(self) -> None:
         arms = self.rule.arms
@@ -151,9 +200,40 @@ class Leaderboard:
         for place, first in enumerate(trained):
             for second in trained[place + 1 :]:
                 if first in fresh or second in fresh:
-                    z = statistic(self.scores[first], self.scores[second])
+                    z = statistic(self.scores[first], self.scores[second], ratios=self.rule.ratios)
                     self.z[first, second], self.z[second, first] = z, -z
         self._tell_apart()
+        self.better |= {pair for pair in self.apart if self._has_enough_seeds(pair[0]) and not self.is_held(pair)}
+
+    def extend(self, fresh: Mapping[int, Scores]) -> None:
+        """Seeds that somebody added after the race had ended, of those arms that nobody was shown to be better than.
+
+        They are tested by themselves, at what the seeds before have left of the extension's error (the conditional error, as in a trial),
+        within the families that are left: so however many they are, and whatever made somebody add them, the error holds.
+        """
+        self.extensions += 1
+        arms = sorted(fresh)
+        before = self.z.copy()
+        alone = np.zeros_like(before)
+        for arm in arms:
+            self.scores[arm] = np.concatenate([self.scores[arm], fresh[arm]])
+        for first in arms:
+            for second in range(self.rule.arms):
+                if second != first and self.batches[second]:
+                    z = statistic(self.scores[first], self.scores[second], ratios=self.rule.ratios)
+                    self.z[first, second], self.z[second, first] = z, -z
+                if second in fresh and second != first:
+                    alone[first, second] = statistic(fresh[first], fresh[second], ratios=self.rule.ratios)
+        left = [(i, j) for i in arms for j in arms if i != j and (i, j) not in self.apart and (j, i) not in self.apart]
+        found = True
+        while found:
+            found = False
+            for pair in list(left):
+                level = self.rule.extension_level(self.extensions, self.family(pair))
+                if pair not in self.apart and alone[pair] > sequential.extension_bound(float(before[pair]), (level, level)).better:
+                    self.apart.add(pair)
+                    left = [other for other in left if set(other) != set(pair)]
+                    found = True
         self.better |= {pair for pair in self.apart if self._has_enough_seeds(pair[0]) and not self.is_held(pair)}
 
     def _tell_apart(self) -> None:

@@ -12,7 +12,8 @@ together (Bonferroni), for three things:
   to be one, and an environment to be the other. Nothing is adopted then.
 * **Harm.** While the runs of any environment speak of a worse arm, or of fewer arrivals, an arm that is better on average is not adopted:
   the trial goes on. How loud they must speak grows with their number (`harm_limit`, `sequential.drop_limit`): with eight seeds an
-  environment that merely points the wrong way is enough, since an arm that truly hurts there is then held in nine of ten cases.
+  environment that does not clearly point the right way is enough, since an arm that hurts there is then held in nearly all cases. That the
+  average passed its bound is not forgotten: the bounds have paid for every look, so a later look may adopt as soon as nothing holds it.
 * **Equal** are arms only where they are so in every environment.
 """
 
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from rlclinic import stats
 from rlclinic.treatment.trial import analysis, outcomes, sequential
 from rlclinic.treatment.trial.analysis import Judged, LookData, Standing
-from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, EnvironmentLook, EnvironmentResult, Look
+from rlclinic.treatment.trial.models import CENSORED_OUTCOMES, ArmResult, Effect, EnvironmentLook, EnvironmentResult, Guardrail, Look, Range
 from rlclinic.treatment.trial.sequential import (
     BETTER,
     LESS_RELIABLE,
@@ -44,9 +45,9 @@ from rlclinic.treatment.trial.sequential import (
 
 MIXED: Final = 3
 _CALLS: Final[dict[int, Call]] = {BETTER: "better", WORSE: "worse", LESS_RELIABLE: "less reliable", MIXED: "mixed"}
-_HARMS: Final = ((8, 16, 24, 32), (0.0, 0.4, 0.8, 1.3), (0.4, 0.9, 1.3, 1.8))
+_HARMS: Final = ((8, 16, 24, 32), (-0.5, 0.2, 0.8, 1.3), (0.4, 0.9, 1.3, 1.7))
 """Seeds an arm in an environment, and how far below 0 its statistic stands in the way of adopting: at a look after which more seeds come,
-and at the last, where it costs the verdict and chance gets more room; chosen by `benchmarks.proof`."""
+where holding costs nothing but time, and at the last, where it costs the verdict; chosen by `benchmarks.proof`."""
 _EDGE: Final = 0.05
 """How far beyond the largest difference of two runs a shared gain is looked for."""
 _BY_LOOK: Final = ("wall", "stability")
@@ -74,12 +75,15 @@ def measure_each(control: Sequence[Scores], treatment: Sequence[Scores], bounds:
     return Each(z, [bounds] * len(z), z, arrivals)
 
 
-def decide(z: Numbers, bounds: Bounds, each: Each, margin: float, *, last: bool, second: bool = True) -> NDArray[np.int64]:
+def decide(
+    z: Numbers, bounds: Bounds, each: Each, margin: float, *, last: bool, second: bool = True, passed: NDArray[np.bool_] | bool = False
+) -> NDArray[np.int64]:
     """What a look says about an arm: BETTER, WORSE, LESS_RELIABLE, MIXED or OPEN; with any number of leading axes.
 
-    `second`: whether arrival counts, as it does wherever runs can fail to arrive.
+    `second`: whether arrival counts, as it does wherever runs can fail to arrive. `passed`: the average passed its bound at an earlier
+    look and was held; that counts as long as the runs of now do not point the other way.
     """
-    better, worse = z > bounds.better, z < -bounds.worse
+    better, worse = (z > bounds.better) | (passed & (z > 0.0)), z < -bounds.worse
     pairs = list(zip(each.tested, each.bounds, strict=True))
     helps = np.logical_or.reduce([better, *(one > own.better for one, own in pairs)])
     hurts = np.logical_or.reduce([worse, *(one < -own.worse for one, own in pairs)])
@@ -93,20 +97,26 @@ def decide(z: Numbers, bounds: Bounds, each: Each, margin: float, *, last: bool,
         certain = np.logical_or.reduce([*shown, drop_z(each.arrivals) > bounds.worse])
     held = np.where(certain | last, LESS_RELIABLE, OPEN)
     harmed = np.logical_or.reduce(
-        [one < -harm_limit(min(own.n, own.m), last=last) for one, own in zip(each.overall, each.arrivals, strict=True)]
+        [one < -harm_limit(min(own.n, own.m), len(pairs), last=last) for one, own in zip(each.overall, each.arrivals, strict=True)]
     )
     return np.where(called != BETTER, called, np.where(dropped, held, np.where(harmed, OPEN, BETTER)))
 
 
-def harm_limit(seeds: int, *, last: bool) -> float:
-    """How far below 0 the statistic of an environment with so many seeds an arm stands in the way of adopting."""
-    return float(np.interp(seeds, _HARMS[0], _HARMS[2 if last else 1]))
+def harm_limit(seeds: int, environments: int, *, last: bool) -> float:
+    """How far below 0 the statistic of one of several environments with so many seeds an arm stands in the way of adopting."""
+    limit = float(np.interp(seeds, _HARMS[0], _HARMS[2 if last else 1]))
+    return _move_out(limit, environments) if last else limit
 
 
 def _limit_drop(seeds: int, environments: int, *, last: bool) -> float:
-    """The z of a drop in one environment that stands in the way; at the last look, where it costs the verdict, chance gets more room."""
+    """The z of a drop in one environment that stands in the way."""
     limit = sequential.drop_limit(seeds)
-    return stats.normal_quantile(1.0 - stats.normal_tail(limit) / math.sqrt(environments)) if last else limit
+    return _move_out(limit, environments) if last else limit
+
+
+def _move_out(limit: float, environments: int) -> float:
+    """A limit at the last look, where it costs the verdict: the more environments, the likelier one of them points the wrong way."""
+    return stats.normal_quantile(1.0 - stats.normal_tail(limit) / math.sqrt(environments))
 
 
 def drop_z(arrivals: Sequence[Arrivals]) -> Numbers:
@@ -149,6 +159,8 @@ class SeveralStanding(Standing):
     parts: list[Standing] = field(default_factory=list)
     each: dict[str, Each] = field(default_factory=dict)
     """The environments at the last look of an arm."""
+    passed: set[str] = field(default_factory=set)
+    """Arms whose average has passed its bound at any look."""
 
     def __post_init__(self) -> None:
         self.parts = [Standing(part, ranked_together=self.plan.outcome not in _BY_LOOK) for part in self.plan.parts]
@@ -231,7 +243,10 @@ class SeveralStanding(Standing):
     def _call(self, arm: str, z: float, bounds: Bounds, last: bool) -> Call | None:
         if self._find_broken():
             return None
-        return _CALLS.get(int(decide(np.asarray(z), bounds, self.each[arm], self.plan.arrival_margin, last=last)))
+        called = decide(np.asarray(z), bounds, self.each[arm], self.plan.arrival_margin, last=last, passed=arm in self.passed)
+        if z > bounds.better:
+            self.passed.add(arm)
+        return _CALLS.get(int(called))
 
     def _equivalent(self, arm: str, limit: float) -> bool:
         """Whether the effect that environments share is surely within the margin, and no environment speaks against it.
@@ -248,7 +263,9 @@ class SeveralStanding(Standing):
         return True
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
-        """As for one environment; and no environment may speak of a worse arm, which is worth knowing."""
+        """As for one environment; and no environment may speak of a worse arm, which is worth knowing, nor may an arm be held only."""
+        if arm in self.passed:
+            return False
         limit = stats.normal_quantile(1.0 - stats.normal_tail(-sequential.MAY_BE_WORSE) / len(self.parts))
         return super()._is_futile(arm, number, z) and min(map(float, self.each[arm].overall)) > -limit
 
@@ -324,7 +341,7 @@ def effects(standing: SeveralStanding) -> tuple[Effect, ...]:
         guards = [
             guard.model_copy(update={"name": f"{guard.name} ({part.plan.env_id})"})
             for part in standing.parts
-            for guard in outcomes.guardrails(part.concurrent(arm.name), part.observations(arm.name), whole_budget=part.plan.whole_budget)
+            for guard in _guard_environment(part, arm.name, count)
         ]
         update = {
             "seeds": made.seeds // count,
@@ -334,8 +351,27 @@ def effects(standing: SeveralStanding) -> tuple[Effect, ...]:
             "reached": analysis.measure_reached(theirs, ours, judged.limits.better) if all(whole) else None,
             "guardrails": tuple(guards),
         }
-        found.append(made.model_copy(update=update))
+        made = made.model_copy(update=update)
+        held_before = judged.called == "better" and judged.z <= judged.bound
+        found.append(_end_at_no_effect(made) if held_before else made)
     return tuple(found)
+
+
+def _guard_environment(part: Standing, arm: str, environments: int) -> tuple[Guardrail, ...]:
+    """The guardrails of one environment, at a level that holds for those of all of them."""
+    sides = part.concurrent(arm), part.observations(arm)
+    return outcomes.guardrails(*sides, whole_budget=part.plan.whole_budget, environments=environments)
+
+
+def _end_at_no_effect(effect: Effect) -> Effect:
+    """Intervals of an arm that was shown to be better at an earlier look than the one by which they are made: those of all looks hold
+    together, so what was refused once stays refused."""
+    update: dict[str, Range] = {"improvement": effect.improvement.model_copy(update={"low": max(effect.improvement.low or 0.0, 0.5)})}
+    if effect.ratio is not None:
+        update["ratio"] = effect.ratio.model_copy(update={"high": 1.0 if effect.ratio.high is None else min(effect.ratio.high, 1.0)})
+    if effect.gain is not None:
+        update["gain"] = effect.gain.model_copy(update={"low": max(effect.gain.low or 0.0, 0.0)})
+    return effect.model_copy(update=update)
 
 
 def arm_result(standing: SeveralStanding, arm: str, groups: Sequence[str]) -> ArmResult:
@@ -358,7 +394,7 @@ def results(standing: SeveralStanding, groups: Sequence[Mapping[str, Sequence[st
                 arms=tuple(analysis.arm_result(part, arm.name, own.get(arm.name, ())) for arm in part.plan.arms),
                 effects=tuple(
                     analysis.measure_effect(part, arm.name, arm.changes, _judge_environment(standing, place, arm.name)).model_copy(
-                        update={"seeds_needed": None}
+                        update={"seeds_needed": None, "guardrails": _guard_environment(part, arm.name, len(standing.parts))}
                     )
                     for arm in part.plan.treatments
                     if part.strata(arm.name)

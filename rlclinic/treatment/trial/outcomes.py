@@ -128,9 +128,14 @@ def _worst_for_unknown(values: Scores) -> Scores:
     return np.where(np.isfinite(values), values, np.inf)
 
 
-def guardrails(control: Sequence[Observation], treatment: Sequence[Observation], *, whole_budget: bool) -> tuple[Guardrail, ...]:
-    """What must not get worse. Worse means: surely lower or higher than the control's, and beyond the level that is bad anywhere."""
-    limit = stats.normal_quantile(1.0 - GUARD_LEVEL / (2 * (len(_GUARDS) + 2)))
+def guardrails(
+    control: Sequence[Observation], treatment: Sequence[Observation], *, whole_budget: bool, environments: int = 1
+) -> tuple[Guardrail, ...]:
+    """What must not get worse. Worse means: surely lower or higher than the control's, and beyond the level that is bad anywhere.
+
+    All guardrails of all `environments` together are wrong in GUARD_LEVEL of trials at most (Bonferroni).
+    """
+    limit = stats.normal_quantile(1.0 - GUARD_LEVEL / (2 * (len(_GUARDS) + 2) * environments))
     found = []
     for name, _, more_is_worse, level in _GUARDS:
         ours, theirs = ([seen.guards[name] for seen in side if name in seen.guards] for side in (treatment, control))
@@ -153,4 +158,5 @@ def _guard(name: str, ours: list[float], theirs: list[float], sign: float, bad: 
         return []
     z = sequential.statistic([sign * np.array(theirs)], [sign * np.array(ours)])
     value, other = float(np.median(ours)), float(np.median(theirs))
-    return [Guardrail(name=name, control=other, treatment=value, worse=z < -limit and bad(value, other), z=z)]
+    worse = z < -limit and sign * value > sign * other and bad(value, other)
+    return [Guardrail(name=name, control=other, treatment=value, worse=worse, z=z)]

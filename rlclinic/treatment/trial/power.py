@@ -159,14 +159,15 @@ def _simulate_environments(rule: Rule, sigma: float, reaching: float, effect: fl
     """The same where each of several environments has so many seeds; all spread alike, since only one was measured, if any."""
     drawn = _draw((rule.environments, trials, rule.looks * rule.per_look), sigma, reaching, effect, kind)
     called, stopped = np.zeros(trials, dtype=np.int64), np.full(trials, rule.looks)
-    z = np.zeros(trials)
+    z, passed = np.zeros(trials), np.zeros(trials, dtype=bool)
     for look in range(1, rule.looks + 1):
         seeds = look * rule.per_look
         control, treatment = (list(side[..., :seeds]) for side in drawn)
         each = environments.measure_each(control, treatment, rule.environment_bounds()[look - 1])
         z = sequential.statistics(control, treatment)
         bounds, last = rule.bounds[look - 1], look == rule.looks
-        now = environments.decide(z, bounds, each, rule.arrival_margin, last=last, second=kind == "time")
+        now = environments.decide(z, bounds, each, rule.arrival_margin, last=last, second=kind == "time", passed=passed)
+        passed |= z > bounds.better
         fresh = (called == sequential.OPEN) & (now != sequential.OPEN)
         called, stopped = np.where(fresh, now, called), np.where(fresh, look, stopped)
     return float((called == sequential.BETTER).mean()), float(stopped.mean() * rule.per_look), float(z.mean())

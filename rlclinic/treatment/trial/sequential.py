@@ -57,6 +57,11 @@ ARRIVAL_LEVEL: Final = 1.645
 """z at which a drop in arrival is excluded: one-sided 5 %."""
 FUTILE: Final = 0.05
 """Chance of a later "better" below which an arm is given up, if the effect were one that the trial sees in nine of ten cases."""
+SHAPE: Final = 0.25
+"""Of the bounds of "better": between O'Brien and Fleming's (0) and Pocock's (0.5)."""
+SHAPE_OF_SEVERAL: Final = 0.1
+"""The same for several environments: an early look has few seeds in each, and is mostly held by one that points the wrong way, so that
+more of the error is kept for later looks."""
 MAY_BE_WORSE: Final = -1.0
 """Below this an arm is not given up: that it is worse is worth knowing, too."""
 _DROPS: Final = ((8, 16, 24, 32), (0.6, 0.8, 1.3, 1.78))
@@ -139,7 +144,8 @@ def _bounds(
     kind: RuleName, looks: int, errors: tuple[float, float], per_look: int, environments: int = 1, *, one_stratum: bool = False
 ) -> tuple[Bounds, ...]:
     # Harm is to be seen early rather than late: the same bound at every look.
-    better, worse = _one_sided(kind, looks, errors[0]), _one_sided("pocock", looks, errors[1])
+    shape = SHAPE if environments == 1 else SHAPE_OF_SEVERAL
+    better, worse = _one_sided(kind, looks, errors[0], shape), _one_sided("pocock", looks, errors[1])
     if per_look >= NORMAL_FROM:
         return tuple(map(Bounds, better, worse))
     # Ranks of a few seeds take a few values only, and those at the end are likelier than a normal's: three against three differ
@@ -161,13 +167,13 @@ def _bounds(
     return tuple(map(Bounds, *sides))
 
 
-def _one_sided(kind: RuleName, looks: int, error: float) -> list[float]:
+def _one_sided(kind: RuleName, looks: int, error: float, shape: float = SHAPE) -> list[float]:
     """Bounds of a rule that errs on one side with this chance; crossing both sides is too rare to count."""
     if kind == "pocock":
         return [stats.pocock_bound(looks, 2 * error)] * looks
     if kind == "obrien-fleming":
         return stats.obrien_fleming_bounds(looks, 2 * error)
-    return stats.wang_tsiatis_bounds(looks, 2 * error)
+    return stats.wang_tsiatis_bounds(looks, 2 * error, shape)
 
 
 # ── the statistic ──

@@ -126,6 +126,50 @@ def test_a_race_that_is_killed_at_any_moment_ends_as_one_that_was_not(tmp_path, 
     assert outcome(conduct.resume(store, begun.id, cores=2)) == outcome(whole)
 
 
+def test_a_race_that_told_nothing_apart_is_extended_with_seeds_of_the_best_arms(tmp_path, monkeypatch):
+    pretend(monkeypatch, equal)
+    store = Store(tmp_path)
+    ended = conduct.run(store, raced((1e-4, 3e-4, 1e-3), rounds=2, per_round=4), cores=2)
+    pretend(monkeypatch, lambda config: (0.1 if config.algo.learning_rate == 1e-3 else 0.5) * (1 + 0.2 * noise(config)))
+    begun = conduct.extend_race(store, ended.id, 24)
+    assert (begun.state, begun.verdict, begun.rounds) == ("running", None, ended.rounds)
+    longer = conduct.resume(store, ended.id, cores=2)
+    assert (longer.verdict, longer.winner) == ("best", "lr0.001")
+    assert [made.seeds for made in longer.rounds[:-1]] == [made.seeds for made in ended.rounds]
+    assert longer.rounds[-1].seeds == {name: ended.find(name).arm.n + 24 for name in ended.best}
+    assert longer.find("lr0.0001").worse_than[0] == "lr0.001"
+    seeds = [run.seed for run in store.runs()]
+    assert len(set(seeds)) == len(seeds)
+    with pytest.raises(UsageError, match=r"is decided \(lr0.001 is best\)"):
+        conduct.extend_race(store, ended.id, 16)
+
+
+def test_a_race_is_extended_again_and_again_and_says_what_it_cannot_do(tmp_path, monkeypatch):
+    pretend(monkeypatch, equal)
+    store, planned = Store(tmp_path), raced((3e-4, 1e-3), rounds=1, per_round=4)
+    begun = conduct.begin_race(store, planned)
+    with pytest.raises(UsageError, match="has not ended"):
+        conduct.extend_race(store, begun.id, 16)
+    conduct.resume(store, begun.id, cores=2)
+    for number in (1, 2):
+        conduct.extend_race(store, begun.id, 3)
+        pretend(monkeypatch, equal, kill_after=2)
+        with pytest.raises(KeyboardInterrupt):
+            conduct.resume(store, begun.id, cores=2)
+        pretend(monkeypatch, equal)
+        again = conduct.resume(store, begun.id, cores=2)
+        assert (again.verdict, len(again.rounds), again.arms[0].arm.n) == ("several", 1 + number, 4 + 3 * number)
+        assert (again.arms[1].ratio.low or 0.0) < 1.0  # equal arms
+    with pytest.raises(UsageError, match="3 seeds an arm or more"):
+        conduct.extend_race(store, begun.id, 2)
+    old = raced((1e-4, 1e-3), rounds=1, per_round=3, seed0=9_000).model_copy(update={"reserve": 0.0})
+    with pytest.raises(UsageError, match="all of it is spent"):
+        conduct.extend_race(store, conduct.run(store, old, cores=2).id, 16)
+    paid = raced((1e-4, 3e-3), rounds=1, per_round=3, seed0=12_000, budget=250_000)
+    with pytest.raises(UsageError, match=r"may take .* env steps; .* of 250,000 are left"):
+        conduct.extend_race(store, conduct.run(store, paid, cores=2).id, 16)
+
+
 def test_a_request_to_stop_leaves_a_race_that_goes_on(tmp_path, monkeypatch):
     pretended = pretend(monkeypatch, close_call)
     store = Store(tmp_path)

@@ -125,6 +125,20 @@ def _slow_family(apart, pair, arms):
     raise AssertionError
 
 
+def test_runs_on_one_side_of_an_arm_that_hardly_scatters_prove_less_than_among_arms_that_scatter_alike():
+    narrow = np.linspace(0.99, 1.01, 40)
+    wide, apart = np.linspace(1.1, 9.0, 8), np.linspace(1.1, 1.12, 8)
+    alike = statistic(narrow, apart, ratios=True)
+    beside = statistic(narrow, wide, ratios=True)
+    assert alike > 4  # all of 8 beyond all of 40
+    assert beside == pytest.approx(2.66, abs=0.01)  # one of 256 equal arms
+    assert statistic(wide, narrow, ratios=True) == pytest.approx(-beside)
+    assert statistic(narrow, np.linspace(1.1, 9.0, 16), ratios=True) > 4  # 16 on one side are one of 65,536
+    assert statistic(1_000 * narrow, 1_000 * wide, ratios=True) == pytest.approx(beside)
+    never = np.full(8, np.inf)
+    assert statistic(narrow, never, ratios=True) > 4  # no spread is known of runs that never arrived
+
+
 # ── races ──
 
 
@@ -134,7 +148,7 @@ def lognormal(rng, medians, per_round=8, spread=0.4):
 
 def test_a_clear_best_arm_is_named_with_few_seeds():
     rng = np.random.default_rng(0)
-    board = run_race(Rule(6), lognormal(rng, [1, 3, 3, 4, 5, 6]))
+    board = run_race(Rule(6, ratios=True), lognormal(rng, [1, 3, 3, 4, 5, 6]))
     assert board.alive == [0]
     assert board.ranks()[0] == (1, 1)
     assert sum(board.batches) <= 12
@@ -142,14 +156,14 @@ def test_a_clear_best_arm_is_named_with_few_seeds():
 
 def test_thirty_arms_that_are_far_apart_do_not_all_train_to_the_end():
     rng = np.random.default_rng(0)
-    board = run_race(Rule(30), lognormal(rng, [0.5, *np.exp(np.linspace(0, 2, 29))]))
+    board = run_race(Rule(30, ratios=True), lognormal(rng, [0.5, *np.exp(np.linspace(0, 2, 29))]))
     assert board.alive == [0]
     assert sum(board.batches) < 60
 
 
 def test_two_arms_are_a_race_too():
     rng = np.random.default_rng(0)
-    board = run_race(Rule(2), lognormal(rng, [1, 2]))
+    board = run_race(Rule(2, ratios=True), lognormal(rng, [1, 2]))
     assert (board.alive, board.ranks()) == ([0], [(1, 1), (2, 2)])
 
 
@@ -194,7 +208,7 @@ def test_among_arms_worse_than_the_best_equal_ones_are_told_apart_as_rarely():
     rng, races, wrong, lost = np.random.default_rng(2), 800, 0, 0
     medians = [0.5, 1, 1, 1, 1]
     for _ in range(races):
-        board = run_race(Rule(5), lognormal(rng, medians))
+        board = run_race(Rule(5, ratios=True), lognormal(rng, medians))
         wrong += any(medians[first] >= medians[second] for first, second in board.better)
         lost += 0 not in board.alive
     assert wrong / races <= 0.066
@@ -205,10 +219,43 @@ def test_rank_sets_hold_together():
     rng, races, held = np.random.default_rng(4), 400, 0
     medians = [0.6, 0.8, 0.8, 1.0, 1.5, 1.5]
     for _ in range(races):
-        board = run_race(Rule(6), lognormal(rng, medians))
+        board = run_race(Rule(6, ratios=True), lognormal(rng, medians))
         true = [(1 + sum(other < own for other in medians), 6 - sum(other > own for other in medians)) for own in medians]
         held += all(low <= first and last <= high for (low, high), (first, last) in zip(board.ranks(), true, strict=True))
     assert held / races >= 0.94
+
+
+# ── extensions ──
+
+
+def test_seeds_added_to_equal_arms_tell_them_apart_as_rarely_as_was_promised():
+    rng, races, wrong = np.random.default_rng(8), 200, 0
+    for _ in range(races):
+        board = run_race(Rule(3, rounds=2, ratios=True), lognormal(rng, [1, 1, 1]))
+        for _ in range(3):
+            # Whoever adds them looks first, and takes few where the arms are nearly told apart.
+            near = float(np.abs(board.z).max()) > 1.5
+            if len(board.alive) > 1:
+                board.extend({arm: np.exp(0.4 * rng.standard_normal(4 if near else 24)) for arm in board.alive})
+        wrong += bool(board.better)
+    assert wrong / races <= 0.08  # 5 % and two standard errors; benchmarks.proof asks more
+
+
+def test_an_extension_counts_on_what_was_nearly_shown_and_on_the_arms_that_are_left():
+    rule = Rule(4)
+    assert sum(rule.extension_level(number, 2) * 2 for number in range(1, 60)) == pytest.approx(rule.alpha * rule.reserve)
+    rng, told = np.random.default_rng(3), {}
+    spread = np.array([0.4 * stats.normal_quantile((place + 0.5) / 24) for place in range(24)])
+    fresh = {arm: np.exp(spread + 0.27 * arm) for arm in (0, 1)}
+    assert 1.9 < statistic(fresh[0], fresh[1]) < 2.6
+    for before in (0.0, 2.4):
+        for beaten in (set(), {(0, 2), (0, 3), (1, 2), (1, 3)}):
+            board = Leaderboard(rule)
+            board.scores, board.batches = [np.exp(0.4 * rng.standard_normal(40)) for _ in range(4)], [5] * 4
+            board.z[0, 1], board.z[1, 0], board.apart = before, -before, set(beaten)
+            board.extend(fresh)
+            told[before, len(beaten)] = (0, 1) in board.better
+    assert told == {(0.0, 0): False, (0.0, 4): False, (2.4, 0): False, (2.4, 4): True}
 
 
 # ── arrival ──

@@ -102,9 +102,10 @@ def race(
     elif everything:
         listed = race.list_races(request.runs_dir)
         console.print_json(listed) if as_json else print_races(listed)
-    elif request.resume is not None:
+    elif request.resume is not None or request.extend is not None:
+        id = request.resume or race.extend_race(request).id
         with View(quiet) as view:
-            result = race.resume_race(request.resume, request.runs_dir, view, jobs)
+            result = race.resume_race(id, request.runs_dir, view, jobs)
         _end_race(result, as_json)
     else:
         preview = race.plan_race(request)

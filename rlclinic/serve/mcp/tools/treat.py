@@ -41,15 +41,18 @@ class TreatTools(Tools):
 
     def _start_race(self, request: TrialRequest, about: StartRequest, dry_run: bool, ctx: Ctx) -> CallToolResult:
         """A race of the same configs or values; it takes what it has in common with a trial."""
-        if request.rx or request.extend is not None or request.envs:
-            raise UsageError("race=true takes configs, or changes with several values; not rx, extend or envs.\n  Leave them out")
+        if request.rx or request.envs:
+            raise UsageError("race=true takes configs, or changes with several values; not rx or envs.\n  Leave them out")
         if request.outcome in ("wall", "stability"):
             raise UsageError(f"race=true with outcome {request.outcome}: arms are raced by steps, return or success.\n  Take one of them")
         shared = {"targets", "changes", "resume", "outcome", "max_env_steps", "threshold", "runs_dir"}
         given = {name: getattr(request, name) for name in shared}
         if request.targets == ["@last"] and (request.changes or request.resume):
             given["targets"] = []
-        asked = RaceRequest(**given, per_round=request.seeds or request.per_look)
+        if request.extend is not None:
+            asked = RaceRequest(extend=request.extend, seeds=request.seeds, runs_dir=request.runs_dir)
+        else:
+            asked = RaceRequest(**given, per_round=request.seeds or request.per_look)
         if dry_run:
             preview = plan_race(asked)
             return answer(study.race_preview(preview), preview.model_dump(mode="json", exclude={"plan", "schema_version"}))
