@@ -152,7 +152,8 @@ def compare_power(name: str, simulations: int, seed: int = 0) -> dict[str, NDArr
     heap = trials.carry_out(lambda _, __: _put_together(placed, rule), simulations, whole)
     single = trials.carry_out(lambda _, __: _put_together([(np.exp(a), np.exp(b - shift)) for a, b in normal], rule), simulations, whole)
     found = {"environments": (calls, seeds * len(spreads)), "heap": heap, "single": single}
-    return {f"{way} {what}": of for way, (made, runs) in found.items() for what, of in (("adopts", made == BETTER), ("runs", runs * 1.0))}
+    adopts = {f"{way} adopts": (made == BETTER).astype(np.float64) for way, (made, _) in found.items()}
+    return adopts | {f"{way} runs": runs.astype(np.float64) for way, (_, runs) in found.items()}
 
 
 def _put_together(drawn: Sequence[tuple[Draws, Draws]], rule: Rule) -> tuple[Draws, Draws]:
@@ -234,7 +235,7 @@ def count_equivalent(cases: int, ratios: Sequence[float]) -> float:
 
 def describe_power(name: str, found: dict[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
     """What comes of `compare_power`: the power, its differences, and the runs of a trial."""
-    adopts = {way: found[f"{way} adopts"].astype(np.float64) for way in ("environments", "heap", "single")}
+    adopts = {way: found[f"{way} adopts"] for way in ("environments", "heap", "single")}
     yield row(f"environments: power, {name}", float(adopts["environments"].mean()), None, "higher") | {"simulations": len(adopts["heap"])}
     for way, what in (("heap", "in one heap"), ("single", "on the best environment")):
         yield describe_difference(f"environments: power over that of all runs {what}, {name}", adopts["environments"] - adopts[way])
