@@ -219,12 +219,14 @@ def extend_race(store: Store, id: str, seeds: int) -> Race:
             Action("race"),
         )
     if seeds < FEWEST_SEEDS:
-        raise UsageError(f"--seeds {seeds}: an extension takes {FEWEST_SEEDS} seeds an arm or more.\n  Type: --seeds 16")
+        raise UsageError(
+            Argument("seeds", seeds), f": an extension takes {FEWEST_SEEDS} seeds an arm or more.\n  Type: ", Argument("seeds", 16)
+        )
     cost = plan.cost(ended.best, seeds)
     if plan.budget is not None and cost is not None and ended.used_env_steps + cost > plan.budget:
         raise UsageError(
             f"{seeds} seeds of {', '.join(ended.best)} may take {cost:,} env steps; {plan.budget - ended.used_env_steps:,} of "
-            f"{plan.budget:,} are left.\n  The budget of the race would not be kept.\n  Type fewer --seeds, or race the best again"
+            f"{plan.budget:,} are left.\n  The budget of the race would not be kept.\n  Take fewer seeds, or race the best again"
         )
     first = trials.fresh_seeds(store, len(plan.arms) * seeds, plan.trial.above_seed)
     longer = plan.trial.model_copy(update={"extensions": (*plan.trial.extensions, Extension(seeds=seeds, seed0=first))})
