@@ -18,7 +18,7 @@ from rlclinic.actions import Action, Argument, Change
 from rlclinic.errors import RunError, UsageError
 from rlclinic.launch import batch, local
 from rlclinic.launch.batch import Interrupted, StopRequests
-from rlclinic.runs import questions, studies
+from rlclinic.runs import questions, studies, trials
 from rlclinic.runs.outcome import was_evaluated
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
