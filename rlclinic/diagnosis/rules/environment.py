@@ -6,7 +6,7 @@ import numpy as np
 
 from rlclinic.actions import Change
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EVAL_RETURN, RETURN, sentinel
+from rlclinic.diagnosis.columns import EVAL_RETURN, LENGTH, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import (
     ON_POLICY,
@@ -124,11 +124,20 @@ def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     """
     repeat = case.learning(REPEAT)
     strength = grade(repeat.median, 0.6, 0.95)
-    if strength <= 0 or _blind(case) or not case.sick:
+    if strength <= 0 or _blind(case) or _stands_still(case) or not case.sick:
         return
     text = f"{percent(repeat.median)} of the steps leave the observation as it was"
     fix = advice("look at step(): is the new observation returned, and is it a copy?", "> 30 %")
     yield Finding(strength=strength, text=text, evidence=(evidence(REPEAT, text, *case.span, repeat=repeat.median),), remedies=(fix,))
+
+
+def _stands_still(case: Case) -> bool:
+    """Whether nothing happens at all: no observation changes, every step pays the same and every episode lasts as long."""
+    deviation, lengths = case.sentinel("reward_std"), case.signal(LENGTH)
+    if not len(deviation) or not len(lengths) or not len(case.signal(REPEAT)) or case.signal(REPEAT).median < 0.95:
+        return False
+    size = max(abs(case.sentinel("reward_max").median), abs(case.sentinel("reward_min").median), 1e-12)
+    return deviation.top <= 1e-6 * size and detect.spread(lengths.values) <= 1e-6 * lengths.median
 
 
 cause(
@@ -543,10 +552,51 @@ def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Findi
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
+def _tries_actions(case: Case) -> float:
+    """1 where the policy still takes different actions, 0 where it always takes the same: then nothing tells what others would do."""
+    same, cut = measures.early(case, "action_top_share"), measures.early(case, "action_at_bound")
+    return min(grade(-measures.known(same, 0.0), -0.95, -0.85), grade(-measures.known(cut, 0.0), -0.95, -0.85))
+
+
 def _not_noise(case: Case) -> float:
     """1 where changes of the observation do not turn back as noise does, 0 where they do."""
     turns = measures.early(case, "obs_diff_autocorr")
     return grade(measures.known(turns, 0.0), -0.42, -0.3)
+
+
+@rule(
+    "ENV624",
+    severity=Severity.HIGH,
+    needs=[REPEAT, sentinel("reward_std"), LENGTH],
+    cites=["jones2021debugging"],
+    causes=["actions-without-effect"],
+    bad=lambda: cases.unsolved(
+        {
+            **cases.flat_returns(-65.0),
+            "train/roll/ep_len_mean": 65.0,
+            "train/sentinel/obs_repeat": 1.0,
+            "train/sentinel/reward_std": 0.0,
+            "train/sentinel/reward_max": -1.0,
+            "train/sentinel/reward_min": -1.0,
+        }
+    ),
+    # Rewards differ: something moves, and is not shown.
+    good=[lambda: cases.unsolved({"train/sentinel/obs_repeat": 1.0, "train/sentinel/reward_std": 1.5})],
+)
+def nothing_moves(case: Case) -> Iterator[Finding]:
+    """No observation changes within an episode, every step pays the same and every episode lasts as long: the world stands still.
+
+    ## Why it hurts
+    Whatever the agent does, nothing happens: the action does not arrive in the simulator, or the simulator is not stepped.
+
+    ## When it is fine
+    Never.
+    """
+    if not _stands_still(case) or _blind(case) or not case.sick:
+        return
+    text = "no observation changes, every step pays the same, every episode lasts as long: the world stands still"
+    fix = advice("follow one action into step(): is it applied, and is the simulator stepped with it?", "> 30 %")
+    yield Finding(text=text, evidence=(evidence(REPEAT, text, *case.span, repeat=case.signal(REPEAT).median),), remedies=(fix,))
 
 
 cause(

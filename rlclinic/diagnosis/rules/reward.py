@@ -17,6 +17,7 @@ TARGETS = sentinel("return_abs_p95")
 ANY = (*ON_POLICY, *OFF_POLICY)
 CONSTANT = 0.1
 """Spread of a reward that is the same at every step, as a share of it."""
+SUCCESS = "train/roll/success_rate"
 STD, LOW, HIGH = sentinel("reward_std"), sentinel("reward_min"), sentinel("reward_max")
 
 
@@ -787,3 +788,38 @@ def every_reward_is_above_a_threshold_of_costs(case: Case) -> Iterator[Finding]:
     text = f"rewards lie between {say(least.bottom)} and {say(most.top)}, the threshold is {say(case.threshold)}"
     fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
     yield Finding(text=text, evidence=(evidence(LOW, text, *case.span, largest=most.top, smallest=least.bottom),), remedies=(fix,))
+
+
+@rule(
+    "REW516",
+    severity=Severity.HIGH,
+    needs=[RETURN, SUCCESS],
+    cites=["jones2021debugging"],
+    causes=["reward-sign"],
+    bad=lambda: cases.unsolved({"train/roll/success_rate": cases.falls(0.2, 0.2, 0.0), "val/roll/success_rate": 0.0}),
+    good=[
+        lambda: cases.unsolved({"train/roll/success_rate": lambda share: 0.1 + 0.3 * share}),
+        # Nothing was learned: success and return stay where they were.
+        lambda: cases.unsolved({**cases.flat_returns(20.0), "train/roll/success_rate": 0.1}),
+    ],
+)
+def success_falls_while_the_return_rises(case: Case) -> Iterator[Finding]:
+    """The better the return, the rarer the success: the reward pays for the opposite of the task.
+
+    ## Why it hurts
+    The agent learns well, and the wrong thing. A sign is turned around, or something else pays more than success does.
+
+    ## When it is fine
+    Never, if info["is_success"] means what it says.
+    """
+    success, returns = case.signal(SUCCESS), case.signal(RETURN)
+    if len(success) < 4 or len(returns) < detect.SHORTEST or not case.improved or not case.sick:
+        return
+    first, last = float(success.share(0.0, 0.2).values.max()), success.share(0.6).median
+    strength = min(grade(first, 0.02, 0.1), grade(-last / max(first, 1e-9), -0.6, -0.2))
+    if strength <= 0:
+        return
+    text = f"success fell from {percent(first)} to {percent(last)} while the return rose from {say(returns.first)} to {say(returns.last)}"
+    fix = advice("compare the reward of an episode with success and of one without: does the sign of a term want turning around?", "> 30 %")
+    proof = evidence(SUCCESS, text, *case.span, first=first, last=last)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
