@@ -112,6 +112,15 @@ class EnvConfig(Strict):
     clip_raw_reward: Annotated[Real, Field(gt=0)] | None = None
     """Rewards are cut to plus and minus this before anything is learned from them; none: they are not. 1 makes one setting fit all Atari
     games, and a reward of 7 as good as one of 1. Reported returns are always the raw ones. Usual: none; 1 for Atari."""
+    reward_scale: Annotated[Real, Field(allow_inf_nan=False)] = 1.0
+    """Factor of every reward, in training and in evaluation: returns and thresholds are in the new unit. -1 turns around a reward whose
+    sign is wrong. Usual: 1."""
+    train_reward_scale: Annotated[Real, Field(allow_inf_nan=False)] = 1.0
+    """Factor of the rewards that are learned from; reported returns stay raw. -1 turns around a sign that is wrong in the training
+    environments only. Usual: 1."""
+    train_reward_shift: Annotated[Real, Field(allow_inf_nan=False)] = 0.0
+    """Added to every reward that is learned from, after the factor; reported returns stay raw. Takes a constant out that makes it pay to
+    end episodes early, or never. Usual: 0."""
     frame_skip: Annotated[Shape, Field(ge=1)] | None = None
     """Atari: frames that an action is held for; one env step is so many frames. More plays faster and reacts later. none: 4."""
     sticky_actions: Annotated[Real, Field(ge=0, lt=1)] | None = None

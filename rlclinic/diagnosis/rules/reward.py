@@ -156,6 +156,7 @@ cause(
     "reward-sign",
     "the reward (or its use) has the wrong sign",
     "fault of environment",
+    doses=["turn-rewards-around"],
     advice="turn the reward's sign around in the environment, or name the threshold of this reward",
     explains="EVA802 ENT302",
 )
@@ -539,7 +540,7 @@ cause(
     "reward-delayed",
     "rewards come late",
     "fault of environment",
-    doses=["whole-episode", "longest-advantages"],
+    doses=["whole-episode", "longest-advantages", "more-data"],
     advice="pay each step for what it did, in that step: not a sum every so many steps, and not the whole return at the end",
     explains="VAL201 VAL203 REW505 REW513 EVA802 LRN107",
 )
@@ -689,6 +690,7 @@ cause(
     "reward-shifted",
     "a constant in the reward decides how long episodes should last",
     "fault of environment",
+    doses=["shift-rewards"],
     advice="take the constant out of the reward: with one that is too low it pays to end early, with one that is too high never to end",
     explains="EVA802 EVA801 REW502 VAL201 ENT302",
 )
@@ -739,7 +741,7 @@ def training_pays_more_or_less_for_every_step(case: Case) -> Iterator[Finding]:
     if chance is None or not steps > 0 or first != first or not len(length) or len(returns) < 4 or not case.sick:
         return
     paid = chance[0] / steps
-    shift = first - paid
+    shift = measures.reward_shift(case)
     # By how much the mean reward of a step may differ by chance: between policies, and between stretches of one.
     scale = max(chance[1] / steps, 0.2 * abs(paid), 0.3 * measures.known(measures.early(case, "reward_std"), 0.0), 1e-9)
     strength = grade(abs(shift) / scale, 1.5, 4.0)

@@ -186,3 +186,10 @@ def early(case: Case, name: str) -> float:
 def known(value: float, otherwise: float) -> float:
     """A number, or another one where it is NaN."""
     return value if value == value else otherwise
+
+
+def reward_shift(case: Case) -> float:
+    """By how much a step of the first, nearly random training pays more than a step of a random policy in evaluation; NaN if unknown."""
+    chance, steps = random_return(case), early(case, "random_length")
+    first = case.sentinel("reward_mean").share(0.0, 0.15)
+    return math.nan if chance is None or not steps > 0 or not len(first) else first.median - chance[0] / steps

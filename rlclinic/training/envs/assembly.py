@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
 from rlclinic.training.envs import atari, native
-from rlclinic.training.envs.wrappers import Augmented
+from rlclinic.training.envs.wrappers import Augmented, Rescaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def assemble(config: EnvConfig, seeds: list[int], n_envs: int, device: str, eval
     frames = 1 if factory is None and atari.steps(config) else config.frame_stack
     if frames > 1 or config.time_in_obs:
         env = Augmented(env, frames, config.time_in_obs)
-    return env
+    return env if config.reward_scale == 1.0 else cast("VecEnv", Rescaled(env, config.reward_scale))
 
 
 def _goes_native(config: EnvConfig, factory: Factory | None) -> bool:

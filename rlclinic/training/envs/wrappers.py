@@ -1,4 +1,4 @@
-"""Adds to what the agent sees, for all envs at once: the last frames, and how much of the time limit has passed."""
+"""What lies around all envs at once: the last frames and the share of the time limit that has passed are shown, rewards are scaled."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -101,6 +101,20 @@ class Augmented:
 
     def close(self) -> None:
         self._env.close()
+
+
+class Rescaled:
+    """A VecEnv whose rewards are those of another, times a factor."""
+
+    def __init__(self, env: VecEnv, factor: float) -> None:
+        self._env, self._factor = env, factor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    def step(self, action: Tensor) -> Step:
+        step = self._env.step(action)
+        return step._replace(reward=step.reward * self._factor)
 
 
 def _check_time(env: VecEnv) -> None:

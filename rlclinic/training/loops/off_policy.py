@@ -239,10 +239,9 @@ def stack_steps(plan: Plan, taken: list[tuple[Tensor, Tensor, Step, Tensor | Non
 
 
 def clip_rewards(plan: Plan, transitions: Transitions) -> Transitions:
-    """Steps as learning sees them: rewards cut where env.clip_raw_reward says so; reported returns stay raw."""
-    if plan.env.clip_raw_reward is None:
-        return transitions
-    return transitions._replace(reward=normalize.clipped(transitions.reward, plan.env.clip_raw_reward))
+    """Steps as learning sees them: rewards scaled, shifted and cut where the config says so; reported returns stay raw."""
+    reward = normalize.learned(transitions.reward, plan.env)
+    return transitions if reward is transitions.reward else transitions._replace(reward=reward)
 
 
 def random_actions(plan: Plan, noise: Tensor, action_mask: Tensor | None) -> Tensor:

@@ -246,7 +246,7 @@ def estimate_advantages(plan: Plan, learner: Learner, rollout: Rollout, hp: Hype
     """The whole rollout as one batch with advantages and targets, and what they were before scaling."""
     params = plan.policy.layout.views(learner.flat)
     value, next_value = values(plan.policy, params, rollout, plan.compiles)
-    reward = normalize.clipped(rollout.reward, plan.env.clip_raw_reward)
+    reward = normalize.learned(rollout.reward, plan.env)
     if learner.reward_stats is not None:
         reward = normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
     present = (log_ratio(plan, params, rollout),) if plan.corrects_for_age else ()
@@ -420,9 +420,7 @@ def update_normalizers(plan: Plan, learner: Learner, rollout: Rollout, hp: Hyper
     if learner.obs_stats is not None:
         learner = replace(learner, obs_stats=normalize.include(learner.obs_stats, rollouts.rows(rollout.obs), active, weight))
     if learner.reward_stats is not None and learner.reward_carry is not None:
-        sums, carry = normalize.discounted_returns(
-            normalize.clipped(rollout.reward, plan.env.clip_raw_reward), rollout.end, learner.reward_carry, hp.gamma
-        )
+        sums, carry = normalize.discounted_returns(normalize.learned(rollout.reward, plan.env), rollout.end, learner.reward_carry, hp.gamma)
         stats = normalize.include(learner.reward_stats, rollouts.rows(sums).unsqueeze(-1), active, weight)
         learner = replace(learner, reward_stats=stats, reward_carry=carry)
     return learner

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rlclinic.config import EnvConfig
+
 EPSILON = 1e-8
 ROUNDING = 5e-7
 """The share of a mean up to which a deviation from it is float32's rounding."""
@@ -73,6 +75,15 @@ def rewards(stats: Moments, reward: Tensor, clip: float) -> Tensor:
 def clipped(reward: Tensor, bound: float | None) -> Tensor:
     """Rewards within +-bound, as env.clip_raw_reward asks; what is reported stays raw."""
     return reward if bound is None else reward.clamp(-bound, bound)
+
+
+def learned(reward: Tensor, env: EnvConfig) -> Tensor:
+    """Rewards as learning sees them before they are normalized: scaled, shifted and cut as the config asks; what is reported stays raw."""
+    if env.train_reward_scale != 1.0:
+        reward = reward * env.train_reward_scale
+    if env.train_reward_shift != 0.0:
+        reward = reward + env.train_reward_shift
+    return clipped(reward, env.clip_raw_reward)
 
 
 def discounted_returns(reward: Tensor, end: Tensor, carry: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:

@@ -76,7 +76,7 @@ def largest(plan: Plan, learner: Learner, transitions: Transitions) -> Tensor:
 
 def _trained_rewards(plan: Plan, learner: Learner, reward: Tensor) -> Tensor:
     """Rewards [M, T, N] in the units that are learned from."""
-    reward = normalize.clipped(reward, plan.env.clip_raw_reward)
+    reward = normalize.learned(reward, plan.env)
     return reward if learner.reward_stats is None else normalize.rewards(learner.reward_stats, reward, plan.env.clip_reward)
 
 

@@ -189,9 +189,11 @@ def test_a_planted_bug_gets_advice_that_no_trial_can_try(name):
         apply(config(), first)
 
 
-def test_a_reward_of_the_wrong_sign_is_never_treated_by_a_setting():
+def test_a_reward_of_the_wrong_sign_is_treated_by_nothing_but_its_sign():
     histories = recorded.histories("cp-rew-flip")
-    assert not any(rx.changes for rx in make_prescriptions(engine.diagnose(histories), histories))
+    given = [rx.changes for rx in make_prescriptions(engine.diagnose(histories), histories) if rx.changes]
+    assert given
+    assert all(dict(changes) == {"env.reward_scale": -1.0} for changes in given)
 
 
 def test_what_works_gets_nothing_urgent():

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.signals import detect
+from rlclinic.diagnosis.signals import detect, measures
 from rlclinic.diagnosis.signals.off_policy import OFF_POLICY
 from rlclinic.treatment.prescription.doses import Dose, dose
 from rlclinic.treatment.prescription.formulas.data import ROLLOUTS
@@ -31,6 +31,36 @@ def scale_observations(chart: Chart) -> Dose | None:
     largest = chart.sentinel("obs_abs_max")
     seen = f"values of up to {largest:.2g} become about 1" if largest == largest else "every component with deviation 1"
     return Dose({"env.normalize_obs": True}, seen, "one-hot states do not need it")
+
+
+@dose
+def turn_rewards_around(chart: Chart) -> Dose | None:
+    """The opposite sign: in training and evaluation, or only in training where evaluation pays the other way round."""
+    mirrored = chart.of(_is_mirrored)
+    name = "env.train_reward_scale" if mirrored == mirrored and mirrored > 0.5 else "env.reward_scale"
+    factor = -(chart.real(name) or 1.0)
+    where = "in what is learned from; evaluation stays as it is" if name.startswith("env.train") else "in training and evaluation"
+    return Dose({name: factor}, f"the reward with the opposite sign, {where}; then mend it in the environment")
+
+
+def _is_mirrored(case: Case) -> float:
+    """1 where a random policy gets about the opposite in training of what it gets in evaluation."""
+    chance = measures.random_return(case)
+    if chance is None or case.progress is None:
+        return math.nan
+    return float(abs(chance[0]) > chance[1] and abs(case.progress.start + chance[0]) < 0.8 * abs(chance[0]))
+
+
+@dose
+def shift_rewards(chart: Chart) -> Dose | None:
+    """Without the constant by which a step of training pays more, or less, than one of evaluation."""
+    shift = chart.of(measures.reward_shift)
+    if shift != shift or abs(shift) < 1e-6:
+        return None
+    new = float(f"{(chart.real('env.train_reward_shift') or 0.0) - shift:.3g}")
+    return Dose(
+        {"env.train_reward_shift": new}, f"a step of training pays {shift:+.3g} beside what evaluation pays; reported returns stay raw"
+    )
 
 
 @dose
