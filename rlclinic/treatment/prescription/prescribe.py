@@ -98,8 +98,9 @@ def _of_cause(cause: Cause, chart: Chart) -> Iterator[Candidate]:
         return
     given = [(dict(dose.changes), dose.text, dose.risk) for dose in doses.compute_for(id, chart)]
     dosed = {setting for changes, _, _ in given for setting in changes}
-    # A cause without cures lies in the code or in the environment: no setting mends that.
-    remedies = [each for each in cause.remedies if not _another_task(each, chart)] if row is None or row.doses else []
+    # A cause without cures lies in the code or in the environment: no setting mends that. Nor one beside the dose that undoes it.
+    others = row is None or (len(row.doses) > 1 if row.kind == "fault of environment" else bool(row.doses))
+    remedies = [each for each in cause.remedies if others and not _another_task(each, chart)]
     given += [
         ({each.setting: each.value}, each.text, each.risk) for each in remedies if each.setting is not None and each.setting not in dosed
     ]
