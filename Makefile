@@ -17,7 +17,7 @@ export OMP_NUM_THREADS := 1
 help:
 	@echo "make demo    install into $(VENV), show the loop: a sick CartPole, its diagnosis, a trial of the cure, the adopted config"
 	@echo "make test    install, then ruff, mypy, import-linter and pytest"
-	@echo "make attack  install, then the long form of tests/attack: benchmarks.attack, about an hour"
+	@echo "make attack  install (atheris too), then the long form of tests/attack: fuzzing, kill storms, floods; about an hour"
 	@echo "make hashes  write constraints.hashed.txt, for pip install --require-hashes --no-deps (asks the package index)"
 	@echo "make licences  write docs/licences.md from what is installed"
 	@echo "make docs    write the generated pages of docs/"
@@ -53,7 +53,9 @@ pytest: install
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 # tests/attack is the short form, and part of make test.
+# atheris has no wheel for every Python: without it the generators of our own are what is left, and it is said.
 attack: install
+	-$(BIN)/python -m pip install $(PIP) -c constraints.txt -e '.[attack]'
 	$(BIN)/pytest -q -m loop tests/attack
 	$(BIN)/python -m benchmarks.attack
 

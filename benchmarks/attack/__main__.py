@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from benchmarks import provenance
 
 Size = Literal["quick", "bar", "stretch"]
-MODULES: Final = ("slow_connections", "sse", "files", "kills", "clients", "requests")
+MODULES: Final = ("slow_connections", "sse", "files", "coverage_guided", "kills", "clients", "requests", "schemas")
 
 
 def main() -> None:
@@ -27,13 +27,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=MODULES, default=list(MODULES))
     parser.add_argument("--workers", type=int, default=2, help="how many kills cases run side by side")
     parser.add_argument("--seconds", type=float, default=1e9, help="no case of kills begins after so many seconds")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments of kills")
     args = parser.parse_args()
     size: Size = "quick" if args.quick else "stretch" if args.stretch else "bar"
     rows: list[dict[str, Any]] = []
     for name in args.only:
         began = time.monotonic()
         command = f"python -m benchmarks.attack --only {name}{' --stretch' if args.stretch else ''}"
-        more = {"workers": args.workers, "seconds": args.seconds} if name == "kills" else {}
+        more = {"workers": args.workers, "seconds": args.seconds, "seed": args.seed} if name == "kills" else {}
         for row in importlib.import_module(f"benchmarks.attack.{name}").rows(size, **more):
             rows.append({**row, "command": command})
             print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row.get('bar', '–')})", flush=True)

@@ -136,9 +136,9 @@ class Ready:
     group: str = ""
 
 
-def rows(size: str, workers: int = 2, seconds: float = 1e9) -> Iterator[dict[str, Any]]:
+def rows(size: str, workers: int = 2, seconds: float = 1e9, seed: int = 0) -> Iterator[dict[str, Any]]:
     """How often kills did each kind of harm."""
-    harm = storm(KILLS[size], workers=workers, seconds=seconds)
+    harm = storm(KILLS[size], seed, workers=workers, seconds=seconds)
     limits = {"unit": "times", "better": "lower", "bar": 0, "stretch": 0}
     kills = sum(harm.kills.values())
     what = ", ".join(f"{name} {count}" for name, count in sorted(harm.kills.items()))
@@ -160,7 +160,7 @@ def storm(kills: int, seed: int = 0, only: Sequence[str] = tuple(SHARES), worker
         (folder / "pretends" / "sitecustomize.py").write_text(PRETENDS)
         (folder / "base").mkdir()
         base = folder / "base"
-        _run(base, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
+        run(base, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
         targets = [target for target in only if target != "full_disk" or _can_mount(folder)]
         ready = dict(zip(targets, pool.map(lambda target: _prepare(target, base, folder), targets), strict=True))
         print(f"  undisturbed after {time.monotonic() - began:.0f} s", flush=True)
@@ -207,7 +207,7 @@ def _prepare(target: str, base: Path, folder: Path) -> Ready:
     if target in ("jobs", "serve", "mcp"):
         _finish_job(plain, _ask_in_python(plain, folder, group), MOST_SECONDS)
     else:
-        _run(plain, folder, _command(target, group), pretend=bool(group))
+        run(plain, folder, _command(target, group), pretend=bool(group))
     ready = Ready(base if group else folder, _outcome(plain, target), time.monotonic() - began, group)
     shutil.rmtree(plain)
     return ready
@@ -226,7 +226,7 @@ def _carry_out(case: Case) -> None:
             if case.cut_off and not case.left:
                 case.harm.kills[case.target] -= case.kills
                 print(f"  {case.name} was under way at the end: not counted", flush=True)
-                for pid, _ in _processes(str(case.store)):
+                for pid, _ in processes(str(case.store)):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 return
@@ -318,7 +318,7 @@ def _look_for_leftovers(case: Case) -> None:
     from rlclinic.runs.store import Store
 
     end = time.monotonic() + 10
-    while (left := _processes(str(case.store))) and time.monotonic() < end:
+    while (left := processes(str(case.store))) and time.monotonic() < end:
         time.sleep(0.1)
     for pid, words in left:
         case.harm.orphans.append(f"{case.name}: {words}")
@@ -369,7 +369,7 @@ def _kill_command(case: Case) -> None:
     kills, most, began = 0, case.chance.randint(1, 6), time.monotonic()
     words = begin
     while case.left:
-        process = _start(case.store, case.folder, words, pretend=bool(case.ready.group))
+        process = start(case.store, case.folder, words, pretend=bool(case.ready.group))
         pause = max(1.0, min(case.ready.seconds * (0.9 if words is begin else 0.6), 0.25 * MOST_SECONDS / most))
         while process.poll() is None and kills < most:
             with suppress(subprocess.TimeoutExpired):
@@ -401,7 +401,7 @@ def _has_begun(store: Path, command: str) -> bool:
 def _fill_disk(case: Case) -> None:
     """A training whose disk is full at a random moment; it is killed there, too. Once there is room it goes on."""
     began, words = time.monotonic(), _command("train", "")
-    process = _start(case.store, case.folder, words, pretend=False)
+    process = start(case.store, case.folder, words, pretend=False)
     while not any((case.store / "runs").glob("*/metrics.csv")) and process.poll() is None:
         time.sleep(0.05)
     with suppress(subprocess.TimeoutExpired):
@@ -429,7 +429,7 @@ def _fill_disk(case: Case) -> None:
     for _ in range(3):
         if process.returncode == 0:
             return
-        process = _start(case.store, case.folder, ["train", "--resume", "@last"], pretend=False)
+        process = start(case.store, case.folder, ["train", "--resume", "@last"], pretend=False)
         process.wait(case.left)
         case.blows.append(f"resumed: {process.returncode}")
         if process.returncode == 3:
@@ -529,9 +529,9 @@ def _kill_server(case: Case) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        process = _start(case.store, case.folder, ["serve", "--port", str(port), "--no-mcp"])
+        process = start(case.store, case.folder, ["serve", "--port", str(port), "--no-mcp"])
         try:
-            ids = sorted(id for id in re.findall(r'"id": "([^"]+)"', json.dumps(_get(port, "/api/v1/runs"))) if case.ready.group in id)
+            ids = sorted(id for id in re.findall(r'"id": "([^"]+)"', json.dumps(get(port, "/api/v1/runs"))) if case.ready.group in id)
             expected = expected or ids
             if ids != expected:
                 case.harm.rows.append(f"{case.name}: another list of runs")
@@ -542,7 +542,7 @@ def _kill_server(case: Case) -> None:
                 break
             time.sleep(case.chance.uniform(0, 1.5))
             with suppress(OSError):
-                _get(port, "/api/v1/groups", patience=0.0)
+                get(port, "/api/v1/groups", patience=0.0)
         finally:
             if process.poll() is None:
                 case.harm.kills[case.target] += kills < most
@@ -567,7 +567,7 @@ def _only_job(store: Path) -> str:
 def _kill_agent(case: Case) -> None:
     """The server that an agent talks to is killed in the middle of its calls; the same call to the next one goes on with the trial."""
     began, most = time.monotonic(), case.chance.randint(1, 3)
-    _run(case.store, case.folder, ["agents", "budget", "--env-steps", "100000000"])
+    run(case.store, case.folder, ["agents", "budget", "--env-steps", "100000000"])
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     asked = {"run_id": case.ready.group, "changes": TRIAL["changes"], "looks": 2, "per_look": 4, "idempotency_key": "one"}
     calls = (
@@ -577,7 +577,7 @@ def _kill_agent(case: Case) -> None:
         {"id": 2, "method": "tools/call", "params": {"name": "start_trial", "arguments": asked}},
     )
     for kills in range(most + 1):
-        process = _start(case.store, case.folder, ["mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = start(case.store, case.folder, ["mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -602,7 +602,7 @@ def _kill_agent(case: Case) -> None:
     _finish_job(case.store, _only_job(case.store), case.left)
 
 
-def _get(port: int, path: str, patience: float = 60.0) -> Any:
+def get(port: int, path: str, patience: float = 60.0) -> Any:
     end = time.monotonic() + patience
     while True:
         try:
@@ -632,7 +632,7 @@ def _environment(store: Path, folder: Path, *, pretend: bool = True) -> dict[str
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", "RLCLINIC_KILLED_STORE": str(store)}
 
 
-def _start(
+def start(
     store: Path,
     folder: Path,
     words: Sequence[str],
@@ -652,7 +652,7 @@ def _start(
     )
 
 
-def _run(store: Path, folder: Path, words: Sequence[str], *, pretend: bool = True) -> None:
+def run(store: Path, folder: Path, words: Sequence[str], *, pretend: bool = True) -> None:
     command = [sys.executable, "-m", "rlclinic", *words]
     done = subprocess.run(command, cwd=store, capture_output=True, text=True, env=_environment(store, folder, pretend=pretend), check=False)
     if done.returncode:
@@ -680,7 +680,7 @@ def _words(pid: int) -> str:
         return "a process that had ended"
 
 
-def _processes(store: str) -> list[tuple[int, str]]:
+def processes(store: str) -> list[tuple[int, str]]:
     """Processes that were started for a store and have not ended."""
     living = []
     for folder in Path("/proc").iterdir():
