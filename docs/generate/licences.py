@@ -16,8 +16,6 @@ NOTES: Final = {
     "ale-py": "only with the extra `envs`, for Atari games; rlclinic imports it where it is installed, and ships nothing of it",
 }
 """What to know about a dependency whose licence asks something of whoever passes it on."""
-ELSEWHERE: Final = {"atheris": "Apache-2.0"}
-"""Of what `make attack` alone installs, as its licence file says."""
 HEAD: Final = """# Licences
 
 rlclinic is under the MIT licence. What it installs, by `constraints.txt`, is under these, as each package says of itself
@@ -31,9 +29,7 @@ def find_licence(name: str) -> str:
     try:
         about = metadata.metadata(name).json
     except metadata.PackageNotFoundError:
-        return ELSEWHERE.get(name, "? (not installed)")
-    if name in ELSEWHERE:
-        return ELSEWHERE[name]
+        return "? (not installed)"
     if about.get("license_expression"):
         return str(about["license_expression"])
     named = [line.rpartition(" :: ")[2] for line in about.get("classifier", []) if line.startswith("License ::")]

@@ -90,8 +90,9 @@ def login(request: Request, response: Response, here: Here, body: Login) -> Sess
     return _session(here, chosen, cookie).model_copy(update={"project": name, "projects": listed})
 
 
+@pages.get("/projects/")
 @pages.get("/projects/{name}")
-def choose_project(request: Request, name: str) -> Response:
+def choose_project(request: Request, name: str = "") -> Response:
     """Look at another project from here on; one that may not be seen is not said to be there."""
     if name not in request.scope["state"]["projects"]:
         raise NotFound(f"there is no project {name[:40]!r} for {request.scope['state']['principal'].name}.\n  Nothing was changed")

@@ -3,6 +3,7 @@
 import { h, problem, put } from "./dom.js";
 import { connect } from "./events.js";
 import { startDialog } from "./actions.js";
+import { session } from "./api.js";
 
 const PAGES = [
   [/^\/$/, () => import("./pages/groups.js")],
@@ -102,6 +103,15 @@ document.addEventListener("themechange", label);
 label();
 
 document.getElementById("start").addEventListener("click", () => startDialog());
+
+// On a server with several projects: which one is looked at. Nothing on the page waits for it.
+(window.requestIdleCallback ?? setTimeout)(async () => {
+  const { project, projects } = await session().catch(() => ({ projects: [] }));
+  if (projects.length < 2) return;
+  const options = projects.map((name) => h("option", { value: name, selected: name === project }, name || "own store"));
+  const choose = (event) => location.assign(`/projects/${encodeURIComponent(event.target.value)}`);
+  document.querySelector(".top-end").prepend(h("select", { "aria-label": "Project", onchange: choose }, options));
+});
 
 const link = document.getElementById("link");
 connect((state) => {
