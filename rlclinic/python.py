@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlclinic.diagnosis.findings import Diagnosis
     from rlclinic.diagnosis.lint.env import EnvLint
     from rlclinic.ops.compare.compare import Comparison
+    from rlclinic.report.ask import AskAnswer
     from rlclinic.report.prescription import Prescriptions
     from rlclinic.treatment.race.models import Race
     from rlclinic.treatment.trial.models import Trial
@@ -62,6 +63,17 @@ def lint_env(env: Any, *, seconds: float = 20.0, select: Sequence[str] | None = 
     if isinstance(env, str):
         return lint.lint_env(env, seconds=seconds, select=select, ignore=ignore).lint
     return lint.lint_env_object(env, seconds=seconds, select=select, ignore=ignore)
+
+
+def ask(question: str, *, runs_dir: str | Path = "runs") -> "AskAnswer":
+    """A question in plain words: what is meant, what the store says about it in numbers, and what to type.
+
+    `known` is False where nothing here answers it.
+    """
+    from rlclinic.ops.diagnose.ask import ask
+    from rlclinic.ops.diagnose.requests import AskRequest
+
+    return ask(AskRequest(question=question, runs_dir=Path(runs_dir)))
 
 
 def load_run(path: str | Path) -> Run:

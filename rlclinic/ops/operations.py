@@ -253,6 +253,13 @@ OPERATIONS: Final = (
         absent={"mcp": "start_trial tries the changes that tell causes apart", "http": "needs somebody who watches its cost"},
     ),
     Operation(
+        "diagnose.ask.ask",
+        "read",
+        "ask",
+        http=("GET /ask",),
+        absent={"mcp": "is get_guide(question): what no guide's words fit is looked up the same way"},
+    ),
+    Operation(
         "diagnose.guides.get_guide",
         "read",
         "guide",

@@ -26,7 +26,7 @@ def list_guides() -> GuideList:
 
 def get_guide(question: str) -> GuidePage:
     """The answer to a question: by its name, its number in the list, or words of it. NotFound lists what there is."""
-    guide = _named(question) or _alike(question)
+    guide = _named(question) or _alike(question) or _understood(question)
     if guide is None:
         named = "\n".join(f"    {place:>2}  {each.name:<18} {each.question}" for place, each in enumerate(_read(), 1))
         raise NotFound(f"no guide for {question[:80]!r}.\n  It cannot be told which question is meant. There are:\n{named}")
@@ -53,6 +53,14 @@ def _alike(text: str) -> Guide | None:
     scored = sorted(((len(wanted & _words(f"{each.name} {each.question}")), each.name) for each in _read()), reverse=True)
     (best, name), (second, _) = scored[0], scored[1]
     return _named(name) if best > second else None
+
+
+def _understood(text: str) -> Guide | None:
+    """The question that a text means in other words; None where nothing fits."""
+    from rlclinic.ops.diagnose.ask import search  # which reads the guides
+
+    matches = search(text)
+    return _named(matches[0].document.name) if matches and matches[0].document.kind == "guide" else None
 
 
 def _words(text: str) -> set[str]:

@@ -108,6 +108,18 @@ class RuleRequest(Request):
     """Only one family: policy, value, reward, ... or POL."""
 
 
+class AskRequest(Request):
+    """Answer a question in plain words: what is meant, what the store says, and the command that answers it."""
+
+    question: Annotated[
+        str,
+        Cli(argument=True, metavar="QUESTION", type=list[str], default=..., read=" ".join),
+        Http(min_length=1, max_length=500),
+        Mcp(doc="", max_length=300),
+    ]
+    """In your own words."""
+
+
 class GuideRequest(Request):
     """Say what answers a question here: what to type, which steps, and what cannot be told."""
 

@@ -1,4 +1,4 @@
-"""`rlclinic diagnose`, `prescribe`, `lint`, `history`, `rules` and `guide`: what is wrong, what to change, and what is looked for."""
+"""`rlclinic diagnose`, `prescribe`, `lint`, `history`, `rules`, `ask` and `guide`: what is wrong, and what to change."""
 
 import time
 from collections.abc import Sequence
@@ -11,7 +11,15 @@ from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
     from rlclinic.diagnosis.findings import Severity
-    from rlclinic.ops.diagnose.requests import DiagnoseRequest, GuideRequest, HistoryRequest, LintRequest, PrescribeRequest, RuleRequest
+    from rlclinic.ops.diagnose.requests import (
+        AskRequest,
+        DiagnoseRequest,
+        GuideRequest,
+        HistoryRequest,
+        LintRequest,
+        PrescribeRequest,
+        RuleRequest,
+    )
 
 FAIL_ON = 5
 
@@ -29,7 +37,7 @@ FailOn = Annotated[Level | None, typer.Option("--fail-on", help="Exit with 5 if 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for handler in (diagnose, prescribe, rules, guide, lint, history):
+    for handler in (diagnose, prescribe, rules, ask, guide, lint, history):
         options.command(app, requests="diagnose.requests")(handler)
 
 
@@ -86,6 +94,17 @@ def rules(request: "RuleRequest", as_json: options.Json = False) -> None:
     else:
         page = rules.explain_rule(request.rule)
         console.print_json(page) if as_json else print_rule(page)
+
+
+def ask(request: "AskRequest", as_json: options.Json = False) -> None:
+    """Answer a question in plain words: what is meant, what the store says, and the command that answers it."""
+    from rlclinic.ops.diagnose.ask import ask
+    from rlclinic.report.ask import describe
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import terminal
+
+    answer = ask(request)
+    console.print_json(answer) if as_json else terminal.show(describe(answer))
 
 
 def guide(

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import diagnose, guides, history, lint, prescribe, rules
+from rlclinic.ops.diagnose import ask, diagnose, guides, history, lint, prescribe, rules
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
-from rlclinic.ops.diagnose.requests import HistoryRequest, LintRequest, RuleRequest
+from rlclinic.ops.diagnose.requests import AskRequest, HistoryRequest, LintRequest, RuleRequest
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.ops.runs.requests import ConfigRequest
+from rlclinic.report.ask import AskAnswer
 from rlclinic.report.guide import GuideList, GuidePage
 from rlclinic.report.models import ConfigView, DiagnosisReport, Result
 from rlclinic.report.prescription import Prescriptions
@@ -126,6 +127,13 @@ def list_rules(request: Request, here: Here, asked: RuleRequest) -> Response:
 def get_rule(request: Request, id: Annotated[str, Path(max_length=80)]) -> Response:
     """A rule: why it matters, what it needs, thresholds, an example, references."""
     return answer_with_etag(request, rules.explain_rule(id))
+
+
+@router.get("/ask", response_model=AskAnswer, tags=["catalogue"])
+@takes_query
+def answer_question(request: Request, here: Here, asked: AskRequest) -> Response:
+    """A question in plain words: what is meant, what the store says about it in numbers, and what to type."""
+    return answer_with_etag(request, ask.ask(asked))
 
 
 @router.get("/guides", response_model=GuideList, tags=["catalogue"])

@@ -4,7 +4,8 @@ from mcp_types import CallToolResult
 
 from rlclinic.errors import ConfigError
 from rlclinic.ops.diagnose import guides
-from rlclinic.ops.diagnose.requests import DiagnoseRequest, GuideRequest, PrescribeRequest, RuleRequest
+from rlclinic.ops.diagnose.ask import ask
+from rlclinic.ops.diagnose.requests import AskRequest, DiagnoseRequest, GuideRequest, PrescribeRequest, RuleRequest
 from rlclinic.ops.runs.requests import ConfigRequest
 from rlclinic.report.document import render_compact
 from rlclinic.report.guide import describe, describe_list
@@ -77,4 +78,11 @@ class DiagnoseTools(Tools):
             names = [{"name": guide.name, "question": guide.question} for guide in listed.guides]
             return answer(render_compact(describe_list(listed), 400, say), {"guides": names})
         page = guides.get_guide(request.question)
-        return answer(render_compact(describe(page, for_agent=True), 1_200, say), page.model_dump(mode="json", exclude={"schema_version"}))
+        data = page.model_dump(mode="json", exclude={"schema_version"})
+        if request.question.strip().lower() == page.guide.name or request.question.strip().isdecimal():
+            return answer(render_compact(describe(page, for_agent=True), 1_200, say), data)
+        # Asked in words: with what the store says about it.
+        known = ask(AskRequest(question=request.question, runs_dir=self.root))
+        facts = known.facts if known.name == page.guide.name else []
+        text = "\n".join([render_compact(describe(page, for_agent=True), 1_200, say), *(f"here: {clip(fact, 300)}" for fact in facts)])
+        return answer(text, data | {"facts": facts})

@@ -1,7 +1,8 @@
 // Questions that people bring: what answers them here, and what cannot be told.
 
 import { get } from "../api.js";
-import { command, h, heading, put } from "../dom.js";
+import { command, h, heading, problem, put } from "../dom.js";
+import { state } from "../state.js";
 
 export async function draw(main, [name]) {
   if (name) await one(main, name);
@@ -10,10 +11,42 @@ export async function draw(main, [name]) {
 
 async function all(main) {
   document.title = "Guide · rlclinic";
+  const st = state({ ask: "" });
   const { guides } = await get("/guides");
+  const said = h("div");
+  const question = h("input", {
+    type: "search",
+    value: st.ask,
+    placeholder: "Why is my reward not going up?",
+    "aria-label": "Ask in your own words",
+  });
+  const answer = async () => {
+    if (!question.value.trim()) return put(said);
+    put(said, h("section", { class: "card" }, h("p", { class: "loading" }, "Looking through guides, rules and the last group…")));
+    try {
+      put(said, understood(await get("/ask", { question: question.value.trim() })));
+    } catch (error) {
+      put(said, problem(error, answer));
+    }
+  };
   put(
     main,
     heading("Guide", "Questions that people bring, and what answers them here."),
+    h(
+      "form",
+      {
+        class: "card ask",
+        role: "search",
+        onsubmit: (event) => {
+          event.preventDefault();
+          st.set({ ask: question.value.trim() });
+          answer();
+        },
+      },
+      h("label", null, "Ask in your own words", question),
+      h("button", { type: "submit", class: "primary" }, "Ask"),
+    ),
+    said,
     h(
       "section",
       { class: "card" },
@@ -30,6 +63,46 @@ async function all(main) {
         ),
       ),
     ),
+  );
+  if (st.ask) await answer();
+}
+
+/** The answer to a question in words; numbers of the store first. */
+function understood(found) {
+  const others =
+    found.nearby.length > 0 &&
+    h(
+      "div",
+      { class: "stack" },
+      h("h3", null, found.known ? "Or did you mean" : "What is near"),
+      h(
+        "ul",
+        null,
+        found.nearby.map((each) => h("li", null, each.title, " ", h("code", null, each.command))),
+      ),
+    );
+  if (!found.known) return h("section", { class: "card stack" }, h("h2", null, "I do not know"), h("p", null, "Nothing here answers that."), others);
+  return h(
+    "section",
+    { class: "card stack answered" },
+    h("h2", null, found.title),
+    found.facts.length > 0 &&
+      h(
+        "ul",
+        null,
+        found.facts.map((fact) => h("li", null, fact)),
+      ),
+    h("p", null, found.answer),
+    found.steps.length > 0 &&
+      h(
+        "ol",
+        null,
+        found.steps.map((step) => h("li", null, step)),
+      ),
+    found.commands.map(command),
+    found.about && h("p", null, h("a", { href: `/groups/${encodeURIComponent(found.about)}` }, `The page of ${found.about}`)),
+    found.cannot.map((text) => h("p", { class: "faint" }, `Not assessable: ${text}`)),
+    others,
   );
 }
 

@@ -1,0 +1,1 @@
+"""Whether a question in words finds its answer."""

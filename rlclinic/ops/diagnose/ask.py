@@ -1,0 +1,441 @@
+"""A question in plain words: the guide, rule, metric, setting or command that answers it, with the numbers of the store.
+
+Retrieval is local: words are brought to ideas (ask.yaml says which mean the same), and documents are ranked by BM25. Nothing is
+generated: what is not known is said to be unknown.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rlclinic.actions import Action
+from rlclinic.config import yaml_text
+from rlclinic.errors import RlclinicError
+from rlclinic.ops.diagnose import guides
+from rlclinic.ops.diagnose.requests import AskRequest
+from rlclinic.report.ask import AskAnswer, Nearby
+from rlclinic.report.format import count, duration, number, percent, plural, short
+from rlclinic.runs.record import Group, Run
+from rlclinic.runs.store import Store
+
+FILE: Final = "ask.yaml"
+Kind = Literal["guide", "command", "rule", "metric", "setting"]
+
+LEAST_COVERED: Final = 0.36
+"""Share of a question's weight that the best document must have in common with it; below, nobody knows what is meant."""
+NOTHING: Final = "nothing"
+"""The idea of words that tell no question from another: names of environments and algorithms."""
+OTHERS: Final = 0.5
+"""How much the other ways to ask for the same thing count beside the best one."""
+K1, B = 1.2, 0.5
+"""BM25's: how soon repeated words stop counting, and how much long documents are held back."""
+_TOKEN: Final = re.compile(r"[a-z0-9_]+")
+_ID: Final = re.compile(r"\b[A-Za-z0-9][A-Za-z0-9._-]{2,63}\b")
+_DEFINES: Final = re.compile(r"^\s*(what (is|are|does)|explain|define|meaning of|what do)\b", re.IGNORECASE)
+_ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
+
+
+@dataclass(frozen=True)
+class Document:
+    """Something that answers questions: what it is called, and a text that is asked so or that it says."""
+
+    kind: Kind
+    name: str
+    title: str
+    ideas: tuple[str, ...]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Match:
+    """A document and how well it fits."""
+
+    document: Document
+    score: float
+    covered: float
+    """Share of the question's weight that the document has."""
+
+
+def ask(request: AskRequest) -> AskAnswer:
+    """Answer a question in words: what is meant, what the store says about it, and the command with the last group filled in."""
+    found = search(request.question)
+    group, run = _mentioned(request.question, request.runs_dir)
+    near = [_nearby(match.document, group) for match in found[1:4]]
+    if not found:
+        named = [Nearby(title=guide.question, command=Action("guide", guide.name)) for guide in guides.list_guides().guides[:3]]
+        return AskAnswer(question=request.question, known=False, nearby=named)
+    best = found[0].document
+    subject = run.id if run is not None else group.id if group is not None else None
+    if best.kind == "guide":
+        guide = guides.get_guide(best.name).guide
+        facts, change = _facts(guide.name, group, run)
+        commands = list(dict.fromkeys(_fill(text, group, run, request.question) for text in guide.type))
+        if guide.name == "batch-size" and group is not None:
+            commands = [text.replace("batch_size=1024", f"batch_size={_other_batch(group)}") for text in commands]
+        if change and subject is not None and not any(" trial " in text for text in commands):
+            commands.append(f"rlclinic trial {subject} --rx 1")
+        return AskAnswer(
+            question=request.question,
+            known=True,
+            kind="guide",
+            name=guide.name,
+            title=guide.question,
+            answer=_data()["answers"].get(guide.name, guide.answer) if group is not None else guide.answer,
+            about=subject,
+            facts=facts,
+            steps=guide.steps,
+            commands=[Action.quoted(text) for text in commands],
+            calls=list(dict.fromkeys(_fill(text, group, run, request.question) for text in guide.call)),
+            cannot=guide.cannot,
+            nearby=near,
+        )
+    answer, command = _explain(best)
+    return AskAnswer(
+        question=request.question,
+        known=True,
+        kind=best.kind,
+        name=best.name,
+        title=best.name,
+        answer=answer,
+        about=subject,
+        commands=[Action.quoted(_fill(command, group, run, request.question))],
+        nearby=near,
+    )
+
+
+# ── finding what is meant ──
+
+
+def search(question: str, most: int = 4) -> list[Match]:
+    """Documents that fit a question, the best first; none where nothing fits well enough."""
+    ideas = read_ideas(question)
+    if not ideas:
+        return []
+    index = _index()
+    if len(set(ideas)) == 1 and len({each.name for each in index.documents if each.kind == "guide" and ideas[0] in each.ideas}) > 2:
+        return []  # a word that could mean any of them
+    weights = {idea: index.weight(idea) for idea in set(ideas)}
+    total = sum(weights.values())
+    by_name: dict[tuple[str, str], list[Match]] = {}
+    for document in index.documents:
+        score, shared = index.score(document, weights), sum(weights[idea] for idea in set(document.ideas) & weights.keys())
+        by_name.setdefault((document.kind, document.name), []).append(Match(document, score * document.weight, shared / total))
+    fitting = [match for matches in by_name.values() if (match := _together(matches)).covered >= LEAST_COVERED and match.score > 0]
+    defined = _DEFINES.match(question) is not None
+    ranked = sorted(fitting, key=lambda match: -match.score * _prior(match, defined))
+    return ranked[:most]
+
+
+def _together(matches: list[Match]) -> Match:
+    """What a document's best text scores, and a share of what its other texts do: one that is often asked so is more likely meant."""
+    ranked = sorted(matches, key=lambda match: -match.score)
+    others = sum(match.score for match in ranked[1:4]) / 3 if len(ranked) > 1 else ranked[0].score
+    best = max(ranked, key=lambda match: match.covered)
+    return Match(ranked[0].document, ranked[0].score + OTHERS * others, best.covered)
+
+
+def _prior(match: Match, defined: bool) -> float:
+    """Guides answer most questions; a word that is asked for by itself ("what is …") is explained."""
+    if match.document.kind == "guide":
+        return 1.0
+    if match.document.kind == "command":
+        return 0.9
+    return 1.0 if defined and match.covered > 0.8 else 0.4
+
+
+def read_ideas(text: str) -> list[str]:
+    """The ideas of a text: phrases and words that mean the same are one, and words that say nothing are left out."""
+    phrases, words, empty = _synonyms()
+    clean = f" {' '.join(_TOKEN.findall(text.lower().replace(chr(8217), chr(39)).replace(chr(39), '')))} "
+    ideas = []
+    for phrase, idea in phrases:
+        if f" {phrase} " in clean:
+            ideas.append(idea)
+            clean = clean.replace(f" {phrase} ", " ")
+    for word in clean.split():
+        idea = words.get(word) or words.get(_stem(word))
+        if idea is not None:
+            ideas.append(idea)
+        elif word not in empty and not word.isdecimal():
+            ideas.append(_stem(word))
+    return [idea for idea in ideas if idea != NOTHING]
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+@cache
+def _data() -> dict[str, Any]:
+    text = files("rlclinic.ops.diagnose").joinpath(FILE).read_text(encoding="utf-8")
+    data: dict[str, Any] = yaml_text.load(text, FILE)
+    return data
+
+
+@cache
+def _synonyms() -> tuple[list[tuple[str, str]], dict[str, str], frozenset[str]]:
+    """Phrases (the longest first) and words by the idea that they mean, and words that say nothing."""
+    phrases, words = [], {}
+    for idea, spelled in _data()["words"].items():
+        for each in map(str, spelled):
+            plain = " ".join(_TOKEN.findall(each.lower().replace("'", "")))
+            if " " in plain:
+                phrases.append((plain, idea))
+            else:
+                words[plain] = idea
+                words.setdefault(_stem(plain), idea)
+    phrases.sort(key=lambda entry: -len(entry[0]))
+    return phrases, words, frozenset(_data()["empty"].split())
+
+
+class _Index:
+    """Documents with the weights of their ideas (BM25)."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.documents = documents
+        self._counts = {id(document): Counter(document.ideas) for document in documents}
+        self._mean = sum(len(document.ideas) for document in documents) / len(documents)
+        known = Counter(idea for document in documents for idea in set(document.ideas))
+        self._weights = {idea: math.log(1 + (len(documents) - n + 0.5) / (n + 0.5)) for idea, n in known.items()}
+        self._unknown = math.log(1 + (len(documents) + 0.5) / 0.5)
+
+    def weight(self, idea: str) -> float:
+        """How much an idea tells: rare ones more; one that no document has, most of all."""
+        return self._weights.get(idea, self._unknown)
+
+    def score(self, document: Document, weights: dict[str, float]) -> float:
+        counts = self._counts[id(document)]
+        length = 1 - B + B * len(document.ideas) / self._mean
+        return sum(weights[idea] * n * (K1 + 1) / (n + K1 * length) for idea, n in counts.items() if idea in weights)
+
+
+@cache
+def _index() -> _Index:
+    return _Index(list(_documents()))
+
+
+def _documents() -> Iterable[Document]:
+    from rlclinic import metrics
+    from rlclinic.config import ALGORITHMS, EnvConfig, NetConfig, RunConfig
+    from rlclinic.ops.diagnose.rules import list_rules
+
+    data = _data()
+    for guide in guides.list_guides().guides:
+        for asked in (guide.question, *data["asks"].get(guide.name, ())):
+            yield Document("guide", guide.name, guide.question, tuple(read_ideas(asked)))
+        whole = " ".join([guide.name.replace("-", " "), guide.question, guide.answer, *guide.steps, *data["asks"].get(guide.name, ())])
+        yield Document("guide", guide.name, guide.question, tuple(read_ideas(whole)), 0.9)
+    for entry in data["commands"]:
+        for asked in entry["asks"]:
+            yield Document("command", entry["type"], entry["answer"], tuple(read_ideas(asked)))
+    for rule in list_rules().rules:
+        yield Document("rule", rule.id, rule.title, tuple(read_ideas(f"{rule.id} {rule.name.replace('-', ' ')} {rule.title}")))
+    for metric in metrics.METRICS.values():
+        spelled = metric.name.rsplit("/", 1)[-1]
+        yield Document("metric", metric.name, metric.meaning, tuple(read_ideas(f"{spelled} {spelled.replace('_', ' ')}")))
+    sections = {"env": EnvConfig, "net": NetConfig, "run": RunConfig}
+    models: list[tuple[str, Any]] = [("algo", model) for model in ALGORITHMS.values()] + list(sections.items())
+    seen = set()
+    for section, model in models:
+        for name, info in model.model_fields.items():
+            if f"{section}.{name}" in seen or not info.description:
+                continue
+            seen.add(f"{section}.{name}")
+            yield Document("setting", f"{section}.{name}", info.description, tuple(read_ideas(f"{name} {name.replace('_', ' ')}")))
+
+
+def _explain(document: Document) -> tuple[str, str]:
+    """What a document that is no guide says, and what to type for the rest."""
+    if document.kind == "command":
+        return document.title, document.name
+    if document.kind == "rule":
+        return f"{document.name}: {document.title}", f"rlclinic rules {document.name}"
+    if document.kind == "metric":
+        return f"{document.name}: {document.title}", f"rlclinic runs metrics GROUP -m {document.name}"
+    return f"{document.name}: {' '.join(document.title.split())}", "rlclinic config show GROUP --origins"
+
+
+def _nearby(document: Document, group: Group | None) -> Nearby:
+    if document.kind == "guide":
+        return Nearby(title=document.title, command=Action("guide", document.name))
+    answer, command = _explain(document)
+    return Nearby(title=answer.split("\n")[0][:120], command=Action.quoted(_fill(command, group, None, "")))
+
+
+# ── filling in what the store knows ──
+
+
+def _mentioned(question: str, runs_dir: Path) -> tuple[Group | None, Run | None]:
+    """The group (and run) that a question names, else the last group; None in an empty store."""
+    store = Store(runs_dir)
+    for word in _ID.findall(question):
+        if (store.root / word / "config.json").is_file():
+            run = store.run(word)
+            return run.group, run
+        if (store.root / "@groups" / word / "group.json").is_file():
+            return store.group(word), None
+    try:
+        return store.group("@last"), None
+    except RlclinicError:
+        return None, None
+
+
+def _fill(text: str, group: Group | None, run: Run | None, question: str) -> str:
+    """A command with the group, the run and the environment in place of what stands for them."""
+    if group is None:
+        return text
+    path = next((word for word in question.split() if "/" in word and Path(word).exists()), None)
+    threshold = number(group.threshold) if group.threshold is not None else "RETURN"
+    subject = run.id if run is not None else group.id
+    values = {"GROUP": group.id, "RUN": subject, "ENV": group.env_id, "LOGS": path or "LOGS", "RETURN": threshold}
+    # A log of another framework is asked for where the question names one; else the last group is meant.
+    if path is None and text.startswith("rlclinic diagnose LOGS"):
+        return f"rlclinic diagnose {subject}"
+    if path is None and text.startswith('diagnose_run(run_id="LOGS"'):
+        return f'diagnose_run(run_id="{subject}")'
+    filled = re.sub(r"\b(GROUP|RUN|ENV|LOGS|RETURN)\b", lambda found: values[found[0]], text)
+    return filled.replace("@last", subject)
+
+
+def _facts(name: str, group: Group | None, run: Run | None) -> tuple[list[str], bool]:
+    """What the store says about a question, in numbers; and whether there is a change to try."""
+    if group is None:
+        return ["there are no runs in this store yet: rlclinic train CartPole-v1:ppo --seeds 4"], False
+    try:
+        if name == "in-progress":
+            return _progress(group), False
+        if name == "batch-size":
+            return _batches(group), False
+        if name in ("too-slow", "did-not-converge", "stuck", "not-solved", "crashes", "faster", "just-finished"):
+            return _diagnosed(name, group, run)
+    except RlclinicError as error:
+        return [str(error).splitlines()[0]], False
+    return [], False
+
+
+def _progress(group: Group) -> list[str]:
+    live = [run for run in group.runs if run.status.live]
+    lines = []
+    for run in live[:4]:
+        status = run.status
+        share = f" ({percent(status.env_steps / status.max_env_steps)})" if status.max_env_steps else ""
+        goal = f" of {number(run.threshold)}" if run.threshold is not None else ""
+        lines.append(f"{run.id}: {count(status.env_steps)} env steps{share}, return {number(status.eval_mean or status.return_mean)}{goal}")
+    return lines or [f"nothing is training now; {group.id} ended {group.verdict}"]
+
+
+def _diagnosed(name: str, group: Group, run: Run | None) -> tuple[list[str], bool]:
+    """Where the group stands, since when, why, what to change, and what the best group here needed."""
+    from rlclinic.ops.diagnose.diagnose import diagnose
+
+    summary = group.summary
+    report = diagnose(run.id if run is not None else group.id, group.path.parent.parent, write=False)
+    lines = [_standing(group)]
+    if name in ("stuck", "not-solved") and summary.best is not None and summary.best_at is not None:
+        lines.append(
+            f"its best was {number(summary.best)} at {short(summary.best_at)}, of {short(summary.max_env_steps)} planned env steps a seed"
+        )
+    failed = [each for each in group.runs if each.status.reason and each.status.state in ("failed", "crashed")]
+    if name == "crashes":
+        lines += [f"{each.id} {each.status.state}: {each.status.reason}" for each in failed[:2]] or ["no run of it failed or crashed"]
+    cause = report.diagnosis.causes[0]
+    lines.append(f"first cause: {cause.title}, p {cause.probability:.2f}" + (f" ({cause.rules[0]})" if cause.rules else ""))
+    change = bool(report.recommendations) and not cause.calm
+    if change:
+        lines.append(f"first change: {report.recommendations[0].change}")
+    if name in ("faster", "too-slow"):
+        lines += _speed(group)
+    if report.comparable is not None:
+        lines.append(f"best here: {report.comparable.group}, {report.comparable.said}")
+    return lines, change
+
+
+def _standing(group: Group) -> str:
+    summary = group.summary
+    parts = [f"{group.id} {summary.verdict}"]
+    if summary.threshold is not None and summary.seeds:
+        parts.append(f"{summary.n_reached} of {plural(summary.n_seeds, 'seed')} reached {number(summary.threshold)}")
+    if summary.score is not None:
+        parts.append(f"return {number(summary.score.value)}")
+    reached = [seed.reached_at for seed in summary.reached if seed.reached_at is not None]
+    if reached:
+        censored = summary.n_seeds - len(reached)
+        more = f", {censored} not within {short(summary.max_env_steps)}" if censored else ""
+        parts.append(f"threshold at {short(min(reached))} – {short(max(reached))} env steps{more}")
+    elif summary.threshold is not None:
+        parts.append(f"threshold not within {short(summary.max_env_steps)} env steps")
+    return " · ".join(parts)
+
+
+def _speed(group: Group) -> list[str]:
+    """Where the wall time goes, and how soon other groups of the same kind got there."""
+    from rlclinic.ops.diagnose import best_group
+    from rlclinic.ops.runs.ranking import outcome
+
+    summary, lines = group.summary, []
+    if summary.fps is not None and summary.wall_seconds is not None:
+        parts = " · ".join(f"{name} {percent(share)}" for name, share in list(summary.phases.items())[:3])
+        lines.append(f"{count(summary.fps)} env steps/s, {duration(summary.wall_seconds)} a seed" + (f": {parts}" if parts else ""))
+    others = [outcome(other) for other in best_group.candidates(group)]
+    steps = [(other.steps, other.group.id) for other in others if other.steps is not None]
+    if steps:
+        soonest = min(steps)
+        lines.append(f"soonest of {plural(len(others), 'other group')} here: {soonest[1]} after {short(soonest[0])} env steps")
+    return lines
+
+
+def _other_batch(group: Group) -> int:
+    """A batch size that fits and that the group does not have: half of its own, or twice."""
+    rows = group.config.batch_rows
+    return rows // 2 if rows >= 64 and rows % 2 == 0 else 2 * rows
+
+
+def _batches(group: Group) -> list[str]:
+    """What follows from the batch size of a group, which sizes would fit, and how those that were tried did."""
+    from rlclinic.config import describe
+    from rlclinic.ops.diagnose import best_group
+    from rlclinic.ops.runs.ranking import outcome
+    from rlclinic.runs import coerce
+
+    config = group.config
+    numbers, rows = describe(config), config.batch_rows
+    lines = []
+    if "rollout_size" in numbers:
+        rollout = int(numbers["rollout_size"])
+        lines.append(
+            f"{group.id}: batch {rows} of a rollout of {count(rollout)} = {config.env.n_envs} envs x {rollout // config.env.n_envs} steps: "
+            f"{numbers['minibatches_per_epoch']} per epoch, {numbers['gradient_steps_per_rollout']} gradient steps on each rollout, "
+            f"{count(numbers['iterations'])} rollouts in {short(config.run.max_env_steps)} env steps"
+        )
+        sizes = [size for size in (2**power for power in range(5, 16)) if size <= rollout and rollout % size == 0]
+        epochs = int(numbers["gradient_steps_per_rollout"] / max(1, numbers["minibatches_per_epoch"]))
+        usual = [size for size in sizes if 4 <= rollout // size * epochs <= 400]
+        fitting = ", ".join(map(str, usual)) or "none"
+        lines.append(f"sizes that divide it: {', '.join(map(str, sizes)) or rollout}; with 4 to 400 gradient steps a rollout: {fitting}")
+    else:
+        drawn = number(numbers["times_each_transition_is_drawn"])
+        lines.append(
+            f"{group.id}: batch {rows}, each transition is drawn {drawn} times, {count(numbers['gradient_steps'])} gradient steps in all"
+        )
+    tried: dict[int, list[Any]] = {}
+    for other in [group, *best_group.candidates(group)]:
+        size = coerce.whole(coerce.within(other.record, "algo", "batch_size"))
+        if size is not None:
+            tried.setdefault(size, []).append(outcome(other))
+    for size, outcomes in sorted(tried.items()):
+        seeds, kept = sum(each.seeds for each in outcomes), sum(each.kept for each in outcomes)
+        steps = [each.steps for each in outcomes if each.steps is not None]
+        soon = f", median {short(sorted(steps)[len(steps) // 2])} env steps" if steps else ""
+        lines.append(
+            f"tried here: batch {size} in {plural(len(outcomes), 'group')}, {kept} of {plural(seeds, 'seed')} reached the threshold{soon}"
+        )
+    return lines
