@@ -467,6 +467,12 @@ OPERATIONS: Final = (
         request="runs.requests.RemoveRequest",
     ),
     Operation(
+        "diagnose.export.export",
+        "read",
+        "runs export",
+        absent={"mcp": "an agent with a terminal types it", "http": "`GET /groups/{group}/export.html` is the one file"},
+    ),
+    Operation(
         "runs.detail.tag",
         "write",
         "runs tag",
@@ -560,6 +566,7 @@ ONLY: Final[dict[Face, dict[str, str]]] = {
         "GET /runs/{run}/events": "streams of what other routes answer",
         "GET /groups/{group}/events": "streams of what other routes answer",
         "GET /facets": "what a search form offers",
+        "GET /groups/{group}/export.html": "the page that `runs export --to html` writes",
         "GET /groups/{group}/files/{name}": "files of the run folder",
         "GET /runs/{run}/videos": "files of the run folder",
         "GET /runs/{run}/videos/{name}": "files of the run folder",

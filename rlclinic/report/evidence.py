@@ -160,6 +160,12 @@ def growth_panel(diagnosis: Diagnosis, cases: Sequence[Case]) -> Panel | None:
     return drawn.model_copy(update={"label": "training return", "text": text, "healthy": healthy, "start": None, "end": None})
 
 
+def draw_series(name: str, cases: Sequence[Case]) -> Panel | None:
+    """Any series of the runs, without a place that is marked; None where fewer than two points are known."""
+    drawn = _panel(Evidence(series=name, text=""), (0.0, 0.0), cases)
+    return None if drawn is None else drawn.model_copy(update={"start": None, "end": None})
+
+
 def _panel(part: Evidence, bounds: tuple[float, float], cases: Sequence[Case]) -> Panel | None:
     drawn = [detect.thin(case.signal(part.series), POINTS) for case in cases if case.has(part.series)]
     drawn = [signal for signal in drawn if len(signal) >= 2]

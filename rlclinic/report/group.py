@@ -470,10 +470,10 @@ def markdown(report: GroupReport, diagnosed: "DiagnosisReport | None" = None, pi
     return render_markdown([*lead, verdict(report), *document(report, diagnosed, picture)])
 
 
-def html(report: GroupReport, diagnosed: "DiagnosisReport | None" = None) -> str:
-    """report.html: styles and pictures are inside; nothing is fetched, and no script runs."""
+def html(report: GroupReport, diagnosed: "DiagnosisReport | None" = None, more: Sequence[Block] = ()) -> str:
+    """report.html: styles and pictures are inside; nothing is fetched, and no script runs. `more` comes at its end."""
     lead: list[Block] = [Text(f"{subtitle(report)} · {report.id}", quiet=True), Text(headline(report))]
-    return render_page(report.name, [*lead, *document(report, diagnosed)], report.verdict, verdict(report).tone)
+    return render_page(report.name, [*lead, *document(report, diagnosed), *more], report.verdict, verdict(report).tone)
 
 
 def run_markdown(report: GroupReport, seed: SeedOutcome) -> str:

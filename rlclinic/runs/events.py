@@ -35,12 +35,12 @@ class EventFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / f"events.out.tfevents.{time.time_ns() // 1000}.{HOST}.rlclinic"
-        self._write(_double(1, time.time()) + _bytes(3, b"brain.Event:2"))
+        self._write(_double(1, time.time()) + encode_bytes(3, b"brain.Event:2"))
 
     def add(self, step: int, wall_time: float, scalars: Mapping[str, object]) -> None:
         """One event with every scalar that is a finite number; blanks are left out."""
-        values = [_bytes(1, tag.encode()) + _float(2, number) for tag, number in scalars.items() if _is_number(number)]
-        self._write(_double(1, wall_time) + _varint_field(2, step) + _bytes(5, b"".join(_bytes(1, value) for value in values)))
+        values = [encode_bytes(1, tag.encode()) + _float(2, number) for tag, number in scalars.items() if _is_number(number)]
+        self._write(_double(1, wall_time) + encode_varint(2, step) + encode_bytes(5, b"".join(encode_bytes(1, value) for value in values)))
 
     def _write(self, event: bytes) -> None:
         length = struct.pack("<Q", len(event))
@@ -70,11 +70,13 @@ def _varint(number: int) -> bytes:
     return bytes([*parts, number])
 
 
-def _varint_field(field: int, number: int) -> bytes:
+def encode_varint(field: int, number: int) -> bytes:
+    """A whole number as a field of a protocol-buffer message."""
     return _varint(field << 3) + _varint(number)
 
 
-def _bytes(field: int, data: bytes) -> bytes:
+def encode_bytes(field: int, data: bytes) -> bytes:
+    """A text or a message as a field of a protocol-buffer message."""
     return _varint(field << 3 | 2) + _varint(len(data)) + data
 
 

@@ -75,6 +75,17 @@ class TableRequest(Request):
     """Also the values of this column, with how many rows each."""
 
 
+class ExportRequest(Request):
+    """Write a group or run as another program keeps it, or as one HTML file; nothing is sent anywhere."""
+
+    selector: Annotated[str, SELECTOR] = "@last"
+    """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
+    to: Literal["wandb", "mlflow", "tensorboard", "hf", "html"] = "html"
+    """An offline folder of W&B, MLflow or TensorBoard; a folder for the Hugging Face hub; one HTML file."""
+    out: Annotated[Path | None, Cli("--out", "-o")] = None
+    """Where; without it GROUP.html, or a folder GROUP-PROGRAM, here."""
+
+
 class TagRequest(Request):
     """Add tags to runs or groups, or take them away."""
 

@@ -28,6 +28,8 @@ from rlclinic.serve.http.watch_store import Watch
 
 SELECTOR: Final = r"^[A-Za-z0-9@][A-Za-z0-9._@~-]{0,80}$"
 """An id, a unique beginning, or @last, @last~1, @best, @running. No path is one."""
+BOXED: Final = {"content-security-policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox"}
+"""A report brings its own styles; it may run nothing and reach nothing."""
 
 
 @dataclass

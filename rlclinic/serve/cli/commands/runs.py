@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         ConfigRequest,
         EnvironmentsRequest,
         EvaluateRequest,
+        ExportRequest,
         ImportRequest,
         ListRequest,
         LogsRequest,
@@ -32,7 +33,7 @@ config_app = typer.Typer(help="Look at configs.", no_args_is_help=True)
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
     options.command(app, "list", requests="runs.requests")(list_)
-    below: list[Callable[..., None]] = [table, show, metrics, logs, checkpoints, tag, rm]
+    below: list[Callable[..., None]] = [table, show, metrics, logs, checkpoints, export, tag, rm]
     beside: list[Callable[..., None]] = [play, evaluate, envs]
     for group, handlers in ((app, below), (root, beside)):
         for handler in handlers:
@@ -66,6 +67,16 @@ def table(request: "TableRequest", as_json: options.Json = False) -> None:
 
     result = show_table(request)
     console.print_json(result) if as_json else results.print_table(result)
+
+
+def export(request: "ExportRequest", as_json: options.Json = False) -> None:
+    """Write a group or run as another program keeps it, or as one HTML file; nothing is sent anywhere."""
+    from rlclinic.ops.diagnose.export import export
+    from rlclinic.serve.cli import console
+    from rlclinic.serve.cli.text import results
+
+    result = export(request)
+    console.print_json(result) if as_json else results.print_exported(result)
 
 
 def tag(request: "TagRequest", as_json: options.Json = False) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rlclinic.diagnosis.checkpoints.inspect_run import Inspection, LayerView
     from rlclinic.ops.compare.compare import Comparison
+    from rlclinic.ops.diagnose.export import ExportResult
     from rlclinic.ops.diagnose.history import EnvironmentHistory, Tried
     from rlclinic.ops.diagnose.rules import RuleList, RulePage
     from rlclinic.ops.jobs.audited import Stopped
@@ -88,6 +89,12 @@ def print_table(page: "TablePage") -> None:
     terminal.show(blocks)
     if page.total > len(page.rows):
         console.progress().print(f"{len(page.rows)} of {page.total:,} {page.of}; more: --limit, --offset")
+
+
+def print_exported(result: "ExportResult") -> None:
+    """`runs export`."""
+    rows = [("wrote", f"{result.path} ({plural(len(result.runs), 'run')} of {result.of})")]
+    terminal.show([Rows(rows), Commands([("open", result.open)])])
 
 
 def print_tagged(result: "TagResult") -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import ask, diagnose, guides, history, lint, prescribe, rules
+from rlclinic.ops.diagnose import ask, diagnose, export, guides, history, lint, prescribe, rules
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
 from rlclinic.ops.diagnose.requests import AskRequest, HistoryRequest, LintRequest, RuleRequest
@@ -24,7 +24,18 @@ from rlclinic.runs.history import of_run
 from rlclinic.runs.record import Group, Run
 from rlclinic.serve.http import cache
 from rlclinic.serve.http.bodies import takes_body, takes_query
-from rlclinic.serve.http.context import Context, Here, Named, answer_from_cache, answer_with_etag, encode, find_group, find_run, patience_of
+from rlclinic.serve.http.context import (
+    BOXED,
+    Context,
+    Here,
+    Named,
+    answer_from_cache,
+    answer_with_etag,
+    encode,
+    find_group,
+    find_run,
+    patience_of,
+)
 from rlclinic.serve.http.security import requests
 
 router = APIRouter(prefix="/api/v1")
@@ -111,6 +122,14 @@ async def examine_environment(here: Here, request: LintRequest) -> EnvLintReport
     async with here.examining:
         report: EnvLintReport = await run_in_threadpool(lambda: lint.lint_env(env, seconds=request.seconds))
     return report
+
+
+@router.get("/groups/{group}/export.html", response_class=Response, responses={200: {"content": {"text/html": {}}}}, tags=["groups"])
+def export_page(here: Here, group: Named) -> Response:
+    """A group as one HTML file with everything in it: report, diagnosis, a chart of every metric, config, notes, log."""
+    owner = find_group(here, group)
+    headers = {"content-disposition": f'attachment; filename="{owner.id}.html"', **BOXED}
+    return Response(export.render_page(owner), media_type="text/html; charset=utf-8", headers=headers)
 
 
 # ── what is known ──

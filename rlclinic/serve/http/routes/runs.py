@@ -39,7 +39,19 @@ from rlclinic.runs import fingerprint
 from rlclinic.runs.record import METRICS
 from rlclinic.serve.http import cache
 from rlclinic.serve.http.bodies import takes_body, takes_query
-from rlclinic.serve.http.context import By, Context, Here, Named, answer_from_cache, answer_with_etag, encode, find, find_group, find_run
+from rlclinic.serve.http.context import (
+    BOXED,
+    By,
+    Context,
+    Here,
+    Named,
+    answer_from_cache,
+    answer_with_etag,
+    encode,
+    find,
+    find_group,
+    find_run,
+)
 
 router = APIRouter(prefix="/api/v1")
 Names = Annotated[list[str] | None, Query(max_length=64, description="Columns, or parts of their names; none: the main ones.")]
@@ -57,9 +69,6 @@ KINDS: Final = {
     ".svg": "image/svg+xml",
     ".html": "text/html; charset=utf-8",
 }
-_BOXED: Final = {"content-security-policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox"}
-"""A report brings its own styles; it may run nothing and reach nothing."""
-
 MOST_PROCESSES: Final = 2
 _processes = threading.BoundedSemaphore(MOST_PROCESSES)
 
@@ -202,7 +211,7 @@ def _send_file(path: File, attachment: str | None) -> Response:
     kind = KINDS.get(path.suffix)
     if kind is None or path.is_symlink() or path.parent.is_symlink() or not path.is_file():
         raise NotFound(f"there is no file {path.name} here.\n  See what there is: GET /api/v1/groups/GROUP (files)")
-    boxed = _BOXED if path.suffix in (".html", ".svg") else {}
+    boxed = BOXED if path.suffix in (".html", ".svg") else {}
     return FileResponse(path, media_type=kind, filename=attachment, headers=dict(boxed))
 
 

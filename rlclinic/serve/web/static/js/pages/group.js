@@ -288,13 +288,10 @@ function timeCard(report) {
 
 function filesCard(found, id) {
   const names = (found.files ?? []).filter((name) => /^(report|curve|solution)/.test(name));
-  return names.length
-    ? add(
-        h("p", { class: "faint" }, "Written beside the runs: "),
-        names.map((name, i) => [
-          i ? " · " : "",
-          h("a", { href: `/api/v1/groups/${id}/files/${name}`, target: "_blank", rel: "noopener" }, name),
-        ]),
-      )
-    : null;
+  return add(
+    h("p", { class: "faint" }),
+    h("a", { href: `/api/v1/groups/${id}/export.html`, download: `${id}.html` }, "Save as one file"),
+    names.length > 0 && " · written beside the runs: ",
+    names.map((name, i) => [i ? " · " : "", h("a", { href: `/api/v1/groups/${id}/files/${name}`, target: "_blank", rel: "noopener" }, name)]),
+  );
 }
