@@ -8,8 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rlclinic.config import load, set_values
+from rlclinic.errors import UsageError
 from rlclinic.ops.treat.arms import resolve, typed
-from rlclinic.ops.treat.trial import TrialRequest, plan_trial, show_trial
+from rlclinic.ops.treat.race import RaceRequest, extend_race
+from rlclinic.ops.treat.trial import TrialRequest, extend_trial, plan_trial, show_trial
 from rlclinic.report import trial as trial_words
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
@@ -90,6 +92,18 @@ def test_the_command_that_asks_again_repeats_everything_but_the_seeds(tmp_path):
     for option in (["--arrival-margin", "0.2"], ["--margin", "0.2"], ["--seeds", "16"], ["--set", "gamma=0.9"]):
         assert words[words.index(option[0]) + 1] == option[1]
     assert "--no-futility" in words
+
+
+@pytest.mark.parametrize(
+    ("request_", "named"),
+    [
+        (TrialRequest(extend="t1", changes=["gamma=0.5"], margin=0.2), "changes, margin"),
+        (RaceRequest(extend="r1", targets=["a.yaml"], alpha=0.2), "targets, alpha"),
+    ],
+)
+def test_an_extension_of_another_question_is_refused(request_, named):
+    with pytest.raises(UsageError, match=f"adds seeds to the question that was asked, and to nothing else: {named} would"):
+        (extend_trial if isinstance(request_, TrialRequest) else extend_race)(request_)
 
 
 def test_an_adopted_trial_has_the_rows_of_the_transcript(tmp_path, monkeypatch):

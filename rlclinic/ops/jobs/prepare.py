@@ -12,7 +12,7 @@ from rlclinic.ops.train import machine, run
 from rlclinic.ops.train.plan import TrainPlan, plan_training
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat import optimize, race, sensitivity, trial
-from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest
+from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest, check_extension
 from rlclinic.runs import status_file, trials
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -81,6 +81,7 @@ def _trial(request: TrialRequest) -> Prepared:
         planned = Planned(target=begun.id, change=_changes(begun.plan), max_env_steps=_most(begun.plan, spent), runs=begun.plan.n_seeds)
         return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": budget.used_by(store, begun.id)})
     if request.extend is not None:
+        check_extension(request)
         ended = conduct.load(store, request.extend)
         seeds = request.seeds or trial.EXTENSION_SEEDS
         most = _most_of_extension(ended.plan, seeds)
@@ -119,6 +120,7 @@ def _race(request: RaceRequest) -> Prepared:
         planned = Planned(target=begun.id, change=_raced(begun.plan), max_env_steps=most, runs=_most_runs(begun.plan))
         return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
     if request.extend is not None:
+        check_extension(request)
         ended, seeds = load_race(store, request.extend), request.seeds or trial.EXTENSION_SEEDS
         planned = Planned(
             target=ended.id,

@@ -13,7 +13,7 @@ from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
 from rlclinic.ops.train.plan import check_installed
 from rlclinic.ops.treat import arms
 from rlclinic.ops.treat.arms import Resolved
-from rlclinic.ops.treat.requests import RaceRequest
+from rlclinic.ops.treat.requests import RaceRequest, check_extension
 from rlclinic.ops.treat.trial import EXTENSION_SEEDS
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.report.race import draw_ranking, render_race_page, render_report
@@ -147,6 +147,7 @@ def run_race(preview: RacePreview, runs_dir: Path = Path("runs"), watch: Watch |
 
 def extend_race(request: RaceRequest) -> Race:
     """Add seeds to the arms of a race that are not told apart: written down, and carried out by `resume_race`."""
+    check_extension(request)
     return conduct.extend_race(Store(request.runs_dir), request.extend or "@last", request.seeds or EXTENSION_SEEDS)
 
 

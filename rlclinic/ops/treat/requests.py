@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
+from rlclinic.actions import Argument
+from rlclinic.errors import UsageError
 from rlclinic.ops.request import (
     CHANGES,
     MOST_STEPS,
@@ -53,6 +55,19 @@ def read_factors(text: str) -> list[float]:
 
 def _as_list(names: str | list[str]) -> list[str]:
     return [names] if isinstance(names, str) else names
+
+
+def check_extension(request: "TrialRequest | RaceRequest") -> None:
+    """An extension adds seeds to the question that was asked: whatever would change it is refused, not left out."""
+    usual = type(request)()
+    own = ("extend", "seeds", "runs_dir")
+    changed = [name for name in type(request).model_fields if name not in own and getattr(request, name) != getattr(usual, name)]
+    if changed:
+        raise UsageError(
+            Argument("extend", request.extend),
+            f" adds seeds to the question that was asked, and to nothing else: {', '.join(changed)} would make it another question.\n"
+            "  The error of both together would not be what was promised.\n  Leave that out, or ask the other question by itself",
+        )
 
 
 class TrialRequest(Request):

@@ -16,7 +16,7 @@ from rlclinic.ops.train.machine import check_device, has_gpu, usable_cores
 from rlclinic.ops.train.plan import check_installed
 from rlclinic.ops.treat import arms
 from rlclinic.ops.treat.arms import Resolved
-from rlclinic.ops.treat.requests import TrialRequest
+from rlclinic.ops.treat.requests import TrialRequest, check_extension
 from rlclinic.report.models import Result, ResultPart
 from rlclinic.report.trial import write
 from rlclinic.runs import trials
@@ -224,6 +224,7 @@ def run_trial(preview: Preview, runs_dir: Path = Path("runs"), watch: Watch | No
 
 def extend_trial(request: TrialRequest) -> Trial:
     """Add seeds to a trial that ended undecided: written down, and carried out by `resume_trial`."""
+    check_extension(request)
     return conduct.extend(Store(request.runs_dir), request.extend or "@last", request.seeds or EXTENSION_SEEDS)
 
 
