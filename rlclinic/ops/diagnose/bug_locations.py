@@ -1,15 +1,19 @@
 """Where a suspected bug usually sits: file, function, how to see it again, and what is right; as its cause has it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from rlclinic.diagnosis import causes
 from rlclinic.diagnosis.findings import Cause, Diagnosis
+from rlclinic.diagnosis.lint.env import source_lines
 from rlclinic.diagnosis.registry import BugLocation
 from rlclinic.report.models import Place, Suspect
 
 LEAST: Final = 0.15
 """A bug less likely than this is not worth reading code for."""
+LARGEST_FILE: Final = 1 << 20
+"""Bytes of an environment's file that is read."""
 _FRAMEWORKS: Final = {
     "rlclinic": ("rlclinic",),
     "sb3": ("sb3", "own"),
@@ -20,15 +24,47 @@ _FRAMEWORKS: Final = {
 _QUICK: Final = 20_000
 
 
-def find_suspects(diagnosis: Diagnosis, repeat: str | None) -> list[Suspect]:
-    """Bugs among the likely causes, the likeliest first. `repeat` is the command that trains our own group again."""
+def find_suspects(diagnosis: Diagnosis, repeat: str | None, env_id: str | None = None) -> list[Suspect]:
+    """Bugs among the likely causes, the likeliest first. `repeat` is the command that trains our own group again; env_id, where it is
+    path/to/file.py:Class, the environment whose lines are looked at."""
     known = causes.known()
     likely = [cause for cause in diagnosis.causes if cause.probability >= LEAST and cause.consequence_of is None]
+    found = [(cause, find_in_environment(cause, env_id) if env_id else None) for cause in likely]
     return [
-        _suspect(cause, bug, diagnosis.facts.source, repeat)
-        for cause in likely
-        if cause.id in known and (bug := known[cause.id].bug) is not None
+        in_file or _suspect(cause, known[cause.id].bug, diagnosis.facts.source, repeat)  # type: ignore[arg-type]
+        for cause, in_file in found
+        if in_file is not None or (cause.id in known and known[cause.id].bug is not None)
     ]
+
+
+def find_in_environment(cause: Cause, env_id: str) -> Suspect | None:
+    """The lines of the user's own environment file, under the working folder, that a fault of the environment sits in."""
+    file, _, name = env_id.rpartition(":")
+    if not file.endswith(".py") or not name.isidentifier():
+        return None
+    try:
+        path = Path(file).resolve()
+        if not path.is_relative_to(Path.cwd()) or path.stat().st_size > LARGEST_FILE:
+            return None
+        lines = source_lines.find_lines(path.read_text("utf-8"), name, cause.id)
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not lines:
+        return None
+    places = [
+        Place(code="your environment", file=f"{file}:{line.number}", function=f"{name}.{line.function}", look=f"{line.look}: {line.text}")
+        for line in lines
+    ]
+    test = source_lines.write_test(Path(file).stem, name, cause.id)
+    known = causes.known().get(cause.id)
+    return Suspect(
+        cause=cause.id,
+        title=cause.title,
+        probability=cause.probability,
+        places=places,
+        reproduce=test or f"rlclinic lint --env {env_id}",
+        fix=known.advice if known is not None and known.advice else cause.title,
+    )
 
 
 def _suspect(cause: Cause, bug: BugLocation, source: str, repeat: str | None) -> Suspect:

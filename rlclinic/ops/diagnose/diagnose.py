@@ -96,13 +96,19 @@ def examine(
         panels=tuple(evidence.panels(diagnosis, cases)),
         marked=evidence.marked(diagnosis, cases),
         recommendations=tuple(advised),
-        suspects=tuple(bug_locations.find_suspects(diagnosis, _repeat(owner))),
+        suspects=tuple(bug_locations.find_suspects(diagnosis, _repeat(owner), _find_env(histories))),
         watched=watch_list.checked(owner, histories),
         comparable=best_group.best(owner, histories, others) if isinstance(owner, Group) and not calm else None,
         switched=rules.switched,
         next=_next(owner, diagnosis, advised, target),
         files=[],
     )
+
+
+def _find_env(histories: Sequence[History]) -> str | None:
+    """The environment's id, as the settings name it."""
+    named = histories[0].settings.get("env.id") if histories else None
+    return named if isinstance(named, str) else None
 
 
 def examine_group(group: Group) -> DiagnosisReport | None:

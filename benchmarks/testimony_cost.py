@@ -1,0 +1,104 @@
+"""`python -m benchmarks.testimony_cost`: what transitions' testimony about the environment costs, in interleaved pairs with and without it.
+
+CPU seconds of the whole process, on one thread: other programs on the machine do not count. Pairs alternate which side comes first. The
+cost is the median over pairs of the ratio minus 1.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+import numpy as np
+
+from benchmarks import provenance
+
+CASES: Final = {
+    "PPO CartPole-v1, 1 seed": ("CartPole-v1:ppo_zoo", 1, 50_000),
+    "PPO CartPole-v1, 8 seeds": ("CartPole-v1:ppo_zoo", 8, 50_000),
+    "PPO Pendulum-v1, 8 seeds": ("Pendulum-v1:ppo_zoo", 8, 50_000),
+}
+SB3: Final = "SentinelCallback, SB3 PPO CartPole-v1"
+RESULT: Final = Path(__file__).parent / "results" / "testimony_cost.json"
+
+
+def train(config: str, seeds: int, steps: int) -> None:
+    """Train here, as the command does."""
+    from rlclinic import python
+
+    python.train(config, seeds=seeds, **{"run.max_env_steps": steps, "run.eval_episodes": 0})  # type: ignore[arg-type]
+
+
+def train_sb3(steps: int) -> None:
+    """The callback on Stable-Baselines3's PPO."""
+    from stable_baselines3 import PPO
+
+    from rlclinic.sentinels.sb3 import SentinelCallback
+
+    PPO("MlpPolicy", "CartPole-v1", seed=0, device="cpu").learn(steps, callback=SentinelCallback(folder="log"))
+
+
+def measure(name: str, testimony: bool, steps: int | None) -> float:
+    """CPU seconds of one training, in this process."""
+    import torch
+
+    from rlclinic.sentinels import sb3_steps
+    from rlclinic.training import trainer
+
+    torch.set_num_threads(1)
+    off = [] if testimony else [mock.patch.object(trainer, "TESTIMONY_EVERY", 10**12)]
+    if not testimony and name == SB3:
+        off += [mock.patch.object(sb3_steps.Recent, part, lambda *_: {}) for part in ("add", "measure")]
+    for patch in off:
+        patch.start()
+    started = time.process_time()
+    if name == SB3:
+        train_sb3(steps or 20_480)
+    else:
+        config, seeds, usual = CASES[name]
+        train(config, seeds, steps or usual)
+    return time.process_time() - started
+
+
+def run(name: str, testimony: bool, steps: int | None) -> float:
+    """The same in a process of its own, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.testimony_cost", "--one", name, *(["--without"] if not testimony else [])]
+        command += ["--steps", str(steps)] if steps else []
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        return float(done.stdout.strip().splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--without", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        print(measure(asked.one, not asked.without, asked.steps))
+        return
+    rows = []
+    for name in (*CASES, SB3):
+        pairs = []
+        for number in range(asked.pairs):
+            order = (True, False) if number % 2 else (False, True)
+            seconds = {testimony: run(name, testimony, asked.steps) for testimony in order}
+            pairs.append((seconds[True], seconds[False]))
+        ratios = [with_it / without for with_it, without in pairs]
+        rows.append({"what": name, "cost": round(float(np.median(ratios)) - 1, 4), "pairs": [[round(a, 3), round(b, 3)] for a, b in pairs]})
+        print(f"{name}: {100 * rows[-1]['cost']:.1f} %  {rows[-1]['pairs']}", flush=True)
+    command = f"python -m benchmarks.testimony_cost --pairs {asked.pairs}"
+    RESULT.write_text(json.dumps({"provenance": provenance.collect(command), "bar": 0.03, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
