@@ -32,7 +32,8 @@ def train(config: str, seeds: int, steps: int) -> None:
     """Train here, as the command does."""
     from rlclinic import python
 
-    python.train(config, seeds=seeds, **{"run.max_env_steps": steps, "run.eval_episodes": 0})  # type: ignore[arg-type]
+    overrides = [f"run.max_env_steps={steps}", "run.eval_episodes=0", "run.eval_every_env_steps=none"]
+    python.train(config, seeds=seeds, overrides=overrides)
 
 
 def train_sb3(steps: int) -> None:
@@ -54,7 +55,7 @@ def measure(name: str, testimony: bool, steps: int | None) -> float:
     torch.set_num_threads(1)
     off = [] if testimony else [mock.patch.object(trainer, "TESTIMONY_EVERY", 10**12)]
     if not testimony and name == SB3:
-        off += [mock.patch.object(sb3_steps.Recent, part, lambda *_: {}) for part in ("add", "measure")]
+        off += [mock.patch.object(sb3_steps.Recent, part, return_value={}) for part in ("add", "measure")]
     for patch in off:
         patch.start()
     started = time.process_time()
@@ -97,7 +98,9 @@ def main() -> None:
         rows.append({"what": name, "cost": round(float(np.median(ratios)) - 1, 4), "pairs": [[round(a, 3), round(b, 3)] for a, b in pairs]})
         print(f"{name}: {100 * rows[-1]['cost']:.1f} %  {rows[-1]['pairs']}", flush=True)
     command = f"python -m benchmarks.testimony_cost --pairs {asked.pairs}"
-    RESULT.write_text(json.dumps({"provenance": provenance.collect(command), "bar": 0.03, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    RESULT.write_text(
+        json.dumps({"provenance": provenance.provenance(command), "bar": 0.03, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
