@@ -86,14 +86,23 @@ def load_group(path: str | Path = "@last") -> Group:
     return Group(path) if (Path(path) / "group.json").exists() else Store().group(str(path))
 
 
-def diagnose(target: "str | Path | Group | Run" = "@last", *, threshold: float | None = None, budget: int | None = None) -> "Diagnosis":
+def diagnose(
+    target: "str | Path | Group | Run" = "@last",
+    *,
+    threshold: float | None = None,
+    budget: int | None = None,
+    env: Any = None,
+    eval_env: Any = None,
+) -> "Diagnosis":
     """Why a group (or run, or another framework's folder or log) does not learn: ranked causes with evidence. Writes nothing.
 
-    threshold and budget: where the log does not say what counts as solved, or how many env steps were planned.
+    threshold and budget: where the log does not say what counts as solved, or how many env steps were planned. env: also examine the environment, whose code is run: an id, "file.py:Class", an environment, its class, or a function that makes
+    one. eval_env: the one of evaluation, which is compared with it.
     """
     from rlclinic.ops.diagnose.diagnose import diagnose
 
-    return diagnose(_selector(target), _root(target), threshold=threshold, budget=budget, write=False).diagnosis
+    report = diagnose(_selector(target), _root(target), threshold=threshold, budget=budget, write=False, env=env, eval_env=eval_env)
+    return report.diagnosis
 
 
 def prescribe(target: "str | Path | Group | Run" = "@last") -> "Prescriptions":

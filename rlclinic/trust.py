@@ -155,6 +155,12 @@ def check(*names: str) -> None:
         approve(*(each for each, _ in unknown))
 
 
+def refuse_where_nothing_is_run(name: str) -> None:
+    """Untrusted where a limit forbids to run anything at all: environments that everybody knows are code, too."""
+    if not _current().run:
+        raise _refused(name, "this server is read-only")
+
+
 def check_envs(envs: Iterable[Any]) -> None:
     """`check` for the settings of environments."""
     check(*dict.fromkeys(name for env in envs for name in names_in(env)))

@@ -188,6 +188,23 @@ class CannotTell(Part):
     """A command that finds out more without training again."""
 
 
+class Witness(Part):
+    """What was seen in the environment itself, beside the logs."""
+
+    env: str
+    evaluation: str | None = None
+    """The environment of evaluation, where one was examined."""
+    seen: tuple[str, ...]
+    """Faults, the most certain first."""
+    differences: tuple[str, ...] = ()
+    """Between the environments of training and evaluation."""
+    contradictions: tuple[str, ...] = ()
+    """What the log says and the environment does not bear out."""
+    skipped: dict[str, str] = {}
+    """What could not be looked at, and why."""
+    seconds: float
+
+
 class RuledOut(Part):
     """An explanation that the data speak against."""
 
@@ -266,6 +283,8 @@ class Diagnosis(Part):
     """The first cause's title, or healthy, too early to tell, ..."""
     cannot_tell: CannotTell | None = None
     """Said before everything else: the log holds too little to tell the cause."""
+    witness: Witness | None = None
+    """What the environment itself shows, where it was examined."""
     causes: tuple[Cause, ...]
     findings: tuple[GroupFinding, ...]
     ruled_out: tuple[RuledOut, ...]

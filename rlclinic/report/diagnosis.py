@@ -68,7 +68,7 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
         blocks.append(Rows([("note", note) for note in diagnosis.facts.notes]))
         blocks += [_curve(report)] if diagnosis.causes[0].id != HEALTHY else []
     blocks.append(Gap())
-    blocks += describe_doubt(diagnosis, detail)
+    blocks += [*describe_doubt(diagnosis, detail), *describe_witness(diagnosis)]
     if first.id == HEALTHY:
         blocks.append(
             Verdict("HEALTHY", "nothing that needs a change was found")
@@ -164,6 +164,19 @@ def describe_doubt(diagnosis: Diagnosis, detail: Detail) -> list[Block]:
     blocks += [Code("\n".join(doubt.paste), "python", "add this to your script", 6)] if detail == "whole" and doubt.paste else []
     blocks += [Commands([("look", doubt.find)])] if doubt.find is not None and detail != "brief" else []
     return blocks
+
+
+def describe_witness(diagnosis: Diagnosis) -> list[Block]:
+    """What was seen in the environment itself, where it was examined."""
+    witness = diagnosis.witness
+    if witness is None:
+        return []
+    rows = [("environment", text) for text in witness.seen or ("nothing wrong was seen in it",)]
+    rows += [("evaluation", text) for text in witness.differences]
+    rows += [("evaluation", "no difference was seen")] if witness.evaluation is not None and not witness.differences else []
+    rows += [("contradicts", text) for text in witness.contradictions]
+    rows += [("not seen", f"{phase}: {why}") for phase, why in witness.skipped.items()]
+    return [Rows([(f"{label} {witness.env}" if place == 0 else label, text) for place, (label, text) in enumerate(rows)], 13)]
 
 
 def _describe_possible(cause: Cause, detail: Detail) -> list[tuple[str, str]]:
@@ -395,7 +408,7 @@ def bottlenecks(report: DiagnosisReport) -> list[Block]:
     diagnosis, other = report.diagnosis, report.comparable
     cards = describe_causes(diagnosis, "whole")
     blocks: list[Block] = [Heading("Root cause hypothesis", 3), *cards] if cards else [Text(f"None: {diagnosis.answer}.")]
-    blocks = [*describe_doubt(diagnosis, "whole"), *blocks]
+    blocks = [*describe_doubt(diagnosis, "whole"), *describe_witness(diagnosis), *blocks]
     blocks += [*_ruled_out(diagnosis, "whole"), *_unassessable(diagnosis, "whole")]
     if other is not None:
         text = (

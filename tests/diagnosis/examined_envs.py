@@ -386,3 +386,124 @@ FAULTS: dict[str, tuple[str, type[Walk]]] = {
     "standing still pays": ("ENV311", Costly),
     "reward at the end": ("ENV312", AtTheEnd),
 }
+
+
+# ── what transitions show ──
+
+
+class StuckInEpisode(Walk):
+    def reset(self, **more: Any) -> Any:
+        self.first = super().reset(**more)[0]
+        return self.first, {}
+
+    def step(self, action: Any) -> Any:
+        _, *rest = super().step(action)
+        return self.first, *rest
+
+
+class Late(Walk):
+    def reset(self, **more: Any) -> Any:
+        first, info = super().reset(**more)
+        self.past = [first] * 5
+        return first, info
+
+    def step(self, action: Any) -> Any:
+        obs, *rest = super().step(action)
+        self.past = [*self.past[1:], obs]
+        return self.past[0], *rest
+
+
+class BlurredEyes(Walk):
+    def look(self) -> Any:
+        self.random = getattr(self, "random", None) or np.random.default_rng()
+        return (super().look() + self.random.normal(0, 0.6, 2)).clip(-2, 2).astype(np.float32)
+
+
+class TinyNumbers(Walk):
+    def look(self) -> Any:
+        return super().look() * np.float32(0.001)
+
+
+class Shifted(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(-20.0, 20.0, (2,), np.float32)
+
+    def look(self) -> Any:
+        return super().look() * np.float32(0.02) + np.float32(10)
+
+
+class Slips(Walk):
+    def step(self, action: Any) -> Any:
+        self.random = getattr(self, "random", None) or np.random.default_rng()
+        return super().step(int(self.random.integers(3)))
+
+
+class SavedUp(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        self.owed = (0.0 if self.steps == 1 else self.owed) + reward
+        due = terminated or truncated or self.steps % 8 == 0
+        paid, self.owed = (self.owed, 0.0) if due else (0.0, self.owed)
+        return obs, paid, terminated, truncated, info
+
+
+class Lottery(Walk):
+    def reward(self) -> Any:
+        self.random = getattr(self, "random", None) or np.random.default_rng()
+        return self.place if self.random.random() < 0.06 else 0.0
+
+
+class NoisyReward(Walk):
+    def reward(self) -> Any:
+        self.random = getattr(self, "random", None) or np.random.default_rng()
+        return self.place + 20 * float(self.random.standard_normal())
+
+
+class ClippedReward(Walk):
+    def reward(self) -> Any:
+        return float(np.clip(0.1 * self.place, -0.02, 0.02))
+
+
+class PunishesSuccess(Walk):
+    def step(self, action: Any) -> Any:
+        obs, _, terminated, truncated, _ = super().step(action)
+        return obs, -1.0 if self.place > 1 else 0.01, terminated, truncated, {"is_success": self.place > 1}
+
+
+class ActionsCost(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, 0.1 * reward - 3.0 * (int(action) != 0), terminated, truncated, info
+
+
+class SameStart(Walk):
+    def reset(self, **more: Any) -> Any:
+        super().reset(**more)
+        self.place = 0.0
+        return self.look(), {}
+
+
+class FewSteps(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, False, self.steps >= 10, info
+
+
+OF_TRANSITIONS: dict[str, tuple[str, type[Walk], str]] = {
+    "the start is shown for ever": ("ENV401", StuckInEpisode, "observation-not-updated"),
+    "observations four steps old": ("ENV402", Late, "observation-late"),
+    "blurred observations": ("ENV403", BlurredEyes, "observation-noise"),
+    "tiny observations": ("ENV404", TinyNumbers, "observation-scale"),
+    "observations around ten": ("ENV405", Shifted, "observation-scale"),
+    "actions are replaced": ("ENV406", Slips, "actions-without-effect"),
+    "rewards are saved up": ("ENV407", SavedUp, "reward-delayed"),
+    "rewards by lot": ("ENV408", Lottery, "reward-sparse"),
+    "rewards of noise": ("ENV409", NoisyReward, "reward-noise"),
+    "rewards cut off": ("ENV410", ClippedReward, "reward-clipped"),
+    "success is punished": ("ENV411", PunishesSuccess, "reward-sign"),
+    "acting costs": ("ENV412", ActionsCost, "deceptive-reward"),
+    "one start": ("ENV413", SameStart, "starts-identical"),
+    "ten steps": ("ENV414", FewSteps, "episode-too-short"),
+}
+"""Faults that only transitions show: the check, and the cause that it testifies to."""

@@ -23,7 +23,7 @@ _CODE: Final = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 
 FAMILIES: Final = {
     "SET": ("config.choices", "config.replay"),
-    "ENV": ("env.spaces", "env.behaviour", "env.scales"),
+    "ENV": ("env.spaces", "env.behaviour", "env.scales", "env.transitions"),
     "COD": (
         "code.episodes", "code.storage", "code.policy", "code.losses", "code.updates", "code.targets", "code.exploration", "code.actors",
         "code.q_networks", "code.shapes", "code.evaluation", "code.vectors", "code.seeds",

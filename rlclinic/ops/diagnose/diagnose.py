@@ -1,6 +1,6 @@
 """Why a run does not learn: reading what it left behind, examining it, and writing the answer beside our own groups."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.findings import Diagnosis
+from rlclinic.diagnosis.witness import join
 from rlclinic.errors import DiskFailed, RunError, UsageError
-from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, watch_list
+from rlclinic.ops.diagnose import advice, best_group, bug_locations, possible_causes, rule_selection, watch_list, witness
 from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.report import evidence, group
@@ -40,18 +41,28 @@ def diagnose(
     ignore: Sequence[str] | None = None,
     write: bool = True,
     out: Path | None = None,
+    env: "witness.Env | None" = None,
+    eval_env: "witness.Env | None" = None,
+    env_args: Mapping[str, Any] | None = None,
 ) -> DiagnosisReport:
     """Diagnose a group, a run, another framework's folder or file, or what comes in on stdin ("-").
 
     Our own groups get diagnosis.json, report.md and report.html, our runs diagnosis.json; other folders are never written to:
     `out` is a folder for the three files. A folder with runs of several configs gives one diagnosis for each.
+    `env` is examined as well (its code is run), and `eval_env` compared with it; see `rlclinic.ops.diagnose.witness`.
     """
     _check_out(target, out)
     chosen = rule_selection.chosen(select, ignore)
     owner, groups = read(target, runs_dir, threshold, budget, mapping)
-    reports = [examine(owner, each, target, chosen) for each in groups or [[]]]
-    # A part of the rules, or another threshold, is a question and not the record.
-    whole = not select and not ignore and threshold is None and budget is None
+    if env is None and eval_env is not None:
+        raise UsageError(
+            "--eval-env is compared with --env, which is not given.\n  Give both: --env my_env.py:Train --eval-env my_env.py:Eval"
+        )
+    seen = None if env is None else witness.look(env, env_args or {}, owner)
+    beside = None if eval_env is None else witness.look(eval_env, env_args or {}, owner)
+    reports = [examine(owner, each, target, chosen, seen=seen, beside=beside) for each in groups or [[]]]
+    # A part of the rules, another threshold, or an environment as it is today, is a question and not the record.
+    whole = not select and not ignore and threshold is None and budget is None and env is None
     files, not_written = [], None
     if owner is not None and write and whole:
         try:
@@ -71,10 +82,14 @@ def examine(
     target: str,
     chosen: Chosen | None = None,
     others: Sequence[Outcome] | None = None,
+    *,
+    seen: "witness.Seen | None" = None,
+    beside: "witness.Seen | None" = None,
 ) -> DiagnosisReport:
     """Diagnose runs that belong together, with all that is said around it. Nothing is written.
 
     `others` are the groups that it may be compared with, where somebody knows them; otherwise the whole store is looked through.
+    `seen` and `beside` are what was seen of the environments of training and of evaluation.
     """
     rules = chosen or rule_selection.chosen()
     selection = findings.choose_checks(rules.select, rules.ignore)
@@ -83,6 +98,9 @@ def examine(
         diagnosis = findings.add_checkpoints(diagnosis, owner.runs if isinstance(owner, Group) else [owner], histories, selection.checks)
     if isinstance(owner, Group):
         diagnosis = diagnosis.model_copy(update={"facts": diagnosis.facts.model_copy(update={"id": owner.id})})
+    if seen is not None:
+        evaluation = None if beside is None else (beside.lint, beside.facts)
+        diagnosis = join(diagnosis, [Case(each) for each in histories], seen.lint, seen.facts, evaluation)
     diagnosis = possible_causes.name_commands(diagnosis, owner, target, ours=owner is not None and is_ours(owner))
     cases, calm = [Case(each) for each in histories], diagnosis.causes[0].calm
     advised = advice.recommended(diagnosis, histories, owner)

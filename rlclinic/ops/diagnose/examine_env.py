@@ -17,10 +17,11 @@ GRACE = 3.0
 Facts = dict[str, Any]
 
 
-def facts_of(target: str, kwargs: dict[str, Any], seconds: float) -> Facts:
+def facts_of(target: str, kwargs: dict[str, Any], seconds: float, *, searches: bool = False) -> Facts:
     """What was seen of the environment within the time; errors of making it are raised as they are."""
     inside = max(seconds - GRACE, 0.5 * seconds)
     command = [sys.executable, "-m", "rlclinic.training.envs.examine.environment", target, str(inside), json.dumps(kwargs)]
+    command += ["search"] if searches else []
     # A window would wait for somebody to look at it.
     surroundings = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "MPLBACKEND": "Agg"}
     with subprocess.Popen(
@@ -61,7 +62,7 @@ def _read(out: str, err: str, target: str, seconds: float, late: bool, status: i
     }
 
 
-def facts_in_process(make: Callable[[], Any], name: str, seconds: float) -> Facts:
+def facts_in_process(make: Callable[[], Any], name: str, seconds: float, *, searches: bool = False) -> Facts:
     """The same for an object of this program: in a thread, which is left behind if the environment does not come back."""
     from rlclinic.training.envs.examine.environment import examine
 
@@ -70,9 +71,8 @@ def facts_in_process(make: Callable[[], Any], name: str, seconds: float) -> Fact
 
     def look() -> None:
         try:
-            examine(
-                make, name, max(seconds - GRACE, 0.5 * seconds), lambda facts: latest.update(json.loads(json.dumps(facts, default=float)))
-            )
+            inside = max(seconds - GRACE, 0.5 * seconds)
+            examine(make, name, inside, lambda facts: latest.update(json.loads(json.dumps(facts, default=float))), searches=searches)
         except (RlclinicError, Exception) as reason:  # noqa: BLE001 — whatever the maker raised is told below, in the caller's thread
             raised.append(reason)
 

@@ -1,5 +1,6 @@
 """The command that finds out which of the possible causes lies behind a symptom."""
 
+from pathlib import Path
 from typing import Final
 
 from rlclinic.actions import Action
@@ -22,7 +23,7 @@ def name_commands(diagnosis: Diagnosis, owner: Run | Group | None, target: str, 
 
     update: dict[str, object] = {"causes": tuple(complete(cause) for cause in diagnosis.causes)}
     if diagnosis.cannot_tell is not None:
-        update["cannot_tell"] = diagnosis.cannot_tell.model_copy(update={"find": _look_at_env(diagnosis)})
+        update["cannot_tell"] = diagnosis.cannot_tell.model_copy(update={"find": _look_at_env(diagnosis, target)})
     return diagnosis.model_copy(update=update)
 
 
@@ -32,7 +33,10 @@ def _find(possible: PossibleCause, cause: Cause, diagnosis: Diagnosis, owner: Ru
     if possible.find_in == "settings" and readable:
         return Action("lint", name, runs_dir=where)
     if possible.find_in == "environment":
-        return _look_at_env(diagnosis)
+        return _look_at_env(diagnosis, name, where)
+    if owner is None and readable and possible.find_in == "evaluation":
+        env = diagnosis.facts.env or AN_ENV
+        return Action("diagnose", name, env=env, eval_env="my_env.py:EvalEnv" if env == AN_ENV else env)
     if owner is not None and possible.find_in == "evaluation":
         return Action("evaluate", name, runs_dir=where)
     if owner is not None and possible.find_in == "more seeds":
@@ -42,5 +46,6 @@ def _find(possible: PossibleCause, cause: Cause, diagnosis: Diagnosis, owner: Ru
     return Action("rules", cause.rules[0]) if cause.rules else None
 
 
-def _look_at_env(diagnosis: Diagnosis) -> Action:
-    return Action("lint", env=diagnosis.facts.env or AN_ENV)
+def _look_at_env(diagnosis: Diagnosis, name: str, where: Path | None = None) -> Action:
+    env = diagnosis.facts.env or AN_ENV
+    return Action("lint", env=env) if name == "-" else Action("diagnose", name, env=env, runs_dir=where)

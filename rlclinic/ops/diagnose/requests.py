@@ -36,6 +36,12 @@ class DiagnoseRequest(Request):
     """Not these rules. Repeatable."""
     out: Annotated[Path | None, Cli(metavar="DIR")] = None
     """Also write report.html, report.md and diagnosis.json there."""
+    env: Annotated[str | None, Cli(metavar="MODULE:ID")] = None
+    """Examine the environment, too (its code is run): an id, module:Class, file.py:Class; trained: a run's own."""
+    eval_env: Annotated[str | None, Cli(metavar="MODULE:ID")] = None
+    """The environment of evaluation, compared with --env."""
+    env_args: Annotated[list[str], Cli("--env-arg", metavar="KEY=VALUE")] = Field(default_factory=list)
+    """An argument for both environments. Repeatable."""
 
 
 class PrescribeRequest(Request):

@@ -18,7 +18,7 @@ from rlclinic.training.envs.examine import play, scripts
 from rlclinic.training.envs.examine.environment import examine
 from rlclinic.training.envs.examine.target import factory_of
 from tests.diagnosis import examined_envs
-from tests.diagnosis.examined_envs import FAULTS, ClockOrWall, Walk
+from tests.diagnosis.examined_envs import FAULTS, OF_TRANSITIONS, ClockOrWall, Walk
 
 GOOD = [
     "CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "LunarLander-v3", "FrozenLake-v1", "Taxi-v3",
@@ -79,7 +79,7 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.usefixtures("few")
 def test_every_check_of_environments_has_an_environment_that_it_speaks_about() -> None:
-    tested = {id for id, _ in FAULTS.values()} | {"ENV202"}
+    tested = {id for id, _ in FAULTS.values()} | {"ENV202"} | {id for id, *_ in OF_TRANSITIONS.values()}
     assert {each.id for each in checks.checks("ENV")} == tested
 
 

@@ -14,6 +14,8 @@ LARGE, HUGE, TINY = 50.0, 1_000.0, 1e-3
 LARGE_REWARD, TINY_REWARD = 200.0, 1e-3
 SPREAD = 1_000.0
 ROUNDING = 1e-9
+STILL = 1e-7
+"""Deviations below this are rounding, whatever an observation is measured in."""
 
 
 def _looked(examination: Examination) -> bool:
@@ -33,7 +35,7 @@ def observation_never_changes(examination: Examination) -> Iterator[Remark]:
     ## Fix
     Return the current state, not the one of reset().
     """
-    moving = [each for each in examination.facts.get("dimensions") or [] if each["std"] > 0]
+    moving = [each for each in examination.facts.get("dimensions") or [] if each["std"] > STILL]
     if _looked(examination) and examination.facts.get("dimensions") and not moving:
         steps = examination.random["steps"]
         yield Remark(f"all {len(examination.facts['dimensions'])} numbers of the observation stayed the same for {steps} random steps")

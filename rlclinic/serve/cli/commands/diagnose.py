@@ -54,7 +54,8 @@ def diagnose(
     from rlclinic.serve.cli.text.results import print_diagnosis
 
     began = time.perf_counter()
-    result = diagnose.diagnose(**request.arguments, runs_dir=request.runs_dir)
+    arguments = {**request.arguments, "env_args": _read_arguments(request.env_args)}
+    result = diagnose.diagnose(**arguments, runs_dir=request.runs_dir)
     if not as_json:
         print_diagnosis(result, time.perf_counter() - began)
     elif not probe:

@@ -74,6 +74,8 @@ class Probe:
         self.steps = 0
         self.length = 40
         """Steps of an episode that is repeated."""
+        self.seen: list[np.ndarray] = []
+        """Observations of random episodes, as rows."""
         self._shown: list[tuple[Any, Any]] = []
 
     def reset(self, seed: int | None = None) -> Any:

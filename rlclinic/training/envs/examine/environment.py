@@ -1,6 +1,6 @@
 """Looks at a user's environment for a few seconds and writes down what it does; judging is left to rlclinic.diagnosis. Free of torch.
 
-python -m rlclinic.training.envs.examine.environment TARGET SECONDS [JSON]
+python -m rlclinic.training.envs.examine.environment TARGET SECONDS [JSON [search]]
 
 The command runs in a process of its own, because an environment may block, crash or print: facts come out as lines of JSON on
 the real standard output, one after each phase, so that what was seen is known even if the process must be killed.
@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from rlclinic.errors import ConfigError, RlclinicError
 from rlclinic.training.envs import making
-from rlclinic.training.envs.examine import play, repeat, scripts
+from rlclinic.training.envs.examine import play, repeat, scripts, search, transitions
 from rlclinic.training.envs.examine.contract import Broken, Clock, Notes, OutOfTime, Probe
 from rlclinic.training.envs.examine.target import Make, factory_of
 
@@ -39,9 +39,13 @@ PHASES = (
     ("scripted actions", 0.1),
 )
 """In this order, each with the share of the time that it may use."""
+SEARCH = ("search", 0.3)
+"""The last phase where runs are diagnosed: what simple policies can earn, against what was trained."""
+MOST_SEARCH = 1.6
+"""Seconds of it, at most."""
 
 
-def examine(make: Make, name: str, seconds: float, report: Report = lambda facts: None) -> Facts:
+def examine(make: Make, name: str, seconds: float, report: Report = lambda facts: None, *, searches: bool = False) -> Facts:
     """Everything that was seen within the time; `report` gets the facts so far before and after every phase."""
     clock, notes = Clock(seconds), Notes()
     facts: Facts = {"name": name, "limit": seconds, "phase": "making", "done": [], "skipped": {}}
@@ -51,7 +55,7 @@ def examine(make: Make, name: str, seconds: float, report: Report = lambda facts
     _refuse_what_is_none(env, name)
     probe = Probe(env, notes, clock)
     facts |= described(env, notes)
-    for phase, share in PHASES:
+    for phase, share in (*PHASES, SEARCH) if searches else PHASES:
         facts["phase"] = phase
         report(facts)
         clock.phase(share)
@@ -122,6 +126,10 @@ def _phase(phase: str, probe: Probe, make: Make, name: str, facts: Facts, notes:
             if act is None:
                 return "no script for this task"
             facts["scripted"] = play.play(probe, act, play.SCRIPTED_EPISODES, play.RANDOM_STEPS, 1).to_record()
+        case "search":
+            # What it raises was noted already, where every step is watched.
+            with contextlib.suppress(Exception):
+                facts["search"] = search.search(probe.env, probe.seen, min(MOST_SEARCH, 0.25 * facts["limit"]))
     return ""
 
 
@@ -144,6 +152,8 @@ def _random(probe: Probe, facts: Facts, notes: Notes) -> None:
     facts["random"] = found.to_record() | {"out_of_bounds": notes.counted("observation-out-of-bounds") - before}
     facts["rewards"] = play.summarize_rewards(found)
     facts["dimensions"] = play.dimensions(found)
+    facts["transitions"] = transitions.describe(probe.env.action_space, found)
+    probe.seen = found.rows
     # What it raises was noted already, where every step is watched.
     with contextlib.suppress(Exception):
         facts["speed"] = play.speed(probe.env)
@@ -203,9 +213,10 @@ def main() -> None:
     os.dup2(2, 1)
     target, seconds = sys.argv[1], float(sys.argv[2])
     kwargs = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    searches = len(sys.argv) > 4 and sys.argv[4] == SEARCH[0]
     warnings.simplefilter("ignore")
     try:
-        examine(factory_of(target, kwargs), target, seconds, lambda facts: _say(out, facts))
+        examine(factory_of(target, kwargs), target, seconds, lambda facts: _say(out, facts), searches=searches)
     except RlclinicError as error:
         _say(out, {"error": str(error), "exit_code": error.exit_code})
 

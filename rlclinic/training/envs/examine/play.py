@@ -32,6 +32,11 @@ class Episodes:
         self.ending_rewards: list[float] = []
         self.successes: list[bool] = []
         self.rows: list[np.ndarray] = []
+        self.actions: list[Any] = []
+        self.episode: list[int] = []
+        """Of every step: the number of its episode."""
+        self.flags: list[tuple[int, bool]] = []
+        """Steps at which success was told, and whether there was any."""
         self.starts: list[np.ndarray] = []
         self.steps = 0
         self.seconds = 0.0
@@ -72,19 +77,24 @@ def _episode(probe: Probe, act: Act, most: int, seed: int | None, found: Episode
     found.starts.append(row)
     total, length = 0.0, 0
     while length < min(most, LONGEST_EPISODE):
-        obs, reward, terminated, truncated, info = probe.step(act(obs, length))
+        action = act(obs, length)
+        obs, reward, terminated, truncated, info = probe.step(action)
+        found.actions.append(action)
+        found.episode.append(len(found.starts) - 1)
         found.steps += 1
         length += 1
         total += reward
         found.rewards.append(reward)
         found.unfinished = length
         found.rows.append(numbers(probe.env.observation_space, obs))
+        flag = next((info[key] for key in SUCCESS if key in info), None)
+        if flag is not None and (flag or terminated or truncated):
+            found.flags.append((len(found.rewards) - 1, bool(flag)))
         if terminated or truncated:
             found.returns.append(total)
             found.lengths.append(length)
             found.terminated.append(terminated)
             found.ending_rewards.append(reward)
-            flag = next((info[key] for key in SUCCESS if key in info), None)
             found.successes += [] if flag is None else [bool(flag)]
             found.unfinished = 0
             return

@@ -13,6 +13,8 @@ from rlclinic.training.envs.examine.play import constants
 
 SEED, STEPS, OTHER_SEEDS = 7, 40, (1, 2, 3, 4)
 MOST_DIMENSIONS = 16
+TRACED, MOST_NUMBERS = 24, 64
+"""Steps and numbers of an observation that are written down."""
 
 Trace = list[Any]
 
@@ -52,6 +54,8 @@ def seeding(probe: Probe, another: Callable[[], Probe] | None, notes: Notes) -> 
     others = [trace(probe, actions, seed) for seed in OTHER_SEEDS]
     found = {
         "repeats": repeats,
+        **_compare(first, again),
+        "trace": _write_down(first),
         "start_varies": not all(same(first[0], each[0]) for each in others),
         "seed_matters": not all(same(first, each) for each in others),
     }
@@ -64,6 +68,28 @@ def seeding(probe: Probe, another: Callable[[], Probe] | None, notes: Notes) -> 
         else:
             _side_by_side(probe, fresh, actions, first, notes)
     return found
+
+
+def _write_down(first: Trace) -> dict[str, Any] | None:
+    """The beginning of an episode in numbers, for a comparison with another environment; None for large observations."""
+    try:
+        rows = [np.asarray(each, np.float64).ravel() for each in (first[0], *(step[0] for step in first[1:TRACED]))]
+    except (TypeError, ValueError):
+        return None
+    if not rows or rows[0].size > MOST_NUMBERS:
+        return None
+    rewards = [float(step[1]) for step in first[1:TRACED]]
+    return {"observations": [[float(value) for value in np.nan_to_num(row)] for row in rows], "rewards": rewards}
+
+
+def _compare(first: Trace, again: Trace) -> dict[str, Any]:
+    """Which parts of an episode are the same when it is repeated: its start, its observations, its rewards."""
+    steps = list(zip(first[1:], again[1:], strict=False))
+    return {
+        "start_repeats": same(first[0], again[0]),
+        "observations_repeat": same(first[0], again[0]) and all(same(one[0], other[0]) for one, other in steps),
+        "rewards_repeat": all(one[1] == other[1] for one, other in steps),
+    }
 
 
 def _side_by_side(probe: Probe, fresh: Probe, actions: list[Any], alone: Trace, notes: Notes) -> None:
@@ -139,10 +165,38 @@ def effects(probe: Probe, notes: Notes) -> dict[str, Any]:
             "actions-without-effect",
             f"{len(traces)} ways to act from the same start gave the same {len(first) - 1} observations and rewards",
         )
-    found: dict[str, Any] = {"actions_matter": not alike}
+    found: dict[str, Any] = {"actions_matter": not alike, **_when_they_differ(list(traces.values()))}
     if not alike and isinstance(space, spaces.Box) and 1 < int(np.prod(space.shape)) <= MOST_DIMENSIONS and fixed:
         found["idle_dimensions"] = _idle_dimensions(probe, space)
     return found
+
+
+def _when_they_differ(traces: list[Trace]) -> dict[str, Any]:
+    """From which step on observations and rewards of other actions differ, and how far apart observations come."""
+    first = traces[0]
+    seen, paid = [], []
+    for other in traces[1:]:
+        steps = list(zip(first[1:], other[1:], strict=False))
+        seen += [next((place for place, (one, two) in enumerate(steps, 1) if not same(one[0], two[0])), None)]
+        paid += [next((place for place, (one, two) in enumerate(steps, 1) if one[1] != two[1]), None)]
+    return {
+        "observations_differ_from": min((place for place in seen if place is not None), default=None),
+        "rewards_differ_from": min((place for place in paid if place is not None), default=None),
+        "apart": _apart(traces),
+    }
+
+
+def _apart(traces: list[Trace]) -> list[float]:
+    """Of every number of the observation: the largest distance between two ways to act, at the same step."""
+    try:
+        rows = [np.array([np.asarray(step[0], np.float64).ravel() for step in each[1:]]) for each in traces]
+    except (TypeError, ValueError):
+        return []
+    steps = min(map(len, rows))
+    if not steps or rows[0].ndim != 2 or rows[0].shape[1] > 64:
+        return []
+    stacked = np.stack([each[:steps] for each in rows])
+    return [float(each) for each in np.nan_to_num(np.ptp(stacked, axis=0)).max(0)]
 
 
 def _idle_dimensions(probe: Probe, space: spaces.Box) -> list[int]:

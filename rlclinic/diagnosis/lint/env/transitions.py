@@ -1,0 +1,353 @@
+"""Transitions: observations that lag or are noise, actions that hardly count, rewards that come late, at random, or for the wrong thing."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rlclinic.diagnosis.findings import Severity
+from rlclinic.diagnosis.lint.checks import check
+from rlclinic.diagnosis.lint.env.examination import Examination, Remark
+from rlclinic.diagnosis.registry import grade, percent, say
+
+STILL = 1e-6
+"""A spread below this share of an observation's size is none."""
+
+
+def _facts(examination: Examination) -> Mapping[str, Any]:
+    return examination.facts.get("transitions") or {}
+
+
+def _moves(examination: Examination) -> bool:
+    """Whether observations change at all within an episode, so that more can be said of them."""
+    facts = _facts(examination)
+    return bool(facts) and facts.get("within", 0.0) > STILL * max(facts.get("largest", 0.0), STILL)
+
+
+@check("ENV401", Severity.HIGH, ["nikanjam2022faults"])
+def observation_frozen_in_an_episode(examination: Examination) -> Iterator[Remark]:
+    """The observation of an episode's start is shown until its end.
+
+    ## Why it hurts
+    The agent cannot see what its actions do.
+
+    ## When it is fine
+    Tasks of a single step.
+
+    ## Fix
+    Return the state after the action from step(), not the one that reset() kept.
+    """
+    facts = _facts(examination)
+    lengths = examination.random.get("lengths") or [99]
+    if facts.get("spread", 0.0) > STILL * max(facts.get("largest", 0.0), STILL) and not _moves(examination) and max(lengths) > 2:
+        yield Remark("observations differ between episodes and never change within one")
+
+
+@check("ENV402", Severity.MEDIUM, ["nikanjam2022faults"])
+def observation_lags(examination: Examination) -> Iterator[Remark]:
+    """What is observed lies some steps back.
+
+    ## Why it hurts
+    The agent reacts to a state that is gone, and the effect of an action shows after the reward for it.
+
+    ## When it is fine
+    Real delays, with past actions in the observation or a memory.
+
+    ## Fix
+    Return the newest observation; where the delay is real, add the last actions to it, or stack frames.
+    """
+    facts, effects = _facts(examination), examination.facts.get("effects") or {}
+    if not _moves(examination):
+        return
+    stays, seen, paid = facts.get("stays") or 0, effects.get("observations_differ_from"), effects.get("rewards_differ_from")
+    late = seen is not None and paid is not None and paid < seen and seen > 2
+    if stays >= 2 or late:
+        lag = max(stays, (seen or 1) - 1)
+        text = f"the first observation stays for {stays} steps in every episode" if stays >= 2 else "the first observations say nothing new"
+        text += f"; other actions show in the reward at step {paid}, in the observation at step {seen}" if late else ""
+        yield Remark(text, strength=1.0 if late or stays >= 3 else 0.4, numbers={"steps": float(lag)})
+
+
+@check("ENV403", Severity.MEDIUM, ["nikanjam2022faults"])
+def observation_is_noise(examination: Examination) -> Iterator[Remark]:
+    """Much of the observation is noise that is drawn anew at every step.
+
+    ## Why it hurts
+    States that differ look alike, and the same state looks different each time.
+
+    ## When it is fine
+    Real sensors, with a filter, stacked frames or a memory.
+
+    ## Fix
+    Average several readings, stack frames, or use a memory; check whether the noise is meant to be that large.
+    """
+    facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
+    share = facts.get("noise") or 0.0
+    unseeded = seeding.get("observations_repeat") is False
+    strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else 0.4)
+    if _moves(examination) and strength > 0:
+        yield Remark(
+            f"{percent(share)} of what observations vary by is drawn anew at every step", strength=strength, numbers={"share": share}
+        )
+
+
+@check("ENV404", Severity.MEDIUM, ["andrychowicz2021matters"])
+def observation_tiny(examination: Examination) -> Iterator[Remark]:
+    """All numbers of the observation are so small that they hardly differ for a network.
+
+    ## Why it hurts
+    A fresh network gives nearly the same answer everywhere; telling states apart takes weights that take long to grow.
+
+    ## When it is fine
+    With normalized observations.
+
+    ## Fix
+    Scale by known ranges, or normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
+    """
+    facts = _facts(examination)
+    spread, largest = facts.get("spread") or 0.0, facts.get("largest") or 0.0
+    strength = min(grade(-spread, -0.06, -0.025), grade(-largest, -0.5, -0.2))
+    if _moves(examination) and strength > 0 and largest > 1e-6:
+        yield Remark(f"no number of the observation is larger than {say(largest)}, or varies by more than {say(spread)}", strength=strength)
+
+
+@check("ENV405", Severity.MEDIUM, ["andrychowicz2021matters"])
+def observation_far_from_zero(examination: Examination) -> Iterator[Remark]:
+    """Observations vary by little around a value far from 0.
+
+    ## Why it hurts
+    What differs between states is a small part of what the network is given: its answer hardly depends on the state.
+
+    ## When it is fine
+    With normalized observations.
+
+    ## Fix
+    Subtract the mean and divide by the deviation: env.normalize_obs=true, VecNormalize, NormalizeObservation.
+    """
+    facts = _facts(examination)
+    pairs = [
+        (abs(mean), spread) for mean, spread in zip(facts.get("means") or [], facts.get("spreads") or [], strict=False) if spread > 1e-9
+    ]
+    far = sorted(mean / spread for mean, spread in pairs)
+    if _moves(examination) and far and far[len(far) // 2] > 20 and max(mean for mean, _ in pairs) > 2:
+        yield Remark(
+            f"half of the numbers of the observation lie more than {say(far[len(far) // 2])} times their deviation away from 0",
+            strength=grade(far[len(far) // 2], 10, 40),
+        )
+
+
+@check("ENV406", Severity.MEDIUM, ["nikanjam2022faults"])
+def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
+    """What happens next hardly depends on the action.
+
+    ## Why it hurts
+    The policy's gradient is mostly noise: good and bad actions lead to the same.
+
+    ## When it is fine
+    Tasks in which single actions matter little, over long episodes.
+
+    ## Fix
+    Follow one action from the policy to the simulator: is it scaled, replaced, or clipped away?
+    """
+    facts, effects = _facts(examination), examination.facts.get("effects") or {}
+    gain, size = facts.get("action_gain"), facts.get("action_size")
+    if gain is None or not _moves(examination):
+        return
+    apart = sorted(
+        gap / spread for gap, spread in zip(effects.get("apart") or [], facts.get("spreads") or [], strict=False) if min(spread, gap) > 1e-9
+    )
+    # Where part of the state is hidden, what an action does may show a step later.
+    hidden = bool(apart) and any(spread <= 1e-9 for spread in facts.get("spreads") or [])
+    strength, text = grade(-gain, -0.25, -0.08), f"the action explains {percent(max(gain, 0.0))} of what happens next"
+    if apart and (hidden or strength == 0):
+        # Episodes can be repeated: constant actions show how far an agent can move what it can move at all.
+        reach = apart[(len(apart) - 1) // 2]
+        strength, text = grade(-reach, -1.2, -0.85), f"the most different actions move observations by {percent(reach)} of their spread"
+    if strength > 0:
+        yield Remark(text, strength=strength, numbers={"gain": gain, "size": size or 0.0})
+
+
+@check("ENV407", Severity.LOW, ["sutton2018book"])
+def reward_delayed(examination: Examination) -> Iterator[Remark]:
+    """Rewards are saved up and paid later.
+
+    ## Why it hurts
+    The action that earned a reward cannot be told from those after it: gamma and lambda decide whether credit arrives.
+
+    ## When it is fine
+    Games and goals; they are like that.
+
+    ## Fix
+    Pay each step what it earned; else gae_lambda and gamma near 1, and longer rollouts.
+    """
+    facts = _facts(examination)
+    lengths = examination.random.get("lengths") or []
+    usual = sum(lengths) / len(lengths) if lengths else 0.0
+    paid, period = facts.get("paid") or 0.0, facts.get("period") or 0
+    if paid and period >= 3 and paid < 0.5:
+        yield Remark(f"rewards come every {period} steps of an episode, and at its end")
+    elif paid and lengths and usual > 5 and examination.rewards.get("at_ends", 0.0) > 0.999:
+        # A goal pays where it is met; a sum that was saved up is paid at the end of the time, too.
+        cut = facts.get("paid_cut")
+        saved = cut is not None and cut > 0.5
+        always = facts.get("paid_over") is not None and facts["paid_over"] > 0.9 and facts.get("distinct", 0) * usual > 0.5
+        if saved or always:
+            yield Remark(f"the only reward comes with an episode's last step, after {say(usual)} steps")
+
+
+@check("ENV408", Severity.MEDIUM, ["sutton2018book"])
+def reward_pays_at_random(examination: Examination) -> Iterator[Remark]:
+    """Most steps pay nothing, and which ones do is chance.
+
+    ## Why it hurts
+    The same action in the same state pays once and then not: many more samples are needed.
+
+    ## When it is fine
+    Where the task is like that.
+
+    ## Fix
+    Pay each step what it earned; else larger rollouts and batches.
+    """
+    facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
+    paid = facts.get("paid") or 0.0
+    lost = seeding.get("rewards_repeat") is False and seeding.get("observations_repeat") is True
+    scattered = facts.get("period", 0) < 3 and examination.rewards.get("at_ends", 1.0) < 0.8
+    if 0 < paid < 0.2 and scattered and (lost or (facts.get("reward_explained", 1.0) < 0.2 and facts.get("distinct", 0.0) > 0.5 * paid)):
+        yield Remark(
+            f"{percent(paid)} of the random steps pay anything, and the same episode pays at other steps when it is repeated"
+            if lost
+            else f"{percent(paid)} of the random steps pay anything, and nothing that is observed says which",
+            strength=1.0 if lost else 0.4,
+        )
+
+
+@check("ENV409", Severity.MEDIUM, ["schulman2016nuts"])
+def reward_is_noise(examination: Examination) -> Iterator[Remark]:
+    """Rewards are mostly noise.
+
+    ## Why it hurts
+    Advantages are noise as well: thousands of samples are needed to see what one would show.
+
+    ## When it is fine
+    Tasks with much chance, with batches that are large enough.
+
+    ## Fix
+    Average the noise out in the environment, or use larger rollouts, a lower learning rate and more envs.
+    """
+    facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
+    explained, distinct = facts.get("reward_explained", 1.0), facts.get("distinct", 0.0)
+    unseeded = seeding.get("rewards_repeat") is False and seeding.get("observations_repeat") is True
+    strength = grade(-explained, -0.5, -0.25) * grade(distinct, 0.5, 0.9) * (1.0 if unseeded else 0.7)
+    if _moves(examination) and facts.get("paid", 0.0) > 0.5 and strength > 0:
+        again = ", and the same episode pays something else when it is repeated" if unseeded else ""
+        share = f"{percent(max(1 - explained, 0.0))} of the reward's variance has nothing to do with states and actions"
+        yield Remark(share + again, strength=strength)
+
+
+@check("ENV410", Severity.LOW, ["nikanjam2022faults"])
+def reward_sits_at_its_limit(examination: Examination) -> Iterator[Remark]:
+    """Rewards of both signs are cut off at one size.
+
+    ## Why it hurts
+    A large success and a small one pay the same: what matters cannot be told from what hardly does.
+
+    ## When it is fine
+    Rewards that are +1 and -1 by nature; games with clipped scores.
+
+    ## Fix
+    Scale rewards instead of clipping them, or clip at several times their usual size.
+    """
+    facts, rewards = _facts(examination), examination.rewards
+    share = facts.get("at_most", 0.0)
+    size = max(abs(rewards.get("min", 0.0)), abs(rewards.get("max", 0.0)))
+    # Between the two limits rewards are spread out: they would have gone on beyond.
+    between = rewards.get("distinct", 0.0) > 5 and share < 1
+    if 0 < size < 0.5 and ((between and share > 0.3) or (share > 0.9 and size < 0.05)):
+        yield Remark(f"{percent(share)} of the rewards are exactly {say(size)} or {say(-size)}, the others lie between")
+
+
+@check("ENV411", Severity.HIGH, ["nikanjam2022faults"])
+def success_costs(examination: Examination) -> Iterator[Remark]:
+    """Success is punished: the reward has the wrong sign.
+
+    ## Why it hurts
+    The agent learns to avoid what it should do.
+
+    ## When it is fine
+    Never.
+
+    ## Fix
+    Turn the sign of the reward in step().
+    """
+    facts = _facts(examination)
+    won, lost = facts.get("success_pays"), facts.get("else_pays")
+    rewards = examination.rewards
+    if won is None or not rewards or (facts.get("successes") or 0) < 3:
+        return
+    usual = rewards["mean"] if lost is None else lost
+    if won < 0 and won < usual and won < rewards["mean"] - 0.5 * rewards["std"]:
+        yield Remark(f"a step that ends in success pays {say(won)}, others {say(rewards['mean'])}")
+
+
+@check("ENV412", Severity.LOW, ["schulman2016nuts"])
+def action_costs_drown_the_task(examination: Examination) -> Iterator[Remark]:
+    """What is paid depends on the size of the action, and hardly on anything else.
+
+    ## Why it hurts
+    The first and last thing that is learned is to do nothing.
+
+    ## When it is fine
+    Where standing still is right.
+
+    ## Fix
+    A smaller cost of actions, or one that grows while the agent learns.
+    """
+    facts = _facts(examination)
+    share = facts.get("reward_by_action", 0.0)
+    by = {each.label: each for each in examination.played}
+    random, idle = by.get("random"), by.get("middle") or by.get("action 0")
+    if random is None or idle is None or random.mean is None or idle.mean is None or not random.length or not idle.length:
+        return
+    better = idle.mean / idle.length - random.mean / random.length
+    nothing = share > 0.5 and better > 0.3 * (examination.rewards.get("std") or 0.0)
+    if nothing:
+        yield Remark(
+            f"the action alone explains {percent(share)} of the reward; doing nothing earns {say(idle.mean)}, acting {say(random.mean)}",
+            strength=grade(share, 0.5, 0.8),
+        )
+
+
+@check("ENV413", Severity.LOW, ["henderson2018matters"])
+def every_start_is_the_same(examination: Examination) -> Iterator[Remark]:
+    """Every seed starts in the same state.
+
+    ## Why it hurts
+    Only what lies near that start is learned; from another one the agent may be lost.
+
+    ## When it is fine
+    Tasks that begin like that, and are used like that.
+
+    ## Fix
+    Draw the start in reset() from self.np_random, and pass the seed on to the inner environment.
+    """
+    seeding = examination.facts.get("seeding") or {}
+    if seeding.get("start_repeats") and not seeding.get("start_varies", True):
+        yield Remark("five seeds start with the same observation")
+
+
+@check("ENV414", Severity.LOW, ["pardo2018time"])
+def time_limit_of_a_few_steps(examination: Examination) -> Iterator[Remark]:
+    """Every episode is cut after a few steps.
+
+    ## Why it hurts
+    What takes longer is never seen, and most of what is learned from is a start.
+
+    ## When it is fine
+    Tasks that are over by then.
+
+    ## Fix
+    A larger max_episode_steps.
+    """
+    lengths, random = examination.random.get("lengths") or [], examination.random
+    cut = random.get("truncated") or 0
+    longest = max(lengths, default=0)
+    if len(lengths) >= 8 and cut >= 0.9 * len(lengths) and 1 < longest < 30:
+        yield Remark(f"{cut} of {len(lengths)} random episodes were cut after {longest} steps", strength=grade(-longest, -30, -15))

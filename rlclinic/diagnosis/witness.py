@@ -1,0 +1,376 @@
+"""The environment as a witness: what was seen in it, joined to what the logs say.
+
+A fault that is seen in the environment itself is nearly certain, and outranks what a log makes likely. Where the two contradict each
+other, that is said: the runs may have been trained on another version, or behind wrappers that were not examined.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from rlclinic.diagnosis import columns
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.causes import HEALTHY, UNKNOWN, known
+from rlclinic.diagnosis.findings import Cause, Diagnosis, Evidence, Finding, GroupFinding, Remedy, Severity, Witness
+from rlclinic.diagnosis.lint.env.linter import EnvLint
+from rlclinic.diagnosis.registry import grade, percent, say
+
+CAUSES: Final[dict[str, tuple[str, float]]] = {
+    "ENV107": ("environment-not-finite", 0.97),
+    "ENV201": ("environment-not-finite", 0.9),
+    "ENV111": ("observation-not-updated", 0.6),
+    "ENV114": ("action-bounds", 0.95),
+    "ENV113": ("action-bounds", 0.6),
+    "ENV115": ("action-bounds", 0.92),
+    "ENV206": ("never-reset", 0.6),
+    "ENV207": ("actions-without-effect", 0.98),
+    "ENV211": ("time-limit-as-terminal", 0.88),
+    "ENV301": ("observation-constant", 0.98),
+    "ENV302": ("observation-partial", 0.75),
+    "ENV303": ("observation-scale", 0.92),
+    "ENV307": ("reward-never-seen", 0.96),
+    "ENV308": ("reward-never-seen", 0.6),
+    "ENV309": ("reward-scale-too-large", 0.93),
+    "ENV310": ("reward-scale-too-small", 0.93),
+    "ENV312": ("reward-sparse", 0.72),
+    "ENV401": ("observation-not-updated", 0.97),
+    "ENV402": ("observation-late", 0.94),
+    "ENV403": ("observation-noise", 0.92),
+    "ENV404": ("observation-scale", 0.93),
+    "ENV405": ("observation-scale", 0.93),
+    "ENV406": ("actions-without-effect", 0.93),
+    "ENV407": ("reward-delayed", 0.92),
+    "ENV408": ("reward-sparse", 0.92),
+    "ENV409": ("reward-noise", 0.92),
+    "ENV410": ("reward-clipped", 0.92),
+    "ENV411": ("reward-sign", 0.96),
+    "ENV412": ("deceptive-reward", 0.92),
+    "ENV413": ("starts-identical", 0.8),
+    "ENV414": ("episode-too-short", 0.85),
+}
+"""By check of an environment: the cause that it testifies to, and how certain that is at full strength."""
+REFUTES: Final[dict[str, str]] = {
+    "actions-without-effect": "actions have an effect there",
+    "observation-constant": "observations change there",
+    "observation-not-updated": "observations change within its episodes",
+    "reward-never-seen": "random actions are paid there",
+    "environment-not-finite": "every number was finite there",
+    "reward-noise": "its rewards can be explained by states and actions",
+}
+"""Causes that a log may suggest, and what it means if the environment does not show them."""
+HIDDEN: Final = {
+    "observation-constant": ("actions-without-effect", "observation-noise", "observation-late", "observation-partial", "reward-noise"),
+    "observation-not-updated": ("actions-without-effect", "observation-noise", "observation-late", "observation-partial", "reward-noise"),
+    "observation-noise": ("actions-without-effect", "reward-noise"),
+    "starts-identical": ("observation-partial",),
+    "reward-clipped": ("reward-scale-too-small",),
+    "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
+    "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped"),
+    "reward-noise": ("reward-scale-too-large",),
+    "time-limit-as-terminal": ("episode-too-short",),
+}
+"""By cause: others that cannot be told while it is there."""
+ODDS_OF_UNKNOWN: Final = 0.6
+FAINT: Final = 0.3
+UNSEEN: Final = 0.2
+"""What is left of a possible cause that lies in the environment and was not seen there."""
+ROUNDING: Final = 1e-4
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """One thing that was seen, and the cause that it speaks for."""
+
+    cause: str
+    certainty: float
+    check: str
+    text: str
+    fix: str = ""
+
+
+def testify(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -> list[Testimony]:
+    """What an environment shows that would explain a run that does not learn; settings that make up for it are allowed for."""
+    heard = [_of_finding(finding) for finding in lint.findings if finding.rule in CAUSES]
+    heard += [*_judge_sign(facts, cases), *_judge_sizes(facts), *_judge_clock(facts)]
+    kept: dict[str, Testimony] = {}
+    for one in sorted(heard, key=lambda each: -each.certainty):
+        if one.certainty >= FAINT and not _is_made_up_for(one.cause, cases):
+            kept.setdefault(one.cause, one)
+    hidden = {other for cause in kept for other in HIDDEN.get(cause, ())}
+    return [one for one in kept.values() if one.cause not in hidden]
+
+
+def _of_finding(finding: Finding) -> Testimony:
+    cause, certainty = CAUSES[finding.rule]
+    fix = finding.remedies[0].text if finding.remedies else ""
+    return Testimony(cause, certainty * min(1.0, finding.strength), finding.rule, finding.text, fix)
+
+
+def _is_made_up_for(cause: str, cases: Sequence[Case]) -> bool:
+    """Whether a setting of the runs undoes it."""
+    first = cases[0]
+    if cause == "observation-scale":
+        return first.setting("env.normalize_obs") is True
+    if cause in ("reward-scale-too-large", "reward-scale-too-small"):
+        return first.setting("env.normalize_reward") is True
+    # Actors of these map their output to whatever the box is.
+    return cause == "action-bounds" and first.algo in columns.ACTORS
+
+
+def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Testimony]:
+    """A threshold that no policy comes near, and that the opposite reward would reach."""
+    threshold, searched, rewards = cases[0].threshold, facts.get("search") or {}, facts.get("rewards") or {}
+    if not threshold or "best" not in searched or "worst" not in searched or not rewards:
+        return
+    returns = (facts.get("random") or {}).get("returns") or [searched["best"]]
+    best, worst = max(searched["best"], float(np.mean(returns))), min(searched["worst"], float(np.mean(returns)))
+    room = 0.25 * (best - worst) + 0.02 * abs(threshold)
+    # No step ever pays what the threshold is made of.
+    opposite = (threshold > 0 >= max(rewards["max"], best)) or (threshold < 0 <= min(rewards["min"], worst))
+    if opposite and -best - room <= threshold <= -worst + room and best > worst:
+        span = f"{say(worst)} to {say(best)}"
+        yield Testimony(
+            "reward-sign",
+            0.93,
+            "ENV411",
+            f"simple policies return {span}; the threshold is {say(threshold)}, which only the opposite reward could reach",
+            "turn the sign of the reward in step()",
+        )
+
+
+def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Testimony]:
+    """A time limit that episodes reach, and that is never reported as one."""
+    random, limit = facts.get("random") or {}, facts.get("time_limit")
+    lengths = random.get("lengths") or []
+    reached = sum(length == limit for length in lengths)
+    if limit and reached >= 3 and not random.get("truncated"):
+        text = f"{reached} of {len(lengths)} random episodes reach the time limit of {limit} steps, and say `terminated`"
+        yield Testimony("time-limit-as-terminal", 0.95, "ENV211", text, "return the limit as truncated")
+
+
+def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Testimony]:
+    """Sizes at which a run that does not learn is explained by them; less than what is worth a remark before training."""
+    seen = facts.get("transitions") or {}
+    spreads = [spread for spread in seen.get("spreads") or [] if spread > 1e-9]
+    largest = seen.get("largest") or 0.0
+    apart = max(spreads) / min(spreads) if spreads else 1.0
+    wide = max(grade(largest, 40.0, 120.0), min(grade(largest, 10.0, 30.0), grade(apart, 100.0, 300.0)))
+    if wide > 0 and (facts.get("observation_space") or {}).get("dtype") != "uint8":
+        text = f"observations reach {say(largest)}" + (f", and their numbers differ in scale by {say(apart)}" if apart > 100 else "")
+        yield Testimony("observation-scale", 0.93 * wide, "ENV303", text, "scale by known ranges, or normalize observations")
+    space = facts.get("action_space") or {}
+    if space.get("kind") == "Box" and space.get("bounded"):
+        half = max((float(high) - float(low)) / 2 for low, high in zip(space["low"], space["high"], strict=True))
+        if half > 10:
+            text = f"actions go up to {say(half)}, where a fresh policy's are near 1"
+            yield Testimony("action-bounds", 0.93 * grade(half, 10.0, 50.0), "ENV115", text, "rescale actions to [-1, 1]")
+    rewards = facts.get("rewards") or {}
+    if not rewards or (facts.get("random") or {}).get("steps", 0) < 200:
+        return
+    typical, largest = float(np.hypot(rewards["mean"], rewards["std"])), max(abs(rewards["min"]), abs(rewards["max"]))
+    large, small = grade(typical, 12.0, 40.0), grade(-largest, -0.03, -0.008) if largest > 0 else 0.0
+    if large > 0:
+        text = f"rewards are typically {say(typical)} a step, from {say(rewards['min'])} to {say(rewards['max'])}"
+        yield Testimony("reward-scale-too-large", 0.93 * large, "ENV309", text, "divide the reward by a constant, or normalize it")
+    if small > 0:
+        text = f"no reward is larger than {say(largest)}"
+        yield Testimony("reward-scale-too-small", 0.93 * small, "ENV310", text, "multiply the reward by a constant")
+
+
+# ── two environments ──
+
+
+def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[Testimony]:
+    """Where the environment of evaluation differs from that of training, the most telling first."""
+    differences: list[Testimony] = []
+
+    def differ(text: str, certainty: float = 0.95, cause: str = "evaluation-environment-differs") -> None:
+        differences.append(Testimony(cause, certainty, "EVA801", text, "build both environments with one function"))
+
+    for role in ("observation", "action"):
+        ours, theirs = ((facts.get(f"{role}_space") or {}).get("text") for facts in (training, evaluation))
+        if ours != theirs:
+            differ(f"the {role} space is {ours} in training and {theirs} in evaluation")
+    limits = training.get("time_limit"), evaluation.get("time_limit")
+    if limits[0] != limits[1]:
+        differ(f"the time limit is {limits[0] or 'none'} in training and {limits[1] or 'none'} in evaluation")
+    ours, theirs = (facts.get("seeding") or {} for facts in (training, evaluation))
+    for name, what in (("observations_repeat", "observations"), ("rewards_repeat", "rewards")):
+        if ours.get(name) is not None and theirs.get(name) is not None and ours[name] != theirs[name]:
+            side = "evaluation" if ours[name] else "training"
+            differ(f"the same seed and actions give the same {what} again, but not in {side}", 0.93)
+    if ours.get("trace") and theirs.get("trace"):
+        _compare_traces(ours, theirs, differ)
+    return differences
+
+
+def _compare_traces(ours: Mapping[str, Any], theirs: Mapping[str, Any], differ: Callable[..., None]) -> None:
+    """The same seed and the same actions in both environments."""
+    one, two = ours["trace"], theirs["trace"]
+    steps = min(len(one["rewards"]), len(two["rewards"]))
+    seen = np.array(one["observations"][: steps + 1], float), np.array(two["observations"][: steps + 1], float)
+    seen_again = ours.get("observations_repeat") and theirs.get("observations_repeat")
+    alike = seen[0].shape == seen[1].shape and np.allclose(seen[0], seen[1], rtol=ROUNDING, atol=ROUNDING)
+    if seen_again and not alike:
+        if seen[0].shape != seen[1].shape or not len(seen[0]) or not np.allclose(seen[0][0], seen[1][0], rtol=ROUNDING, atol=ROUNDING):
+            differ("the same seed starts with another observation in evaluation: scale, normalizer, start or wrapper")
+        else:
+            differ("the same seed and the same actions lead elsewhere in evaluation")
+    paid = np.array(one["rewards"][:steps], float), np.array(two["rewards"][:steps], float)
+    if not (alike and ours.get("rewards_repeat") and theirs.get("rewards_repeat")) or np.allclose(*paid, rtol=ROUNDING, atol=ROUNDING):
+        return
+    if np.allclose(paid[0], -paid[1], rtol=ROUNDING, atol=ROUNDING):
+        differ("training is paid the opposite of evaluation, step for step", 0.97, "reward-sign")
+    elif np.ptp(paid[0] - paid[1]) < ROUNDING * (1 + np.abs(paid[0]).max()):
+        differ(f"training is paid {say(float((paid[0] - paid[1])[0]))} more than evaluation at every step", 0.95, "reward-shifted")
+    elif np.abs(paid[0]).max() < 0.9 * np.abs(paid[1]).max() and (np.abs(paid[0]) >= 0.999 * np.abs(paid[0]).max()).mean() > 0.2:
+        differ(
+            f"rewards of training are cut off at {say(float(np.abs(paid[0]).max()))}, those of evaluation are not", 0.95, "reward-clipped"
+        )
+    else:
+        differ("the same steps are paid something else in evaluation")
+
+
+# ── joining ──
+
+
+def join(
+    diagnosis: Diagnosis,
+    cases: Sequence[Case],
+    lint: EnvLint,
+    facts: Mapping[str, Any],
+    evaluation: tuple[EnvLint, Mapping[str, Any]] | None = None,
+) -> Diagnosis:
+    """The diagnosis with what the environment shows: causes ranked anew, findings added, contradictions said."""
+    seen = testify(lint, facts, cases)
+    differences = compare(facts, evaluation[1]) if evaluation is not None else []
+    if seen and max(one.certainty for one in seen) > 0.85:
+        # A fault of one side makes the two differ: it is the cause, and not that they do.
+        differences = [one if one.cause != "evaluation-environment-differs" else _fainter(one) for one in differences]
+    heard = [*seen, *(one for one in differences if one.cause not in {each.cause for each in seen})]
+    contradictions = tuple(_find_contradictions(diagnosis, cases, lint, facts, heard))
+    witness = Witness(
+        env=lint.name,
+        evaluation=None if evaluation is None else evaluation[0].name,
+        seen=tuple(one.text for one in seen),
+        differences=tuple(one.text for one in differences),
+        contradictions=contradictions,
+        skipped={phase: why for phase, why in lint.skipped.items() if phase != "scripted actions"},
+        seconds=round(lint.seconds, 1),
+    )
+    causes = _rank(diagnosis, heard, len(cases))
+    calm = causes[0].calm
+    found = [_find(one, lint.name, calm=calm) for one in heard]
+    first = causes[0]
+    return diagnosis.model_copy(
+        update={
+            "witness": witness,
+            "causes": tuple(causes),
+            "answer": first.title,
+            "findings": (*found, *diagnosis.findings) if not calm else (*diagnosis.findings, *found),
+            "cannot_tell": diagnosis.cannot_tell if first.id == diagnosis.causes[0].id else None,
+            "remedies": tuple([*(remedy for cause in causes[:2] for remedy in cause.remedies), *diagnosis.remedies][:3]),
+        }
+    )
+
+
+def _fainter(one: Testimony) -> Testimony:
+    return Testimony(one.cause, 0.5 * one.certainty, one.check, one.text, one.fix)
+
+
+def _rank(diagnosis: Diagnosis, heard: Sequence[Testimony], runs: int) -> list[Cause]:
+    """The odds of what was seen beside those of what the log makes likely; one cause that both name has both."""
+    before = {cause.id: cause for cause in diagnosis.causes}
+    first = diagnosis.causes[0]
+    if not heard or first.id == HEALTHY or (first.kind == "nothing wrong" and max(one.certainty for one in heard) < 0.85):
+        return [_without_refuted(cause, {}) for cause in diagnosis.causes]
+    odds = {one.cause: one.certainty / (1.0 - one.certainty) for one in heard}
+    for cause in diagnosis.causes:
+        own = cause.probability / (1.02 - cause.probability) if cause.kind not in ("symptom", "nothing wrong") else ODDS_OF_UNKNOWN
+        own = min(own, 1.0) if cause.kind == "symptom" or cause.calm else own
+        odds[cause.id] = odds.get(cause.id, 0.0) + own * (FAINT if cause.id in REFUTES and cause.id not in odds else 1.0)
+    total, titles = sum(odds.values()), known()
+    by_cause = {one.cause: one for one in heard}
+    ranked = []
+    for id in sorted(odds, key=lambda each: (-odds[each], each)):
+        chance = round(odds[id] / total, 4)
+        if id not in by_cause:
+            ranked.append(_without_refuted(before[id].model_copy(update={"probability": chance}), by_cause))
+            continue
+        one, old = by_cause[id], before.get(id)
+        title = titles[id].title if id in titles else id.replace("-", " ")
+        ranked.append(
+            Cause(
+                id=id,
+                title=title,
+                probability=chance,
+                severity=Severity.HIGH if chance >= 0.5 and one.certainty >= 0.7 else Severity.MEDIUM,
+                rules=(one.check, *(old.rules if old is not None else ())),
+                agree=runs,
+                of=runs,
+                moved_first=f"seen in the environment: {one.text}",
+                with_it=old.moved_first if old is not None else "",
+                because=old.because if old is not None else "",
+                remedies=(Remedy(text=one.fix, effect="> 30 %"), *(old.remedies if old is not None else ()))[:3],
+            )
+        )
+    return [cause for cause in ranked if cause.probability >= 0.02 or cause is ranked[0]][:5]
+
+
+def _without_refuted(cause: Cause, heard: Mapping[str, Testimony]) -> Cause:
+    """A symptom whose possible causes in the environment were looked for there: what was not seen is little likely."""
+    if not cause.possible:
+        return cause
+    weights = [each.probability * (UNSEEN if each.find_in == "environment" and each.id not in heard else 1.0) for each in cause.possible]
+    total = sum(weights)
+    possible = [
+        each.model_copy(update={"probability": round(cause.probability * weight / total, 4)})
+        for each, weight in zip(cause.possible, weights, strict=True)
+    ]
+    kept = sorted((each for each in possible if each.probability >= 0.01), key=lambda each: (-each.probability, each.id))
+    return cause.model_copy(update={"possible": tuple(kept)})
+
+
+def _find(one: Testimony, name: str, *, calm: bool) -> GroupFinding:
+    severity = Severity.LOW if calm else Severity.HIGH if one.certainty >= 0.8 else Severity.MEDIUM
+    return GroupFinding(
+        rule=one.check,
+        name="seen-in-the-environment",
+        severity=severity,
+        strength=round(one.certainty, 4),
+        runs=(),
+        judged=0,
+        text=one.text,
+        evidence=(Evidence(series=f"env:{name}", text=one.text, numbers={"certainty": round(one.certainty, 4)}),),
+        onset=None,
+        remedies=(Remedy(text=one.fix),) if one.fix else (),
+    )
+
+
+def _find_contradictions(
+    diagnosis: Diagnosis, cases: Sequence[Case], lint: EnvLint, facts: Mapping[str, Any], heard: Sequence[Testimony]
+) -> Iterator[str]:
+    """What the log says and the environment does not bear out."""
+    named, done = {one.cause for one in heard}, not lint.skipped.get("random actions") and not lint.skipped.get("contract")
+    for cause in diagnosis.causes[:2]:
+        if done and cause.id in REFUTES and cause.id not in named and cause.probability >= 0.2:
+            said = f"the log says: {cause.title} (p {cause.probability:.2f}); but {REFUTES[cause.id]}"
+            yield f"{said}. Was another version or wrapper trained?"
+    length = max((case.signal(columns.LENGTH).top for case in cases if case.has(columns.LENGTH)), default=None)
+    limit = lint.time_limit
+    if limit is not None and length is not None and length > 1.02 * limit + 1:
+        yield f"episodes in the log last up to {say(length)} steps; this environment ends them after {limit}"
+    returns = (facts.get("random") or {}).get("returns") or []
+    starts = [case.progress.start for case in cases if case.progress is not None]
+    if len(returns) >= 8 and starts and not any(one.cause.startswith("reward") for one in heard):
+        middle, spread = float(np.mean(returns)), float(np.std(returns))
+        gap = abs(float(np.median(starts)) - middle)
+        # First means of a log are of few episodes, and of a policy that has begun to learn.
+        if gap > 6 * spread + 0.5 * abs(middle) and gap > 1e-6:
+            factor = f", {percent(gap / max(abs(middle), 1e-9))} away" if abs(middle) > 1e-9 else ""
+            start = say(float(np.median(starts)))
+            yield f"the log begins at a return of {start}; random actions return {say(middle)} in this environment{factor}"
+    if any(cause.id == UNKNOWN for cause in diagnosis.causes[:1]) and not heard and done:
+        yield "nothing wrong was seen in the environment: look for the cause in settings and code"

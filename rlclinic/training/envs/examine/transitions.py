@@ -1,0 +1,180 @@
+"""What random transitions show: whether observations move, lag or are noise, whether actions count, and what the reward is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rlclinic.training.envs.examine.play import Episodes
+
+FEWEST = 200
+MOST = 4_000
+MOST_CHOICES = 16
+MOST_PRODUCTS = 64
+SMALL = 1e-12
+MOST_NEAR, MOST_ASKED, NEIGHBOURS = 24, 500, 5
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def describe(space: Space[Any], episodes: Episodes) -> dict[str, Any]:
+    """Numbers about the transitions of some episodes with random actions; {} where there are too few to say anything."""
+    after, actions = np.array(episodes.rows[:MOST]), _action_features(space, episodes.actions[:MOST])
+    rewards = np.array(episodes.rewards[:MOST])
+    if len(after) < FEWEST or after.ndim != 2:
+        return {}
+    number = np.array(episodes.episode[:MOST])
+    before = np.vstack([after[:1], after[:-1]])
+    firsts = np.flatnonzero(np.diff(number, prepend=-1))
+    before[firsts] = np.array([episodes.starts[number[place]] for place in firsts])
+    found = describe_rewards(rewards, number, firsts, episodes)
+    if after.shape[1]:
+        found |= _describe_observations(before, after, number, firsts)
+        found |= _describe_effects(before, after, actions, rewards)
+    return found
+
+
+def _action_features(space: Space[Any], actions: list[Any]) -> Array | None:
+    """What a linear model is told of an action: which of a few, or its numbers and their squares; None for other spaces."""
+    if not actions:
+        return None
+    if isinstance(space, spaces.Discrete) and space.n <= MOST_CHOICES:
+        return np.eye(int(space.n))[np.array(actions, np.int64) - int(space.start)][:, 1:]
+    if isinstance(space, spaces.Box):
+        flat = np.array([np.asarray(action, np.float64).ravel() for action in actions])
+        flat = flat / np.maximum(flat.std(0), SMALL)
+        return np.hstack([flat, flat**2])
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        return np.array([np.asarray(action, np.float64).ravel() for action in actions])
+    return None
+
+
+# ── observations ──
+
+
+def _describe_observations(before: Array, after: Array, number: Array, firsts: Array) -> dict[str, Any]:
+    spread, mean = after.std(0), after.mean(0)
+    within = np.sqrt(np.mean([after[number == each].var(0) for each in np.unique(number)], axis=0))
+    moves = np.abs(after - before).max(1) > 0
+    # Of every episode that is long enough: how many steps its first observation stays.
+    stays = []
+    for place, end in zip(firsts, [*firsts[1:], len(after)], strict=True):
+        moved = np.flatnonzero(moves[place:end])
+        if end - place >= 3:
+            stays.append(int(moved[0]) if len(moved) else int(end - place))
+    steps = after - before
+    later = number[1:] == number[:-1]
+    live = spread > SMALL
+    cov = np.mean(steps[1:][later] * steps[:-1][later], axis=0) if later.sum() > 50 else np.zeros_like(spread)
+    # Noise that is drawn anew at every step makes differences alternate: their covariance is minus its variance.
+    noise = np.clip(-cov[live] / np.maximum(spread[live] ** 2, SMALL), 0.0, 1.0)
+    return {
+        "largest": float(np.abs(after).max()),
+        "spread": float(spread.max()),
+        "spreads": [float(each) for each in spread[:64]],
+        "means": [float(each) for each in mean[:64]],
+        "within": float(within.max()),
+        "stays": int(min(stays)) if len(stays) >= 5 else 0,
+        "still": float(1.0 - moves.mean()),
+        "noise": float(np.median(noise)) if live.any() else 0.0,
+    }
+
+
+# ── actions ──
+
+
+def _describe_effects(before: Array, after: Array, actions: Array | None, rewards: Array) -> dict[str, Any]:
+    """How much of what happens next, and of the reward, is the action's doing; and how much of the reward can be explained at all."""
+    spread = np.maximum(after.std(0), before.std(0))
+    live = spread > SMALL * (1 + np.abs(after).max())
+    scaled = (before[:, live] - before[:, live].mean(0)) / spread[live]
+    nexts = (after[:, live] - before[:, live].mean(0)) / spread[live]
+    state = np.hstack([scaled, scaled**2])
+    reward = (rewards - rewards.mean()) / max(float(rewards.std()), SMALL)
+    found: dict[str, Any] = {}
+    everything = [state, nexts, nexts**2] if actions is None else [state, nexts, nexts**2, actions]
+    found["reward_explained"] = max(_explain(everything, reward), _explain_by_neighbours(np.hstack(everything[:2]), actions, reward))
+    if actions is None:
+        return found
+    products = [actions * scaled[:, [place]] for place in range(scaled.shape[1])]
+    extended = [actions, *products] if sum(each.shape[1] for each in products) <= MOST_PRODUCTS else [actions]
+    targets = [*(nexts - scaled).T, reward] if rewards.std() > 0 else [*(nexts - scaled).T]
+    gains, sizes = [0.0], [0.0]
+    for place, target in enumerate(targets):
+        rest = _residual([state], target)
+        left = _residual([state, *extended], target)
+        gain = 1.0 - left.var() * _degrees([state, *extended], len(target)) / max(rest.var() * _degrees([state], len(target)), SMALL)
+        gains.append(float(gain) if rest.var() > SMALL else 0.0)
+        if place < int(live.sum()):
+            sizes.append(float(np.sqrt(max(rest.var() - left.var(), 0.0))))
+    found["action_gain"] = max(gains)
+    found["action_size"] = max(sizes)
+    found["reward_by_action"] = _explain([actions], reward)
+    return found
+
+
+def _degrees(parts: list[Array], rows: int) -> float:
+    """What a residual variance is multiplied with, so that useless columns explain nothing."""
+    return rows / max(rows - 1 - sum(part.shape[1] for part in parts), 1)
+
+
+def _residual(parts: list[Array], target: Array) -> Array:
+    columns = np.hstack([np.ones((len(target), 1)), *parts])
+    weights = np.linalg.lstsq(columns, target, rcond=1e-10)[0]
+    left: Array = target - columns @ weights
+    return left
+
+
+def _explain(parts: list[Array], target: Array) -> float:
+    """Share of a target's variance that a linear model of the parts explains, corrected for their number."""
+    if not target.var() > SMALL:
+        return 1.0
+    left = _residual(parts, target)
+    return float(1.0 - left.var() * _degrees(parts, len(target)) / target.var())
+
+
+def _explain_by_neighbours(points: Array, actions: Array | None, target: Array) -> float:
+    """The same, predicted from the transitions that are most alike: for rewards that are no polynomial of the state."""
+    if points.shape[1] > MOST_NEAR or not target.var() > SMALL:
+        return 0.0
+    points = points if actions is None else np.hstack([points, actions])
+    asked, known = points[::4][:MOST_ASKED], np.delete(points, np.s_[::4], axis=0)
+    answers = np.delete(target, np.s_[::4])
+    distances = (asked**2).sum(1)[:, None] + (known**2).sum(1)[None] - 2 * asked @ known.T
+    nearest = np.argpartition(distances, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+    wanted = target[::4][:MOST_ASKED]
+    return float(1.0 - np.mean((wanted - answers[nearest].mean(1)) ** 2) / max(float(wanted.var()), SMALL))
+
+
+# ── rewards ──
+
+
+def describe_rewards(rewards: Array, number: Array, firsts: Array, episodes: Episodes) -> dict[str, Any]:
+    """When rewards come, how many sit at their largest size, and what success pays."""
+    age = np.arange(len(rewards)) - firsts[np.searchsorted(firsts, np.arange(len(rewards)), side="right") - 1] + 1
+    ends = np.flatnonzero(np.append(number[1:] != number[:-1], True))
+    last = np.zeros(len(rewards), bool)
+    last[ends] = True
+    size = np.abs(rewards).max()
+    paid = np.abs(rewards) > 0
+    between = age[paid & ~last]
+    period = int(np.gcd.reduce(between)) if len(between) >= 5 else 0
+    finished = ends[: len(episodes.terminated)]
+    cut = [place for place, terminated in zip(finished, episodes.terminated, strict=False) if not terminated]
+    over = [place for place, terminated in zip(finished, episodes.terminated, strict=False) if terminated]
+    won = [episodes.rewards[step] for step, flag in episodes.flags if flag]
+    lost = [episodes.rewards[step] for step, flag in episodes.flags if not flag]
+    return {
+        "period": period,
+        "paid": float(paid.mean()),
+        "paid_cut": float(paid[cut].mean()) if cut else None,
+        "paid_over": float(paid[over].mean()) if over else None,
+        "at_most": float((np.abs(rewards) >= size * (1 - 1e-6)).mean()) if size > 0 else 0.0,
+        "both_signs": bool((rewards >= size * (1 - 1e-6)).any() and (rewards <= -size * (1 - 1e-6)).any()) if size > 0 else False,
+        "distinct": float(len(np.unique(rewards)) / len(rewards)),
+        "success_pays": float(np.mean(won)) if won else None,
+        "else_pays": float(np.mean(lost)) if lost else None,
+        "successes": len(won),
+    }

@@ -1,0 +1,240 @@
+"""The environment as a witness: faults that only transitions show, joined to logs; two environments compared; who may have code run."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rlclinic import trust
+from rlclinic.diagnosis import engine, witness
+from rlclinic.diagnosis.case import Case
+from rlclinic.diagnosis.findings import Diagnosis, Severity
+from rlclinic.diagnosis.lint.env import lint_facts
+from rlclinic.diagnosis.rules import cases
+from rlclinic.errors import Untrusted, UsageError
+from rlclinic.ops.diagnose import witness as looks
+from rlclinic.ops.diagnose.diagnose import diagnose
+from rlclinic.report.diagnosis import answer
+from rlclinic.report.document import render_compact
+from rlclinic.runs.history import History
+from rlclinic.serve.cli.app import app
+from rlclinic.training.envs.examine import play, search
+from rlclinic.training.envs.examine.environment import examine
+from tests.diagnosis.examined_envs import OF_TRANSITIONS, Walk
+
+SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
+Facts = dict[str, Any]
+
+
+class Flipped(Walk):
+    def reward(self) -> Any:
+        return -self.place
+
+
+class Paid(Walk):
+    def reward(self) -> Any:
+        return self.place - 2.0
+
+
+class Doubled(Walk):
+    def look(self) -> Any:
+        return (2 * super().look()).clip(-2, 2)
+
+
+class Longer(Walk):
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, _, info = super().step(action)
+        return obs, reward, terminated, self.steps >= 60, info
+
+
+@pytest.fixture(scope="module")
+def look() -> Callable[[type[Walk]], Facts]:
+    known: dict[type[Walk], Facts] = {}
+
+    def look_at(kind: type[Walk]) -> Facts:
+        if kind not in known:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(play, "RANDOM_STEPS", 1_200)
+                patch.setattr(play, "CONSTANT_STEPS", 120)
+                patch.setattr(play, "speed", lambda env: {"steps": 1_000.0, "seconds": 0.1})
+                known[kind] = examine(kind, kind.__name__, 10.0)
+        return known[kind]
+
+    return look_at
+
+
+def sick(**settings: object) -> History:
+    """A log that does not learn and does not say why."""
+    run = cases.foreign(cases.flat_returns(1.0))
+    assert isinstance(run, History)
+    series = {name: one for name, one in run.series.items() if "/roll/" in name}
+    return replace(run, series=series, threshold=10.0, settings={name.replace("__", "."): value for name, value in settings.items()})
+
+
+def joined(run: History, facts: Facts, evaluation: Facts | None = None) -> Diagnosis:
+    beside = None if evaluation is None else (lint_facts(evaluation), evaluation)
+    return witness.join(engine.diagnose([run]), [Case(run)], lint_facts(facts), facts, beside)
+
+
+# ── what is seen ──
+
+
+@pytest.mark.parametrize("fault", list(OF_TRANSITIONS))
+def test_a_fault_that_only_transitions_show_is_found_and_is_the_first_cause(fault: str, look: Callable[[type[Walk]], Facts]) -> None:
+    id, kind, cause = OF_TRANSITIONS[fault]
+    facts = look(kind)
+    assert id in {finding.rule for finding in lint_facts(facts).findings}
+    first = joined(sick(), facts).causes[0]
+    assert (first.id, first.rules[0]) == (cause, id)
+    assert first.moved_first.startswith("seen in the environment: ")
+
+
+def test_a_sound_environment_testifies_to_nothing_and_lets_the_log_speak(look: Callable[[type[Walk]], Facts]) -> None:
+    found = joined(sick(), look(Walk))
+    assert found.witness is not None
+    assert found.witness.seen == ()
+    assert [cause.id for cause in found.causes] == [cause.id for cause in engine.diagnose([sick()]).causes]
+
+
+def test_a_run_that_is_well_stays_well_whatever_its_environment_is_like(look: Callable[[type[Walk]], Facts]) -> None:
+    (run,) = cases.base("cp-healthy")[:1]
+    found = joined(run, look(OF_TRANSITIONS["blurred observations"][1]))
+    assert found.causes[0].id == "healthy"
+    assert found.worst is not Severity.HIGH
+
+
+def test_a_setting_that_makes_up_for_a_scale_is_allowed_for(look: Callable[[type[Walk]], Facts]) -> None:
+    facts = look(OF_TRANSITIONS["tiny observations"][1])
+    assert joined(sick(), facts).causes[0].id == "observation-scale"
+    assert joined(sick(env__normalize_obs=True), facts).causes[0].id != "observation-scale"
+
+
+def test_what_the_environment_shows_outranks_what_the_log_makes_likely(look: Callable[[type[Walk]], Facts]) -> None:
+    run = cases.unsolved(settings={"algo.learning_rate": 10.0})
+    before = engine.diagnose([run]).causes[0]
+    found = joined(run, look(OF_TRANSITIONS["the start is shown for ever"][1]))
+    assert found.causes[0].id == "observation-not-updated"
+    assert before.id in {cause.id for cause in found.causes[1:]}
+
+
+def test_what_the_log_says_and_the_environment_does_not_bear_out_is_a_contradiction(look: Callable[[type[Walk]], Facts]) -> None:
+    run = cases.unsolved({"train/sentinel/obs_std_min": 0.0, "train/sentinel/obs_repeat": 1.0, "train/sentinel/obs_abs_max": 0.0})
+    assert engine.diagnose([run]).causes[0].id == "observation-constant"
+    found = joined(run, look(Walk))
+    assert found.witness is not None
+    assert any("observations change there" in text for text in found.witness.contradictions)
+
+
+def test_a_threshold_that_only_the_opposite_reward_reaches_shows_a_wrong_sign() -> None:
+    facts = {
+        "rewards": {"mean": -1.0, "std": 0.0, "min": -1.0, "max": -1.0, "nonzero": 1.0, "at_ends": 0.1},
+        "random": {"returns": [-20.0, -21.0] * 5, "lengths": [20, 21] * 5, "steps": 205, "unfinished_steps": 0, "truncated": 0},
+        "search": {"best": -9.0, "worst": -200.0},
+    }
+    named = [one.cause for one in witness.testify(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=150.0))])]
+    assert named == ["reward-sign"]
+    assert not witness.testify(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=-15.0))])
+
+
+def test_a_short_search_finds_what_pays_and_what_costs() -> None:
+    found = search.search(Walk(), [np.array([0.0, 0.5]), np.array([0.5, 0.2]), np.array([-0.5, 0.9])], 0.3)
+    assert found["best"] > found["worst"]
+
+
+# ── two environments ──
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "word"),
+    [
+        (Flipped, "reward-sign", "opposite"),
+        (Paid, "reward-shifted", "at every step"),
+        (Doubled, "evaluation-environment-differs", "another observation"),
+    ],
+)
+def test_a_training_environment_that_differs_from_that_of_evaluation_is_named(
+    kind: type[Walk], cause: str, word: str, look: Callable[[type[Walk]], Facts]
+) -> None:
+    found = joined(sick(), look(kind), look(Walk))
+    assert found.causes[0].id == cause
+    assert found.witness is not None
+    assert any(word in text for text in found.witness.differences)
+
+
+def test_equal_environments_do_not_differ(look: Callable[[type[Walk]], Facts]) -> None:
+    assert witness.compare(look(Walk), look(Walk)) == []
+
+
+def test_another_time_limit_is_a_difference(look: Callable[[type[Walk]], Facts]) -> None:
+    short = {**look(Walk), "time_limit": 40}
+    assert "time limit is 40 in training and 60 in evaluation" in witness.compare(short, {**look(Walk), "time_limit": 60})[0].text
+
+
+# ── who may have it run ──
+
+
+@pytest.fixture
+def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment whose file leaves a mark where it is imported."""
+    monkeypatch.setenv(trust.STATE, str(tmp_path / "state"))
+    root = str(Path(__file__).parents[2])
+    path = tmp_path / "frozen_env.py"
+    path.write_text(
+        f"import sys, pathlib\nsys.path.insert(0, {root!r})\npathlib.Path({str(tmp_path / 'was-run')!r}).write_text('x')\n"
+        "from tests.diagnosis.examined_envs import StuckInEpisode\n"
+    )
+    return path
+
+
+def test_with_env_the_code_is_run_and_its_fault_is_the_answer(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "SECONDS", 20.0)
+    target = str(SAMPLES / "sb3_zoo")
+    asked = ["diagnose", target, "--env", f"{env_file}:StuckInEpisode", "--json"]
+    result = CliRunner().invoke(app, asked)
+    told = json.loads(result.stdout)
+    assert told["diagnosis"]["causes"][0]["id"] == "observation-not-updated"
+    assert told["diagnosis"]["witness"]["seen"]
+    assert env_file.with_name("was-run").exists()
+
+
+def test_without_env_no_code_is_run_even_if_the_log_names_it(env_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    (folder / "progress.csv").write_text("total_timesteps,ep_rew_mean\n" + "".join(f"{n},1\n" for n in range(0, 900, 100)))
+    (folder / "args.json").write_text(json.dumps({"env_id": f"{env_file}:StuckInEpisode", "algo": "ppo"}))
+    found = diagnose(str(folder), write=False)
+    assert found.diagnosis.witness is None
+    assert not env_file.with_name("was-run").exists()
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "FILE"])
+def test_where_nothing_may_be_run_no_environment_is_examined(env: str, env_file: Path) -> None:
+    named = f"{env_file}:StuckInEpisode" if env == "FILE" else env
+    with trust.limited(trust.Limits(run=False)), pytest.raises(Untrusted, match="read-only"):
+        diagnose(str(SAMPLES / "sb3_zoo"), write=False, env=named)
+    assert not env_file.with_name("was-run").exists()
+
+
+def test_a_log_of_others_has_no_trained_environment() -> None:
+    with pytest.raises(UsageError, match="--env trained is for runs that were trained here"):
+        diagnose(str(SAMPLES / "sb3_zoo"), write=False, env="trained")
+
+
+def test_an_environment_of_evaluation_alone_is_refused() -> None:
+    with pytest.raises(UsageError, match="--env"):
+        diagnose(str(SAMPLES / "sb3_zoo"), write=False, eval_env="CartPole-v1")
+
+
+def test_the_answer_says_what_was_seen_before_the_causes(look: Callable[[type[Walk]], Facts]) -> None:
+    facts = look(OF_TRANSITIONS["rewards of noise"][1])
+    report = diagnose(str(SAMPLES / "sb3_zoo"), write=False)
+    run = sick()
+    found = witness.join(report.diagnosis, [Case(run)], lint_facts(facts), facts)
+    lines = render_compact(answer(report.model_copy(update={"diagnosis": found})), 300).splitlines()
+    seen = next(place for place, line in enumerate(lines) if line.startswith("environment NoisyReward"))
+    assert seen < next(place for place, line in enumerate(lines) if line.startswith("CAUSE 1"))
