@@ -96,8 +96,9 @@ def diagnose(
 ) -> "Diagnosis":
     """Why a group (or run, or another framework's folder or log) does not learn: ranked causes with evidence. Writes nothing.
 
-    threshold and budget: where the log does not say what counts as solved, or how many env steps were planned. env: also examine the environment, whose code is run: an id, "file.py:Class", an environment, its class, or a function that makes
-    one. eval_env: the one of evaluation, which is compared with it.
+    threshold and budget: where the log does not say what counts as solved, or how many env steps were planned. env: examine the
+    environment, too, whose code is run: an id, "file.py:Class", an environment, its class, or a function that makes one. eval_env: the
+    one of evaluation, which is compared with it.
     """
     from rlclinic.ops.diagnose.diagnose import diagnose
 
