@@ -101,7 +101,7 @@ def test_a_terminal_says_first_what_cannot_be_told_and_names_a_command_for_each_
     doubt = next(place for place, line in enumerate(lines) if line.startswith("CANNOT TELL"))
     cause = next(place for place, line in enumerate(lines) if line.startswith("SYMPTOM 1"))
     assert doubt < cause
-    assert "rlclinic lint" in " ".join(lines[cause:])
+    assert "--env CartPole-v1" in " ".join(lines[cause:])
     assert "a symptom, not a cause" in render_markdown(bottlenecks(zoo))
 
 
@@ -118,7 +118,7 @@ def test_a_language_model_reads_the_same_and_no_command_that_only_people_type(zo
     assert told["causes"][0]["possible"][0]["probability"] > 0
     assert "CANNOT TELL" in mcp.concise(zoo)
     assert "may be" in mcp.concise(zoo)
-    assert "rlclinic lint" not in mcp.detailed(zoo)
+    assert "rlclinic diagnose" not in mcp.detailed(zoo)
 
 
 # ── algorithms ──
