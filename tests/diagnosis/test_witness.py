@@ -17,7 +17,6 @@ from rlclinic.diagnosis.findings import Diagnosis, Severity
 from rlclinic.diagnosis.lint.env import lint_facts
 from rlclinic.diagnosis.rules import cases
 from rlclinic.errors import Untrusted, UsageError
-from rlclinic.ops.diagnose import witness as looks
 from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.report.diagnosis import answer
 from rlclinic.report.document import render_compact
@@ -191,8 +190,7 @@ def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_with_env_the_code_is_run_and_its_fault_is_the_answer(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "SECONDS", 20.0)
+def test_with_env_the_code_is_run_and_its_fault_is_the_answer(env_file: Path) -> None:
     target = str(SAMPLES / "sb3_zoo")
     asked = ["diagnose", target, "--env", f"{env_file}:StuckInEpisode", "--json"]
     result = CliRunner().invoke(app, asked)

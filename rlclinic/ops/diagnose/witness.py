@@ -13,7 +13,7 @@ from rlclinic.errors import UsageError
 from rlclinic.ops.diagnose.examine_env import facts_in_process, facts_of
 from rlclinic.runs.record import Group, Run
 
-SECONDS: Final = 10.0
+SECONDS: Final = 20.0
 """How long each environment is looked at, at most."""
 TRAINED: Final = "trained"
 """Stands for the environment that a run of ours was trained on."""

@@ -82,7 +82,7 @@ def observation_is_noise(examination: Examination) -> Iterator[Remark]:
     facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
     share = facts.get("noise") or 0.0
     unseeded = seeding.get("observations_repeat") is False
-    strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else 0.4)
+    strength = grade(share, 0.12, 0.3) * (1.0 if unseeded else 0.7)
     if _moves(examination) and strength > 0:
         yield Remark(
             f"{percent(share)} of what observations vary by is drawn anew at every step", strength=strength, numbers={"share": share}
@@ -149,7 +149,7 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     """
     facts, effects = _facts(examination), examination.facts.get("effects") or {}
     gain, size = facts.get("action_gain"), facts.get("action_size")
-    if gain is None or not _moves(examination):
+    if gain is None or not _moves(examination) or examination.breach("actions-without-effect"):
         return
     apart = sorted(
         gap / spread for gap, spread in zip(effects.get("apart") or [], facts.get("spreads") or [], strict=False) if min(spread, gap) > 1e-9

@@ -14,6 +14,8 @@ MOST = 4_000
 MOST_CHOICES = 16
 MOST_PRODUCTS = 64
 SMALL = 1e-12
+OWN = 0.2
+"""The share of an observation that an action explains from which on it is the action's own."""
 MOST_NEAR, MOST_ASKED, NEIGHBOURS = 24, 500, 5
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,7 +33,7 @@ def describe(space: Space[Any], episodes: Episodes) -> dict[str, Any]:
     before[firsts] = np.array([episodes.starts[number[place]] for place in firsts])
     found = describe_rewards(rewards, number, firsts, episodes)
     if after.shape[1]:
-        found |= _describe_observations(before, after, number, firsts)
+        found |= _describe_observations(before, after, number, firsts, actions)
         found |= _describe_effects(before, after, actions, rewards)
     return found
 
@@ -54,7 +56,7 @@ def _action_features(space: Space[Any], actions: list[Any]) -> Array | None:
 # ── observations ──
 
 
-def _describe_observations(before: Array, after: Array, number: Array, firsts: Array) -> dict[str, Any]:
+def _describe_observations(before: Array, after: Array, number: Array, firsts: Array, actions: Array | None) -> dict[str, Any]:
     spread, mean = after.std(0), after.mean(0)
     within = np.sqrt(np.mean([after[number == each].var(0) for each in np.unique(number)], axis=0))
     moves = np.abs(after - before).max(1) > 0
@@ -67,6 +69,9 @@ def _describe_observations(before: Array, after: Array, number: Array, firsts: A
     steps = after - before
     later = number[1:] == number[:-1]
     live = spread > SMALL
+    if actions is not None:
+        # What an action sets directly alternates with it.
+        live &= np.array([one <= SMALL or _explain([actions], column / one) < OWN for column, one in zip(after.T, spread, strict=True)])
     cov = np.mean(steps[1:][later] * steps[:-1][later], axis=0) if later.sum() > 50 else np.zeros_like(spread)
     # Noise that is drawn anew at every step makes differences alternate: their covariance is minus its variance.
     noise = np.clip(-cov[live] / np.maximum(spread[live] ** 2, SMALL), 0.0, 1.0)
@@ -92,7 +97,9 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
     scaled = (before[:, live] - before[:, live].mean(0)) / spread[live]
     nexts = (after[:, live] - before[:, live].mean(0)) / spread[live]
     state = np.hstack([scaled, scaled**2])
-    reward = (rewards - rewards.mean()) / max(float(rewards.std()), SMALL)
+    # A goal that is met once in a thousand steps would be all of the variance.
+    usual = np.clip(rewards, *np.quantile(rewards, (0.02, 0.98)))
+    reward = (usual - usual.mean()) / max(float(usual.std()), SMALL)
     found: dict[str, Any] = {}
     everything = [state, nexts, nexts**2] if actions is None else [state, nexts, nexts**2, actions]
     found["reward_explained"] = max(_explain(everything, reward), _explain_by_neighbours(np.hstack(everything[:2]), actions, reward))
@@ -100,7 +107,7 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
         return found
     products = [actions * scaled[:, [place]] for place in range(scaled.shape[1])]
     extended = [actions, *products] if sum(each.shape[1] for each in products) <= MOST_PRODUCTS else [actions]
-    targets = [*(nexts - scaled).T, reward] if rewards.std() > 0 else [*(nexts - scaled).T]
+    targets = [*(nexts - scaled).T, reward] if usual.std() > 0 else [*(nexts - scaled).T]
     gains, sizes = [0.0], [0.0]
     for place, target in enumerate(targets):
         rest = _residual([state], target)
