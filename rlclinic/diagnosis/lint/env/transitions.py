@@ -8,6 +8,7 @@ from rlclinic.diagnosis.lint.checks import check
 from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import grade, percent, say
 
+FAR = 200.0
 STILL = 1e-6
 """A spread below this share of an observation's size is none."""
 
@@ -20,6 +21,12 @@ def _moves(examination: Examination) -> bool:
     """Whether observations change at all within an episode, so that more can be said of them."""
     facts = _facts(examination)
     return bool(facts) and facts.get("within", 0.0) > STILL * max(facts.get("largest", 0.0), STILL)
+
+
+def _has_choice(examination: Examination) -> bool:
+    """Whether random actions differ in what they do; bounds that leave no choice, or lie far out, are faults of their own."""
+    narrow = any(low >= high or high - low > FAR or low + high > high - low for _, low, high in examination.bounds())
+    return not narrow and examination.breach("actions-without-effect") is None
 
 
 @check("ENV401", Severity.HIGH, ["nikanjam2022faults"])
@@ -149,7 +156,7 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     """
     facts, effects = _facts(examination), examination.facts.get("effects") or {}
     gain, size = facts.get("action_gain"), facts.get("action_size")
-    if gain is None or not _moves(examination) or examination.breach("actions-without-effect"):
+    if gain is None or not _moves(examination) or not _has_choice(examination):
         return
     apart = sorted(
         gap / spread for gap, spread in zip(effects.get("apart") or [], facts.get("spreads") or [], strict=False) if min(spread, gap) > 1e-9
@@ -236,7 +243,7 @@ def reward_is_noise(examination: Examination) -> Iterator[Remark]:
     explained, distinct = facts.get("reward_explained", 1.0), facts.get("distinct", 0.0)
     unseeded = seeding.get("rewards_repeat") is False and seeding.get("observations_repeat") is True
     strength = grade(-explained, -0.5, -0.25) * grade(distinct, 0.5, 0.9) * (1.0 if unseeded else 0.7)
-    if _moves(examination) and facts.get("paid", 0.0) > 0.5 and strength > 0:
+    if _moves(examination) and _has_choice(examination) and facts.get("paid", 0.0) > 0.5 and strength > 0:
         again = ", and the same episode pays something else when it is repeated" if unseeded else ""
         share = f"{percent(max(1 - explained, 0.0))} of the reward's variance has nothing to do with states and actions"
         yield Remark(share + again, strength=strength)
