@@ -22,6 +22,7 @@ from rlclinic.serve.http.cache import Answers
 from rlclinic.serve.http.context import Context
 from rlclinic.serve.http.feeds import Feeds
 from rlclinic.serve.http.peers import PeerTable
+from rlclinic.serve.http.root_path import RootPath
 from rlclinic.serve.http.routes import compare, diagnose, jobs, outside, runs, sse, status, train, treat
 from rlclinic.serve.http.security import session
 from rlclinic.serve.http.security.access import FILE, AccessLog
@@ -53,6 +54,7 @@ def create_app(store: Store, settings: Settings | None = None, *, started: Calla
         for name, folder in chosen.projects.items()
     }
     guards = [
+        Middleware(RootPath, root=chosen.root_path),
         Middleware(Guard, settings=chosen, tokens=tokens, access=access),
         Middleware(Projects, apps=parts),
         Middleware(LimitCode, limits=chosen.limits),

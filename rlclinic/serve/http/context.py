@@ -143,6 +143,6 @@ def announce(here: Context, response: Response, job: Job) -> Job:
     """A start: where it can be looked at, and 200 instead of 202 if it had been made before."""
     if job.repeated:
         response.status_code = 200
-    response.headers["location"] = f"/api/v1/jobs/{job.id}"
+    response.headers["location"] = f"{here.settings.root_path}/api/v1/jobs/{job.id}"
     here.watch.look(now=True)
     return job

@@ -1,6 +1,7 @@
 """How the server is set up, and who may reach it."""
 
 import ipaddress
+import re
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from rlclinic.trust import Limits
 FOLDER: Final = "@server"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 PORT: Final = 8642
+ROOT_PATH: Final = r"^(/[A-Za-z0-9._~-]+)*$"
 
 
 class Settings(BaseModel):
@@ -44,6 +46,8 @@ class Settings(BaseModel):
     """Let those agents stop and change also what they did not start."""
     https: bool = False
     """Reached through a proxy that speaks HTTPS: cookies are then sent over HTTPS only."""
+    root_path: str = Field("", pattern=ROOT_PATH, max_length=200)
+    """The path that a proxy puts before every address of this server: /rl. Whether the proxy takes it off again or not."""
     prepare: bool = True
     """Diagnose groups that have ended before anybody asks, when nothing else is to be done."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)
@@ -78,6 +82,16 @@ class Settings(BaseModel):
             return True
         # An address cannot be rebound; a name can. Listening on all addresses, any of them may be used.
         return self.host in ("0.0.0.0", "::", "") and _is_address(name)
+
+
+def check_root_path(path: str) -> str:
+    """A path as it stands before every address: with a slash at its beginning and none at its end; UsageError for what is none."""
+    trimmed = "/" + path.strip("/") if path.strip("/") else ""
+    if not re.fullmatch(ROOT_PATH, trimmed) or len(trimmed) > 200:
+        raise UsageError(
+            f"{path[:100]!r} is no path.\n  Links on the page would lead nowhere.\n  Type for example: ", Action("serve", root_path="/rl")
+        )
+    return trimmed
 
 
 def is_loopback(host: str) -> bool:

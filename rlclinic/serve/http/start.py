@@ -65,7 +65,9 @@ def serve(store: Store, settings: Settings, workers: int = 1, say: Callable[[str
     )
     port = listening[0].getsockname()[1]
     # Whoever follows the link from here on is answered, if only once the app has been made.
-    say(f"serving {store.root} at http://{where}:{port}/{query}   API /api/v1{agents}   Ctrl-C ends it, trainings go on")
+    say(
+        f"serving {store.root} at http://{where}:{port}{settings.root_path}/{query}   API /api/v1{agents}   Ctrl-C ends it, trainings go on"
+    )
     run(config, listening)
 
 

@@ -1,6 +1,8 @@
 """The dashboard's files: one page for every address of ours, and what it loads. What it shows comes from the API, its first curve
 from here."""
 
+import re
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -34,9 +36,18 @@ PAGES: Final = (
 router = APIRouter(include_in_schema=False)
 
 
-def page() -> FileResponse:
-    """The frame of every page; the address says which one it draws."""
-    return FileResponse(FILES / "index.html", media_type="text/html")
+async def page(here: Here) -> Response:
+    """The frame of every page; the address says which one it draws. Behind a proxy its addresses begin with the proxy's path."""
+    if not here.settings.root_path:
+        return FileResponse(FILES / "index.html", media_type="text/html")
+    return Response(_frame(here.settings.root_path), media_type="text/html")
+
+
+@cache
+def _frame(root: str) -> str:
+    text = (FILES / "index.html").read_text(encoding="utf-8")
+    named = re.sub(r'\b(href|src)="/', rf'\1="{root}/', text)
+    return named.replace("<title>", f'<meta name="rlclinic-root" content="{root}">\n<title>', 1)
 
 
 def icon() -> FileResponse:

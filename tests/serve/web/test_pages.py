@@ -273,6 +273,31 @@ def test_a_server_that_asks_for_a_token_shows_the_way_in(page: Any, tmp_path: An
         page.goto("about:blank")
 
 
+def test_behind_a_proxy_at_a_path_of_its_own_every_link_begins_with_it(page: Any, site: Site) -> None:
+    from rlclinic.serve.http.security.tokens import Tokens
+    from rlclinic.serve.http.settings import Settings
+
+    prefix, token = "/a/b-c", Tokens(Settings().tokens_path(site.root)).add("proxied", "write").token
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with serving(site.root, require_token=True, root_path=prefix) as url:
+        page.goto(f"{url}{prefix}/?token={token}")
+        page.wait_for_selector("table.groups tr.data")
+        page.click(f"tr.data:has-text('{site.healthy.id}') a.name")
+        page.wait_for_selector(".main-chart canvas")
+        assert page.url.startswith(f"{url}{prefix}/groups/{site.healthy.id}")
+        page.reload()
+        page.wait_for_selector(".main-chart canvas")
+        page.click("nav a:has-text('Guide')")
+        page.wait_for_selector("h1:has-text('Guide')")
+        assert page.locator("nav a[aria-current=page]").inner_text() == "Guide"
+        page.go_back()
+        page.wait_for_selector(".main-chart canvas")
+        strangers = [each for each in asked if each.startswith(url) and not each.startswith(f"{url}{prefix}/")]
+        assert not strangers, "what lies outside of the path belongs to others"
+        page.goto("about:blank")
+
+
 def test_an_axis_of_tiny_numbers_has_its_powers_of_ten_at_once(page: Any, site: Site) -> None:
     """A loss of 1e-34 beside one of 0.02: uPlot's own steps would go on for most of a minute."""
     page.goto(site.url)

@@ -40,6 +40,7 @@ def serve(
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Answer agents at /mcp.")] = True,
     mcp_write: Annotated[bool, typer.Option("--mcp-write", help="Agents at /mcp with a write token may start and stop things.")] = False,
     mcp_all_runs: Annotated[bool, typer.Option("--mcp-all-runs", help="They may also stop and change what they did not start.")] = False,
+    root_path: Annotated[str, typer.Option("--root-path", help="Behind a proxy at a path of its own: /rl.")] = "",
     https: Annotated[bool, typer.Option("--https", help="Behind a proxy that speaks HTTPS: cookies for HTTPS only.")] = False,
     prepare: Annotated[bool, typer.Option("--prepare/--no-prepare", help="Diagnose ended groups before anybody asks.")] = True,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
@@ -51,7 +52,7 @@ def serve(
     _installed()
     from rlclinic.runs.store import Store
     from rlclinic.serve.http import start
-    from rlclinic.serve.http.settings import Settings
+    from rlclinic.serve.http.settings import Settings, check_root_path
 
     settings = Settings(
         host=host,
@@ -66,6 +67,7 @@ def serve(
         mcp_write=mcp_write,
         mcp_all_runs=mcp_all_runs,
         https=https,
+        root_path=check_root_path(root_path),
         prepare=prepare,
     )
     start.serve(Store(runs_dir), settings, workers, say=partial(typer.echo, err=True))

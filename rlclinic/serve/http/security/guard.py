@@ -112,7 +112,7 @@ class Guard:
         path, method = scope["path"], scope["method"]
         if principal is None and not OPEN.fullmatch(path):
             wait = self.patience.locked_seconds(scope["state"]["address"]) if "why" in scope["state"] else 0.0
-            return locked(wait) if wait else _login(headers, path, method)
+            return locked(wait) if wait else _login(headers, method, self.settings.root_path)
         if principal is not None and OPEN.fullmatch(path) and not projects.find_allowed(principal, self.settings.projects):
             principal = None  # of projects that are not served here: as far as the login page
         if principal is not None:
@@ -142,10 +142,10 @@ class Guard:
             return locked(wait)
         principal = self.tokens.verify(next((value for name, value in asked if name == "token"), ""))
         if principal is None:
-            return self._failed(scope, RedirectResponse("/login", 303))
+            return self._failed(scope, RedirectResponse(f"{self.settings.root_path}/login", 303))
         self.patience.succeed(scope["state"]["address"])
         # Of this server: a path with two slashes would name another.
-        answer = RedirectResponse("/" + scope["path"].lstrip("/\\") + (f"?{rest}" if rest else ""), 303)
+        answer = RedirectResponse(f"{self.settings.root_path}/" + scope["path"].lstrip("/\\") + (f"?{rest}" if rest else ""), 303)
         set_cookie(answer, self.tokens, principal, secure=self.settings.https)
         return answer
 
@@ -240,10 +240,10 @@ def too_often(seconds: float) -> Response:
     return problems.answer(429, "too many requests", text, {"Retry-After": str(math.ceil(seconds))})
 
 
-def _login(headers: Headers, path: str, method: str) -> Response:
+def _login(headers: Headers, method: str, root: str) -> Response:
     """People are sent to the login page, programs are told what to send."""
     if method in SAFE and "text/html" in headers.get("accept", ""):
-        return RedirectResponse("/login", 303)
+        return RedirectResponse(f"{root}/login", 303)
     return problems.answer(
         401,
         "no token",

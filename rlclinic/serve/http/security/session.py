@@ -92,11 +92,11 @@ def login(request: Request, response: Response, here: Here, body: Login) -> Sess
 
 @pages.get("/projects/")
 @pages.get("/projects/{name}")
-def choose_project(request: Request, name: str = "") -> Response:
+def choose_project(request: Request, here: Here, name: str = "") -> Response:
     """Look at another project from here on; one that may not be seen is not said to be there."""
     if name not in request.scope["state"]["projects"]:
         raise NotFound(f"there is no project {name[:40]!r} for {request.scope['state']['principal'].name}.\n  Nothing was changed")
-    answer = RedirectResponse("/", 303)
+    answer = RedirectResponse(f"{here.settings.root_path}/", 303)
     answer.set_cookie(PROJECT, name, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict")
     return answer
 

@@ -1,5 +1,7 @@
 // The server's JSON, its errors, and its events.
 
+import { at, inside } from "./root.js";
+
 const ROOT = "/api/v1";
 
 /** What the server says went wrong (problem+json), with its status. */
@@ -22,7 +24,7 @@ async function ask(method, path, body, headers = {}, root = ROOT) {
   try {
     answer =
       (await begun(method, root + path)) ??
-      (await fetch(root + path, {
+      (await fetch(at(root + path), {
         method,
         headers: sent,
         body: body === undefined ? undefined : JSON.stringify(body),
@@ -43,7 +45,7 @@ async function ask(method, path, body, headers = {}, root = ROOT) {
   } catch {
     found = { title: answer.ok ? "The answer is not JSON" : `The server answered ${answer.status}`, detail: text.slice(0, 400) };
   }
-  if (answer.status === 401 && location.pathname !== "/login") location.assign("/login");
+  if (answer.status === 401 && inside(location.pathname) !== "/login") location.assign(at("/login"));
   if (!answer.ok) throw new Problem(answer.status, found);
   return found;
 }

@@ -1,5 +1,7 @@
 // Building the page. Text only ever becomes a text node: what a run is called, or logs, is never read as markup.
 
+import { at } from "./root.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element: h("p", { class: "quiet", onclick: f }, "text", child, [children], null). */
@@ -18,6 +20,7 @@ function fill(node, props, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "css") for (const [key, to] of Object.entries(value)) node.style.setProperty(key, to);
     else if (name === "value" && "value" in node) node.value = value;
+    else if (name === "href" || name === "src") node.setAttribute(name, at(String(value)));
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   add(node, children);

@@ -1,5 +1,7 @@
 // What happens in the store, as it happens. One stream for the whole page; it connects again by itself.
 
+import { at } from "./root.js";
+
 const listeners = new Set();
 let source = null;
 
@@ -12,7 +14,7 @@ export function listen(heard) {
 /** Open the stream of the whole store; `told(state)` says on or off. */
 export function connect(told) {
   source?.close();
-  source = new EventSource("/api/v1/events");
+  source = new EventSource(at("/api/v1/events"));
   source.onopen = () => told("on");
   source.onerror = () => told("off");
   source.addEventListener("changed", (message) => {
@@ -23,7 +25,7 @@ export function connect(told) {
 
 /** Follow one run or group: `rows()` after new rows, `state()` after a change of state; returns what ends it. */
 export function follow(kind, id, rows, state) {
-  const stream = new EventSource(`/api/v1/${kind}/${encodeURIComponent(id)}/events?names=ep_rew_mean`);
+  const stream = new EventSource(at(`/api/v1/${kind}/${encodeURIComponent(id)}/events?names=ep_rew_mean`));
   let missed = false;
   stream.addEventListener("rows", () => {
     // Nobody looks: the trainings have better use for the processor.

@@ -4,6 +4,7 @@ import { h, problem, put } from "./dom.js";
 import { connect } from "./events.js";
 import { startDialog } from "./actions.js";
 import { session } from "./api.js";
+import { at, inside } from "./root.js";
 
 const PAGES = [
   [/^\/$/, () => import("./pages/groups.js")],
@@ -31,7 +32,7 @@ async function show() {
   const turn = ++shown;
   leave?.();
   leave = null;
-  const match = PAGES.map(([pattern, load]) => [pattern.exec(location.pathname), load]).find(([found]) => found);
+  const match = PAGES.map(([pattern, load]) => [pattern.exec(inside(location.pathname)), load]).find(([found]) => found);
   mark();
   if (!match) {
     put(main, h("h1", null, "There is no such page"), h("p", null, h("a", { href: "/" }, "All groups")));
@@ -49,7 +50,7 @@ async function show() {
 }
 
 function mark() {
-  const path = location.pathname;
+  const path = inside(location.pathname);
   const of = (href) =>
     href === "/"
       ? path === "/" || path.startsWith("/groups") || path.startsWith("/runs")
@@ -57,14 +58,14 @@ function mark() {
         ? /^\/(studies|sensitivity|optimize|race)/.test(path)
         : path.startsWith(href);
   for (const link of document.querySelectorAll("#nav a")) {
-    if (of(link.getAttribute("href"))) link.setAttribute("aria-current", "page");
+    if (of(inside(link.getAttribute("href")))) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
 
 /** Go to an address of ours without loading the frame again. */
 export function go(href) {
-  history.pushState(null, "", href);
+  history.pushState(null, "", at(href));
   scrollTo(0, 0);
   show().then(() => main.focus({ preventScroll: true }));
 }
@@ -73,9 +74,9 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");
   if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   if (link.origin !== location.origin || link.hasAttribute("download") || link.target || link.hash) return;
-  if (!PAGES.some(([pattern]) => pattern.test(link.pathname))) return;
+  if (!PAGES.some(([pattern]) => pattern.test(inside(link.pathname)))) return;
   event.preventDefault();
-  go(link.pathname + link.search);
+  go(inside(link.pathname) + link.search);
 });
 addEventListener("popstate", show);
 // As in many places: / goes to the search field.
@@ -109,7 +110,7 @@ document.getElementById("start").addEventListener("click", () => startDialog());
   const { project, projects } = await session().catch(() => ({ projects: [] }));
   if (projects.length < 2) return;
   const options = projects.map((name) => h("option", { value: name, selected: name === project }, name || "own store"));
-  const choose = (event) => location.assign(`/projects/${encodeURIComponent(event.target.value)}`);
+  const choose = (event) => location.assign(at(`/projects/${encodeURIComponent(event.target.value)}`));
   document.querySelector(".top-end").prepend(h("select", { "aria-label": "Project", onchange: choose }, options));
 });
 

@@ -1,11 +1,12 @@
 // Coming in where the server asks for a token.
 
+import { at } from "../root.js";
 import { post, session } from "../api.js";
 import { h, problem, put } from "../dom.js";
 
 export async function draw(main) {
   // A link with a token that was followed from another site: its cookie comes with the next request.
-  if ((await session().catch(() => null))?.read) return location.replace("/");
+  if ((await session().catch(() => null))?.read) return location.replace(at("/"));
   document.title = "Log in · rlclinic";
   const token = h("input", { type: "password", autocomplete: "current-password", required: true, "aria-label": "Token", size: "40" });
   const wrong = h("div");
@@ -17,7 +18,7 @@ export async function draw(main) {
         event.preventDefault();
         try {
           await post("/session", { token: token.value });
-          location.assign("/");
+          location.assign(at("/"));
         } catch (error) {
           put(wrong, problem(error));
         }
