@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from unittest import mock
 
 import numpy as np
@@ -53,7 +53,7 @@ def measure(name: str, testimony: bool, steps: int | None) -> float:
     from rlclinic.training import trainer
 
     torch.set_num_threads(1)
-    off = [] if testimony else [mock.patch.object(trainer, "TESTIMONY_EVERY", 10**12)]
+    off: list[Any] = [] if testimony else [mock.patch.object(trainer, "TESTIMONY_EVERY", 10**12)]
     if not testimony and name == SB3:
         off += [mock.patch.object(sb3_steps.Recent, part, return_value={}) for part in ("add", "measure")]
     for patch in off:
@@ -87,7 +87,7 @@ def main() -> None:
     if asked.one:
         print(measure(asked.one, not asked.without, asked.steps))
         return
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in (*CASES, SB3):
         pairs = []
         for number in range(asked.pairs):

@@ -159,9 +159,9 @@ def read_ideas(text: str) -> list[str]:
             ideas.append(idea)
             clean = clean.replace(f" {phrase} ", " ")
     for word in clean.split():
-        idea = words.get(word) or words.get(_stem(word))
-        if idea is not None:
-            ideas.append(idea)
+        known = words.get(word) or words.get(_stem(word))
+        if known is not None:
+            ideas.append(known)
         elif word not in empty and not word.isdecimal():
             ideas.append(_stem(word))
     return [idea for idea in ideas if idea != NOTHING]

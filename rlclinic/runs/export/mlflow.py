@@ -32,7 +32,11 @@ def write(run: Run, folder: Path) -> list[Path]:
     with disk.guarded(folder):
         for part in ("metrics", "params", "tags", "artifacts"):
             (place / part).mkdir(parents=True, exist_ok=True)
-    about = {"artifact_location": (folder / experiment).absolute().as_uri(), "experiment_id": experiment, "lifecycle_stage": "active"}
+    about: dict[str, str | int] = {
+        "artifact_location": (folder / experiment).absolute().as_uri(),
+        "experiment_id": experiment,
+        "lifecycle_stage": "active",
+    }
     about |= {"name": run.name, "creation_time": milliseconds[0], "last_update_time": milliseconds[-1]}
     disk.write(folder / experiment / "meta.yaml", _yaml(about))
     record = {
