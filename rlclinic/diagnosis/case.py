@@ -205,6 +205,11 @@ class Case:
         return self._outcome.reached_at
 
     @property
+    def required_success(self) -> float | None:
+        """The share of episodes that must succeed; None where nothing is required: see `rlclinic.runs.goal`."""
+        return self._outcome.required_success
+
+    @property
     def lost(self) -> bool:
         """Whether the verdict on it is that it reached the threshold and lost it; `standing` asks whether that takes a cause."""
         return self._outcome.lost
@@ -330,8 +335,10 @@ class Case:
 
     @property
     def sick(self) -> bool:
-        """Whether something about the returns needs an explanation. Without a threshold, getting better is enough."""
-        if (self.threshold is None and self.standing in ("learning", "plateau")) or self.on_course:
+        """Whether something about the returns needs an explanation. Without a threshold, getting better is enough, unless success is
+        required and missing: a return alone may be gamed."""
+        aimless = self.threshold is None and (self.required_success is None or self.solved_at is not None)
+        if (aimless and self.standing in ("learning", "plateau")) or self.on_course:
             return False
         return self.standing in SICK
 

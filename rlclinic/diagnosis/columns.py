@@ -10,6 +10,7 @@ RETURN_STD: Final = "train/roll/ep_rew_std"
 BEST_RETURN: Final = "train/roll/ep_rew_best"
 LENGTH: Final = "train/roll/ep_len_mean"
 SUCCESS: Final = "train/roll/success_rate"
+EVAL_SUCCESS: Final = "val/roll/success_rate"
 EPISODES: Final = "total_episodes"
 
 POLICY_LOSS: Final = "train/loss/policy"

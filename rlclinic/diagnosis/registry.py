@@ -28,8 +28,8 @@ Shown = Callable[[], History | Sequence[History]]
 """Makes a run, or the runs of a group, to put to a rule."""
 
 FAMILIES: Final = (
-    "learning_rate", "batch", "policy", "value", "entropy", "gradients", "reward", "environment", "episodes", "normalization", "evaluation",
-    "resume", "throughput", "budget", "folder",
+    "learning_rate", "batch", "policy", "value", "entropy", "gradients", "reward", "success", "environment", "episodes", "normalization",
+    "evaluation", "resume", "throughput", "budget", "folder",
     "replay", "q_values", "tables", "actors", "families",
 )  # fmt: skip
 ENTRY_POINTS: Final = "rlclinic.rules"

@@ -339,6 +339,15 @@ class Costly(Pushed):
         return obs, -float(np.abs(action).sum()), False, truncated, info
 
 
+class Waiting(Walk):
+    """Every step pays, and so does the goal: less than waiting."""
+
+    def step(self, action: Any) -> Any:
+        obs, _, _, truncated, info = super().step(action)
+        done = self.place > 1
+        return obs, 3.0 if done else 1.0 + 0.1 * self.place, done, truncated, info | {"is_success": done}
+
+
 FAULTS: dict[str, tuple[str, type[Walk]]] = {
     "no space": ("ENV101", NoSpaces),
     "reset returns the observation alone": ("ENV102", OldReset),
@@ -373,6 +382,7 @@ FAULTS: dict[str, tuple[str, type[Walk]]] = {
     "a clock or a wall says terminated": ("ENV211", ClockOrWall),
     "rewards drift": ("ENV212", Drifts),
     "slow": ("ENV213", Slow),
+    "waiting pays more than finishing": ("ENV214", Waiting),
     "nothing changes": ("ENV301", Frozen),
     "a dead sensor": ("ENV302", DeadSensor),
     "huge numbers": ("ENV303", Huge),

@@ -268,6 +268,7 @@ cause(
     cites=["henderson2018matters"],
     causes=["settings-mixed"],
     bad=lambda: [cases.solved(), cases.solved(settings={"algo.gamma": 0.5})],
+    good=[lambda: [cases.solved(settings={"about.obs_flags": 2.0}), cases.solved(settings={"about.obs_flags": 1.0})]],
 )
 def runs_of_one_group_differ_in_their_settings(cases: Sequence[Case]) -> Iterator[Finding]:
     """Runs that are compared as seeds of one config have different settings.
@@ -278,12 +279,12 @@ def runs_of_one_group_differ_in_their_settings(cases: Sequence[Case]) -> Iterato
     ## When it is fine
     Comparing configs on purpose: diagnose them one by one.
     """
-    skipped = ("seed", "name")
-    first = {key: value for key, value in cases[0].history.settings.items() if key not in skipped}
+    # `about.` are facts that were counted when the run began: seeds may begin with other observations.
+    own = {key: value for key, value in cases[0].history.settings.items() if key not in ("seed", "name") and not key.startswith("about.")}
     for case in cases[1:]:
         for key, value in case.history.settings.items():
-            if key not in skipped and key in first and first[key] != value:
-                text = f"{cases[0].id} has {key} = {first[key]}, {case.id} has {value}"
+            if key in own and own[key] != value:
+                text = f"{cases[0].id} has {key} = {own[key]}, {case.id} has {value}"
                 yield Finding(run=case.id, text=text, evidence=(evidence(f"config:{key}", text),))
                 return
 

@@ -14,7 +14,7 @@ from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.env import EnvLint, lint_facts
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.ops.diagnose import examine_env, lint
-from rlclinic.training.envs.examine import play, scripts
+from rlclinic.training.envs.examine import farming, play, scripts
 from rlclinic.training.envs.examine.environment import examine
 from rlclinic.training.envs.examine.target import factory_of
 from tests.diagnosis import examined_envs
@@ -34,6 +34,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(play, "RANDOM_STEPS", 800)
     monkeypatch.setattr(play, "CONSTANT_STEPS", 120)
     monkeypatch.setattr(play, "SCRIPTED_EPISODES", 2)
+    monkeypatch.setattr(farming, "EPISODES", 12)
+    monkeypatch.setattr(farming, "MOST_PREFIXES", 4)
+    monkeypatch.setattr(farming, "HOLDS", (1,))
 
 
 def looked_at(make: Any, name: str = "Walk", seconds: float = 8.0) -> EnvLint:
@@ -65,6 +68,20 @@ def test_a_fault_is_found_and_nothing_else_is_loud(fault: str, monkeypatch: pyte
     found = looked_at(kind, kind.__name__)
     assert id in {finding.rule for finding in found.findings}, [finding.text for finding in found.findings]
     assert alarms(found) <= {id, *CONSEQUENCES.get(fault, ())}
+
+
+def test_what_is_paid_once_and_what_is_not_finished_by_any_probe_is_no_farming() -> None:
+    """Facts as an examination writes them: a detour with something to pick up pays more than going straight, and no loop does."""
+    finished, direct = {"return": 9.0, "steps": 24}, {"return": 8.0, "steps": 8}
+    other = {"return": 1.0, "steps": 120, "terminated": False, "how": ""}
+    facts = {"name": "x", "farming": {"finished": finished, "direct": direct, "other": other, "loop": None}}
+    assert "ENV214" not in {each.rule for each in lint_facts(facts).findings}
+    loop = other | {"return": 20.0, "how": "action 0 and action 2 in turn"}
+    facts["farming"] |= {"other": loop, "loop": loop}  # type: ignore[operator]
+    (finding,) = [each for each in lint_facts(facts).findings if each.rule == "ENV214"]
+    assert finding.text.startswith("action 0 and action 2 in turn brought 20 in 120 steps without finishing")
+    facts["farming"] = {"finished": None, "direct": None, "other": loop, "loop": loop}
+    assert "ENV214" not in {each.rule for each in lint_facts(facts).findings}
 
 
 CONSEQUENCES: dict[str, tuple[str, ...]] = {

@@ -282,3 +282,42 @@ def actions_without_effect(examination: Examination) -> Iterator[Remark]:
     Use the action in step(); look for a wrapper that drops or overwrites it.
     """
     yield from examination.noted("actions-without-effect")
+
+
+FARMED = 0.1
+"""Share by which another episode must bring more than the best one that finishes."""
+LOOPED = 0.5
+"""Share by which a loop must bring more than going straight to the end: things to pick up on the way may make a detour worth it."""
+
+
+@check("ENV214", Severity.HIGH, ["ng1999shaping"])
+def reward_can_be_farmed(examination: Examination) -> Iterator[Remark]:
+    """A loop, idling or giving up pays more than doing what the environment is for.
+
+    ## Why it hurts
+    The agent maximizes what is paid. It will circle, wait or end the episode early, with a return that rises and a task that is never
+    done.
+
+    ## When it is fine
+    Where finishing is not the point, and the return itself is what is wanted.
+
+    ## Fix
+    Pay once for what is to be done once; make shaping a difference of potentials, gamma * phi(next) - phi(now); let finishing bring
+    more than the whole of an episode spent otherwise.
+    """
+    seen = examination.facts.get("farming") or {}
+    finished, direct, loop = seen.get("finished"), seen.get("direct") or seen.get("finished"), seen.get("loop")
+    for other, aim, least in ((seen.get("other"), finished, FARMED), (loop, direct, LOOPED)):
+        if not other or not aim:
+            continue
+        gap = other["return"] - aim["return"]
+        if gap <= least * max(abs(other["return"]), abs(aim["return"])) + 1e-9:
+            continue
+        how = other["how"] or ("ending it otherwise" if other["terminated"] else "not finishing")
+        straight = "going straight there" if other is loop else "the best episode that finishes"
+        yield Remark(
+            f"{how} brought {say(other['return'])} in {other['steps']} steps without finishing; "
+            f"{straight} brought {say(aim['return'])} in {aim['steps']}",
+            numbers={"farmed": other["return"], "finished": aim["return"], "steps": float(other["steps"])},
+        )
+        return

@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from rlclinic.errors import ConfigError, RlclinicError
 from rlclinic.training.envs import making
-from rlclinic.training.envs.examine import play, repeat, scripts, search, transitions
+from rlclinic.training.envs.examine import farming, play, repeat, scripts, search, transitions
 from rlclinic.training.envs.examine.contract import Broken, Clock, Notes, OutOfTime, Probe
 from rlclinic.training.envs.examine.target import Make, factory_of
 
@@ -37,6 +37,7 @@ PHASES = (
     ("random actions", 0.4),
     ("constant actions", 0.2),
     ("scripted actions", 0.1),
+    ("farming", 0.4),
 )
 """In this order, each with the share of the time that it may use."""
 SEARCH = ("search", 0.3)
@@ -130,6 +131,8 @@ def _phase(phase: str, probe: Probe, make: Make, name: str, facts: Facts, notes:
             # What it raises was noted already, where every step is watched.
             with contextlib.suppress(Exception):
                 facts["search"] = search.search(probe.env, probe.seen, min(MOST_SEARCH, 0.25 * facts["limit"]))
+        case "farming":
+            facts["farming"] = farming.measure(probe)
     return ""
 
 
