@@ -56,7 +56,7 @@ def examine(make: Make, name: str, seconds: float, report: Report = lambda facts
     _refuse_what_is_none(env, name)
     probe = Probe(env, notes, clock)
     facts |= described(env, notes)
-    for phase, share in (*PHASES, SEARCH) if searches else PHASES:
+    for phase, share in (*PHASES[:-1], SEARCH, PHASES[-1]) if searches else PHASES:
         facts["phase"] = phase
         report(facts)
         clock.phase(share)
