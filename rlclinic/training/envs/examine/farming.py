@@ -12,6 +12,7 @@ without the checks of the contract, which have been made by then.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,8 @@ LASTING = 0.35
 """Share of a loop's return that the second half of its episode must bring."""
 GOAL = 2.0
 """How many times the largest reward on the way an ending must bring to be the goal, where success is not reported."""
+MOST_SECONDS, PLAYED_OUT, RESERVE = 4.0, 1.0, 0.2
+"""Seconds for all of it, seconds more for the best cycles, and the share of the examination that is left over."""
 TINY = 1e-9
 
 
@@ -60,6 +63,9 @@ class Episode:
 
 def measure(probe: Probe) -> dict[str, Any]:
     """What finishing brings and what else brings more; OutOfTime only if not even that much was seen."""
+    # The examination must be over in time, on a busy machine too.
+    probe.clock.phase_end = min(probe.clock.phase_end, probe.clock.end - RESERVE * (probe.clock.end - probe.clock.began))
+    probe.clock.phase_end = min(probe.clock.phase_end, time.perf_counter() + MOST_SECONDS)
     horizon = min(making.find_time_limit(probe.env) or LONGEST, LONGEST)
     rng = np.random.default_rng(0)
     choices = _choices(probe.env.action_space)
@@ -230,7 +236,7 @@ def _farm(
     except OutOfTime:
         pass
     # What was found is played out even if the time is over: a few episodes.
-    probe.clock.phase(1.0)
+    probe.clock.phase_end = min(probe.clock.phase_end + PLAYED_OUT, probe.clock.end - 0.5 * RESERVE * (probe.clock.end - probe.clock.began))
     for _, number, place in sorted(promising, reverse=True)[:MOST_PLAYED]:
         names, cycle = cycles[number]
         where, seed, prefix = starts[place]
