@@ -10,7 +10,7 @@ import pytest
 from rlclinic.config import Config, load, set_values
 from rlclinic.errors import UsageError
 from rlclinic.report import profile
-from rlclinic.report.trial import document, headline, write
+from rlclinic.report.trial import decision_text, document, headline, write
 from rlclinic.runs import questions as asked_questions
 from rlclinic.runs import trials
 from rlclinic.runs.store import Store
@@ -349,6 +349,41 @@ def test_a_bound_that_was_passed_while_one_environment_held_it_is_remembered_unt
     assert _look(2.5, (4.2, 0.0), passed=True) == environments.OPEN  # still held
     assert _look(-0.1, (0.6, 0.6), passed=True) == environments.OPEN  # what was seen since speaks against it
     assert _look(2.5, (4.2, -3.1), passed=True) == environments.MIXED
+
+
+def test_an_arm_that_was_held_is_adopted_later_and_its_interval_ends_at_no_effect():
+    def runs(first: int, step: int) -> list[Observation]:
+        steps = [first + step * place for place in range(8)]
+        return [
+            Observation(
+                run="r",
+                seed=0,
+                state="finished",
+                env_steps=20_000,
+                reached_at=at,
+                final=500.0,
+                success=None,
+                seconds=1.0,
+                seconds_per_100k=1.0,
+            )
+            for at in steps
+        ]
+
+    low, high, even, odd = (lambda: runs(4_000, 10)), (lambda: runs(9_000, 10)), (lambda: runs(6_000, 20)), (lambda: runs(6_010, 20))
+    standing = SeveralStanding(plan_of())
+    apart = {"control": high(), "rx1": low()}
+    first = standing.add_environments([apart, apart, {"control": even(), "rx1": odd()}])
+    assert first.z["rx1"] > first.bound
+    assert not first.calls  # the third environment does not point the right way
+    back = {"control": runs(3_500, 10), "rx1": runs(8_000, 10)}  # of all runs together, half of the comparisons are won
+    second = standing.add_environments([back, back, {"control": odd(), "rx1": runs(5_900, 20)}])
+    assert 0 < second.z["rx1"] < second.bound
+    assert second.calls == {"rx1": "better"}
+    assert analysis.verdict(standing) == ("adopt", "rx1")
+    (effect,) = environments.effects(standing)
+    assert effect.ratio.high == 1.0
+    assert effect.improvement.low == 0.5
+    assert "passed at an earlier look" in decision_text(second, 4)
 
 
 def test_a_collapse_in_one_environment_is_not_hidden_by_the_others():
