@@ -123,7 +123,8 @@ def observation_not_carried_over(case: Case) -> Iterator[Finding]:
     Turn-based tasks in which most actions change nothing (walls in a maze).
     """
     repeat = case.learning(REPEAT)
-    strength = grade(repeat.median, 0.6, 0.95)
+    # An agent that learns to stand still repeats observations later, not from the first.
+    strength = min(grade(repeat.median, 0.6, 0.95), grade(case.signal(REPEAT).first, 0.3, 0.6))
     if strength <= 0 or _blind(case) or _stands_still(case) or not case.sick:
         return
     text = f"{percent(repeat.median)} of the steps leave the observation as it was"
@@ -214,6 +215,8 @@ def an_observation_component_is_constant(case: Case) -> Iterator[Finding]:
     one_hot = len(case.signal(OBS_MAX)) > 0 and case.signal(OBS_MAX).bottom == 1.0 == case.signal(OBS_MAX).top
     # A state that is never visited is a flag that never changes; normalized, it is no longer seen to be one.
     one_hot = one_hot or bool(case.setting("about.obs_flags"))
+    # What differs only between starts is constant where every episode starts alike.
+    one_hot = one_hot or measures.starts_alike(case) > 0
     if deviation.median > 1e-7 or first.top > 1e-7 or one_hot or _blind(case) or (len(repeat) and repeat.median > 0.95) or not case.sick:
         return
     where = f" {int(worst.median)}" if len(worst) else ""
@@ -555,7 +558,7 @@ def next_observation_does_not_depend_on_the_action(case: Case) -> Iterator[Findi
 def _tries_actions(case: Case) -> float:
     """1 where the policy still takes different actions, 0 where it always takes the same: then nothing tells what others would do."""
     same, cut = measures.early(case, "action_top_share"), measures.early(case, "action_at_bound")
-    return min(grade(-measures.known(same, 0.0), -0.95, -0.85), grade(-measures.known(cut, 0.0), -0.95, -0.85))
+    return min(grade(-measures.known(same, 0.0), -0.9, -0.75), grade(-measures.known(cut, 0.0), -0.95, -0.85))
 
 
 def _not_noise(case: Case) -> float:
@@ -771,12 +774,11 @@ def training_episodes_start_alike(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Tasks with one start.
     """
-    share, count = case.sentinel("start_distinct"), case.sentinel("starts")
+    share = case.sentinel("start_distinct")
     if len(share) < 3 or not case.sick:
         return
-    alike = float(np.median(share.values)) * max(float(np.median(count.values[count.values > 1])) if (count.values > 1).any() else 2.0, 2.0)
     gap = measures.evaluation_gap(case)
-    strength = min(grade(-alike, -2.5, -1.5), grade(measures.known(gap, 0.0), 0.15, 0.5))
+    strength = min(measures.starts_alike(case), grade(measures.known(gap, 0.0), 0.15, 0.5))
     if strength <= 0:
         return
     text = f"{percent(share.median)} of the first observations differ, and evaluation lacks {percent(gap)} of what training gained"

@@ -428,7 +428,10 @@ def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     most = steps * largest
     beyond = float(np.mean(np.abs(returns.values) > 1.5 * most + 1e-9))
     judged = case.signal(EVAL_RETURN)
-    if len(judged) >= 3 and case.threshold is not None:
+    late = returns.share(0.5).median
+    counted = mean.share(0.5).median * length.share(0.5).median
+    # Returns that are what steps pay in training are counted well, whatever evaluation pays.
+    if len(judged) >= 3 and case.threshold is not None and not abs(late - counted) < 0.3 * abs(late):
         # Nor can training, over and over, be many times better or worse than anything that evaluation has ever seen.
         largest_seen = max(float(np.abs(judged.values).max()), abs(case.threshold))
         beyond = max(beyond, float(np.mean(np.abs(returns.share(0.5).values) > 5 * largest_seen + 1e-9)))
@@ -817,7 +820,7 @@ def success_falls_while_the_return_rises(case: Case) -> Iterator[Finding]:
     success, returns = case.signal(SUCCESS), case.signal(RETURN)
     if len(success) < 4 or len(returns) < detect.SHORTEST or not case.improved or not case.sick:
         return
-    first, last = float(success.share(0.0, 0.2).values.max()), success.share(0.6).median
+    first, last = success.share(0.0, 0.1).median, success.share(0.6).median
     strength = min(grade(first, 0.02, 0.1), grade(-last / max(first, 1e-9), -0.6, -0.2))
     if strength <= 0:
         return

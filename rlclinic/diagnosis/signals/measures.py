@@ -193,3 +193,12 @@ def reward_shift(case: Case) -> float:
     chance, steps = random_return(case), early(case, "random_length")
     first = case.sentinel("reward_mean").share(0.0, 0.15)
     return math.nan if chance is None or not steps > 0 or not len(first) else first.median - chance[0] / steps
+
+
+def starts_alike(case: Case) -> float:
+    """1 where all episodes of a stretch begin with the same observation, 0 where they differ or it is not known."""
+    share, count = case.sentinel("start_distinct"), case.sentinel("starts")
+    several = count.values[count.values > 1]
+    if not len(share) or not len(several):
+        return 0.0
+    return grade(-share.median * float(np.median(several)), -2.5, -1.5)
