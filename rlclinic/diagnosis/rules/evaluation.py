@@ -106,6 +106,14 @@ def best_policy_lost_again(case: Case) -> Iterator[Finding]:
     lost = progress.best - progress.last
     beyond = lost / max(3 * progress.noise, 1e-9)
     strength = min(grade(lost / max(gain, 1e-9), 0.3, 0.6), grade(beyond, 0.7, 1.5))
+    # Of many evaluations that scatter one is the best by chance: what was lost must show in their means, too.
+    values = case.returns.values
+    part = max(2, len(values) // 5)
+    means = np.convolve(values, np.full(part, 1 / part), "valid")
+    gone, scatter = float(means.max() - means[-1]), float(np.std(np.diff(values))) / math.sqrt(2 * part)
+    strength = min(
+        strength, grade(gone / max(float(means.max()) - progress.start, 1e-9), 0.1, 0.3), grade(gone / max(scatter, 1e-9), 2.0, 5.0)
+    )
     if strength <= 0 or gain <= 0:
         return
     text = f"best {say(progress.best)} at {say(progress.best_at)}, last {say(progress.last)}"
