@@ -126,6 +126,34 @@ def _wait(look: object, seconds: float = 60.0) -> None:
 
 
 @pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("after", ["asked again", "a server looks"])
+def test_a_start_that_was_killed_after_its_claim_and_before_its_process_begins_later(
+    tmp_path: Path,
+    processes: Processes,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    after: str,
+) -> None:
+    root = tmp_path / "runs"
+
+    def die(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as killed:
+        killed.setattr(start, "_launch", die)
+        with pytest.raises(SystemExit):
+            start.start_training(training(root, 0), idempotency_key="one")
+    assert processes.commands == []
+    (row,) = job_queue.list_rows(Store(root))
+    assert row.state == "claimed", "nobody holds it, and it was nobody's turn any more"
+    if after == "asked again":
+        again = start.start_training(training(root, 0), idempotency_key="one")
+        assert (again.repeated, again.state) == (True, "starting")
+    else:
+        assert start.dispatch(Store(root)) == [row.id]
+    assert len(processes.commands) == 1
+
+
+@pytest.mark.usefixtures("two_cores")
 def test_a_worker_begins_what_waits_behind_one_that_was_killed(tmp_path: Path, processes: Processes) -> None:  # noqa: F811
     root = tmp_path / "runs"
     first, second = (start.start_training(training(root, 10 * number)) for number in range(2))

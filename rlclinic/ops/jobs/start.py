@@ -116,6 +116,10 @@ def _start(kind: JobKind, request: Request, by: Caller, key: str | None, hypothe
     with jobs.alone(store):
         known = _find_repeated(store, kind, key, digest, by)
         if known is not None:
+            if known.state == "queued":
+                # Whoever queued it may have been killed before it could begin.
+                _settle_claims(store)
+                known = _launch_next(store).get(known.id, known).model_copy(update={"repeated": True})
             return known if known.live or known.state == "finished" else _take_up(store, known, request, wall)
         _check_room(store)
         prepared = PREPARE[kind](request)
@@ -210,15 +214,22 @@ def dispatch(store: Store) -> list[str]:
     if not any(row.state in ("queued", "claimed") for row in job_queue.list_rows(store)):
         return []
     with jobs.alone(store):
-        known = {row.id: row for row in job_queue.list_rows(store)}
-        for job in models.everything(store):
-            row = known.get(job.id)
-            if row is None and job.state == "queued" and job.pid is None and job.host == lock.HOST:
-                job_queue.submit(store, job.id, lock.HOST, job.created)  # the queue was removed: what is written down counts
-            elif row is not None and row.state == "claimed" and not job.live:
-                # Killed: said to be lost. Whoever started it takes it up again with its key, where it was.
-                job_queue.finish(store, job_queue.Claim(row.id, row.attempt), "lost" if job.state == "crashed" else "finished")
+        _settle_claims(store)
         return list(_launch_next(store))
+
+
+def _settle_claims(store: Store) -> None:
+    """Bring the queue in line with what is written down, while nobody else starts anything."""
+    known = {row.id: row for row in job_queue.list_rows(store)}
+    for job in models.everything(store):
+        row = known.get(job.id)
+        if job.state == "queued" and job.pid is None and job.host == lock.HOST:
+            if row is None or (row.state == "claimed" and not row.stop):
+                # The queue was removed, or whoever claimed it was killed before it had made a process: it waits as before.
+                job_queue.submit(store, job.id, lock.HOST, job.created)
+        elif row is not None and row.state == "claimed" and not job.live:
+            # Killed: said to be lost. Whoever started it takes it up again with its key, where it was.
+            job_queue.finish(store, job_queue.Claim(row.id, row.attempt), "lost" if job.state == "crashed" else "finished")
 
 
 def work_off(store: Store, *, until_empty: bool = False, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
