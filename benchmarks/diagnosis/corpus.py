@@ -83,7 +83,7 @@ def solved(run: History, start: float) -> bool:
 def load(folder: Path = FOLDER) -> tuple[Group, ...]:
     """Every group of a part of the corpus, in a fixed order."""
     tasks = [packing.load(path) for path in sorted(folder.glob("*.npz"))]
-    return tuple(group for entries in tasks for group in (*_admitted(entries), *_copied(entries)))
+    return tuple(group for entries in tasks for group in (*admit(entries), *_copied(entries)))
 
 
 def _copied(entries: Sequence[packing.Entry]) -> Iterator[Group]:
@@ -101,18 +101,17 @@ def _copied(entries: Sequence[packing.Entry]) -> Iterator[Group]:
     yield Group(about, runs, "fault", 1.0)
 
 
-def _admitted(entries: Sequence[packing.Entry]) -> Iterator[Group]:
+def admit(entries: Sequence[packing.Entry], outside: frozenset[str] = OUTSIDE) -> Iterator[Group]:
     """The groups of one task, judged against its clean runs."""
     clean = [entry for entry in entries if entry.about["kind"] == "healthy"]
-    starts = {str(entry.about["id"]): _start(entry.runs) for entry in entries}
-    usual = float(np.median([starts[entry.about["id"]] for entry in clean]))
+    usual = float(np.median([_start(entry.runs) for entry in clean]))
     level = np.array([score(run, usual) for entry in clean for run in entry.runs])
     for entry in entries:
         start = _own_start(entry, usual)
         scores = [score(run, start) for run in entry.runs]
         well = all(solved(run, start) for run in entry.runs)
         lost = float(np.median(level) - np.median(scores))
-        role = _role(entry.about, lost, scores, level, well)
+        role = _role(entry.about, lost, scores, level, well, outside)
         if entry.about["causes"] == ["schedule-not-followed"]:
             # Wrong wherever there is a schedule to follow, whether it did harm or not.
             role = "fault" if isinstance(entry.runs[0].settings.get("algo.learning_rate"), dict) else "unclear"
@@ -130,13 +129,15 @@ def _own_start(entry: packing.Entry, usual: float) -> float:
     return _start(entry.runs) if scales & set(entry.about["causes"]) else usual
 
 
-def _role(about: dict[str, Any], lost: float, scores: Sequence[float], level: np.ndarray[Any, Any], well: bool) -> Role:
+def _role(
+    about: dict[str, Any], lost: float, scores: Sequence[float], level: np.ndarray[Any, Any], well: bool, outside: frozenset[str]
+) -> Role:
     if about["kind"] == "healthy":
         return "healthy" if well else "unclear"
     # Below nearly all clean runs, and by more than chance moves a group's median.
     hurts = lost > HURTS and max(scores) < np.quantile(level, 0.25)
     accounting = {"returns-accounting", "kl-negative", "updates-missing", "environment-not-finite"}
-    if OUTSIDE & set(about["causes"]):
+    if outside & set(about["causes"]):
         return "outside" if hurts else "unclear"
     if about["kind"] == "two":
         return "two" if hurts else "unclear"

@@ -1,15 +1,17 @@
-"""`python -m benchmarks.diagnosis.fit`: fit the weights of rlclinic/diagnosis/weights.json to the corpus' "fit" split.
+"""`python -m benchmarks.diagnosis.fit`: fit the weights of rlclinic/diagnosis/weights.json to the corpus' "fit" split and to the worlds'.
 
 The model is the shipped one: log-odds by finding, softmax over the causes that have a key finding, and "unknown". Weights are drawn
 towards those that are in the table already, so that what the corpus says little about stays as the rules' authors put it. How
-strongly is chosen by leaving one task out at a time. Groups and their single runs both count: users bring either.
+strongly is chosen by leaving one task, or one family of worlds, out at a time; so is the temperature of the softmax, which makes
+probabilities as high as the share of right answers. Groups and their single runs both count: users bring either. Worlds count three
+times: as they were logged, with the columns that Stable-Baselines3 logs by itself, and, where there are such runs, as runs of it.
 """
 
 import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +21,14 @@ from torch import Tensor
 
 from benchmarks.diagnosis import corpus
 from benchmarks.diagnosis.corpus import Group
+from benchmarks.diagnosis.worlds import corpus as worlds
+from benchmarks.diagnosis.worlds import sb3_cells
 from rlclinic.diagnosis import causes, engine
 from rlclinic.diagnosis.causes import UNKNOWN, Weights
+from rlclinic.runs.history import History
 
 TABLE: Final = Path(causes.__file__).with_name("weights.json")
-PULLS: Final = (0.03, 0.1, 0.3, 1.0, 3.0)
+PULLS: Final = (0.1, 0.3, 1.0, 3.0)
 """How strongly weights are drawn to the table: candidates."""
 SMALLEST: Final = 0.15
 
@@ -48,6 +53,46 @@ def examples(groups: Sequence[Group]) -> list[Example]:
             found = engine.diagnose(list(runs)).findings
             made.append(Example(str(group.about["task"]), {finding.rule: finding.strength for finding in found}, right))
     return made
+
+
+def world_examples() -> list[Example]:
+    """Admitted faults of the families that may be fitted on, alone and two at once, in every view."""
+    made, names = [], plain_names()
+    for group in worlds.load("fit"):
+        if group.role not in ("fault", "outside", "two"):
+            continue
+        family = str(group.about["family"])
+        right = frozenset({UNKNOWN}) if group.role == "outside" else group.accepted
+        made += [_example(family, group.runs, right), _example(family, group.runs[:1], right)]
+        if group.role != "two":
+            made.append(_example(family, [_plain(run, names) for run in group.runs], tellable(group.causes[0], right)))
+    for cell in worlds.load_sb3("fit"):
+        if cell.role in ("fault", "outside"):
+            right = frozenset({UNKNOWN}) if cell.role == "outside" else cell.accepted
+            made.append(_example(cell.about["family"], cell.sentinels, right))
+            made.append(_example(cell.about["family"], cell.plain, tellable(cell.about["fault"], right)))
+    return made
+
+
+def tellable(fault: str, right: frozenset[str]) -> frozenset[str]:
+    """What is right to say where only the usual columns are logged: the cause if they can tell it, else also that they cannot."""
+    if fault in sb3_cells.TELLABLE:
+        return right
+    covering = {id for id, row in causes.table().items() if right & row.covers}
+    return right | covering | {UNKNOWN}
+
+
+def plain_names() -> frozenset[str]:
+    """Columns that runs of Stable-Baselines3 have by themselves."""
+    return frozenset(name for cell in worlds.load_sb3("fit") for run in cell.plain for name in run.series)
+
+
+def _plain(run: History, names: frozenset[str]) -> History:
+    return replace(run, source="sb3", settings={}, series={name: each for name, each in run.series.items() if name in names})
+
+
+def _example(family: str, runs: Sequence[History], right: frozenset[str]) -> Example:
+    return Example(family, {finding.rule: finding.strength for finding in engine.diagnose(list(runs)).findings}, right)
 
 
 class Model:
@@ -111,23 +156,45 @@ class Model:
         return float(hit), float(torch.logsumexp(chances + (right + 1e-9).log(), 1).clamp(min=-12).mean())
 
 
-def best_pull(model: Model, data: Sequence[Example]) -> float:
-    """The pull whose fits predict the tasks that they have not seen best."""
+def choose(model: Model, data: Sequence[Example]) -> tuple[float, float]:
+    """The pull whose fits predict what they have not seen best, and the temperature at which those predictions are calibrated."""
     tasks = sorted({each.task for each in data})
     if len(tasks) < 2:
-        return 1.0  # nothing to leave out: stay near what the rules' authors put there
-    scores = {}
+        return 1.0, 1.0  # nothing to leave out: stay near what the rules' authors put there
+    print(f"as it is: top-1 {np.mean([model.judged(_only(data, task), model.weights, model.priors)[0] for task in tasks]):.3f}", flush=True)
+    scores, unseen = {}, {}
     for pull in PULLS:
-        found = []
+        found, parts = [], []
         for task in tasks:
-            rest, left = [each for each in data if each.task != task], [each for each in data if each.task == task]
-            found.append(model.judged(left, *model.fitted(rest, pull)))
-        scores[pull] = tuple(np.mean(found, axis=0))
-        print(f"pull {pull}: top-1 of tasks left out {scores[pull][0]:.3f}, log-likelihood {scores[pull][1]:.3f}", flush=True)
-    return max(scores, key=lambda pull: (round(float(scores[pull][0]), 3), scores[pull][1]))
+            rest, left = [each for each in data if each.task != task], _only(data, task)
+            weights, priors = model.fitted(rest, pull)
+            found.append(model.judged(left, weights, priors))
+            strengths, right = model.tensors(left)
+            parts.append((model.log_chances(strengths, weights, priors), right))
+        scores[pull], unseen[pull] = tuple(np.mean(found, axis=0)), parts
+        print(f"pull {pull}: top-1 of what was left out {scores[pull][0]:.3f}, log-likelihood {scores[pull][1]:.3f}", flush=True)
+    best = max(scores, key=lambda pull: (round(float(scores[pull][0]), 3), scores[pull][1]))
+    return best, _temperature(unseen[best])
 
 
-def rewrite(model: Model, weights: Tensor, priors: Tensor) -> None:
+def _only(data: Sequence[Example], task: str) -> list[Example]:
+    return [each for each in data if each.task == task]
+
+
+def _temperature(parts: Sequence[tuple[Tensor, Tensor]]) -> float:
+    """Where the log-likelihood of answers to what was left out is highest."""
+
+    def likelihood(temperature: float) -> float:
+        total = [
+            torch.logsumexp(torch.log_softmax(chances / temperature, 1) + (right + 1e-9).log(), 1).clamp(min=-12).sum()
+            for chances, right in parts
+        ]
+        return float(sum(total))
+
+    return max((round(0.7 + 0.05 * step, 2) for step in range(35)), key=likelihood)
+
+
+def rewrite(model: Model, weights: Tensor, priors: Tensor, temperature: float) -> None:
     """Put the fitted numbers into the file of weights; causes that were declared since are added."""
     raw = json.loads(TABLE.read_text("utf-8"))
     for row, cause in enumerate(model.causes):
@@ -140,6 +207,7 @@ def rewrite(model: Model, weights: Tensor, priors: Tensor) -> None:
         entry["speaks"] = dict(sorted({**untouched, **kept}.items(), key=lambda item: -item[1]))
         entry["prior"] = round(float(priors[row]), 2) if cause == UNKNOWN else min(round(float(priors[row]), 2), -0.1)
     raw["fitted"] = True
+    raw["temperature"] = temperature
     head = {key: value for key, value in raw.items() if key != "causes"}
     rows = ",\n".join(f"    {json.dumps(cause)}: {json.dumps(entry)}" for cause, entry in raw["causes"].items())
     TABLE.write_text(json.dumps(head, indent=2)[:-2] + ',\n  "causes": {\n' + rows + "\n  }\n}\n", "utf-8")
@@ -154,14 +222,15 @@ def main() -> None:
     torch.set_num_threads(1)
     replayed = corpus.load(corpus.OFF_POLICY)
     data = examples(replayed if asked.off_policy else (*corpus.load(), *replayed))
+    data += [] if asked.off_policy else world_examples()
     rules = sorted({rule for each in data for rule in each.strengths})
     model = Model(causes.table(), rules, ("RPL", "QVL", "ACT") if asked.off_policy else ())
     print(f"{len(data)} examples; as it is: top-1 {model.judged(data, model.weights, model.priors)[0]:.3f}", flush=True)
-    pull = asked.pull or best_pull(model, data)
+    pull, temperature = (asked.pull, causes.temperature()) if asked.pull else choose(model, data)
     weights, priors = model.fitted(data, pull)
-    print(f"pull {pull}: top-1 on what was fitted {model.judged(data, weights, priors)[0]:.3f}")
+    print(f"pull {pull}, temperature {temperature}: top-1 on what was fitted {model.judged(data, weights, priors)[0]:.3f}")
     if not asked.dry_run:
-        rewrite(model, weights, priors)
+        rewrite(model, weights, priors, temperature)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from benchmarks import provenance
 from benchmarks.diagnosis import baselines, corpus, first_look, sb3_corpus
 from benchmarks.diagnosis.corpus import Group
 from benchmarks.diagnosis.tasks import TASKS
+from benchmarks.diagnosis.worlds import look
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.causes import UNKNOWN, table
 from rlclinic.diagnosis.findings import Severity
@@ -237,14 +238,29 @@ BARS: Final = {
     "SB3 with our callback: top-1": (80, 90),
     "off-policy user faults: top-1": (75, 90),
 }
+WORLD_BARS: Final = {
+    "our logs: user faults, top-1": (88, 95),
+    "our logs: environment faults, top-1": (85, 93),
+    "SB3 with callback: user faults, top-1": (85, 93),
+    "SB3 with callback: environment faults, top-1": (82, 90),
+    "SB3 logs alone: top-1 where the log can tell": (80, 90),
+    "SB3 logs alone: says that it cannot tell where it cannot": (80, 95),
+    "confidently wrong (HIGH, p >= 0.75, another cause) over all faults": (4, 1.5),
+    "right at HIGH over all faults": (60, 75),
+    "healthy and odd-but-healthy, false alarm at HIGH": (1, 0.5),
+    "two faults, both in top-3": (80, 90),
+    "calibration error of the top-1 probability": (4, 2),
+}
+"""By what a row says after the name of its look."""
 
 
 def recorded(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows of the results file: percent, with the bar and the stretch where there is one."""
     made = []
     for what, value in found.items():
-        bar, stretch = BARS.get(what, (None, None))
-        lower = "alarm" in what or what == CALIBRATION or "names a fault" in what
+        of_world = what.removeprefix("worlds, first look").removeprefix("worlds, second look").lstrip(",: ")
+        bar, stretch = WORLD_BARS.get(of_world, (None, None)) if what.startswith("worlds, ") else BARS.get(what, (None, None))
+        lower = "alarm" in what or "calibration error" in what or "names a fault" in what or "confidently wrong" in what
         row: dict[str, Any] = {"what": what, "unit": "%", "better": "lower" if lower else "higher", "bar": bar, "stretch": stretch}
         if isinstance(value, dict):
             row |= {"value": 100 * value["share"], "interval": [100 * value["low"], 100 * value["high"]], "n": value["n"]}
@@ -269,6 +285,9 @@ def main() -> None:
     found |= fresh("first look", first_look.load("first"))
     found |= fresh("first look, mended since", seen("first", corpus.load(corpus.OFF_POLICY_FRESH)))
     found |= fresh("second look", first_look.load("second")) | fresh("third look", first_look.load("third"))
+    for part, name in (("held_out", "first look"), ("reserve", "second look")):
+        if look.file(part).exists():
+            found |= look.rows(look.load(part), name)
     if not wanted.no_baselines:
         found |= {f"{name}, {what}": value for name, values in compared(groups).items() for what, value in values.items()}
     for name, value in found.items():

@@ -90,9 +90,20 @@ class Weights:
 
 
 @cache
+def _fitted() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((files("rlclinic.diagnosis") / "weights.json").read_text("utf-8"))
+    return found
+
+
+def temperature() -> float:
+    """By what log-odds are divided before they become probabilities: fitted so that these are as high as they are right."""
+    return float(_fitted().get("temperature", 1.0))
+
+
+@cache
 def table() -> dict[str, Weights]:
     """What is known of each cause that findings can speak for, with its weights."""
-    fitted: dict[str, Any] = json.loads((files("rlclinic.diagnosis") / "weights.json").read_text("utf-8"))["causes"]
+    fitted: dict[str, Any] = _fitted()["causes"]
     keys: dict[str, list[str]] = {}
     for rule in registry.rules():
         for id in rule.causes:
@@ -125,7 +136,8 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
         later = {rule: value * (EXPLAINED if _explained(rows[first], rule, by_rule) else 1.0) for rule, value in strength.items()}
         scores[first] = max(scores.values())
         scores = {id: score if id == first else min(_score(rows[id], later), scores[first]) for id, score in scores.items()}
-    chances = _softmax({**scores, UNKNOWN: rows[UNKNOWN].prior})
+    scores = {id: score / temperature() for id, score in {**scores, UNKNOWN: rows[UNKNOWN].prior}.items()}
+    chances = _softmax(scores)
     ordered = sorted(chances, key=lambda id: (-chances[id], id))
     kept = [id for id in ordered if chances[id] >= LEAST][:MOST]
     return [_cause(rows[id], chances[id], by_rule, runs, rows[first] if first else None) for id in kept]
