@@ -37,6 +37,7 @@ TITLES = {
     "dashboard": "How long the dashboard lets people wait",
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",
+    "reward_gaming": "Are rewards that can be farmed found?",
 }
 INTRODUCTION = """# Benchmarks
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 SECONDS: Final = {"quick": 5, "bar": 60, "stretch": 1_800}
+INTERRUPTED: Final = 72
+"""How libFuzzer ends when somebody ends it: no input did that."""
 SUFFIXES: Final = (
     "progress.csv",
     "progress.json",
@@ -60,7 +62,7 @@ def attack(target: str, seconds: int) -> tuple[int, str]:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=stranger, check=False)
         runs = re.findall(r"Done (\d+) runs|#(\d+)", done.stderr)
         count = int(next(filter(None, runs[-1]), "0")) if runs else 0
-        if done.returncode == 0:
+        if done.returncode in (0, INTERRUPTED):
             return count, ""
         inputs = [path.read_bytes() for path in Path(folder).glob("*-*") if path.is_file()]
         error = re.findall(r"^\w*(?:Error|Exception|Exit)\b.*", done.stderr, re.MULTILINE)

@@ -48,6 +48,7 @@ def attack(examples: int, seed: int = 0) -> tuple[Counter[str], list[str], int]:
     from hypothesis import seed as seeded
     from hypothesis.errors import Unsatisfiable
     from schemathesis import GenerationMode
+    from schemathesis.core.result import Ok
 
     from rlclinic.ops.jobs import models
     from rlclinic.runs.store import Store
@@ -86,7 +87,7 @@ def attack(examples: int, seed: int = 0) -> tuple[Counter[str], list[str], int]:
                 broken.append(f"{answer.status_code}: {case.as_curl_command()[:300]}")
 
         try:
-            for operation in (found.ok() for found in api.get_all_operations()):
+            for operation in (found.ok() for found in api.get_all_operations() if isinstance(found, Ok)):
                 for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                     if not LEFT_OUT.fullmatch(operation.label):
                         with suppress(Unsatisfiable):  # what takes nothing cannot be asked wrongly

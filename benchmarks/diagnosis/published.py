@@ -58,7 +58,7 @@ def read(folder: Path) -> tuple[list[Said], list[str], Counter[str]]:
             said += [
                 Said(agent, finding.rule, finding.severity.value, None, finding.text)
                 for finding in each.diagnosis.findings
-                if finding.severity is Severity.HIGH and finding.rule not in first.rules
+                if finding.severity is not Severity.LOW and finding.rule not in first.rules
             ]
     return [_judge(one, known) for one in said], crashed, answers
 

@@ -10,14 +10,16 @@ IQMs are apart, and whether that of P(improvement) leaves one half out; both are
 
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks import provenance
-from benchmarks.proof import trials
-from benchmarks.proof.scenarios import Draws
+from benchmarks.proof import race, trials
+from benchmarks.proof.scenarios import Draws, draw_times
+from benchmarks.proof.shares import describe_share
 from rlclinic.treatment.trial import sequential
 
 LOOKS, PER_LOOK = trials.RULE.looks, trials.RULE.per_look
@@ -38,6 +40,33 @@ def judge_ours(control: Draws, treatment: Draws) -> tuple[np.ndarray[Any, Any], 
     """Our calls (1: better, -1: worse) and the seeds an arm that they took."""
     calls, seeds = trials.carry_out(lambda rng, shape: (control, treatment), control.shape[1])
     return np.where(calls == sequential.BETTER, 1, np.where(calls == sequential.WORSE, -1, 0)), seeds
+
+
+RACES: Final[dict[str, tuple[Draws, tuple[int, int]]]] = {
+    "3 arms, the best takes 30 % fewer steps than each": (np.array([0.7, 1.0, 1.0]), (10, 4)),
+    "3 equal arms": (np.ones(3), (20, 5)),
+}
+"""Median steps of the arms of a race, and its seeds."""
+BATCH: Final = 20
+
+
+def race_beside_adastop(python: Path, cases: int) -> Iterator[dict[str, Any]]:
+    """The same runs raced by us, by AdaStop (5 looks of 8 seeds, 400 permutations), and judged by Welch's tests with Holm's correction."""
+    for name, (medians, (first, last)) in RACES.items():
+        verdicts: dict[str, list[tuple[list[int], int]]] = {"rlclinic": [], "AdaStop": [], "Welch with Holm": []}
+        for batch in range(max(1, cases // BATCH)):
+            rng = np.random.default_rng([20_261_118, first + batch, last])
+            tables = [draw_times(rng, (len(medians), race.SEEDS)) * medians[:, None] for _ in range(BATCH)]
+            verdicts["AdaStop"] += race.ask_adastop(tables, 400, python) or []
+            boards = [race.race_table(table) for table in tables]
+            verdicts["rlclinic"] += [(board.alive, sum(map(len, board.scores))) for board in boards]
+            verdicts["Welch with Holm"] += [(race.name_by_welch(table), table.size) for table in tables]
+        equal = bool(np.all(medians == medians[0]))
+        for who, made in verdicts.items():
+            hits = sum(len(alive) < len(medians) if equal else alive == [0] for alive, _ in made)
+            what = f"race, {name}, {who}: {'any arm called worse' if equal else 'best arm named'}"
+            shown = describe_share(what, hits, len(made), None, better="lower" if equal else "higher")
+            yield shown | {"runs": float(np.mean([runs for _, runs in made]))}
 
 
 def main() -> None:
@@ -71,6 +100,9 @@ def main() -> None:
                 }
             )
             print(f"{rows[-1]['what']}: {value:.3f} ({np.mean(seeds):.1f} seeds an arm)", flush=True)
+    for made_row in race_beside_adastop(args.peers_python, max(BATCH, min(cases, 100))):
+        rows.append(made_row)
+        print(f"{made_row['what']}: {made_row['value']:.3f} ({made_row['runs']:.0f} runs, {made_row['simulations']} races)", flush=True)
     origin = provenance.provenance(f"python -m benchmarks.proof.peers --peers-python PYTHON --cases {cases}")
     print(provenance.write("proof-peers", rows, origin, args.quick))
 

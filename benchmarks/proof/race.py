@@ -131,9 +131,9 @@ def name_by_welch(times: Draws, alpha: float = 0.05) -> list[int]:
     return [arm for arm in range(arms) if arm not in beaten]
 
 
-def ask_adastop(tables: Sequence[Draws], permutations: int = 1_000) -> list[tuple[list[int], int]] | None:
+def ask_adastop(tables: Sequence[Draws], permutations: int = 1_000, python: str | Path | None = None) -> list[tuple[list[int], int]] | None:
     """Arms that AdaStop leaves unbeaten, and the runs that it took; None where it is not there."""
-    python = os.environ.get("ADASTOP_PYTHON")
+    python = python or os.environ.get("ADASTOP_PYTHON")
     if not python:
         return None
     asked = {"tables": [table.tolist() for table in tables], "per_round": PER_ROUND, "rounds": ROUNDS, "permutations": permutations}
