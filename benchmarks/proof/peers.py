@@ -48,6 +48,7 @@ RACES: Final[dict[str, tuple[Draws, tuple[int, int]]]] = {
 }
 """Median steps of the arms of a race, and its seeds."""
 BATCH: Final = 20
+RACED: Final = 100
 
 
 def race_beside_adastop(python: Path, cases: int) -> Iterator[dict[str, Any]]:
@@ -100,7 +101,7 @@ def main() -> None:
                 }
             )
             print(f"{rows[-1]['what']}: {value:.3f} ({np.mean(seeds):.1f} seeds an arm)", flush=True)
-    for made_row in race_beside_adastop(args.peers_python, max(BATCH, min(cases, 100))):
+    for made_row in race_beside_adastop(args.peers_python, BATCH if args.quick else RACED):
         rows.append(made_row)
         print(f"{made_row['what']}: {made_row['value']:.3f} ({made_row['runs']:.0f} runs, {made_row['simulations']} races)", flush=True)
     origin = provenance.provenance(f"python -m benchmarks.proof.peers --peers-python PYTHON --cases {cases}")
