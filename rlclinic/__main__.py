@@ -1,5 +1,16 @@
 """`python -m rlclinic`: the same as the `rlclinic` command."""
 
-from rlclinic.serve.cli.app import main
+import sys
 
-main()
+
+def main() -> None:
+    """Importing takes a moment, too: Ctrl-C then ends it without a traceback."""
+    try:
+        from rlclinic.serve.cli import app
+    except KeyboardInterrupt:
+        sys.exit(130)
+    app.main()
+
+
+if __name__ == "__main__":
+    main()

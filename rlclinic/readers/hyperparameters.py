@@ -1,8 +1,10 @@
 """Other frameworks' hyperparameters by our dotted names. Only what is written there: no defaults, neither theirs nor ours."""
 
 import ast
+import base64
 import json
 import math
+import pickletools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
@@ -190,10 +192,25 @@ def _put_algo(found: Settings, key: str, value: Any) -> None:
         value = "batch" if value else "off"
     elif key == "train_freq" and isinstance(value, list | tuple) and value:
         value = value[0]
+    elif key == "train_freq" and isinstance(value, Mapping):
+        value = _read_pickled_frequency(str(value.get(":serialized:", "")))
+        if value is None:
+            return
     elif isinstance(value, str):
         value = parse_number(value)
     if value is None or isinstance(value, bool | int | float | str) or (key in _SCHEDULED and isinstance(value, Mapping)):
         found[f"algo.{key}"] = value
+
+
+def _read_pickled_frequency(text: str) -> int | None:
+    """train_freq of a saved model: SB3 pickles (4, step). Opcodes are read, nothing is executed; None for what is no number of steps."""
+    try:
+        opcodes = list(pickletools.genops(base64.b64decode(text, validate=True)))
+    except (ValueError, IndexError, UnicodeDecodeError, EOFError, OverflowError):
+        return None
+    numbers = [value for opcode, value, _ in opcodes if opcode.name in ("BININT", "BININT1", "BININT2") and isinstance(value, int)]
+    words = {value for _, value, _ in opcodes if isinstance(value, str)}
+    return numbers[0] if len(numbers) == 1 and numbers[0] >= 1 and "step" in words and "TrainFreq" in words else None
 
 
 def _name_wrapper(item: Any) -> str:

@@ -53,7 +53,8 @@ def standing(group: LiveGroup, outlook: Outlook) -> str:
     """0.83 [0.71, 0.91] reaches 200 by 1.0M · return 121 [96, 149] · 31st percentile of 40 healthy runs at this step."""
     parts = []
     if group.threshold is not None and outlook.probability is not None and outlook.decision not in ("SOLVED", "ENDED"):
-        bounds = f" [{outlook.low:.2f}, {outlook.high:.2f}]" if outlook.low is not None and outlook.high is not None else ""
+        known = outlook.low is not None and outlook.high is not None and f"{outlook.low:.2f}" != f"{outlook.high:.2f}"
+        bounds = f" [{outlook.low:.2f}, {outlook.high:.2f}]" if known else ""
         by = f" by {short(group.max_env_steps)}" if group.max_env_steps else ""
         parts.append(f"{outlook.probability:.2f}{bounds} reaches {number(group.threshold, 4)}{by}")
     elif group.threshold is not None:

@@ -73,6 +73,13 @@ def test_a_value_is_typed_by_its_setting(text: str, key: str, value: object) -> 
     assert type(found[key]) is type(value)
 
 
+def test_counts_may_be_typed_in_thousands_and_millions() -> None:
+    assert changed("run.max_env_steps=60k", "run.eval_every_env_steps=1.5k") == {
+        "run.max_env_steps": 60_000,
+        "run.eval_every_env_steps": 1_500,
+    }
+
+
 def test_an_equals_sign_may_stand_in_a_value() -> None:
     assert changed("env.kwargs.query=a=b") == {"env.kwargs.query": "a=b"}
 

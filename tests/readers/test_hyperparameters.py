@@ -1,3 +1,5 @@
+import base64
+import pickle
 from typing import Any
 
 import pytest
@@ -77,6 +79,17 @@ def test_sb3_names_are_ours() -> None:
         "algo.normalize_advantage": "batch",
         "algo.target_kl": None,
     }
+
+
+def test_the_train_freq_of_a_saved_model_is_read_from_its_opcodes_and_nothing_is_executed() -> None:
+    saved = (
+        "gAWVYQAAAAAAAACMJXN0YWJsZV9iYXNlbGluZXMzLmNvbW1vbi50eXBlX2FsaWFzZXOUjAlUcmFpbkZyZXGUk5RLBGgA"
+        "jBJUcmFpbkZyZXF1ZW5jeVVuaXSUk5SMBHN0ZXCUhZRSlIaUgZQu"
+    )
+    assert hyperparameters.translate_sb3({"train_freq": {":type:": "TrainFreq", ":serialized:": saved}}) == {"algo.train_freq": 4}
+    evil = base64.b64encode(pickle.dumps(("step", "TrainFreq", 7, 9))).decode()
+    for broken in ("", "no base64!", base64.b64encode(b"\x80\x05K").decode(), evil):
+        assert hyperparameters.translate_sb3({"train_freq": {":serialized:": broken}}) == {}
 
 
 def test_off_policy_settings_keep_sb3s_names() -> None:

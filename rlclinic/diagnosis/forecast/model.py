@@ -45,6 +45,8 @@ AWAY: Final = 0.5
 """... and at its recent rate does not get this far, ..."""
 APART: Final = 0.15
 """... or whose training is ahead of its evaluations by this share: what it learns does not count."""
+TOO_EARLY_FOR_A_RATE: Final = 0.85
+"""Share of the budget that is left while a rate says nothing about where a run ends."""
 SETTLED: Final = 0.3
 """Share of the budget by which most runs that get there have begun to rise."""
 EARLY: Final = 5.0
@@ -276,6 +278,8 @@ def explain(case: Case, known: Mapping[str, float]) -> str:
     rate = known["projected"]
     if rate >= 1:
         parts.append("at the recent rate it gets there")
+    elif known["tau"] > 0.3 and left > TOO_EARLY_FOR_A_RATE:
+        parts.append("still rising; too early to say where it ends")
     elif known["tau"] > 0.3:
         parts.append(f"still rising; at the recent rate it ends at {percent(max(rate, 0.0))}")
     elif known["stale"] > 0.5:

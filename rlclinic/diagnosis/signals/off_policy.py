@@ -68,6 +68,9 @@ def gradient_steps(case: Case) -> float:
     return updates_per_step(case) * max((case.budget or case.trained) - learning_starts(case), 0.0)
 
 
+SB3_DQN_TRAIN_FREQ = 4.0
+
+
 def target_lag(case: Case) -> float:
     """Gradient steps that the target network lies behind, about: the interval between copies, or 1 / tau; NaN if unknown."""
     tau, every, rate = case.real("algo.tau"), case.real("algo.target_update_interval"), updates_per_step(case)
@@ -82,7 +85,9 @@ def target_lag(case: Case) -> float:
 
 def cycle_size(case: Case) -> float:
     """Env steps between trainings."""
-    return (case.real("algo.train_freq") or 1.0) * (case.count("env.n_envs") or 1)
+    # SB3's DQN trains at every fourth step unless it is told otherwise; its logs rarely say.
+    usual = SB3_DQN_TRAIN_FREQ if case.history.source == "sb3" and case.algo == "dqn" else 1.0
+    return (case.real("algo.train_freq") or usual) * (case.count("env.n_envs") or 1)
 
 
 def planned_renewals(case: Case) -> float:

@@ -265,6 +265,9 @@ def test_a_cure_of_two_formulas_is_both_at_once_and_nothing_if_one_has_nothing_t
 
 def test_a_careful_rate_is_half_of_a_plausible_one_and_computed_where_it_is_not():
     # 20 gradient steps per rollout: 0.08 / 20 = 0.004 is usual, and a quarter to four times it plausible.
+    odd = dose("careful-rate", "algo.learning_rate=0.003")
+    assert odd is not None
+    assert odd.changes["algo.learning_rate"]["start"] == 0.0015
     half, anew = dose("careful-rate", "algo.learning_rate=0.002"), dose("careful-rate", "algo.learning_rate=0.1")
     assert half is not None
     assert anew is not None

@@ -170,7 +170,7 @@ def careful_rate(chart: Chart) -> Dose | None:
         return shorter_steps(chart)
     usual = min(RATE_STEPS / chart.updates, RATES[1]) if chart.algo == "ppo" else 0.5 * HIGHEST.get(chart.algo, RATES[1])
     plausible = usual / 4 <= rate <= 4 * usual
-    new = rounded(rate / 2 if plausible else usual)
+    new = rounded(rate / 2, 2) if plausible else rounded(usual)
     why = f"half the rate of {rate:g}" if plausible else f"a rate that suits {chart.updates} gradient steps per rollout"
     return Dose({"algo.learning_rate": falling(new)}, f"{why}, falling to 0", "slower first steps")
 
