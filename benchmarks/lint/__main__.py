@@ -6,6 +6,9 @@
     python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
     python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
 
+Pinned for the rows in docs/benchmarks.md: CleanRL at fe8d8a03, and the source distributions of stable-baselines3 2.9.2, sb3-contrib 2.9.2,
+tianshou 2.0.1, d3rlpy 2.8.1 and cleanrl 0.4.8 (pip download --no-deps --no-binary :all:), in one row as "five RL packages".
+
 A fault is found if one of the checks that `mutants.FAULTS` names for it speaks on one of the lines where the fault may be reported, and
 does not say the same of the clean script. A false alarm is a finding of medium level or more on a clean script; findings of low level
 are counted apart.
@@ -101,13 +104,13 @@ def check_file(path: Path) -> Checked | None:
         return None
 
 
-def measure_folder(name: str, folders: list[Path], misses: bool, processes: int) -> Iterator[dict[str, Any]]:
-    """Alarms, crashes and seconds a file over every Python file below some folders."""
+def measure_folder(name: str, folders: list[Path], misses: bool, processes: int, every: int) -> Iterator[dict[str, Any]]:
+    """Alarms, crashes and seconds a file over every Python file below some folders, or every n-th of them."""
     said: Counter[str] = Counter()
     crashes: list[str] = []
     seconds = []
     cries = low = 0
-    paths = [path for folder in folders for path in sorted(folder.rglob("*.py")) if path.is_file()]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py")) if path.is_file()][::every]
     with ProcessPoolExecutor(processes) as pool:
         for path, one in zip(paths, pool.map(check_file, paths, chunksize=20), strict=True):
             if one is None:
@@ -156,6 +159,7 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
     parser.add_argument("--processes", type=int, default=2, help="for --folder")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="every n-th file of --folder")
     args = parser.parse_args()
     rows = list(measure(mutants.DEVELOPMENT, "development", args.misses)) if not args.folder or args.held_out else []
     if args.held_out:
@@ -168,7 +172,7 @@ def main() -> None:
         rows += held_out
     for given in args.folder:
         name, _, folders = given.partition("=")
-        measured = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes)
+        measured = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes, args.every)
         rows += [{**row, "command": f"{COMMAND} --folder {name}=DIR"} for row in measured]
     for row in rows:
         print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row['bar']}) {row.get('by_style', '')}")
