@@ -117,7 +117,8 @@ def _write_hub(owner: Run | Group, runs: list[Run], out: Path) -> list[Path]:
     best = max(runs, key=lambda run: (run.status.best_eval if run.status.best_eval is not None else float("-inf"), -run.seed))
     _make(out)
     files = []
-    checkpoint = next((one for one in reversed(best.checkpoints) if one.best), best.checkpoints[-1] if best.checkpoints else None)
+    kept_best = [checkpoint for checkpoint in best.checkpoints if checkpoint.best] or best.checkpoints
+    checkpoint = kept_best[-1] if kept_best else None
     if checkpoint is not None:
         kept = [checkpoint.path / name for name in (POLICY, "state.json", "manifest.json")]
         files += [_copy(file, out / file.name) for file in kept if file.is_file()]

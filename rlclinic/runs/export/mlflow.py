@@ -32,7 +32,7 @@ def write(run: Run, folder: Path) -> list[Path]:
     with disk.guarded(folder):
         for part in ("metrics", "params", "tags", "artifacts"):
             (place / part).mkdir(parents=True, exist_ok=True)
-    about: dict[str, str | int] = {
+    about: dict[str, Any] = {
         "artifact_location": (folder / experiment).absolute().as_uri(),
         "experiment_id": experiment,
         "lifecycle_stage": "active",
