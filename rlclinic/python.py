@@ -70,7 +70,7 @@ def ask(question: str, *, runs_dir: str | Path = "runs") -> "AskAnswer":
 
     `known` is False where nothing here answers it.
     """
-    from rlclinic.ops.diagnose.ask import ask
+    from rlclinic.ops.diagnose.ask.answer import ask
     from rlclinic.ops.diagnose.requests import AskRequest
 
     return ask(AskRequest(question=question, runs_dir=Path(runs_dir)))

@@ -14,7 +14,8 @@ from typing import Any, Final
 import yaml
 
 from benchmarks import provenance
-from rlclinic.ops.diagnose import ask, guides
+from rlclinic.ops.diagnose.ask import guides
+from rlclinic.ops.diagnose.ask.search import search
 
 FILE: Final = Path(__file__).parent / "paraphrases.yaml"
 LOOKS: Final = Path(__file__).parent / "looks.json"
@@ -24,7 +25,7 @@ UNKNOWN: Final = "unknown"
 
 def find(question: str) -> str:
     """The guide (or other document) that comes first; unknown where none does."""
-    matches = ask.search(question)
+    matches = search(question)
     return matches[0].document.name if matches else UNKNOWN
 
 

@@ -253,14 +253,14 @@ OPERATIONS: Final = (
         absent={"mcp": "start_trial tries the changes that tell causes apart", "http": "needs somebody who watches its cost"},
     ),
     Operation(
-        "diagnose.ask.ask",
+        "diagnose.ask.answer.ask",
         "read",
         "ask",
         http=("GET /ask",),
         absent={"mcp": "is get_guide(question): what no guide's words fit is looked up the same way"},
     ),
     Operation(
-        "diagnose.guides.get_guide",
+        "diagnose.ask.guides.get_guide",
         "read",
         "guide",
         "get_guide",
@@ -269,7 +269,7 @@ OPERATIONS: Final = (
         request="diagnose.requests.GuideRequest",
     ),
     Operation(
-        "diagnose.guides.list_guides", "read", "guide --all", http=("GET /guides",), absent={"mcp": "is get_guide() without a question"}
+        "diagnose.ask.guides.list_guides", "read", "guide --all", http=("GET /guides",), absent={"mcp": "is get_guide() without a question"}
     ),
     Operation(
         "diagnose.rules.explain_rule",

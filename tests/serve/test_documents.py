@@ -11,7 +11,7 @@ import pytest
 
 from rlclinic.ops.compare.compare import compare
 from rlclinic.ops.compare.regress import regress
-from rlclinic.ops.diagnose import guides
+from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.ops.diagnose.lint import lint
 from rlclinic.ops.diagnose.prescribe import prescribe

@@ -74,7 +74,10 @@ def render_page(owner: Run | Group) -> str:
     """Everything about a group or run as one HTML file: report, diagnosis, a chart of every metric, config, notes, the log's end."""
     whole = owner if isinstance(owner, Group) else owner.group
     if whole is None:
-        raise UsageError(f"run {owner.id} belongs to no group.\n  Pages are made of groups.\n  Export its rows: --to tensorboard")
+        raise UsageError(
+            f"run {owner.id} belongs to no group.\n  Pages are made of groups.\n  Export its rows: ",
+            Action("runs export", owner.id, to="tensorboard"),
+        )
     try:
         diagnosed = diagnose.examine_group(whole)
     except RlclinicError:
@@ -166,7 +169,7 @@ def _card(owner: Run | Group, best: Run, runs: list[Run], *, has_policy: bool) -
         "`policy.safetensors` holds the weights." if has_policy else "No checkpoint was kept.",
         "",
         "```sh",
-        f"rlclinic train {best.name} --seeds {len(runs)}",
+        str(Action("train", best.name, seeds=len(runs))),
         "```",
     ]
     return "---\n" + yaml.safe_dump(about, sort_keys=False, allow_unicode=True) + "---\n\n" + "\n".join(lines) + "\n"
@@ -185,9 +188,12 @@ def _make(folder: Path) -> None:
 
 def _check_place(out: Path, runs_dir: Path, to: str) -> None:
     """Never into a store, and never over something else."""
+    another = Action("runs export", to=to, out="DIR")
     if out.resolve().is_relative_to(runs_dir.resolve()):
-        raise UsageError(f"{out} lies in the store {runs_dir}.\n  Its folders would be taken for runs.\n  Choose another place: --out DIR")
+        raise UsageError(f"{out} lies in the store {runs_dir}.\n  Its folders would be taken for runs.\n  Choose another place: ", another)
     if to == "html" and out.is_dir():
-        raise UsageError(f"{out} is a folder.\n  One HTML file is written.\n  Name a file: --out {out}/report.html")
+        raise UsageError(
+            f"{out} is a folder.\n  One HTML file is written.\n  Name a file: ", Action("runs export", to=to, out=out / "report.html")
+        )
     if to != "html" and out.is_file():
-        raise UsageError(f"{out} is a file.\n  A folder is written.\n  Choose another place: --out DIR")
+        raise UsageError(f"{out} is a file.\n  A folder is written.\n  Choose another place: ", another)

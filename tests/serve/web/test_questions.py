@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from docs.generate import questions
+from rlclinic.ops.diagnose.ask.guides import list_guides
 from rlclinic.ops.diagnose.diagnose import diagnose
-from rlclinic.ops.diagnose.guides import list_guides
 from rlclinic.ops.diagnose.lint import lint
 from rlclinic.ops.jobs import audited
 from rlclinic.ops.status.status import get_training_status

@@ -99,7 +99,7 @@ def rules(request: "RuleRequest", as_json: options.Json = False) -> None:
 
 def ask(request: "AskRequest", as_json: options.Json = False) -> None:
     """Answer a question in plain words: what is meant, what the store says, and the command that answers it."""
-    from rlclinic.ops.diagnose.ask import ask
+    from rlclinic.ops.diagnose.ask.answer import ask
     from rlclinic.report.ask import describe
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import terminal
@@ -114,7 +114,7 @@ def guide(
     as_json: options.Json = False,
 ) -> None:
     """Say what answers a question here: what to type, which steps, and what cannot be told."""
-    from rlclinic.ops.diagnose import guides
+    from rlclinic.ops.diagnose.ask import guides
     from rlclinic.report.guide import describe, describe_list
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import terminal

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import ask, diagnose, export, guides, history, lint, prescribe, rules
+from rlclinic.ops.diagnose import diagnose, export, history, lint, prescribe, rules
+from rlclinic.ops.diagnose.ask import guides
+from rlclinic.ops.diagnose.ask.answer import ask
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
 from rlclinic.ops.diagnose.requests import AskRequest, HistoryRequest, LintRequest, RuleRequest
@@ -152,7 +154,7 @@ def get_rule(request: Request, id: Annotated[str, Path(max_length=80)]) -> Respo
 @takes_query
 def answer_question(request: Request, here: Here, asked: AskRequest) -> Response:
     """A question in plain words: what is meant, what the store says about it in numbers, and what to type."""
-    return answer_with_etag(request, ask.ask(asked))
+    return answer_with_etag(request, ask(asked))
 
 
 @router.get("/guides", response_model=GuideList, tags=["catalogue"])

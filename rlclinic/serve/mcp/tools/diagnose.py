@@ -3,8 +3,8 @@
 from mcp_types import CallToolResult
 
 from rlclinic.errors import ConfigError
-from rlclinic.ops.diagnose import guides
-from rlclinic.ops.diagnose.ask import ask
+from rlclinic.ops.diagnose.ask import guides
+from rlclinic.ops.diagnose.ask.answer import ask
 from rlclinic.ops.diagnose.requests import AskRequest, DiagnoseRequest, GuideRequest, PrescribeRequest, RuleRequest
 from rlclinic.ops.runs.requests import ConfigRequest
 from rlclinic.report.document import render_compact

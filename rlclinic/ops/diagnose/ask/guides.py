@@ -35,7 +35,7 @@ def get_guide(question: str) -> GuidePage:
 
 @cache
 def _read() -> tuple[Guide, ...]:
-    text = files("rlclinic.ops.diagnose").joinpath(FILE).read_text(encoding="utf-8")
+    text = files("rlclinic.ops.diagnose.ask").joinpath(FILE).read_text(encoding="utf-8")
     return tuple(Guide(**entry) for entry in yaml_text.load(text, FILE))
 
 
@@ -57,7 +57,7 @@ def _alike(text: str) -> Guide | None:
 
 def _understood(text: str) -> Guide | None:
     """The question that a text means in other words; None where nothing fits."""
-    from rlclinic.ops.diagnose.ask import search  # which reads the guides
+    from rlclinic.ops.diagnose.ask.search import search  # which reads the guides
 
     matches = search(text)
     return _named(matches[0].document.name) if matches and matches[0].document.kind == "guide" else None

@@ -6,7 +6,8 @@ import pytest
 import typer
 
 import rlclinic
-from rlclinic.ops.diagnose import ask
+from rlclinic.ops.diagnose.ask.answer import ask
+from rlclinic.ops.diagnose.ask.search import read_words
 from rlclinic.ops.diagnose.requests import AskRequest
 from rlclinic.report.ask import AskAnswer
 from rlclinic.runs.record import Group
@@ -85,14 +86,14 @@ def test_what_nothing_here_answers_is_said_to_be_unknown(store: tuple[Path, list
 
 
 def test_an_empty_store_says_what_to_train_first(tmp_path: Path) -> None:
-    answer = ask.ask(AskRequest(question="why is my reward not going up", runs_dir=tmp_path / "runs"))
+    answer = ask(AskRequest(question="why is my reward not going up", runs_dir=tmp_path / "runs"))
     assert answer.facts == ["there are no runs in this store yet: rlclinic train CartPole-v1:ppo --seeds 4"]
 
 
 def test_every_command_that_is_offered_can_be_typed() -> None:
     from rlclinic.serve.cli.app import app
 
-    for entry in ask._data()["commands"]:
+    for entry in read_words()["commands"]:
         found = typer.main.get_command(app)
         for word in entry["type"].split()[1:]:
             if not hasattr(found, "commands") or word not in found.commands:
@@ -104,7 +105,7 @@ def test_every_command_that_is_offered_can_be_typed() -> None:
 
 
 def test_a_guide_is_found_by_other_words_than_its_own() -> None:
-    from rlclinic.ops.diagnose.guides import get_guide
+    from rlclinic.ops.diagnose.ask.guides import get_guide
 
     assert get_guide("dagger gets worse with every iteration").guide.name == "dagger-diverges"
     assert get_guide("would a pid controller be enough").guide.name == "is-rl-overkill"

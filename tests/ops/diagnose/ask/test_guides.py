@@ -9,7 +9,7 @@ import typer
 
 from docs.generate import questions
 from rlclinic.errors import NotFound
-from rlclinic.ops.diagnose import guides
+from rlclinic.ops.diagnose.ask import guides
 from rlclinic.references import REFERENCES
 from rlclinic.serve.cli.app import app
 from rlclinic.serve.web.routes import PAGES

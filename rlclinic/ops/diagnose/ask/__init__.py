@@ -1,0 +1,1 @@
+"""Questions in plain words: finding what is meant, and answering it."""
