@@ -467,7 +467,7 @@ OPERATIONS: Final = (
         request="runs.requests.RemoveRequest",
     ),
     Operation(
-        "diagnose.export.export",
+        "diagnose.export.export.export",
         "read",
         "runs export",
         absent={"mcp": "an agent with a terminal types it", "http": "`GET /groups/{group}/export.html` is the one file"},

@@ -9,7 +9,7 @@ import yaml
 
 from rlclinic import readers
 from rlclinic.errors import NotFound, UsageError
-from rlclinic.ops.diagnose.export import ExportResult, export
+from rlclinic.ops.diagnose.export.export import ExportResult, export
 from rlclinic.ops.runs.requests import ExportRequest
 from rlclinic.runs import notes
 from rlclinic.runs.record import Group

@@ -52,7 +52,7 @@ import sys
 from pathlib import Path
 from fastapi.testclient import TestClient
 from rlclinic.ops.diagnose.diagnose import diagnose
-from rlclinic.ops.diagnose.export import export
+from rlclinic.ops.diagnose.export.export import export
 from rlclinic.ops.runs.requests import ExportRequest, TableRequest
 from rlclinic.ops.runs.table import show_table
 from rlclinic.runs.store import Store

@@ -71,7 +71,7 @@ def table(request: "TableRequest", as_json: options.Json = False) -> None:
 
 def export(request: "ExportRequest", as_json: options.Json = False) -> None:
     """Write a group or run as another program keeps it, or as one HTML file; nothing is sent anywhere."""
-    from rlclinic.ops.diagnose.export import export
+    from rlclinic.ops.diagnose.export.export import export
     from rlclinic.serve.cli import console
     from rlclinic.serve.cli.text import results
 

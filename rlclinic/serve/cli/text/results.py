@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rlclinic.diagnosis.checkpoints.inspect_run import Inspection, LayerView
     from rlclinic.ops.compare.compare import Comparison
-    from rlclinic.ops.diagnose.export import ExportResult
+    from rlclinic.ops.diagnose.export.export import ExportResult
     from rlclinic.ops.diagnose.history import EnvironmentHistory, Tried
     from rlclinic.ops.diagnose.rules import RuleList, RulePage
     from rlclinic.ops.jobs.audited import Stopped

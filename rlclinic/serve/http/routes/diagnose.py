@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import diagnose, export, history, lint, prescribe, rules
+from rlclinic.ops.diagnose import diagnose, history, lint, prescribe, rules
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.answer import ask
+from rlclinic.ops.diagnose.export.page import render_page
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
 from rlclinic.ops.diagnose.requests import AskRequest, HistoryRequest, LintRequest, RuleRequest
@@ -131,7 +132,7 @@ def export_page(here: Here, group: Named) -> Response:
     """A group as one HTML file with everything in it: report, diagnosis, a chart of every metric, config, notes, log."""
     owner = find_group(here, group)
     headers = {"content-disposition": f'attachment; filename="{owner.id}.html"', **BOXED}
-    return Response(export.render_page(owner), media_type="text/html; charset=utf-8", headers=headers)
+    return Response(render_page(owner), media_type="text/html; charset=utf-8", headers=headers)
 
 
 # ── what is known ──
