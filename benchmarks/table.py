@@ -35,6 +35,7 @@ TITLES = {
     "agents": "Do the tools of the MCP server suffice?",
     "serving": "How long the server lets people wait",
     "dashboard": "How long the dashboard lets people wait",
+    "questions": "Are questions in words understood?",
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",
     "reward_gaming": "Are rewards that can be farmed found?",
