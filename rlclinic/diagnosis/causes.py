@@ -32,7 +32,7 @@ EXPLAINED: Final = 0.25
 """What a finding that an earlier cause explains still counts for the next one."""
 NEAR: Final = 0.5
 """Log-odds within which the order in time decides."""
-LEAST: Final = 0.02
+LEAST: Final = 0.005
 MOST: Final = 5
 
 _OF_NO_RULE: Final = (

@@ -7,9 +7,9 @@ import numpy as np
 
 from rlclinic.actions import Change
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN
+from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EVAL_STD, LENGTH, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
-from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, rule, say
+from rlclinic.diagnosis.registry import BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
 
@@ -205,6 +205,54 @@ def threshold_out_of_reach(case: Case) -> Iterator[Finding]:
         return
     text = f"best return {say(progress.best)}, the most that is possible is {say(top)}, the threshold {say(threshold)}"
     yield Finding(text=text, evidence=(evidence("config:spec.threshold", text, possible=top, threshold=threshold),))
+
+
+@rule(
+    "EVA807",
+    severity=Severity.MEDIUM,
+    needs=["threshold", EVAL_RETURN, sentinel("random_return")],
+    cites=["henderson2018matters"],
+    causes=["threshold-out-of-reach"],
+    bad=lambda: cases.unsolved(
+        {
+            "val/roll/ep_rew_mean": lambda share: 20 + 1180 * np.minimum(4 * share, 1.0),
+            "train/roll/ep_rew_mean": lambda share: 20 + 1100 * np.minimum(4 * share, 1.0),
+            "train/sentinel/random_return": 22.0,
+            "train/sentinel/random_return_std": 8.0,
+        }
+    ),
+    good=[
+        # It still rises.
+        lambda: cases.unsolved({"val/roll/ep_rew_mean": lambda share: 20 + 1180 * share, "train/sentinel/random_return": 22.0}),
+        # It settled, for what a policy gets that knows nothing.
+        lambda: cases.unsolved({"val/roll/ep_rew_mean": 24.0, "train/sentinel/random_return": 22.0}),
+    ],
+)
+def settled_below_the_threshold(case: Case) -> Iterator[Finding]:
+    """The run gained most of the way, settled early, and has not moved since.
+
+    ## Why it hurts
+    Either this is the best that the task allows, and the threshold belongs to another version or reward; or it is a habit that pays
+    well enough. Seeds that settle at the very same return speak for the first.
+
+    ## When it is fine
+    Never; a run that reached its threshold is not judged.
+    """
+    judged, chance, threshold = case.signal(EVAL_RETURN), measures.random_return(case), case.threshold
+    if chance is None or threshold is None or len(judged) < 6 or not case.sick or threshold <= chance[0]:
+        return
+    gain, late = judged.top - chance[0], judged.share(0.6)
+    if gain <= max(3 * chance[1] / 4, 0.0) or not len(late):
+        return
+    moved, way = (late.top - late.bottom) / gain, gain / (threshold - chance[0])
+    most = case.sentinel("action_top_share")
+    one_action = len(most) > 0 and most.share(0.8).median > 0.98
+    strength = min(grade(-moved, -0.12, -0.04), grade(way, 0.25, 0.5), grade(-(judged.top - late.median) / gain, -0.15, -0.05))
+    if strength <= 0 or one_action:
+        return
+    text = f"returns settled at {say(late.median)}, {percent(way)} of the way from random to the threshold, and move by {percent(moved)}"
+    proof = evidence(EVAL_RETURN, text, *case.span, settled=late.median, moved=moved, way=way)
+    yield Finding(strength=strength, text=text, evidence=(proof,))
 
 
 @rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
+from rlclinic.diagnosis.columns import EVAL_LENGTH, EVAL_RETURN, EXPLAINED_VARIANCE, LENGTH, RETURN, RETURN_STD, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
@@ -828,3 +828,96 @@ def success_falls_while_the_return_rises(case: Case) -> Iterator[Finding]:
     fix = advice("compare the reward of an episode with success and of one without: does the sign of a term want turning around?", "> 30 %")
     proof = evidence(SUCCESS, text, *case.span, first=first, last=last)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "REW518",
+    severity=Severity.HIGH,
+    needs=[HIGH, LOW, EVAL_RETURN, EVAL_LENGTH, sentinel("reward_common_share")],
+    cites=["schulman2016nuts"],
+    causes=["reward-clipped"],
+    bad=lambda: cases.unsolved(
+        {
+            "train/sentinel/reward_max": 0.02,
+            "train/sentinel/reward_min": -0.02,
+            "train/sentinel/reward_common_share": 0.9,
+            "val/roll/ep_rew_mean": 50.0,
+            "val/roll/ep_len_mean": 50.0,
+        }
+    ),
+    good=[
+        lambda: cases.unsolved(
+            {
+                "train/sentinel/reward_max": 1.0,
+                "train/sentinel/reward_min": 1.0,
+                "train/sentinel/reward_common_share": 1.0,
+                "val/roll/ep_rew_mean": 50.0,
+                "val/roll/ep_len_mean": 50.0,
+            }
+        )
+    ],
+)
+def evaluation_pays_more_than_training_can(case: Case) -> Iterator[Finding]:
+    """Most rewards of training are one and the same number, and evaluation pays more per step than any of them.
+
+    ## Why it hurts
+    Rewards are cut on their way to the agent: large and small ones look alike, and what is learned is not what is judged.
+
+    ## When it is fine
+    Where rewards are clipped on purpose and the task can be learned from their signs.
+    """
+    largest = max(abs(case.signal(LOW).bottom), abs(case.signal(HIGH).top))
+    judged, length = case.signal(EVAL_RETURN), case.signal(EVAL_LENGTH)
+    common = case.sentinel("reward_common_share")
+    if not largest > 0 or not len(common) or not len(judged) or not length.median > 0 or not case.sick:
+        return
+    paid = float(np.median(np.abs(judged.values))) / length.median
+    strength = min(grade(decades(paid / largest), 0.15, 0.6), grade(common.median, 0.2, 0.5))
+    if strength <= 0:
+        return
+    text = f"evaluation pays {say(paid)} a step, training at most {say(largest)}, and {percent(common.median)} of its rewards are the same"
+    fix = advice("take the clipping out of the training reward, or scale rewards instead", "> 30 %")
+    proof = evidence(HIGH, text, *case.span, largest=largest, evaluation=paid, same=common.median)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "REW517",
+    severity=Severity.MEDIUM,
+    needs=[RETURN, sentinel("action_effect_reward"), (sentinel("action_top_share"), sentinel("action_std_max"))],
+    cites=["schulman2016nuts"],
+    causes=["deceptive-reward"],
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/action_effect_reward": 0.9, "train/sentinel/action_top_share": lambda share: np.minimum(0.5 + 2 * share, 1.0)}
+    ),
+    good=[
+        lambda: cases.unsolved({"train/sentinel/action_effect_reward": 0.9, "train/sentinel/action_top_share": 0.6}),
+        lambda: cases.unsolved(
+            {"train/sentinel/action_effect_reward": 0.05, "train/sentinel/action_top_share": lambda share: np.minimum(0.5 + 2 * share, 1.0)}
+        ),
+    ],
+)
+def the_price_of_acting_decides(case: Case) -> Iterator[Finding]:
+    """What an action costs explains its reward, and the agent settled for the one that costs least.
+
+    ## Why it hurts
+    The price of an action is paid at once, what it leads to later: a price that is too high hides the task behind it.
+
+    ## When it is fine
+    Tasks in which one action is right everywhere.
+    """
+    effect = case.sentinel("action_effect_reward").share(0.0, 0.4)
+    top, deviation = case.sentinel("action_top_share"), case.sentinel("action_std_max")
+    if not len(effect) or not case.sick:
+        return
+    if len(top):
+        alone = grade(top.share(0.8).median, 0.85, 0.97)
+    else:
+        first = deviation.share(0.0, 0.1).median
+        alone = 0.7 * grade(-deviation.share(0.8).median / max(first, 1e-9), -0.6, -0.3) if len(deviation) else 0.0
+    strength = min(grade(effect.median, 0.15, 0.45), alone)
+    if strength <= 0:
+        return
+    text = f"actions explain {percent(effect.median)} of what the observation leaves open of the reward, and one of them is taken for ever"
+    fix = advice("lower the price of acting until the goal pays more than it costs to get there", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, explained=effect.median),), remedies=(fix,))
