@@ -5,6 +5,9 @@
 
 A paraphrase is right if its guide comes first, or another whose first command is the same (the first row counts both, the second the guide
 alone). A question that nothing here answers is right if the answer is that it is not known.
+
+The kept half is not blind: one author wrote both halves, some words of words.yaml were added with it in mind, and weights were chosen
+between looks at it. Its first look (24 of 30) is the fairer figure; a clean one needs paraphrases by somebody else.
 """
 
 import json
@@ -21,6 +24,7 @@ FILE: Final = Path(__file__).parent / "paraphrases.yaml"
 LOOKS: Final = Path(__file__).parent / "looks.json"
 COMMAND: Final = "python -m benchmarks.questions"
 UNKNOWN: Final = "unknown"
+HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,"}
 
 
 def find(question: str) -> str:
@@ -47,18 +51,19 @@ def measure(half: str, *, misses: bool) -> list[dict[str, Any]]:
     for wanted, question, got in asked if misses else ():
         if wanted != got:
             print(f"  {wanted}: {question!r} -> {got}")
+    name = HALVES[half]
     either = len(right) + len(by_command)
     return [
         {
-            "what": f"{half} paraphrases: the right guide or command first", "unit": "%", "better": "higher", "bar": 85, "stretch": 95,
+            "what": f"{name} paraphrases: the right guide or command first", "unit": "%", "better": "higher", "bar": 85, "stretch": 95,
             "value": 100 * either / len(known), "found": either, "of": len(known),
         },
         {
-            "what": f"{half} paraphrases: the right guide first", "unit": "%", "better": "higher", "bar": None, "stretch": None,
+            "what": f"{name} paraphrases: the right guide first", "unit": "%", "better": "higher", "bar": None, "stretch": None,
             "value": 100 * len(right) / len(known), "found": len(right), "of": len(known),
         },
         {
-            "what": f"{half} questions that nothing here answers: said so", "unit": "%", "better": "higher", "bar": None, "stretch": None,
+            "what": f"{name} questions that nothing here answers: said so", "unit": "%", "better": "higher", "bar": None, "stretch": None,
             "value": 100 * len(refused) / len(unknown), "found": len(refused), "of": len(unknown),
         },
     ]  # fmt: skip
