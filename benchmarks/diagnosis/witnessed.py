@@ -67,7 +67,7 @@ def list_cells(part: str, worlds_each: int) -> Iterator[Cell]:
 
 
 def look(cell: Cell) -> tuple[str, float, bool]:
-    """The first cause, its probability, and whether that is right (for a sound world: whether nothing is said at HIGH)."""
+    """The first cause, its probability, and whether that is right (for a sound world: whether it is not the environment's)."""
     play.RANDOM_STEPS, play.CONSTANT_STEPS = 3_000, 300
     play.speed = lambda env: {"steps": 1_000.0, "seconds": 0.1}
     fault = EnvFault() if cell.fault is None else cell.fault.env
@@ -81,7 +81,7 @@ def look(cell: Cell) -> tuple[str, float, bool]:
     found = witness.join(engine.diagnose([run]), [Case(run)], lint_facts(facts[0]), facts[0], (lint_facts(facts[1]), facts[1]))
     first = found.causes[0]
     if cell.fault is None:
-        return first.id, first.probability, not found.causes[0].rules
+        return first.id, first.probability, not first.moved_first.startswith("seen in the environment")
     return first.id, first.probability, first.id in cell.accepted
 
 
