@@ -118,7 +118,7 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
             sizes.append(float(np.sqrt(max(rest.var() - left.var(), 0.0))))
     found["action_gain"] = max(gains)
     found["action_size"] = max(sizes)
-    found["reward_by_action"] = _explain([actions], reward)
+    found["reward_by_action"] = _explain([actions], reward) if usual.std() > 0 else 0.0
     return found
 
 
