@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.diagnosis import buoy, docking, faulty, fresh_replay_cells, greenhouse, packing, replay_cells
 from benchmarks.diagnosis import cells as corpus_cells
+from benchmarks.diagnosis import faulty, fresh_replay_cells, packing, replay_cells
 from benchmarks.diagnosis.cells import Cell
+from benchmarks.diagnosis.environments import buoy, docking, greenhouse
 
 GPU_MEMBERS: Final = 24
 FAMILIES: Final = {

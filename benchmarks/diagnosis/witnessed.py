@@ -66,10 +66,15 @@ def list_cells(part: str, worlds_each: int) -> Iterator[Cell]:
     yield from (Cell(name, None) for name in known)
 
 
+def _assume_speed(env: Any, seconds: float = 1.0, steps: int = 5_000) -> dict[str, float]:
+    """A speed that no finding minds: how fast a machine steps a world is not asked here."""
+    return {"steps": 1_000.0, "seconds": 0.1}
+
+
 def look(cell: Cell) -> tuple[str, float, bool]:
     """The first cause, its probability, and whether that is right (for a sound world: whether it is not the environment's)."""
     play.RANDOM_STEPS, play.CONSTANT_STEPS = 3_000, 300
-    play.speed = lambda env: {"steps": 1_000.0, "seconds": 0.1}
+    play.speed = _assume_speed
     fault = EnvFault() if cell.fault is None else cell.fault.env
     share = LIMITS.get(cell.fault.label, 1.0) if cell.fault is not None else 1.0
     limit = max(4, round(families.world(cell.world).limit * share))

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.diagnosis import buoy, docking, packing, record
 from benchmarks.diagnosis import cells as corpus_cells
+from benchmarks.diagnosis import packing, record
 from benchmarks.diagnosis.corpus import Group
+from benchmarks.diagnosis.environments import buoy, docking
 from benchmarks.treatment import cells, cured
 from benchmarks.treatment.cells import Arm
 

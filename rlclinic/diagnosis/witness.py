@@ -80,7 +80,7 @@ ROUNDING: Final = 1e-4
 
 
 @dataclass(frozen=True)
-class Testimony:
+class Sign:
     """One thing that was seen, and the cause that it speaks for."""
 
     cause: str
@@ -90,22 +90,22 @@ class Testimony:
     fix: str = ""
 
 
-def testify(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -> list[Testimony]:
+def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -> list[Sign]:
     """What an environment shows that would explain a run that does not learn; settings that make up for it are allowed for."""
-    heard = [_of_finding(finding) for finding in lint.findings if finding.rule in CAUSES]
-    heard += [*_judge_sign(facts, cases), *_judge_sizes(facts), *_judge_clock(facts)]
-    kept: dict[str, Testimony] = {}
-    for one in sorted(heard, key=lambda each: -each.certainty):
+    signs = [_of_finding(finding) for finding in lint.findings if finding.rule in CAUSES]
+    signs += [*_judge_sign(facts, cases), *_judge_sizes(facts), *_judge_clock(facts)]
+    kept: dict[str, Sign] = {}
+    for one in sorted(signs, key=lambda each: -each.certainty):
         if one.certainty >= FAINT and not _is_made_up_for(one.cause, cases):
             kept.setdefault(one.cause, one)
     hidden = {other for cause in kept for other in HIDDEN.get(cause, ())}
     return [one for one in kept.values() if one.cause not in hidden]
 
 
-def _of_finding(finding: Finding) -> Testimony:
+def _of_finding(finding: Finding) -> Sign:
     cause, certainty = CAUSES[finding.rule]
     fix = finding.remedies[0].text if finding.remedies else ""
-    return Testimony(cause, certainty * min(1.0, finding.strength), finding.rule, finding.text, fix)
+    return Sign(cause, certainty * min(1.0, finding.strength), finding.rule, finding.text, fix)
 
 
 def _is_made_up_for(cause: str, cases: Sequence[Case]) -> bool:
@@ -119,7 +119,7 @@ def _is_made_up_for(cause: str, cases: Sequence[Case]) -> bool:
     return cause == "action-bounds" and first.algo in columns.ACTORS
 
 
-def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Testimony]:
+def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
     """A threshold that no policy comes near, and that the opposite reward would reach."""
     threshold, searched, rewards = cases[0].threshold, facts.get("search") or {}, facts.get("rewards") or {}
     if not threshold or "best" not in searched or "worst" not in searched or not rewards:
@@ -131,7 +131,7 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Tes
     opposite = (threshold > 0 >= max(rewards["max"], best)) or (threshold < 0 <= min(rewards["min"], worst))
     if opposite and -best - room <= threshold <= -worst + room and best > worst:
         span = f"{say(worst)} to {say(best)}"
-        yield Testimony(
+        yield Sign(
             "reward-sign",
             0.93,
             "ENV411",
@@ -140,17 +140,17 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Tes
         )
 
 
-def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Testimony]:
+def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:
     """A time limit that episodes reach, and that is never reported as one."""
     random, limit = facts.get("random") or {}, facts.get("time_limit")
     lengths = random.get("lengths") or []
     reached = sum(length == limit for length in lengths)
     if limit and reached >= 3 and not random.get("truncated"):
         text = f"{reached} of {len(lengths)} random episodes reach the time limit of {limit} steps, and say `terminated`"
-        yield Testimony("time-limit-as-terminal", 0.95, "ENV211", text, "return the limit as truncated")
+        yield Sign("time-limit-as-terminal", 0.95, "ENV211", text, "return the limit as truncated")
 
 
-def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Testimony]:
+def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Sign]:
     """Sizes at which a run that does not learn is explained by them; less than what is worth a remark before training."""
     seen = facts.get("transitions") or {}
     spreads = [spread for spread in seen.get("spreads") or [] if spread > 1e-9]
@@ -159,13 +159,13 @@ def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Testimony]:
     wide = max(grade(largest, 40.0, 120.0), min(grade(largest, 10.0, 30.0), grade(apart, 100.0, 300.0)))
     if wide > 0 and (facts.get("observation_space") or {}).get("dtype") != "uint8":
         text = f"observations reach {say(largest)}" + (f", and their numbers differ in scale by {say(apart)}" if apart > 100 else "")
-        yield Testimony("observation-scale", 0.93 * wide, "ENV303", text, "scale by known ranges, or normalize observations")
+        yield Sign("observation-scale", 0.93 * wide, "ENV303", text, "scale by known ranges, or normalize observations")
     space = facts.get("action_space") or {}
     if space.get("kind") == "Box" and space.get("bounded"):
         half = max((float(high) - float(low)) / 2 for low, high in zip(space["low"], space["high"], strict=True))
         if half > 10:
             text = f"actions go up to {say(half)}, where a fresh policy's are near 1"
-            yield Testimony("action-bounds", 0.93 * grade(half, 10.0, 50.0), "ENV115", text, "rescale actions to [-1, 1]")
+            yield Sign("action-bounds", 0.93 * grade(half, 10.0, 50.0), "ENV115", text, "rescale actions to [-1, 1]")
     rewards = facts.get("rewards") or {}
     if not rewards or (facts.get("random") or {}).get("steps", 0) < 200:
         return
@@ -173,21 +173,21 @@ def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Testimony]:
     large, small = grade(typical, 12.0, 40.0), grade(-largest, -0.03, -0.008) if largest > 0 else 0.0
     if large > 0:
         text = f"rewards are typically {say(typical)} a step, from {say(rewards['min'])} to {say(rewards['max'])}"
-        yield Testimony("reward-scale-too-large", 0.93 * large, "ENV309", text, "divide the reward by a constant, or normalize it")
+        yield Sign("reward-scale-too-large", 0.93 * large, "ENV309", text, "divide the reward by a constant, or normalize it")
     if small > 0:
         text = f"no reward is larger than {say(largest)}"
-        yield Testimony("reward-scale-too-small", 0.93 * small, "ENV310", text, "multiply the reward by a constant")
+        yield Sign("reward-scale-too-small", 0.93 * small, "ENV310", text, "multiply the reward by a constant")
 
 
 # ── two environments ──
 
 
-def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[Testimony]:
+def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[Sign]:
     """Where the environment of evaluation differs from that of training, the most telling first."""
-    differences: list[Testimony] = []
+    differences: list[Sign] = []
 
     def differ(text: str, certainty: float = 0.95, cause: str = "evaluation-environment-differs") -> None:
-        differences.append(Testimony(cause, certainty, "EVA801", text, "build both environments with one function"))
+        differences.append(Sign(cause, certainty, "EVA801", text, "build both environments with one function"))
 
     for role in ("observation", "action"):
         ours, theirs = ((facts.get(f"{role}_space") or {}).get("text") for facts in (training, evaluation))
@@ -244,13 +244,13 @@ def join(
     evaluation: tuple[EnvLint, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
     """The diagnosis with what the environment shows: causes ranked anew, findings added, contradictions said."""
-    seen = testify(lint, facts, cases)
+    seen = find_signs(lint, facts, cases)
     differences = compare(facts, evaluation[1]) if evaluation is not None else []
     if seen and max(one.certainty for one in seen) > 0.85:
         # A fault of one side makes the two differ: it is the cause, and not that they do.
         differences = [one if one.cause != "evaluation-environment-differs" else _fainter(one) for one in differences]
-    heard = [*seen, *(one for one in differences if one.cause not in {each.cause for each in seen})]
-    contradictions = tuple(_find_contradictions(diagnosis, cases, lint, facts, heard))
+    signs = [*seen, *(one for one in differences if one.cause not in {each.cause for each in seen})]
+    contradictions = tuple(_find_contradictions(diagnosis, cases, lint, facts, signs))
     witness = Witness(
         env=lint.name,
         evaluation=None if evaluation is None else evaluation[0].name,
@@ -260,9 +260,9 @@ def join(
         skipped={phase: why for phase, why in lint.skipped.items() if phase != "scripted actions"},
         seconds=round(lint.seconds, 1),
     )
-    causes = _rank(diagnosis, heard, len(cases))
+    causes = _rank(diagnosis, signs, len(cases))
     calm = causes[0].calm
-    found = [_find(one, lint.name, calm=calm) for one in heard]
+    found = [_find(one, lint.name, calm=calm) for one in signs]
     first = causes[0]
     return diagnosis.model_copy(
         update={
@@ -276,23 +276,23 @@ def join(
     )
 
 
-def _fainter(one: Testimony) -> Testimony:
-    return Testimony(one.cause, 0.5 * one.certainty, one.check, one.text, one.fix)
+def _fainter(one: Sign) -> Sign:
+    return Sign(one.cause, 0.5 * one.certainty, one.check, one.text, one.fix)
 
 
-def _rank(diagnosis: Diagnosis, heard: Sequence[Testimony], runs: int) -> list[Cause]:
+def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int) -> list[Cause]:
     """The odds of what was seen beside those of what the log makes likely; one cause that both name has both."""
     before = {cause.id: cause for cause in diagnosis.causes}
     first = diagnosis.causes[0]
-    if not heard or first.id == HEALTHY or (first.kind == "nothing wrong" and max(one.certainty for one in heard) < 0.85):
+    if not signs or first.id == HEALTHY or (first.kind == "nothing wrong" and max(one.certainty for one in signs) < 0.85):
         return [_without_refuted(cause, {}) for cause in diagnosis.causes]
-    odds = {one.cause: one.certainty / (1.0 - one.certainty) for one in heard}
+    odds = {one.cause: one.certainty / (1.0 - one.certainty) for one in signs}
     for cause in diagnosis.causes:
         own = cause.probability / (1.02 - cause.probability) if cause.kind not in ("symptom", "nothing wrong") else ODDS_OF_UNKNOWN
         own = min(own, 1.0) if cause.kind == "symptom" or cause.calm else own
         odds[cause.id] = odds.get(cause.id, 0.0) + own * (FAINT if cause.id in REFUTES and cause.id not in odds else 1.0)
     total, titles = sum(odds.values()), known()
-    by_cause = {one.cause: one for one in heard}
+    by_cause = {one.cause: one for one in signs}
     ranked = []
     for id in sorted(odds, key=lambda each: (-odds[each], each)):
         chance = round(odds[id] / total, 4)
@@ -319,11 +319,11 @@ def _rank(diagnosis: Diagnosis, heard: Sequence[Testimony], runs: int) -> list[C
     return [cause for cause in ranked if cause.probability >= 0.02 or cause is ranked[0]][:5]
 
 
-def _without_refuted(cause: Cause, heard: Mapping[str, Testimony]) -> Cause:
+def _without_refuted(cause: Cause, signs: Mapping[str, Sign]) -> Cause:
     """A symptom whose possible causes in the environment were looked for there: what was not seen is little likely."""
     if not cause.possible:
         return cause
-    weights = [each.probability * (UNSEEN if each.find_in == "environment" and each.id not in heard else 1.0) for each in cause.possible]
+    weights = [each.probability * (UNSEEN if each.find_in == "environment" and each.id not in signs else 1.0) for each in cause.possible]
     total = sum(weights)
     possible = [
         each.model_copy(update={"probability": round(cause.probability * weight / total, 4)})
@@ -333,7 +333,7 @@ def _without_refuted(cause: Cause, heard: Mapping[str, Testimony]) -> Cause:
     return cause.model_copy(update={"possible": tuple(kept)})
 
 
-def _find(one: Testimony, name: str, *, calm: bool) -> GroupFinding:
+def _find(one: Sign, name: str, *, calm: bool) -> GroupFinding:
     severity = Severity.LOW if calm else Severity.HIGH if one.certainty >= 0.8 else Severity.MEDIUM
     return GroupFinding(
         rule=one.check,
@@ -350,10 +350,10 @@ def _find(one: Testimony, name: str, *, calm: bool) -> GroupFinding:
 
 
 def _find_contradictions(
-    diagnosis: Diagnosis, cases: Sequence[Case], lint: EnvLint, facts: Mapping[str, Any], heard: Sequence[Testimony]
+    diagnosis: Diagnosis, cases: Sequence[Case], lint: EnvLint, facts: Mapping[str, Any], signs: Sequence[Sign]
 ) -> Iterator[str]:
     """What the log says and the environment does not bear out."""
-    named, done = {one.cause for one in heard}, not lint.skipped.get("random actions") and not lint.skipped.get("contract")
+    named, done = {one.cause for one in signs}, not lint.skipped.get("random actions") and not lint.skipped.get("contract")
     for cause in diagnosis.causes[:2]:
         if done and cause.id in REFUTES and cause.id not in named and cause.probability >= 0.2:
             said = f"the log says: {cause.title} (p {cause.probability:.2f}); but {REFUTES[cause.id]}"
@@ -364,7 +364,7 @@ def _find_contradictions(
         yield f"episodes in the log last up to {say(length)} steps; this environment ends them after {limit}"
     returns = (facts.get("random") or {}).get("returns") or []
     starts = [case.progress.start for case in cases if case.progress is not None]
-    if len(returns) >= 8 and starts and not any(one.cause.startswith("reward") for one in heard):
+    if len(returns) >= 8 and starts and not any(one.cause.startswith("reward") for one in signs):
         middle, spread = float(np.mean(returns)), float(np.std(returns))
         gap = abs(float(np.median(starts)) - middle)
         # First means of a log are of few episodes, and of a policy that has begun to learn.
@@ -372,5 +372,5 @@ def _find_contradictions(
             factor = f", {percent(gap / max(abs(middle), 1e-9))} away" if abs(middle) > 1e-9 else ""
             start = say(float(np.median(starts)))
             yield f"the log begins at a return of {start}; random actions return {say(middle)} in this environment{factor}"
-    if any(cause.id == UNKNOWN for cause in diagnosis.causes[:1]) and not heard and done:
+    if any(cause.id == UNKNOWN for cause in diagnosis.causes[:1]) and not signs and done:
         yield "nothing wrong was seen in the environment: look for the cause in settings and code"

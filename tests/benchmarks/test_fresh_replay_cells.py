@@ -2,8 +2,9 @@
 
 import pytest
 
-from benchmarks.diagnosis import corpus, docking, first_look, fresh_replay_cells, greenhouse, measure, replay_cells
+from benchmarks.diagnosis import corpus, first_look, fresh_replay_cells, measure, replay_cells
 from benchmarks.diagnosis.cells import Cell
+from benchmarks.diagnosis.environments import docking, greenhouse
 from rlclinic.diagnosis import causes
 
 

@@ -4,8 +4,9 @@ from collections import defaultdict
 
 import pytest
 
-from benchmarks.diagnosis import corpus, docking, replay_cells
+from benchmarks.diagnosis import corpus, replay_cells
 from benchmarks.diagnosis.cells import Cell
+from benchmarks.diagnosis.environments import docking
 from benchmarks.diagnosis.measure import asked
 from rlclinic.diagnosis import causes
 

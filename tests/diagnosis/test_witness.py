@@ -135,9 +135,9 @@ def test_a_threshold_that_only_the_opposite_reward_reaches_shows_a_wrong_sign() 
         "random": {"returns": [-20.0, -21.0] * 5, "lengths": [20, 21] * 5, "steps": 205, "unfinished_steps": 0, "truncated": 0},
         "search": {"best": -9.0, "worst": -200.0},
     }
-    named = [one.cause for one in witness.testify(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=150.0))])]
+    named = [one.cause for one in witness.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=150.0))])]
     assert named == ["reward-sign"]
-    assert not witness.testify(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=-15.0))])
+    assert not witness.find_signs(lint_facts({"name": "x", **facts}), facts, [Case(replace(sick(), threshold=-15.0))])
 
 
 def test_a_short_search_finds_what_pays_and_what_costs() -> None:

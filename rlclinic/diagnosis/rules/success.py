@@ -20,7 +20,7 @@ cause(
     "the return rises and the task is not done",
     "fault of environment",
     doses=["more-steps"],
-    advice="pay once for what is to be done once, and let finishing bring more than anything else: rlclinic lint --env looks for the loop",
+    advice="pay once for what is to be done once, and let finishing bring more than anything else; linting the environment finds the loop",
     explains="SUC103 REW513 VAL201 EVA804 BUD101 LRN103 ENT301 POL102",
 )
 cause(
@@ -99,7 +99,7 @@ def return_rises_without_success(case: Case) -> Iterator[Finding]:
     before, after = returns.share(0.0, 0.2).median, returns.share(0.8).median
     text = f"the return rose from {say(before)} to {say(after)} while {percent(ended)} of episodes succeed"
     text += f"; it is above the threshold of {say(case.threshold)}" if passed and case.threshold is not None else ""
-    fix = advice("look for what pays without the goal: rlclinic lint --env, and watch an episode (rlclinic play)", "> 30 %")
+    fix = advice("look for what pays without the goal: lint the environment, and watch an episode (rlclinic play)", "> 30 %")
     proof = evidence(success.name, text, *case.span, success=ended, rise=rise)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
@@ -162,5 +162,5 @@ def success_never_seen(case: Case) -> Iterator[Finding]:
     if not rates or any(signal.top > 0 for signal in rates) or not case.sick or case.is_early or max(map(len, rates)) < 4:
         return
     text = "no episode succeeded, in training or in evaluation"
-    fix = advice("can the goal be met at all? rlclinic lint --env tries; starts nearer to it or longer episodes help", "> 30 %")
+    fix = advice("can the goal be met at all? Linting the environment tries; starts nearer to it or longer episodes help", "> 30 %")
     yield Finding(strength=0.8, text=text, evidence=(evidence(rates[0].name, text, *case.span, best=0.0),), remedies=(fix,))

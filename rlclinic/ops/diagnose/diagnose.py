@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.checkpoints import findings
@@ -56,7 +56,11 @@ def diagnose(
     owner, groups = read(target, runs_dir, threshold, budget, mapping)
     if env is None and eval_env is not None:
         raise UsageError(
-            "--eval-env is compared with --env, which is not given.\n  Give both: --env my_env.py:Train --eval-env my_env.py:Eval"
+            Argument("eval_env"),
+            " is compared with the training environment, which is not given.\n  Give both: ",
+            Argument("env", "my_env.py:Train"),
+            " and ",
+            Argument("eval_env", "my_env.py:Eval"),
         )
     seen = None if env is None else witness.look(env, env_args or {}, owner)
     beside = None if eval_env is None else witness.look(eval_env, env_args or {}, owner)
@@ -232,8 +236,9 @@ def _check_out(target: str, out: Path | None) -> None:
         return
     if out.resolve().is_relative_to(Path(target).resolve()):
         raise UsageError(
-            f"--out {out} lies in {target}, which is only read.\n  The next reading would find its own report there.\n"
-            f"  Give a folder beside it: --out {Path(target).name}-diagnosis"
+            Argument("out", out),
+            f" lies in {target}, which is only read.\n  The next reading would find its own report there.\n  Give a folder beside it: ",
+            Argument("out", f"{Path(target).name}-diagnosis"),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rlclinic import trust
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis.lint.env import EnvLint, lint_facts
 from rlclinic.errors import UsageError
 from rlclinic.ops.diagnose.examine_env import facts_in_process, facts_of
@@ -56,7 +56,8 @@ def _judge(facts: Mapping[str, Any]) -> Seen:
 def _find_trained(owner: Run | Group | None) -> tuple[str, dict[str, Any]]:
     if owner is None or owner.record.get("source"):
         raise UsageError(
-            "--env trained is for runs that were trained here: a log of others does not hold its environment.\n"
+            Argument("env", "trained"),
+            " is for runs that were trained here: a log of others does not hold its environment.\n"
             "  There is nothing to look at.\n  Name it: ",
             Action("diagnose", "LOGS", env="my_env.py:MyEnv"),
         )

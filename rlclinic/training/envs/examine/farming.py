@@ -216,7 +216,7 @@ def _farm(
     paying = [(each, step) for each in episodes for step, reward in enumerate(each.rewards[:-1]) if reward > _usual(each)]
     paying = [paying[place] for place in rng.permutation(len(paying))[: MOST_PREFIXES - len(starts)]] if paying else []
     starts += [("where something is paid, ", each.seed, each.actions[: step + 1]) for each, step in paying]
-    cycles = [((label,), (action,)) for label, action in choices]
+    cycles: list[tuple[tuple[str, ...], tuple[Any, ...]]] = [((label,), (action,)) for label, action in choices]
     cycles += [
         ((first, second), (one,) * hold + (two,) * hold)
         for hold in HOLDS
