@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.diagnose.export.hub import write_hub
 from rlclinic.ops.diagnose.export.page import render_page
@@ -76,12 +76,10 @@ def _make(folder: Path) -> None:
 
 def _check_place(out: Path, runs_dir: Path, to: str) -> None:
     """Never into a store, and never over something else."""
-    another = Action("runs export", to=to, out="DIR")
+    another = Argument("out", "DIR")
     if out.resolve().is_relative_to(runs_dir.resolve()):
         raise UsageError(f"{out} lies in the store {runs_dir}.\n  Its folders would be taken for runs.\n  Choose another place: ", another)
     if to == "html" and out.is_dir():
-        raise UsageError(
-            f"{out} is a folder.\n  One HTML file is written.\n  Name a file: ", Action("runs export", to=to, out=out / "report.html")
-        )
+        raise UsageError(f"{out} is a folder.\n  One HTML file is written.\n  Name a file: ", Argument("out", out / "report.html"))
     if to != "html" and out.is_file():
         raise UsageError(f"{out} is a file.\n  A folder is written.\n  Choose another place: ", another)

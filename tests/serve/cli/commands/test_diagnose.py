@@ -74,7 +74,9 @@ def test_a_healthy_group_is_a_few_lines(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_suspected_bug_is_shown_with_file_function_reproduction_and_fix(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown("bug-advantage-sign", capsys)
-    found = places(text, "BUG?  p 0.", "rlclinic/training/maths/returns.py · gae", "reproduce    rlclinic train", "proposed fix advantage")
+    found = places(
+        text, "BUG?  p 1.00", "rlclinic/training/maths/returns.py · gae", "reproduce    rlclinic train", "proposed fix advantage"
+    )
     assert found == sorted(found)
 
 
