@@ -222,7 +222,7 @@ def test_a_baseline_is_kept_and_an_unchanged_candidate_passes(two: tuple[Group, 
     kept = rlclinic("regress", "--save-baseline", "ci/base.json", two[1].id)
     assert kept.exit_code == 0
     assert "6 reached 475" in kept.stdout
-    again = record_group(Path("runs"), range(6, 12), lambda seed, share: rising(seed - 6, share))
+    again = record_group(Path("runs"), range(6, 14), lambda seed, share: rising(seed - 6, share))
     result = rlclinic("regress", "ci/base.json", again.id, "--margin", "0.2")
     assert result.exit_code == 0
     assert "PASSED  not worse by 20 % or more" in result.stdout
