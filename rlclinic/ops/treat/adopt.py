@@ -228,12 +228,12 @@ def _changes(trial: Trial, effect: Effect) -> list[str]:
     return variant_file.difference(to_record(from_record(control)), to_record(from_record(treated)))
 
 
-def trial_of(ref: str) -> str | None:
+def trial_of(ref: str, folder: Path | None = None) -> str | None:
     """The trial that ENV:VARIANT was adopted from; None if it is no such variant."""
     env_id, separator, variant = ref.rpartition(":")
     if not separator:
         return None
-    path = variant_file.file_for(env_id, files.user_folder())
+    path = variant_file.file_for(env_id, folder or files.user_folder())
     if not path.exists():
         raise UsageError(
             f"{ref}: there is no {path}.\n  Nothing tells what it is made of.\n  Give the trial that it was adopted from: --ablate TRIAL"
