@@ -41,6 +41,7 @@ from rlclinic.treatment.trial.models import (
     Effect,
     Environment,
     EnvironmentLook,
+    Guardrail,
     Look,
     PlanRow,
     Power,
@@ -48,6 +49,7 @@ from rlclinic.treatment.trial.models import (
     Trial,
     TrialPlan,
 )
+from rlclinic.treatment.trial.outcomes import THROUGHPUT
 
 _LESS = {"steps": "fewer steps", "wall": "less time", "stability": "less spread"}
 _FASTER = {"steps": "FASTER", "wall": "FASTER", "return": "HIGHER", "success": "HIGHER", "stability": "STEADIER"}
@@ -381,7 +383,7 @@ def rows(trial: Trial, effect: Effect) -> list[Row]:
     if trial.outcome == "stability" and effect.ratio is not None:
         found.append(Row("10-90 % range", number(control.spread), number(treated.spread), ratio_text(effect.ratio, "stability")))
     if control.seconds_per_100k is not None and treated.seconds_per_100k is not None:
-        slower = any(guard.name == "throughput" and guard.worse for guard in effect.guardrails)
+        slower = any(guard.name == THROUGHPUT and guard.worse for guard in effect.guardrails)
         said = "slower" if slower else "not shown to be slower"
         found.append(Row("s per 100k steps", number(control.seconds_per_100k), number(treated.seconds_per_100k), said))
     return found
@@ -433,8 +435,17 @@ def guardrail_text(effect: Effect) -> str:
         # Over several environments each has its own; their names are said once.
         names = dict.fromkeys(guard.name.partition(" (")[0] for guard in effect.guardrails)
         return f"{', '.join(names)}: none worse"
-    said = ", ".join(f"{guard.name} {number(guard.control)} → {number(guard.treatment)}" for guard in worse)
-    return f"WORSE: {said}"
+    return f"WORSE: {', '.join(map(_say_guardrail, worse))}"
+
+
+def _say_guardrail(guard: Guardrail) -> str:
+    """Throughput is kept as seconds for 100,000 env steps, and said as env steps a second: less is worse, as people expect."""
+    sides = (guard.control, guard.treatment)
+    if guard.name.partition(" (")[0] == THROUGHPUT:
+        before, after = (number(1e5 / side) if side else BLANK for side in sides)
+        return f"{guard.name} {before} → {after} env steps/s"
+    before, after = map(number, sides)
+    return f"{guard.name} {before} → {after}"
 
 
 def forecast_text(trial: Trial, effect: Effect) -> str | None:

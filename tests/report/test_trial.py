@@ -83,6 +83,12 @@ def test_a_worse_guardrail_is_told_without_claiming_a_better_outcome_that_was_no
     assert trial_words.careful_text(calm) == ""
 
 
+def test_a_slower_treatment_is_said_in_env_steps_a_second_which_fall():
+    slower = Guardrail(name="throughput", control=135.0, treatment=157.0, worse=True, z=-4.0)
+    said = trial_words.guardrail_text(Effect.model_construct(guardrails=(slower,)))
+    assert said == "WORSE: throughput 741 → 637 env steps/s"
+
+
 def test_the_command_that_asks_again_repeats_everything_but_the_seeds(tmp_path):
     asked = TrialRequest(
         targets=["CartPole-v1:ppo"], changes=["gamma=0.9"], arrival_margin=0.2, futility=False, margin=0.2, seeds=16, runs_dir=tmp_path

@@ -1,6 +1,11 @@
 """`trial --envs`: configs moved to other environments, what cannot be tried there, a real trial from end to end, and keeping its winner."""
 
+import contextlib
+import importlib
+import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,10 +45,25 @@ class Broken(Env):
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Environments are made in this process: to start another takes longer than the test."""
+
+    def run(command: list[str], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:
+        printed = io.StringIO()
+        monkeypatch.setattr(sys, "stdin", io.StringIO(input))
+        with contextlib.redirect_stdout(printed):
+            importlib.import_module(command[-1]).main()
+        return subprocess.CompletedProcess(command, 0, printed.getvalue(), "")
+
+    monkeypatch.setattr(suitability.subprocess, "run", run)
+    return folder
 
 
 def ask(*targets: str, envs: str, **options: object) -> TrialRequest:
@@ -141,7 +161,7 @@ def test_a_caller_from_elsewhere_names_no_environment_by_its_code(here, env_id):
 TINY = {"max_env_steps": 1024, "per_look": 2, "looks": 2, "outcome": "return", "seed0": 50}
 
 
-def test_two_configs_are_trained_and_judged_on_three_environments(here):
+def test_two_configs_are_trained_and_judged_on_three_environments(folder):
     preview = plan_trial(ask("CartPole-v1:ppo_zoo", envs="CartPole-v1,Acrobot-v1,my.py:Env", changes=["learning_rate=1e-5"], **TINY))
     assert preview.max_env_steps == 3 * 2 * 4 * 1024
     result = run_trial(preview, jobs=2)

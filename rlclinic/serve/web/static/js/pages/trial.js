@@ -377,6 +377,9 @@ function looksCard(trial, arms) {
   );
 }
 
+/** Kept as seconds for 100,000 env steps, shown as env steps a second. */
+const isThroughput = (guard) => guard.name.split(" (")[0] === "throughput";
+
 function effectsCard(trial) {
   const ratios = trial.effects.every((effect) => effect.ratio?.value);
   const rows = trial.effects.map((effect) => {
@@ -393,9 +396,9 @@ function effectsCard(trial) {
   const guards = trial.effects.flatMap((effect) =>
     effect.guardrails.map((guard) => [
       effect.arm,
-      guard.name,
-      num(guard.control),
-      num(guard.treatment),
+      isThroughput(guard) ? `${guard.name}, env steps/s` : guard.name,
+      num(isThroughput(guard) ? 1e5 / guard.control : guard.control),
+      num(isThroughput(guard) ? 1e5 / guard.treatment : guard.treatment),
       guard.worse ? h("strong", { css: { color: "var(--bad)" } }, "▼ worse") : "not worse",
     ]),
   );
