@@ -7,7 +7,7 @@ A paraphrase is right if its guide comes first, or another whose first command i
 alone). A question that nothing here answers is right if the answer is that it is not known.
 
 The kept half is not blind: one author wrote both halves, some words of words.yaml were added with it in mind, and weights were chosen
-between looks at it. Its first look (24 of 30) is the fairer figure; a clean one needs paraphrases by somebody else.
+between looks at it. Its first look (24 of 30) is the fairer figure; blind.yaml is by somebody else, and was looked at once.
 """
 
 import json
@@ -20,11 +20,14 @@ from benchmarks import provenance
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.search import search
 
-FILE: Final = Path(__file__).parent / "paraphrases.yaml"
+FILES: Final = {
+    half: Path(__file__).parent / name
+    for half, name in (("tuned", "paraphrases.yaml"), ("held", "paraphrases.yaml"), ("blind", "blind.yaml"))
+}
 LOOKS: Final = Path(__file__).parent / "looks.json"
 COMMAND: Final = "python -m benchmarks.questions"
 UNKNOWN: Final = "unknown"
-HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,"}
+HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,", "blind": "blind"}
 
 
 def find(question: str) -> str:
@@ -41,7 +44,7 @@ def verb(name: str) -> str | None:
 
 def measure(half: str, *, misses: bool) -> list[dict[str, Any]]:
     """The rows of one half."""
-    entries = yaml.safe_load(FILE.read_text())
+    entries = yaml.safe_load(FILES[half].read_text())
     asked = [(entry["guide"], question, find(question)) for entry in entries for question in entry[half]]
     known = [each for each in asked if each[0] != UNKNOWN]
     unknown = [each for each in asked if each[0] == UNKNOWN]
@@ -51,11 +54,12 @@ def measure(half: str, *, misses: bool) -> list[dict[str, Any]]:
     for wanted, question, got in asked if misses else ():
         if wanted != got:
             print(f"  {wanted}: {question!r} -> {got}")
-    name = HALVES[half]
+    # Only a set that nobody tuned to is held to the bar.
+    name, bars = HALVES[half], {"bar": 85, "stretch": 95} if half == "blind" else {"bar": None, "stretch": None}
     either = len(right) + len(by_command)
     return [
         {
-            "what": f"{name} paraphrases: the right guide or command first", "unit": "%", "better": "higher", "bar": 85, "stretch": 95,
+            "what": f"{name} paraphrases: the right guide or command first", "unit": "%", "better": "higher", **bars,
             "value": 100 * either / len(known), "found": either, "of": len(known),
         },
         {
@@ -77,7 +81,7 @@ def main() -> None:
     args = parser.parse_args()
     rows = measure("tuned", misses=args.misses)
     if args.held_out:
-        held = measure("held", misses=args.misses)
+        held = [*measure("held", misses=args.misses), *measure("blind", misses=args.misses)]
         looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
         figures = [{key: row[key] for key in ("what", "found", "of")} for row in held]
         looks.append({"look": len(looks) + 1, "why": args.held_out + (" (misses listed)" if args.misses else ""), "rows": figures})
