@@ -2,6 +2,7 @@
 takes some tenths of a second. Folders, rows, locks, launchers, trials and searches around it are the real ones.
 """
 
+import fcntl
 import sys
 import time
 from pathlib import Path
@@ -24,9 +25,13 @@ ROW_SECONDS: Final = 0.01
 
 def main() -> None:
     """Train the folders named on the command line, each from its beginning: there are no checkpoints."""
-    for run in (Run(Path(argument)) for argument in sys.argv[1:] if argument != "--resume"):
-        if run.status.state != "finished":
-            train(run)
+    for path in (Path(argument) for argument in sys.argv[1:] if argument != "--resume"):
+        # A trainer goes on from a checkpoint, so that one which comes late finds nothing left to do. This one begins anew: it waits for
+        # a process that outlived its parent by a moment, and only then looks whether the run has finished.
+        with (path / "pretended.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if Run(path).status.state != "finished":
+                train(Run(path))
 
 
 def train(run: Run) -> None:
