@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlclinic import trust
+from rlclinic import own_code, trust
 from rlclinic.errors import UsageError
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
@@ -44,7 +44,10 @@ def train(
     """
     made = _config(config, env, list(overrides))
     wanted = range(made.seed, made.seed + seeds) if isinstance(seeds, int) else seeds
-    group = Store(runs_dir).create_group([made.model_copy(update={"seed": int(seed)}) for seed in wanted])
+    store = Store(runs_dir)
+    own = None if env is None or isinstance(env, str) or _importable(env) is not None else own_code.describe_object(env)
+    extra = None if own is None else {"env_code": own_code.to_record([own], store.root)}
+    group = store.create_group([made.model_copy(update={"seed": int(seed)}) for seed in wanted], extra=extra)
     # Imported late: reading runs needs no torch.
     from rlclinic.training.__main__ import train_runs
 

@@ -61,7 +61,7 @@ class Limits:
             return False
         inside = [path.relative_to(folder) for folder in self.folders if path.is_relative_to(folder)]
         # A virtual environment in the project holds pip and much else that was not written as an environment.
-        return any(not set(relative.parts) & set(_INSTALLED) for relative in inside)
+        return any(not is_installed(relative) for relative in inside)
 
 
 Ask = Callable[[Untrusted], bool]
@@ -82,6 +82,11 @@ def _of(part: Any, key: str) -> Any:
 def names_code(name: str) -> bool:
     """Whether a name is that of a module's or a file's content, rather than of an environment that is registered."""
     return (":" in name and not _PROBE.fullmatch(name)) or name.endswith(".py")
+
+
+def is_installed(path: Path) -> bool:
+    """Whether a file belongs to a package that was installed, rather than to somebody's project."""
+    return bool(set(path.parts) & set(_INSTALLED))
 
 
 # ── who may ──

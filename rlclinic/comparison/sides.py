@@ -32,6 +32,8 @@ class Side:
     label: str = field(default="?")
     config: "Config | None" = None
     """What could be trained; None for what was."""
+    owner: "Run | Group | None" = None
+    """The run or group of ours that it is."""
 
     def __len__(self) -> int:
         return len(self.histories)
@@ -103,7 +105,7 @@ def of_runs(name: str, owner: "Run | Group") -> Side:
     found = tuple(history.of_run(run) for run in runs)
     kind: Kind = "group" if isinstance(owner, Group) else "run"
     try:
-        return Side(name, kind, history.dotted(to_record(owner.config)), True, found)
+        return Side(name, kind, history.dotted(to_record(owner.config)), True, found, owner=owner)
     except ConfigError as error:
         note = f"{owner.id}: its settings are shown as recorded; today's schema refuses them ({str(error).splitlines()[0]})"
         return Side(name, kind, history.dotted(settings(owner.record)), False, found, (note,))

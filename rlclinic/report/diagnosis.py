@@ -64,6 +64,8 @@ def answer(report: DiagnosisReport, detail: Detail = "short") -> list[Block]:
     diagnosis = report.diagnosis
     first = diagnosis.causes[0]
     blocks: list[Block] = [Text(describe_runs(diagnosis.facts, report.ended_seconds_ago)), verdict(diagnosis)]
+    if report.changed_code is not None:
+        blocks.append(Rows([("changed", report.changed_code)]))
     if detail != "brief":
         blocks.append(Rows([("note", note) for note in diagnosis.facts.notes]))
         blocks += [_curve(report)] if diagnosis.causes[0].id != HEALTHY else []

@@ -656,6 +656,8 @@ class DiagnosisReport(Result):
     next: list[Action]
     files: list[str]
     """What was written."""
+    changed_code: str | None = Field(None, exclude_if=lambda text: text is None)
+    """What has changed in the code of its own environment since it was trained, and what that means."""
     not_written: str | None = Field(None, exclude_if=lambda reason: reason is None)
     """Why its files were not written: a store on a disk that is full or read-only can be diagnosed all the same."""
     more: tuple["DiagnosisReport", ...] = ()

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rlclinic import plain_files
+from rlclinic import own_code, plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError
 from rlclinic.metrics import EVAL_RETURN
@@ -48,7 +48,7 @@ GROUPS: Final = "@groups"
 
 META: Final = frozenset(
     {"schema_version", "id", "group", "members", "label", "created", "parent", "start", "repeats", "prescription", "trial"}
-    | {"origins", "engine", "versions", "random_policy", "source", "corrections"}
+    | {"origins", "engine", "versions", "random_policy", "source", "corrections", "env_code"}
 )
 """Keys of config.json and group.json that are about the run; all others are its settings, nested as in YAML."""
 
@@ -112,8 +112,8 @@ class Run:
 
     @cached_property
     def config(self) -> "Config":
-        """The validated config."""
-        return _config(self.record)
+        """The validated config; code of an own environment is named by where it lies today."""
+        return _locate_code(_config(self.record), self.record, self.path.parent)
 
     @property
     def seed(self) -> int:
@@ -276,7 +276,7 @@ class Group:
     @cached_property
     def config(self) -> "Config":
         """The validated config, with the first member's seed."""
-        return self.runs[0].config if self.runs else _config(self.record)
+        return self.runs[0].config if self.runs else _locate_code(_config(self.record), self.record, self.path.parent.parent)
 
     @property
     def seeds(self) -> list[int]:
@@ -376,6 +376,16 @@ def _config(record: dict[str, Any]) -> "Config":
             Action("train", name if _REGISTERED.fullmatch(name) else "CONFIG", set=["KEY=VALUE"]),
         )
     return records.from_record(settings(record))
+
+
+def _locate_code(config: "Config", record: dict[str, Any], store: Path) -> "Config":
+    """The config whose own environment and wrappers are found from here: by another name, if the recorded one leads elsewhere."""
+    names = {code.name: own_code.name_here(code, record, store) for code in own_code.read_record(record)}
+    if all(old == new for old, new in names.items()):
+        return config
+    env = config.env
+    wrappers = tuple(wrapper.model_copy(update={"id": names.get(wrapper.id, wrapper.id)}) for wrapper in env.wrappers)
+    return config.model_copy(update={"env": env.model_copy(update={"id": names.get(env.id, env.id), "wrappers": wrappers})})
 
 
 def _required(path: Path, name: str, kind: str) -> dict[str, Any]:

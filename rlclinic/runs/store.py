@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from rlclinic import trust
+from rlclinic import own_code, trust
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, UsageError, nearest
 from rlclinic.runs import disk, selector, status_file
@@ -177,6 +177,8 @@ class Store:
             **(extra or {}),
             "versions": _versions(),
         }
+        if codes := own_code.describe_env(configs[0].env):
+            about["env_code"] = own_code.to_record(codes, self.root)
         members = [f"{gid}-s{record['seed']}" for record in records]
         origins: Sequence[str | None] = parents or [parent] * len(records)
         for member, record, origin in zip(members, records, origins, strict=True):

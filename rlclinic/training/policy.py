@@ -141,11 +141,11 @@ class Policy:
             )
 
 
-def load(run: Run, which: str = "@best", factory: Callable[..., Any] | None = None) -> Policy:
-    """The policy of a run's checkpoint: @best, @last or a step."""
+def load(run: Run, which: str = "@best", factory: Callable[..., Any] | None = None, config: Config | None = None) -> Policy:
+    """The policy of a run's checkpoint: @best, @last or a step. config: the run's, with its environment under another name."""
     path = run.checkpoint(which).path
     try:
-        return Policy(run.config, path, factory)
+        return Policy(config or run.config, path, factory)
     except NotFound as error:
         if factory is not None:
             raise

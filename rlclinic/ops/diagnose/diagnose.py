@@ -19,7 +19,7 @@ from rlclinic.ops.diagnose.rule_selection import Chosen
 from rlclinic.ops.runs.ranking import Outcome
 from rlclinic.report import evidence, group
 from rlclinic.report.models import DiagnosisReport, Recommendation, TopFinding
-from rlclinic.runs import disk, history
+from rlclinic.runs import disk, env_code, history
 from rlclinic.runs.history import History, group_by_config
 from rlclinic.runs.metrics_file.table import Table
 from rlclinic.runs.record import Checkpoint, Group, Run
@@ -124,6 +124,13 @@ def examine(
         switched=rules.switched,
         next=_next(owner, diagnosis, advised, target),
         files=[],
+        changed_code=None if owner is None else _describe_changed_code(owner),
+    )
+
+
+def _describe_changed_code(owner: Run | Group) -> str | None:
+    return env_code.describe_changes(
+        owner, "what is said here is about the environment as it was; lines and examinations of its file are about the one of today"
     )
 
 

@@ -11,6 +11,7 @@ from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis.lint.env import EnvLint, lint_facts
 from rlclinic.errors import UsageError
 from rlclinic.ops.diagnose.examine_env import facts_in_process, facts_of
+from rlclinic.runs import env_code
 from rlclinic.runs.record import Group, Run
 
 SECONDS: Final = 20.0
@@ -61,5 +62,6 @@ def _find_trained(owner: Run | Group | None) -> tuple[str, dict[str, Any]]:
             "  There is nothing to look at.\n  Name it: ",
             Action("diagnose", "LOGS", env="my_env.py:MyEnv"),
         )
+    env_code.check_found(owner)
     config = owner.config.env
     return str(config.id), dict(config.kwargs or {})

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic import trust
 from rlclinic.actions import Action
+from rlclinic.config import files
+from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.report.models import EvaluationResult
+from rlclinic.runs import env_code
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
@@ -39,20 +42,26 @@ def evaluate(
     episodes: int = 100,
     deterministic: bool = True,
     video: Path | None = None,
+    env: str | None = None,
 ) -> EvaluationResult:
-    """Score a checkpoint (the best one unless another is named; of a group, its best run) from fixed start states."""
+    """Score a checkpoint (the best one unless another is named; of a group, its best run) from fixed start states.
+
+    env: another environment than the recorded one, for code that lies elsewhere or was changed: `file.py:Class`, `module:Class`, an id.
+    """
     from rlclinic.ops.runs.video import settle
 
     note = None
     if video is not None:
         video, note = settle(video)
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
-    policy = _load(checkpoint)
+    policy = _load(checkpoint, env)
     recorded = _record(policy, video, deterministic) if video is not None else None
     scored = policy.evaluate(episodes, deterministic=deterministic)
     successes = [float(value) for value in scored.success[0] if value == value]
     returns, lengths = scored.returns[0].tolist(), scored.lengths[0].tolist()
-    return _result(checkpoint, policy, returns, lengths, successes, deterministic, recorded).model_copy(update={"note": note})
+    changed = None if env is not None else _describe_changes(checkpoint.run)
+    notes = "; ".join(text for text in (note, changed) if text)
+    return _result(checkpoint, policy, returns, lengths, successes, deterministic, recorded).model_copy(update={"note": notes or None})
 
 
 def play(
@@ -63,8 +72,9 @@ def play(
     deterministic: bool = True,
     render: str = "human",
     seed: int | None = None,
+    env: str | None = None,
 ) -> EvaluationResult:
-    """Let a policy act in its environment one episode after the other, in a window or as text."""
+    """Let a policy act in its environment one episode after the other, in a window or as text. env: as `evaluate` has it."""
     if render not in RENDERS:
         raise UsageError(f"--render {render}: there are {', '.join(RENDERS)}.")
     if render == "human" and not _has_screen():
@@ -77,12 +87,14 @@ def play(
             Action("play", selector, render="none"),
         )
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
-    policy = _load(checkpoint)
+    policy = _load(checkpoint, env)
     start = FIRST_START if seed is None else seed
     mode, show = _stage(policy, render)
     played = _play(policy, range(start, start + episodes), deterministic, mode, show)
     returns, lengths, outcomes = zip(*played, strict=True)
-    return _result(checkpoint, policy, returns, lengths, [outcome for outcome in outcomes if outcome is not None], deterministic, None)
+    successes = [outcome for outcome in outcomes if outcome is not None]
+    changed = None if env is not None else _describe_changes(checkpoint.run)
+    return _result(checkpoint, policy, returns, lengths, successes, deterministic, None).model_copy(update={"note": changed})
 
 
 def pick_checkpoint(store: Store, selector: str) -> Checkpoint:
@@ -105,8 +117,26 @@ def _best_run(group: Group) -> Run:
     return best[2] if best else group.runs[0]
 
 
-def _load(checkpoint: Checkpoint) -> "Policy":
-    trust.check_envs([checkpoint.run.config.env])
+def _describe_changes(run: Run) -> str | None:
+    if (made := env_code.find_object(run)) is not None:
+        return (
+            f"it was trained on an object of a program ({made.inside} in {made.path}), and acts here in {run.env_id}: "
+            "if that is another environment, name its class as --env file.py:Class"
+        )
+    return env_code.describe_changes(run, "it acts here in another environment than it learned in, and returns may differ for that alone")
+
+
+def _load(checkpoint: Checkpoint, env: str | None = None) -> "Policy":
+    """The policy in its own environment, or in one that the caller names (and has said yes to by that)."""
+    config = checkpoint.run.config
+    if env is None:
+        env_code.check_found(checkpoint.run)
+        trust.check_envs([config.env])
+    else:
+        files.check_environment(env)
+        config = set_values(config, [f"env.id={env}"])
+        trust.approve_new(checkpoint.run.config.env, config.env)
+        trust.check_envs([config.env])
     # One observation at a time is too little work to share: a second thread only waits, and on a busy machine for long.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
@@ -115,7 +145,7 @@ def _load(checkpoint: Checkpoint) -> "Policy":
         raise UsageError(
             f"a policy needs {missing.name} to act, which is not installed.\n  Type: pip install 'rlclinic[train]'"
         ) from missing
-    return policy.load(checkpoint.run, str(checkpoint.step))
+    return policy.load(checkpoint.run, str(checkpoint.step), config=config)
 
 
 def _stage(policy: "Policy", render: str) -> tuple[str | None, Frame | None]:

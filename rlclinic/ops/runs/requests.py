@@ -120,6 +120,8 @@ class EvaluateRequest(Request):
     """Take the most likely actions, instead of sampling as in training."""
     video: Path | None = None
     """Also record an episode: out.mp4 or out.gif."""
+    env: str | None = None
+    """Act in this environment instead: an id, module:Class or file.py:Class, for code that has moved."""
 
 
 class ImportRequest(Request):
@@ -298,6 +300,8 @@ class PlayRequest(Request):
     """human (a window), ansi (text, or blocks of colour) or none."""
     seed: int | None = Field(None, ge=0)
     """Other start states."""
+    env: str | None = None
+    """Act in this environment instead: an id, module:Class or file.py:Class, for code that has moved."""
 
 
 class RemoveRequest(Request):

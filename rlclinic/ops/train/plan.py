@@ -14,7 +14,7 @@ from rlclinic.errors import NotFound, RunBusy, UsageError
 from rlclinic.ops.train.machine import check_engine, idle_cores, usable_cores
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.report.format import count, frames, listed, plural, short
-from rlclinic.runs import selector
+from rlclinic.runs import env_code, selector
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
@@ -205,9 +205,10 @@ def _plan_repeat(request: TrainRequest, store: Store, source: Run | Group) -> Tr
     """A new group with the config of an old one, on the same seeds unless told otherwise."""
     runs = source.runs if isinstance(source, Group) else [source]
     config = _change(source.config, flag_changes(request))
+    notes = _check_code(source, source.config, config, "this trains in another environment than {} did: returns may differ for that alone")
     origins = {**(runs[0].record.get("origins") or {}), **_changed(source.config, config)}
     plan = _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
-    return replace(plan, repeats=source.id)
+    return replace(plan, repeats=source.id, notes=[*plan.notes, *notes])
 
 
 def _with_start(request: TrainRequest, store: Store, configs: list[Config], origins: dict[str, str]) -> TrainPlan:
@@ -238,9 +239,12 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
         raise UsageError("a fork already starts from a checkpoint; --init-from would replace its weights.\n  Type one of the two")
     changes = flag_changes(request)
     configs, parents = [], []
+    notes: list[str] = []
     for checkpoint in checkpoints:
         _check_meaning(checkpoint.run)
-        config = _change(_as_adjusted(checkpoint), changes)
+        before = _as_adjusted(checkpoint)
+        config = _change(before, changes)
+        notes += _check_code(checkpoint.run, before, config, "it goes on in another environment, and repeats its parent no longer")
         if config.run.max_env_steps < checkpoint.step:
             raise UsageError(
                 f"{_name(checkpoint)} lies behind a budget of {count(config.run.max_env_steps)} env steps.\n"
@@ -255,7 +259,7 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
         parents += [_name(checkpoint)] * len(seeds)
     source = parents[0] if len(set(parents)) == 1 else checkpoints[0].run.group_id
     origins = {**(checkpoints[0].run.record.get("origins") or {}), **_changed(checkpoints[0].run.config, configs[0])}
-    return TrainPlan(request, configs, origins, start="fork", parents=parents, parent=source)
+    return TrainPlan(request, configs, origins, start="fork", parents=parents, parent=source, notes=notes[:1])
 
 
 def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
@@ -293,7 +297,19 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
         )
     damaged = [checkpoint for run in open_runs for checkpoint in run.checkpoints if not checkpoint.valid]
     notes = [f"{checkpoint.run.id}@{checkpoint.step} is damaged (a checksum differs): it is passed over" for checkpoint in damaged]
-    return TrainPlan(request, resumed=open_runs, notes=notes)
+    for run in open_runs:
+        env_code.check_found(run)
+    changed = env_code.describe_changes(open_runs[0], "it goes on in another environment than it began in, and its curve joins the two")
+    return TrainPlan(request, resumed=open_runs, notes=[*notes, *([changed] if changed else [])])
+
+
+def _check_code(owner: Run | Group, before: Config, after: Config, consequence: str) -> list[str]:
+    """That the own environment of a run is there and unchanged, unless another one is trained on; what has changed is said."""
+    if before.env.id != after.env.id:
+        return []
+    env_code.check_found(owner)
+    changed = env_code.describe_changes(owner, consequence.format(owner.id))
+    return [changed] if changed else []
 
 
 def _check_meaning(run: Run) -> None:
@@ -315,12 +331,15 @@ def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:
             f" is no more than the {count(budget)} that {request.resume} has: there is nothing to extend.\n  Resume it as it is: ",
             Action("train", resume=request.resume),
         )
+    for run in runs:
+        env_code.check_found(run)
+    changed = env_code.describe_changes(runs[0], "it goes on in another environment than it began in, and its curve joins the two")
     checkpoints = [run.checkpoint("@last") for run in runs]
     configs = [_change(_as_adjusted(checkpoint), flag_changes(request)) for checkpoint in checkpoints]
     parents = [_name(checkpoint) for checkpoint in checkpoints]
     source = parents[0] if len(parents) == 1 else runs[0].group_id
     origins = {**(runs[0].record.get("origins") or {}), "run.max_env_steps": "--max-env-steps"}
-    return TrainPlan(request, configs, origins, start="extend", parents=parents, parent=source)
+    return TrainPlan(request, configs, origins, start="extend", parents=parents, parent=source, notes=[changed] if changed else [])
 
 
 def _as_adjusted(checkpoint: Checkpoint) -> Config:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from rlclinic.ops.diagnose import prescribe
 from rlclinic.ops.runs import targets
 from rlclinic.ops.treat import suitability
 from rlclinic.ops.treat.requests import RaceRequest, TrialRequest
-from rlclinic.runs import trials
+from rlclinic.runs import env_code, trials
 from rlclinic.runs.history import History
 from rlclinic.runs.outcome import choose_source, measure_log
 from rlclinic.runs.store import Store
@@ -299,7 +299,12 @@ def _side(target: str, request: TrialRequest | RaceRequest) -> Side:
         )
     if found[0].config is not None:
         trust.approve(*trust.names_in(found[0].config.env))
-    return found[0]
+    owner = found[0].owner
+    if owner is None or any(change.startswith("env.id=") for change in request.changes):
+        return found[0]
+    env_code.check_found(owner)
+    changed = env_code.describe_changes(owner, "all arms train in the environment as it is today; what its runs did is no measure of it")
+    return replace(found[0], notes=(*found[0].notes, changed)) if changed else found[0]
 
 
 def _config(side: Side) -> Config:
@@ -342,7 +347,7 @@ def _treated(request: TrialRequest) -> Resolved:
     # What @last means changes with the next run; evidence and the command to repeat it must not.
     target = side.name if side.kind in ("group", "run") else target
     base = _config(side)
-    resolved = Resolved(arms.control(base), [], described=_described(side, target), target=target)
+    resolved = Resolved(arms.control(base), [], described=_described(side, target), target=target, notes=list(side.notes))
     if side.kind == "group" and request.targets:
         resolved.context["group"] = target
     if not side.complete:
@@ -534,7 +539,7 @@ def _raced_values(request: RaceRequest) -> Resolved:
             Action("trial", target, set=list(request.changes)),
         )
     made = arms.unique(made)
-    resolved = Resolved(made[0], made[1:], described=_described(side, target), target=target)
+    resolved = Resolved(made[0], made[1:], described=_described(side, target), target=target, notes=list(side.notes))
     if not side.complete:
         resolved.source = "translated"
         resolved.notes.append(NOT_YOUR_SCRIPT)

@@ -11,7 +11,7 @@ from rlclinic.ops.train.plan import check_installed
 from rlclinic.ops.treat.requests import SensitivityRequest
 from rlclinic.report import sensitivity
 from rlclinic.report.models import Result
-from rlclinic.runs import selector, studies
+from rlclinic.runs import env_code, selector, studies
 from rlclinic.runs.record import Checkpoint, Group
 from rlclinic.runs.store import Store
 from rlclinic.treatment.sensitivity import study
@@ -103,6 +103,8 @@ def _named(store: Store, target: str, changes: Sequence[str]) -> tuple[Config, f
             runs = owner.runs if isinstance(owner, Group) else [owner]
             speeds = [speed for run in runs if (speed := run.status.fps)]
             config = set_values(owner.config, list(changes))
+            if config.env.id == owner.config.env.id:
+                env_code.check_found(owner)
             trust.approve_new(owner.config.env, config.env)
             return config, sum(speeds) if speeds else None
     config = files.load(target, list(changes)).config

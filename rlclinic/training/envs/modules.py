@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlclinic import trust
+from rlclinic import own_code, trust
 from rlclinic.errors import ConfigError, NotFound, UsageError, nearest
 
 
@@ -53,6 +53,11 @@ def _load(path: Path, modified: int) -> Any:
     """The module in a file, run once: a second run would make other classes of the same name, and register its ids again."""
     # What the file imports from beside it must be found, as if it had been started itself; and worker processes find it by its name.
     sys.path.insert(0, str(path.parent))
+    root = own_code.find_root(path)
+    if root != path.parent and str(root) not in sys.path:
+        sys.path.insert(1, str(root))
+    if path.name == "__init__.py" or (root != path.parent and own_code.imports_relatively(path)):
+        return _load_from_package(path, root)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be imported as Python.\n  There is no environment in it to make.\n  Try: a .py file")
@@ -63,6 +68,22 @@ def _load(path: Path, modified: int) -> Any:
     except Exception as reason:
         del sys.modules[path.stem]
         raise _broken(str(path), f"python {path}", reason) from reason
+    return module
+
+
+def _load_from_package(path: Path, root: Path) -> Any:
+    """A module that belongs to a package, under its name there: `from . import` has no meaning outside of it."""
+    parts = path.relative_to(root).with_suffix("").parts
+    name = ".".join(part for part in parts if part != "__init__")
+    try:
+        module = importlib.import_module(name)
+    except Exception as reason:
+        raise _broken(str(path), f"cd {root} && python -c 'import {name}'", reason) from reason
+    if Path(module.__file__ or "").resolve() != path:
+        raise ConfigError(
+            f"{name} is {module.__file__} in this program, and not {path}.\n  Two packages of one name cannot be imported together.\n"
+            "  Try: another name for one of them"
+        )
     return module
 
 
