@@ -89,14 +89,21 @@ class Harm:
     kills: Counter[str] = field(default_factory=Counter)
     pauses: Counter[str] = field(default_factory=Counter)
     filled: int = 0
+    full_kills: int = 0
+    """Kills of a training whose disk was full at that moment."""
+    jumps: int = 0
+    """Resumes whose clock had jumped."""
     rows: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     locks: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
 
-    def count(self) -> int:
-        return sum(len(getattr(self, kind)) for kind in HARMS)
+    def add(self, kind: str, case: "Case", what: str) -> None:
+        """Note a harm of a case, and say it at once."""
+        getattr(self, kind).append(f"{case.name}: {what}")
+        case.harms += 1
+        print(f"  {case.name}: {kind}: {what}", flush=True)
 
 
 @dataclass
@@ -116,6 +123,8 @@ class Case:
     """The end is that of the whole storm: what is still under way then is not counted."""
     blows: list[str] = field(default_factory=list)
     kills: int = 0
+    harms: int = 0
+    """Of this case alone: others run beside it."""
 
     @property
     def left(self) -> float:
@@ -144,8 +153,6 @@ def rows(size: str, workers: int = 2, seconds: float = 1e9, seed: int = 0) -> It
     what = ", ".join(f"{name} {count}" for name, count in sorted(harm.kills.items()))
     note = f"{what}; {sum(harm.pauses.values())} paused, {harm.filled} disks filled beside"
     for kind, text in HARMS.items():
-        for line in getattr(harm, kind)[:8]:
-            print(f"  {kind}: {line}", flush=True)
         yield {"what": f"kills at random moments: {text}", "value": float(len(getattr(harm, kind))), **limits, "note": note}
     yield {"what": "kills at random moments", "value": float(kills), "unit": "kills", "better": "higher", "bar": 200, "stretch": 2_000}
 
@@ -214,7 +221,7 @@ def _prepare(target: str, base: Path, folder: Path) -> Ready:
 
 
 def _carry_out(case: Case) -> None:
-    before, began = case.harm.count(), time.monotonic()
+    began = time.monotonic()
     with _place(case):
         if case.ready.group:
             shutil.copytree(case.ready.base / "runs", case.store / "runs", symlinks=True)
@@ -230,12 +237,12 @@ def _carry_out(case: Case) -> None:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 return
-            case.harm.unfinished.append(f"{case.name}: {error}")
+            case.harm.add("unfinished", case, str(error))
         else:
             _compare(case)
         _look_for_leftovers(case)
         print(f"  {case.name}: {time.monotonic() - began:.0f} s, {len(case.blows)} notes", flush=True)
-        if case.harm.count() > before:
+        if case.harms:
             print(f"  {case.name} was harmed by {'; '.join(case.blows)}", flush=True)
             if keep := os.environ.get("RLCLINIC_KEEP_HARMED"):
                 shutil.make_archive(f"{keep}/{case.target}-{case.number}", "gztar", case.store)
@@ -307,9 +314,7 @@ def _compare(case: Case) -> None:
     for key in sorted({*expected, *outcome}):
         wanted, got = json.dumps(expected.get(key)), json.dumps(outcome.get(key))
         if wanted != got:
-            (case.harm.rows if key.startswith("rows") else case.harm.verdicts).append(
-                f"{case.name}: {key}: {wanted[:200]} became {got[:200]}"
-            )
+            case.harm.add("rows" if key.startswith("rows") else "verdicts", case, f"{key}: {wanted[:300]} became {got[:300]}")
 
 
 def _look_for_leftovers(case: Case) -> None:
@@ -321,14 +326,14 @@ def _look_for_leftovers(case: Case) -> None:
     while (left := processes(str(case.store))) and time.monotonic() < end:
         time.sleep(0.1)
     for pid, words in left:
-        case.harm.orphans.append(f"{case.name}: {words}")
+        case.harm.add("orphans", case, words)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     for run in Store(case.store / "runs").runs():
         try:
             Lock(run.path).release()
         except RunError:
-            case.harm.locks.append(f"{case.name}: {run.id}")
+            case.harm.add("locks", case, run.id)
 
 
 # ── blows ──
@@ -534,7 +539,7 @@ def _kill_server(case: Case) -> None:
             ids = sorted(id for id in re.findall(r'"id": "([^"]+)"', json.dumps(get(port, "/api/v1/runs"))) if case.ready.group in id)
             expected = expected or ids
             if ids != expected:
-                case.harm.rows.append(f"{case.name}: another list of runs")
+                case.harm.add("rows", case, "another list of runs")
             starting = threading.Thread(target=_post, args=(port, "/api/v1/trials", _trial(case.ready.group)))
             starting.start()
             if kills == most:

@@ -12,12 +12,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from rlclinic.config import Config, to_record
-from rlclinic.runs import coerce, disk
+from rlclinic.runs import coerce, disk, studies, trials
 from rlclinic.runs.store import Store
 
 QUESTIONS: Final = "@questions"
@@ -113,15 +113,14 @@ def chance_of_any(alphas: Sequence[float]) -> float:
 
 
 def register(store: Store, question: Question, asked: Attempt) -> History:
-    """Write down that a question is asked; what was written before (a resume) stays as it is."""
+    """Write down that a question is asked, before what asks it is written down itself; a second time in the place of the first."""
     root = store.root / QUESTIONS
     with disk.guarded(root):
         root.mkdir(parents=True, exist_ok=True)
     with _alone(root):
-        known = look_up(store, question)
-        times = known.asked if known is not None else ()
-        if all((attempt.kind, attempt.refers) != (asked.kind, asked.refers) or attempt.kind == "regress" for attempt in times):
-            times = (*times, asked)
+        known = _read(root / f"{question.id}.json")
+        earlier = known.asked if known is not None else ()
+        times = (*(each for each in earlier if each.kind == "regress" or (each.kind, each.refers) != (asked.kind, asked.refers)), asked)
         history = History(question.id, known.question if known is not None else question, times)
         disk.write_json(root / f"{question.id}.json", _as_record(history), sync=True)
     return history
@@ -129,7 +128,7 @@ def register(store: Store, question: Question, asked: Attempt) -> History:
 
 def look_up(store: Store, question: Question) -> History | None:
     """What is known of a question; None if it was never asked here."""
-    return _read(store.root / QUESTIONS / f"{question.id}.json")
+    return _read_asked_of(store, store.root / QUESTIONS / f"{question.id}.json")
 
 
 def histories(store: Store) -> list[History]:
@@ -138,8 +137,22 @@ def histories(store: Store) -> list[History]:
         paths = sorted((store.root / QUESTIONS).glob("*.json"))
     except OSError:
         return []
-    read = [history for path in paths if (history := _read(path)) is not None]
+    read = [history for path in paths if (history := _read_asked_of(store, path)) is not None]
     return sorted(read, key=lambda history: -max((each.when for each in history.asked), default=0.0))
+
+
+def _read_asked_of(store: Store, path: Path) -> History | None:
+    """A question with the times that it was really asked; None if there was none."""
+    history = _read(path)
+    asked = tuple(each for each in history.asked if not _never_began(store, each)) if history is not None else ()
+    return replace(history, asked=asked) if history is not None and asked else None
+
+
+def _never_began(store: Store, asked: Attempt) -> bool:
+    """Whether what asks was killed between its folder and its record: it has asked nothing. One that somebody has removed has asked."""
+    if asked.kind in ("race", "sensitivity"):
+        return studies.folder(store, asked.kind, asked.refers).is_dir() and not studies.exists(store, asked.kind, asked.refers)
+    return asked.kind != "regress" and trials.folder(store, asked.refers).is_dir() and not trials.exists(store, asked.refers)
 
 
 def _as_record(history: History) -> dict[str, Any]:

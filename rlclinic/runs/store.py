@@ -149,6 +149,14 @@ class Store:
 
     # ── creating and removing ──
 
+    def reserve_group(self) -> str:
+        """A new group id, with its folder."""
+        return disk.reserve(self.root / GROUPS, "g")
+
+    def has_group(self, gid: str) -> bool:
+        """Whether a group was made to its end: its members are written down."""
+        return (self.root / GROUPS / gid / GROUP).exists()
+
     def create_group(
         self,
         configs: "Sequence[Config]",
@@ -158,15 +166,18 @@ class Store:
         prescription: str | None = None,
         name: str | None = None,
         extra: dict[str, Any] | None = None,
+        gid: str | None = None,
     ) -> Group:
         """Make the folders of runs that differ in seed only, and their group. `name` is the user's own label.
 
         `parent` is RUN@STEP for all of them, or the group whose runs `parents` names, one for each config.
-        `extra` goes into every config.json: origins, start ("fork", "extend", "init"), trial.
+        `extra` goes into every config.json: origins, start ("fork", "extend", "init"), trial. `gid` was reserved before: what a kill
+        left of its runs is made anew.
         """
         trust.check_envs(config.env for config in configs)
         records = _records(configs, extra or {})
-        gid = disk.reserve(self.root / GROUPS, "g")
+        half_made = gid is not None
+        gid = gid or self.reserve_group()
         about: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "group": gid,
@@ -183,6 +194,8 @@ class Store:
         origins: Sequence[str | None] = parents or [parent] * len(records)
         for member, record, origin in zip(members, records, origins, strict=True):
             corrections = self._corrections(origin, about.get("start"))
+            if half_made:
+                shutil.rmtree(self.root / member, ignore_errors=True)
             self._create_run(self.root / member, {"id": member, **about, "parent": origin, "corrections": corrections, **record})
         settings = {key: value for key, value in records[0].items() if key != "seed"}
         folder = self.root / GROUPS / gid

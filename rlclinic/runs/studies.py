@@ -27,13 +27,18 @@ def reserve(store: Store, kind: Kind) -> str:
     return disk.reserve(store.root / f"@{kind}", _LETTER[kind])
 
 
+def exists(store: Store, kind: Kind, id: str) -> bool:
+    """Whether a study was written down. One that was killed before has a folder and no file."""
+    return (folder(store, kind, id) / FILES[kind]).exists()
+
+
 def ids(store: Store, kind: Kind) -> list[str]:
     """Every study of a kind, oldest first."""
     try:
         found = [entry for entry in (store.root / f"@{kind}").iterdir() if selector.ID.fullmatch(entry.name)]
     except FileNotFoundError:
         return []
-    kept = [entry for entry in found if (entry / FILES[kind]).exists()]
+    kept = [entry for entry in found if exists(store, kind, entry.name)]
     return [
         entry.name for entry in sorted(kept, key=lambda entry: (float((read(store, kind, entry.name)).get("created", 0.0)), entry.name))
     ]

@@ -111,9 +111,9 @@ def reserve(store: Store) -> str:
     return disk.reserve(store.root / TRIALS, "t")
 
 
-def never_began(store: Store, tid: str) -> bool:
-    """Whether a trial was killed between its folder and its record. One that somebody has removed is another matter: it was asked."""
-    return folder(store, tid).is_dir() and not (folder(store, tid) / TRIAL).exists()
+def exists(store: Store, tid: str) -> bool:
+    """Whether a trial was written down. One that was killed before has a folder and no file."""
+    return (folder(store, tid) / TRIAL).exists()
 
 
 def fresh_seeds(store: Store, count: int, above: int = -1) -> int:

@@ -1,7 +1,6 @@
 """What the machine kills says nothing about a config: it is tried again, or left out and said; it never decides."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
 from rlclinic.treatment.optimize import search
 from rlclinic.treatment.optimize.search import Request
-from rlclinic.treatment.trial import arms, conduct, questions
+from rlclinic.treatment.trial import arms, conduct
 from tests.treatment.pretended_training import COLUMNS, Pretended
 
 SICK = set_values(files.load("CartPole-v1:ppo_zoo", ["run.max_env_steps=20000"]).config, ["algo.learning_rate=0.1"])
@@ -101,22 +100,3 @@ def test_a_users_own_command_that_is_always_killed_decides_nothing(tmp_path: Pat
         tried(tmp_path, 10**6)
     record = json.loads(next((tmp_path / "runs" / "@trials").glob("*/trial.json")).read_text())
     assert record["verdict"] is None
-
-
-def test_a_trial_that_was_killed_before_it_was_written_down_has_asked_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(tmp_path)
-    plan = conduct.plan(arms.control(SICK), [arms.changed(SICK, ["algo.learning_rate=1e-3"], "change")], per_look=4, looks=2)
-
-    def die(*_: Any) -> None:
-        raise SystemExit
-
-    with monkeypatch.context() as killed:
-        killed.setattr(conduct, "_write", die)
-        with pytest.raises(SystemExit):
-            conduct.begin(store, plan)
-    assert questions.charge(store, plan).alpha == plan.alpha
-    begun = conduct.begin(store, plan)
-    again = questions.charge(store, plan)
-    assert again.alpha < plan.alpha, "one that began was asked"
-    shutil.rmtree(trials.folder(store, begun.id))
-    assert questions.charge(store, plan).alpha == again.alpha, "removing it does not give the error back"

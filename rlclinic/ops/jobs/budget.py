@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Final
 
 from rlclinic.actions import Action
-from rlclinic.errors import NotFound, UsageError
+from rlclinic.errors import UsageError
 from rlclinic.ops.jobs import models
 from rlclinic.ops.jobs.audit import Caller, audit
 from rlclinic.ops.jobs.models import Job, Planned
 from rlclinic.report.daily_report import Budget
 from rlclinic.report.format import count, duration
-from rlclinic.runs import jobs, status_file, studies, trials
+from rlclinic.runs import jobs, status_file, trials
 from rlclinic.runs.store import Store
 
 ALLOW: Final = ("A person allows more: ", Action("agents budget", env_steps="N", wall="2h"))
@@ -126,9 +126,5 @@ def find_confirmations(store: Store, job: Job) -> list[str]:
 
 
 def _confirmations(store: Store, id: str) -> list[str]:
-    """The trials that a search made for itself."""
-    try:
-        rounds = studies.read(store, "optimize", id).get("rounds", [])
-    except NotFound:
-        return []
-    return [str(each["trial"]) for each in rounds if each.get("trial")]
+    """The trials that a search made for itself, also the one under way: the ledger names it only when it has ended."""
+    return [trial.id for trial in trials.trials(store) if trial.context.get("optimize") == id]

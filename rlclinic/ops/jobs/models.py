@@ -37,6 +37,8 @@ class Job(Result):
     """What is trained or treated, as it was asked for."""
     refers: str | None = None
     """The group, trial or search that it makes."""
+    making: str | None = None
+    """The id that it was going to have, known before it is made: after a kill it is found by it, and not made twice."""
     runs: list[str] = Field(default_factory=list)
     """Of a training: its runs."""
     created: float

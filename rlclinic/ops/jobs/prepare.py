@@ -13,7 +13,7 @@ from rlclinic.ops.train.plan import TrainPlan, plan_training
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.ops.treat import optimize, race, sensitivity, trial
 from rlclinic.ops.treat.requests import OptimizeRequest, RaceRequest, SensitivityRequest, TrialRequest, check_extension
-from rlclinic.runs import status_file, trials
+from rlclinic.runs import status_file, studies, trials
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 from rlclinic.treatment.optimize import search
@@ -36,15 +36,17 @@ class Prepared(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     planned: Planned
-    begin: Callable[[], dict[str, Any]]
-    """Makes the group, trial or search; gives the fields of the job that name it."""
+    reserve: Callable[[], str]
+    """The id of what is going to be made, or goes on. Of an extension also its number."""
+    begin: Callable[[str], dict[str, Any]]
+    """Makes the group, trial or search of that id, unless it is there already; gives the fields of the job that name it."""
 
 
 # ── what each kind costs, and what it writes down ──
 
 
 def _training(request: TrainRequest) -> Prepared:
-    plan = plan_training(request)
+    store, plan = Store(request.runs_dir), plan_training(request)
     configs = plan.configs or [run.config for run in plan.resumed]
     parents = plan.parents if plan.start != "init" else []
     made = [run.status.env_steps for run in plan.resumed] or [int(parent.rpartition("@")[2]) for parent in parents]
@@ -52,13 +54,15 @@ def _training(request: TrainRequest) -> Prepared:
     change = [*([plan.prescription] if plan.prescription else []), *request.changes]
     target = request.ref or request.resume or request.init_from or ""
 
-    def begin() -> dict[str, Any]:
-        group, runs = run.create_group(plan)
+    def begin(gid: str) -> dict[str, Any]:
+        made_before = not plan.resumed and store.has_group(gid)
+        group, runs = (store.group(gid), store.group(gid).runs) if made_before else run.create_group(plan, gid)
         before = sum(run.status.used_env_steps for run in plan.resumed) if plan.resumed else sum(made)
         return {"refers": group.id, "runs": [run.id for run in runs], "before_env_steps": before}
 
-    cores = _cores(configs[0], len(configs))
-    return Prepared(planned=Planned(target=target, change=change, max_env_steps=max(most, 0), runs=len(configs), cores=cores), begin=begin)
+    planned = Planned(target=target, change=change, max_env_steps=max(most, 0), runs=len(configs), cores=_cores(configs[0], len(configs)))
+    reserve = (lambda: store.group(plan.resumed[0].id).id) if plan.resumed else store.reserve_group
+    return Prepared(planned=planned, reserve=reserve, begin=begin)
 
 
 def _cores(config: Config, runs: int) -> int:
@@ -79,7 +83,7 @@ def _trial(request: TrialRequest) -> Prepared:
         begun = conduct.load(store, request.resume)
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
         planned = Planned(target=begun.id, change=_changes(begun.plan), max_env_steps=_most(begun.plan, spent), runs=begun.plan.n_seeds)
-        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": budget.used_by(store, begun.id)})
+        return _go_on(planned, begun.id, budget.used_by(store, begun.id))
     if request.extend is not None:
         check_extension(request)
         ended = conduct.load(store, request.extend)
@@ -87,11 +91,31 @@ def _trial(request: TrialRequest) -> Prepared:
         most = _most_of_extension(ended.plan, seeds)
         runs = len(ended.plan.parts) * len(ended.plan.arms) * seeds
         planned = Planned(target=ended.id, change=_changes(ended.plan), max_env_steps=most, runs=runs)
-        return Prepared(planned=planned, begin=lambda: {"refers": conduct.extend(store, ended.id, seeds).id})
+        return _extend(planned, ended.id, ended.plan, lambda: conduct.extend(store, ended.id, seeds))
     preview = trial.plan_trial(request)
     plan, target = preview.plan, " ".join(request.targets) or preview.control
     planned = Planned(target=target, change=_changes(plan), max_env_steps=_most(plan, 0), runs=plan.n_seeds)
-    return Prepared(planned=planned, begin=lambda: {"refers": conduct.begin(store, plan).id})
+
+    def begin(tid: str) -> dict[str, Any]:
+        return {"refers": tid if trials.exists(store, tid) else conduct.begin(store, plan, tid).id}
+
+    return Prepared(planned=planned, reserve=lambda: trials.reserve(store), begin=begin)
+
+
+def _go_on(planned: Planned, id: str, before_env_steps: int) -> Prepared:
+    """A trial or study that exists goes on."""
+    return Prepared(planned=planned, reserve=lambda: id, begin=lambda _: {"refers": id, "before_env_steps": before_env_steps})
+
+
+def _extend(planned: Planned, id: str, plan: TrialPlan, extend: Callable[[], Any]) -> Prepared:
+    """A trial or race gets more seeds, once: the number of the extension tells whether it was written down before a kill."""
+
+    def begin(making: str) -> dict[str, Any]:
+        if len(plan.extensions) < int(making.partition(" ")[2]):
+            extend()
+        return {"refers": id}
+
+    return Prepared(planned=planned, reserve=lambda: f"{id} {len(plan.extensions) + 1}", begin=begin)
 
 
 def _most(plan: TrialPlan, spent: int) -> int | None:
@@ -118,7 +142,7 @@ def _race(request: RaceRequest) -> Prepared:
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
         most = None if begun.max_env_steps is None else max(0, begun.max_env_steps - spent)
         planned = Planned(target=begun.id, change=_raced(begun.plan), max_env_steps=most, runs=_most_runs(begun.plan))
-        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": spent})
+        return _go_on(planned, begun.id, spent)
     if request.extend is not None:
         check_extension(request)
         ended, seeds = load_race(store, request.extend), request.seeds or trial.EXTENSION_SEEDS
@@ -128,11 +152,15 @@ def _race(request: RaceRequest) -> Prepared:
             max_env_steps=ended.plan.cost(ended.best, seeds),
             runs=len(ended.best) * seeds,
         )
-        return Prepared(planned=planned, begin=lambda: {"refers": extend_race(store, ended.id, seeds).id})
+        return _extend(planned, ended.id, ended.plan.trial, lambda: extend_race(store, ended.id, seeds))
     plan = race.plan_race(request).plan
     target = " ".join(request.targets) or str(plan.trial.context.get("base"))
     planned = Planned(target=target, change=_raced(plan), max_env_steps=plan.max_env_steps, runs=_most_runs(plan))
-    return Prepared(planned=planned, begin=lambda: {"refers": begin_race(store, plan).id})
+
+    def begin(id: str) -> dict[str, Any]:
+        return {"refers": id if studies.exists(store, "race", id) else begin_race(store, plan, id).id}
+
+    return Prepared(planned=planned, reserve=lambda: studies.reserve(store, "race"), begin=begin)
 
 
 def _most_runs(plan: RacePlan) -> int:
@@ -150,10 +178,14 @@ def _optimize(request: OptimizeRequest) -> Prepared:
         ledger = search.load(store, request.resume)
         planned = Planned(target=ledger.target, change=[], max_env_steps=max(0, ledger.left), runs=search.RUNS)
         before = budget.used_by(store, ledger.id, search=True)
-        return Prepared(planned=planned, begin=lambda: {"refers": ledger.id, "before_env_steps": before})
+        return _go_on(planned, ledger.id, before)
     optimize.plan(request)
     planned = Planned(target=request.target, change=request.changes, max_env_steps=request.budget, runs=search.RUNS)
-    return Prepared(planned=planned, begin=lambda: {"refers": optimize.begin(request).id})
+
+    def begin(id: str) -> dict[str, Any]:
+        return {"refers": id if studies.exists(store, "optimize", id) else optimize.begin(request, id).id}
+
+    return Prepared(planned=planned, reserve=lambda: studies.reserve(store, "optimize"), begin=begin)
 
 
 def _sensitivity(request: SensitivityRequest) -> Prepared:
@@ -162,10 +194,14 @@ def _sensitivity(request: SensitivityRequest) -> Prepared:
         begun = load(store, request.resume)
         spent = sum(status_file.raw(run.path).env_steps for group in trials.groups(store, begun.id) for run in group.runs)
         planned = Planned(target=begun.target, change=[], max_env_steps=_varied(begun, spent), runs=_runs(begun))
-        return Prepared(planned=planned, begin=lambda: {"refers": begun.id, "before_env_steps": budget.used_by(store, begun.id)})
+        return _go_on(planned, begun.id, budget.used_by(store, begun.id))
     study = sensitivity.plan(request).study
     planned = Planned(target=request.target, change=request.changes, max_env_steps=_varied(study, 0), runs=_runs(study))
-    return Prepared(planned=planned, begin=lambda: {"refers": start(store, study).id})
+
+    def begin(id: str) -> dict[str, Any]:
+        return {"refers": id if studies.exists(store, "sensitivity", id) else start(store, study, id).id}
+
+    return Prepared(planned=planned, reserve=lambda: studies.reserve(store, "sensitivity"), begin=begin)
 
 
 def _runs(study: Sensitivity) -> int:

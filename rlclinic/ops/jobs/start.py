@@ -172,7 +172,7 @@ def _take_up(store: Store, job: Job, request: Request, wall: float | None) -> Jo
     if prepared is not None:
         fresh = _begin(store, fresh, prepared)
     else:
-        audit(store, job.by, "start", str(job.refers), job=job.id, kind=job.kind, resumed=True)
+        _write_down(store, job, resumed=True)
         fresh = _spawn(store, fresh)
     return fresh.model_copy(update={"repeated": True})
 
@@ -184,7 +184,10 @@ def _plan_rest(store: Store, job: Job) -> Planned:
 
 
 def _begin(store: Store, job: Job, prepared: Prepared) -> Job:
-    begun = models.save(store, job.model_copy(update=prepared.begin()))
+    """Make what a start asks for. Its id is written down first: one that was killed meanwhile finds what it had made."""
+    making = job.making or prepared.reserve()
+    models.save(store, job.model_copy(update={"making": making}))
+    begun = models.save(store, job.model_copy(update={"making": making, **prepared.begin(making)}))
     _write_down(store, begun)
     for other in models.everything(store):
         if other.refers == begun.refers and other.state == "crashed" and other.id != begun.id:
@@ -257,16 +260,16 @@ def _launch_next(store: Store) -> dict[str, Job]:
         if job is None or not job.live:
             job_queue.finish(store, claimed, "stopped")
             continue
-        launched[job.id] = _launch(store, job)
+        launched[job.id] = _launch(store, job, claimed.attempt)
     return launched
 
 
-def _launch(store: Store, job: Job) -> Job:
-    """Hand a job to a process in a session of its own: no terminal, no parent to die with."""
+def _launch(store: Store, job: Job, attempt: int) -> Job:
+    """Hand a job to a process in a session of its own: no terminal, no parent to die with. It is told which attempt it is."""
     where = jobs.folder(store, job.id)
     with (where / jobs.LOG).open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", WORKER, str(store.root.resolve()), job.id],
+            [sys.executable, "-m", WORKER, str(store.root.resolve()), job.id, str(attempt)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -306,9 +309,13 @@ def _check_wall(store: Store, by: Caller, wall: float | None) -> None:
         )
 
 
-def _write_down(store: Store, job: Job) -> None:
+def _write_down(store: Store, job: Job, *, resumed: bool = False) -> None:
     about = {"job": job.id, "kind": job.kind, "change": job.change, "max_env_steps": job.max_env_steps, "hypothesis": job.hypothesis}
+    if resumed:
+        about = {"job": job.id, "kind": job.kind, "resumed": True}
     audit(store, job.by, "start", job.refers or job.id, **about)
+    if any(line.get("job") == job.id and "kind" in line for line in jobs.lines(store, jobs.LEDGER)):
+        return  # one that is taken up has its line, unless it was killed just before it was written
     record_start(
         store,
         LedgerLine(

@@ -1,4 +1,4 @@
-"""The process that does a job: `python -m rlclinic.ops.jobs.worker STORE JOB`.
+"""The process that does a job: `python -m rlclinic.ops.jobs.worker STORE JOB ATTEMPT`.
 
 It belongs to nobody's terminal and to no server. SIGTERM, a request in the queue, the job's own limit or the end of the budget
 make it stop with checkpoints; starting the job again goes on from there. Whatever happens, job.json and the ledger say how it ended.
@@ -44,23 +44,29 @@ class Ending(NamedTuple):
 def main() -> int:
     """Do the job that the arguments name, once it is its turn."""
     store, jid = Store(Path(sys.argv[1])), sys.argv[2]
+    attempt = int(sys.argv[3]) if len(sys.argv) > 3 else None
     with signals.caught_signals() as caught:
-        job = _at_its_turn(store, jid, caught)
+        job = _at_its_turn(store, jid, caught, attempt)
     if job is None:
-        sys.stderr.write(f"there is no job {jid} in {store.root}\n")
+        sys.stderr.write(f"there is no job {jid} in {store.root}, or another process does it\n")
         return 2
     ending = do(store, job) if job.state == "running" else give_up(store, job)
     start.dispatch(store)  # whoever waited for this one
     return 0 if ending.state == "finished" else 1
 
 
-def _at_its_turn(store: Store, jid: str, caught: Sequence[object]) -> Job | None:
-    """The job once it may begin, and says so; or as it stood when it was told to stop while it waited. None: there is none."""
+def _at_its_turn(store: Store, jid: str, caught: Sequence[object], attempt: int | None = None) -> Job | None:
+    """The job once it may begin, and says so; or as it stood when it was told to stop while it waited.
+
+    None: there is none, or it is another attempt's. Whoever made this process was killed before it had written down its number, and
+    somebody else has made another one.
+    """
     while True:
         # Whoever started it still writes the process number: after that, this process alone writes the record.
         with jobs.alone(store):
             job = models.load(store, jid)
-            if job is None:
+            claimed = job_queue.find_claim(store, jid)
+            if job is None or (attempt is not None and claimed is not None and claimed.attempt != attempt):
                 return None
             known = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST, "heartbeat": time.time()}
             job = job.model_copy(update=known)

@@ -111,8 +111,8 @@ def reported(plan: TrainPlan, group: Group, runs: Sequence[Run], ended_by: str |
     )
 
 
-def create_group(plan: TrainPlan) -> tuple[Group, list[Run]]:
-    """The group to train: created here, or the one that the resumed runs belong to."""
+def create_group(plan: TrainPlan, gid: str | None = None) -> tuple[Group, list[Run]]:
+    """The group to train: created here (as `gid`, where that was reserved), or the one that the resumed runs belong to."""
     store = Store(plan.request.runs_dir)
     if plan.resumed:
         return store.group(plan.resumed[0].id), plan.resumed
@@ -124,5 +124,6 @@ def create_group(plan: TrainPlan) -> tuple[Group, list[Run]]:
         prescription=plan.prescription,
         name=plan.request.name,
         extra=extra,
+        gid=gid,
     )
     return group, group.runs

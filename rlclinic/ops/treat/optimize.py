@@ -75,9 +75,9 @@ def plan(request: OptimizeRequest) -> SearchPlan:
     )
 
 
-def begin(request: OptimizeRequest) -> Ledger:
-    """Open a search without training anything: `resume` carries it out."""
-    return search.begin(Store(request.runs_dir), _resolve(request))
+def begin(request: OptimizeRequest, id: str | None = None) -> Ledger:
+    """Open a search without training anything: `resume` carries it out. `id`: one that was reserved for it."""
+    return search.begin(Store(request.runs_dir), _resolve(request), id)
 
 
 def optimize(

@@ -63,8 +63,8 @@ class Request:
     recorded: bool = True
 
 
-def begin(store: Store, request: Request) -> Ledger:
-    """Check a request and open its ledger."""
+def begin(store: Store, request: Request, id: str | None = None) -> Ledger:
+    """Check a request and open its ledger. `id`: one that was reserved for it."""
     if request.outcome in ("steps", "wall") and request.config.spec.threshold is None:
         raise UsageError(
             Argument("for", request.outcome),
@@ -89,7 +89,7 @@ def begin(store: Store, request: Request) -> Ledger:
     usable = own is not None and own.config.run.max_env_steps == length and own.runs and not any(map(batch.is_open, own.runs))
     known = own.id if own is not None and usable else None
     ledger = Ledger(
-        id=studies.reserve(store, "optimize"),
+        id=id or studies.reserve(store, "optimize"),
         created=time.time(),
         target=request.target,
         env_id=start.env.id,

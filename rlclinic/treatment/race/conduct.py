@@ -171,10 +171,10 @@ def run(
     return _carry_out(store, begun, progress, cores, stop)
 
 
-def begin_race(store: Store, planned: RacePlan) -> Race:
-    """Write down a race with its seeds, without training anything: `resume` carries it out."""
+def begin_race(store: Store, planned: RacePlan, id: str | None = None) -> Race:
+    """Write down a race with its seeds, without training anything: `resume` carries it out. `id`: one that was reserved for it."""
     trial = planned.trial
-    id = studies.reserve(store, "race")
+    id = id or studies.reserve(store, "race")
     begun = Race(
         id=id,
         question=question(planned),

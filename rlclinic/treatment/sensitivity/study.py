@@ -259,12 +259,12 @@ def scaled(setting: str, value: Any, factor: float) -> Any:
 # ── running ──
 
 
-def start(store: Store, planned: Sensitivity) -> Sensitivity:
-    """Give a plan an id and fresh seeds, and write it down."""
+def start(store: Store, planned: Sensitivity, id: str | None = None) -> Sensitivity:
+    """Give a plan fresh seeds and an id, if none was reserved for it, and write it down."""
     first = trials.fresh_seeds(store, len(planned.seeds))
     begun = planned.model_copy(
         update={
-            "id": studies.reserve(store, "sensitivity"),
+            "id": id or studies.reserve(store, "sensitivity"),
             "seeds": tuple(range(first, first + len(planned.seeds))),
             "state": "running",
         }

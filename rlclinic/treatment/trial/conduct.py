@@ -284,9 +284,9 @@ def run(
     return _carry_out(job, begun)
 
 
-def begin(store: Store, plan: TrialPlan) -> Trial:
-    """Write down a trial with its seeds, without training anything: `resume` carries it out."""
-    tid = trials.reserve(store)
+def begin(store: Store, plan: TrialPlan, tid: str | None = None) -> Trial:
+    """Write down a trial with its seeds, without training anything: `resume` carries it out. `tid`: an id that was reserved for it."""
+    tid = tid or trials.reserve(store)
     begun = Trial(
         id=tid,
         question=question(plan),

@@ -1,10 +1,9 @@
 """The questions that a trial asks: known before it starts, charged where it is a repeat, and written down when it begins."""
 
 import time
-from dataclasses import replace
 from typing import Final
 
-from rlclinic.runs import questions, trials
+from rlclinic.runs import questions
 from rlclinic.runs.questions import Attempt, History, Question
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial.arms import differences
@@ -57,7 +56,7 @@ def charge(store: Store, plan: TrialPlan, *, independent: bool = False) -> Trial
 
     A trial that is repeated with the seeds of an earlier one asks nothing new.
     """
-    known = [history for question in of_plan(plan) if (history := _asked_before(store, question)) is not None]
+    known = [history for question in of_plan(plan) if (history := questions.look_up(store, question)) is not None]
     if not known or any(plan.seed0 is not None and each.seed0 == plan.seed0 for history in known for each in history.asked):
         return plan
     most = max(known, key=lambda history: len(history.asked))
@@ -65,15 +64,6 @@ def charge(store: Store, plan: TrialPlan, *, independent: bool = False) -> Trial
     context = {**plan.context, ASKED_BEFORE: len(most.asked), **({INDEPENDENT: True} if independent else {})}
     note = describe(most, alpha, plan.alpha, independent=independent)
     return plan.model_copy(update={"alpha": alpha, "context": context, "notes": (*plan.notes, note)})
-
-
-def _asked_before(store: Store, question: Question) -> History | None:
-    """What was asked of a store before; a trial that was killed before it was written down has asked nothing."""
-    history = questions.look_up(store, question)
-    if history is None:
-        return None
-    asked = tuple(attempt for attempt in history.asked if not trials.never_began(store, attempt.refers))
-    return replace(history, asked=asked) if asked else None
 
 
 def describe(history: History, alpha: float, wanted: float, *, independent: bool) -> str:

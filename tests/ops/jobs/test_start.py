@@ -78,7 +78,7 @@ def test_a_start_names_its_runs_and_is_a_process_of_its_own(root: Path, processe
     job = jobs.start_training(training(root))
     assert job.state == "starting"
     assert [run.id for run in Store(root).group(str(job.refers)).runs] == job.runs
-    assert processes.commands == [[sys.executable, "-m", "rlclinic.ops.jobs.worker", str(root.resolve()), job.id]]
+    assert processes.commands == [[sys.executable, "-m", "rlclinic.ops.jobs.worker", str(root.resolve()), job.id, "1"]]
 
 
 def test_the_same_key_is_the_same_start(root: Path, processes: Processes) -> None:
@@ -134,7 +134,7 @@ def test_two_starts_cannot_both_take_the_rest_of_the_budget(root: Path, processe
 def test_a_kill_between_the_record_and_its_runs_is_made_good_by_the_next_call(
     root: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare.run, "create_group", lambda plan: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(prepare.run, "create_group", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         jobs.start_training(training(root), idempotency_key="once")
     monkeypatch.undo()
