@@ -470,7 +470,8 @@ OPERATIONS: Final = (
         "diagnose.export.export.export",
         "read",
         "runs export",
-        absent={"mcp": "an agent with a terminal types it", "http": "`GET /groups/{group}/export.html` is the one file"},
+        http=("GET /export.zip",),
+        absent={"mcp": "an agent with a terminal types it"},
     ),
     Operation(
         "runs.detail.tag",

@@ -1,8 +1,10 @@
 """One run or group as a page shows it, and what its newest checkpoint holds."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rlclinic import plain_files
 from rlclinic.actions import Action
@@ -13,11 +15,15 @@ from rlclinic.errors import NotFound, RlclinicError
 from rlclinic.ops.runs.listing import list_checkpoints
 from rlclinic.ops.runs.requests import MOST_LOG_BYTES, TagRequest
 from rlclinic.report.group import describe_group
-from rlclinic.report.models import CheckpointRow, GroupReport, Result, State, state_of
+from rlclinic.report.models import CheckpointRow, GroupReport, Result, ResultPart, State, state_of
 from rlclinic.runs import coerce, history, notes
 from rlclinic.runs.listed import describe_run
-from rlclinic.runs.record import Checkpoint, Group, Run, settings
+from rlclinic.runs.metrics_file import rows
+from rlclinic.runs.record import METRICS, Checkpoint, Group, Run, settings
 from rlclinic.runs.store import Store
+
+APPLIED: Final = "train/hp/"
+"""Columns of the numbers that an iteration used."""
 
 
 class NotesView(Result):
@@ -34,6 +40,16 @@ class TagResult(Result):
     of: list[str]
     changed: list[str]
     """Those that did not have them so."""
+
+
+class CurrentNumber(ResultPart):
+    """What a number of the algorithm was in the last row of each run: schedules and changes while it ran included."""
+
+    low: float
+    high: float
+    """Lowest and highest over runs; equal for one run."""
+    changed_at: int | None
+    """The env step at which somebody last changed it while it ran; None: nobody did."""
 
 
 class RunDetail(Result):
@@ -78,6 +94,8 @@ class RunDetail(Result):
     versions: dict[str, Any]
     engine: Any
     interventions: list[dict[str, Any]]
+    current: dict[str, CurrentNumber]
+    """By setting: algo.learning_rate and so on."""
     checkpoints: list[CheckpointRow]
 
 
@@ -94,6 +112,8 @@ class GroupDetail(Result):
     note: str
     origins: dict[str, str]
     derived: dict[str, Any]
+    current: dict[str, CurrentNumber]
+    """By setting: algo.learning_rate and so on."""
     files: list[str]
     """Result files that can be fetched: report.md, curve.png, solution.yaml, …"""
 
@@ -125,6 +145,7 @@ def run_detail(run: Run) -> RunDetail:
         versions=run.record.get("versions") or {},
         engine=run.record.get("engine"),
         interventions=run.interventions,
+        current=_current([run]),
         checkpoints=list_checkpoints(run.id, run.path.parent).checkpoints,
     )
 
@@ -143,6 +164,7 @@ def group_detail(group: Group) -> GroupDetail:
         note=kept.note,
         origins=_origins(group),
         derived=_derived(group),
+        current=_current(group.runs),
         files=sorted(file.name for file in group.path.iterdir() if file.is_file() and not file.name.startswith(".")),
     )
 
@@ -203,6 +225,19 @@ def _derived(owner: Run | Group) -> dict[str, Any]:
     except RlclinicError:
         # Imported, or written by another version: what is known of it is shown all the same.
         return {}
+
+
+def _current(runs: Sequence[Run]) -> dict[str, CurrentNumber]:
+    applied: dict[str, list[float]] = {}
+    changed: dict[str, int] = {}
+    for run in runs:
+        for column, value in rows.latest(run.path / METRICS).items():
+            if column.startswith(APPLIED) and math.isfinite(value):
+                applied.setdefault(f"algo.{column.removeprefix(APPLIED)}", []).append(value)
+        for intervention in run.interventions:
+            if isinstance(intervention.get("set"), dict):
+                changed |= {f"algo.{str(key).removeprefix('algo.')}": int(intervention.get("env_steps", 0)) for key in intervention["set"]}
+    return {name: CurrentNumber(low=min(each), high=max(each), changed_at=changed.get(name)) for name, each in sorted(applied.items())}
 
 
 class InspectionReport(Result):

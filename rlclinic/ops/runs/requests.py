@@ -18,7 +18,7 @@ MOST_LINES: Final = 8
 """That can be told apart in one picture."""
 COLUMNS: Final = Http(type=list[str] | None, default=None, read=lambda names: names or [], max_length=64)
 OF: Final = Http(min_length=1, max_length=16)
-Axis = Literal["steps", "seconds"]
+Axis = Literal["steps", "seconds", "updates", "episodes"]
 MOST_ROWS: Final = 500
 """Of one page of a table."""
 
@@ -75,15 +75,27 @@ class TableRequest(Request):
     """Also the values of this column, with how many rows each."""
 
 
+ExportFormat = Literal["wandb", "mlflow", "tensorboard", "hf", "html"]
+
+
 class ExportRequest(Request):
     """Write a group or run as another program keeps it, or as one HTML file; nothing is sent anywhere."""
 
     selector: Annotated[str, SELECTOR] = "@last"
     """A run or group: id, unique prefix, @last, @last~1, @best, @running."""
-    to: Literal["wandb", "mlflow", "tensorboard", "hf", "html"] = "html"
+    to: ExportFormat = "html"
     """An offline folder of W&B, MLflow or TensorBoard; a folder for the Hugging Face hub; one HTML file."""
     out: Annotated[Path | None, Cli("--out", "-o")] = None
     """Where; without it GROUP.html, or a folder GROUP-PROGRAM, here."""
+
+
+class ExportZipRequest(Request):
+    """The same of one or several, in one packed file."""
+
+    of: Annotated[list[str], Http(min_length=1, max_length=50)]
+    """Runs or groups."""
+    to: Annotated[ExportFormat, Http()] = "html"
+    """An offline folder of W&B, MLflow or TensorBoard; a folder for the Hugging Face hub; an HTML file for each."""
 
 
 class TagRequest(Request):
@@ -180,7 +192,7 @@ class GroupSeriesRequest(Request):
     points: Annotated[int, Http(ge=2, le=MOST_POINTS)] = 300
     """At most this many buckets."""
     axis: Annotated[Axis, Http()] = "steps"
-    """Env steps, or seconds since the start."""
+    """Env steps, seconds since the start, updates or episodes."""
 
 
 class CurvesRequest(Request):
@@ -193,7 +205,7 @@ class CurvesRequest(Request):
     points: Annotated[int, Http(ge=2, le=MOST_POINTS)] = 400
     """At most this many buckets."""
     axis: Annotated[Axis, Http()] = "steps"
-    """Env steps, or seconds since the start."""
+    """Env steps, seconds since the start, updates or episodes."""
 
 
 class PlotRequest(Request):

@@ -34,6 +34,8 @@ Numbers = list[float | None]
 """JSON has no NaN: what is not a number is null."""
 
 CLOCK: Final = "time"
+AXIS_COLUMNS: Final[Mapping[Axis, str]] = {"steps": STEPS, "seconds": CLOCK, "updates": "epoch", "episodes": "total_episodes"}
+"""What rows can be drawn against; of seconds, those since the start."""
 MAIN_METRICS: Final = (
     TRAIN_RETURN,
     EVAL_RETURN,
@@ -462,6 +464,8 @@ class Change(ResultPart):
 
     run: str
     env_steps: float
+    x: float | None
+    """Its place on the axis that was asked for; None where no row was written after it."""
     text: str
 
 
@@ -503,7 +507,7 @@ def get_curves(
     points = min(max(points, 16), MOST_CURVE_POINTS)
     runs = _find_runs(Store(runs_dir), selectors)
     wanted = list(dict.fromkeys(names or [TRAIN_RETURN]))
-    tables, rough = _read_tables(runs, [STEPS, CLOCK, *wanted], rough)
+    tables, rough = _read_tables(runs, list(dict.fromkeys([STEPS, AXIS_COLUMNS[axis], *wanted])), rough)
     axes = [_measure_axis(run, table, axis) for run, table in zip(runs, tables, strict=True)]
     grid, edges = _choose_grid(axes, points)
     series = [made for name in wanted if (made := _draw_metric(name, runs, tables, axes, grid, edges)) is not None]
@@ -519,7 +523,11 @@ def get_curves(
         series=series,
         available=_list_available(runs),
         healthy=_find_growth(runs, axis),
-        changes=[change for run in runs for change in _list_changes(run)],
+        changes=[
+            change
+            for run, table, places in zip(runs, tables, axes, strict=True)
+            for change in _list_changes(run, table.get(STEPS, np.empty(0)), places)
+        ],
     )
 
 
@@ -542,8 +550,8 @@ def _read_tables(runs: Sequence[Run], wanted: Sequence[str], rough: bool) -> tup
 
 
 def _measure_axis(run: Run, table: Mapping[str, Values], axis: Axis) -> Values:
-    values = table.get(STEPS if axis == "steps" else CLOCK, np.empty(0))
-    if axis == "steps" or not len(values):
+    values = table.get(AXIS_COLUMNS[axis], np.empty(0))
+    if axis != "seconds" or not len(values):
         return values
     started = run.status.started
     first = float(values[0])
@@ -676,9 +684,16 @@ def _find_growth(runs: Sequence[Run], axis: Axis) -> Growth | None:
     )
 
 
-def _list_changes(run: Run) -> list[Change]:
-    made = [intervention for intervention in run.interventions if isinstance(intervention.get("set"), dict)]
-    return [Change(run=run.id, env_steps=float(each.get("env_steps", 0)), text=_join(each["set"])) for each in made]
+def _list_changes(run: Run, steps: Values, axis: Values) -> list[Change]:
+    """The changes of a run, each with its place on the axis that is drawn: that of the first row at or after it."""
+    changes = []
+    for intervention in run.interventions:
+        if isinstance(intervention.get("set"), dict):
+            at = float(intervention.get("env_steps", 0))
+            rows = np.flatnonzero(steps >= at) if len(steps) == len(axis) else steps
+            x = float(axis[int(rows[0])]) if len(rows) else math.nan
+            changes.append(Change(run=run.id, env_steps=at, x=x if math.isfinite(x) else None, text=_join(intervention["set"])))
+    return changes
 
 
 def _join(numbers: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from rlclinic.errors import UsageError
 from rlclinic.ops.runs import series
+from rlclinic.ops.runs.detail import group_detail
 from rlclinic.ops.runs.series import get_curves
 from rlclinic.runs.writer import RunWriter
 from tests.ops.recorded import COLUMNS, flat, record_group
@@ -44,6 +45,23 @@ def test_wall_time_starts_with_the_run(tmp_path: Path) -> None:
     found = get_curves([group.id], tmp_path, axis="seconds")
     assert found.x == [float(second) for second in range(10)]
     assert found.healthy is None, "healthy runs of other machines took other times"
+
+
+def test_updates_and_episodes_are_axes_and_a_change_has_its_place_on_each(tmp_path: Path) -> None:
+    group = record_group(tmp_path, seeds=(0,))
+    path = group.runs[0].path
+    (path / "metrics.csv").unlink()
+    with RunWriter(path, [*COLUMNS, "total_episodes"] if "total_episodes" not in COLUMNS else COLUMNS) as writer:
+        for row in range(1, 6):
+            writer.row({"time": 1.0e9 + 2 * row, "total_timesteps": 100 * row, "epoch": row, "total_episodes": row // 2, TRAIN: float(row)})
+        writer.intervention({"env_steps": 250, "set": {"algo.learning_rate": 0.1}})
+        writer.status("finished", 500)
+    assert get_curves([group.id], tmp_path, axis="updates").x == [1.0, 2.0, 3.0, 4.0, 5.0]
+    episodes = get_curves([group.id], tmp_path, axis="episodes")
+    assert episodes.x == [0.0, 1.0, 2.0]
+    assert episodes.series[0].center == [1.0, 3.0, 5.0], "rows without a new episode are one place: the last of them counts"
+    places = {axis: get_curves([group.id], tmp_path, axis=axis).changes[0].x for axis in ("steps", "updates", "episodes")}
+    assert places == {"steps": 300.0, "updates": 3.0, "episodes": 1.0}, "that of the first row after it"
 
 
 def test_runs_of_several_groups_are_drawn_together_and_growth_is_known(tmp_path: Path) -> None:
@@ -96,3 +114,19 @@ def test_a_first_look_at_a_long_file_is_said_to_be_rough(tmp_path: Path, monkeyp
     assert rough.series[0].seeds[0].mean[0] == whole.series[0].seeds[0].mean[0]
     again = get_curves([group.id], tmp_path, names=[TRAIN, EVAL], rough=True)
     assert not again.rough, "what was read is at hand"
+
+
+def test_a_group_says_what_its_numbers_are_now_and_which_of_them_somebody_changed(tmp_path: Path) -> None:
+    group = record_group(tmp_path, seeds=(0, 1))
+    for seed, run in enumerate(group.runs):
+        (run.path / "metrics.csv").unlink()
+        with RunWriter(run.path, [*COLUMNS, "train/hp/learning_rate", "train/hp/gamma"]) as writer:
+            for row in (1, 2):
+                rates = {"train/hp/learning_rate": 0.1 * seed + row, "train/hp/gamma": 0.99}
+                writer.row({"time": 1.0e9, "total_timesteps": 100 * row, "epoch": row, **rates})
+            if seed:
+                writer.intervention({"env_steps": 100, "set": {"algo.learning_rate": 2.1}})
+    current = group_detail(group).current
+    rate, gamma = current["algo.learning_rate"], current["algo.gamma"]
+    assert (rate.low, rate.high, rate.changed_at) == (2.0, 2.1, 100)
+    assert (gamma.low, gamma.high, gamma.changed_at) == (0.99, 0.99, None)

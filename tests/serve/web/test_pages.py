@@ -1,4 +1,5 @@
 import re
+import zipfile
 from typing import Any
 
 import pytest
@@ -70,6 +71,17 @@ def test_many_rows_are_tagged_archived_and_deleted_at_once(page: Any, tmp_path: 
         page.wait_for_selector(f"tr.data:has-text('{groups[0].id}')")
         page.check(f"input[aria-label='Select {groups[0].id} for comparison']")
         page.check(f"input[aria-label='Select {groups[1].id} for comparison']")
+        page.click("button:has-text('Diagnose')")
+        page.wait_for_selector("dialog td:has-text('Healthy'), dialog td:has-text('healthy'), dialog td.num:has-text('.')")
+        assert page.locator("dialog tbody tr").count() == 2
+        page.click("dialog button:has-text('Close')")
+        page.click("button:has-text('Export…')")
+        page.select_option("dialog select", "tensorboard")
+        with page.expect_download() as saved:
+            page.click("dialog button[type=submit]")
+        with zipfile.ZipFile(saved.value.path()) as packed:
+            names = packed.namelist()
+        assert all(any(run.id in name for name in names) for group in groups[:2] for run in group.runs)
         page.click("button:has-text('Tag…')")
         page.fill("input[aria-label='Tags to add']", "base")
         page.click("dialog button[type=submit]")
@@ -245,6 +257,27 @@ def test_groups_are_compared_with_a_verdict_and_what_differs(page: Any, site: Si
     page.wait_for_selector(".verdict")
     assert "algo.learning_rate" in shown(page, ".config")
     page.wait_for_selector("figure canvas")
+
+
+def test_any_metric_of_compared_groups_is_drawn_against_any_axis_and_the_address_keeps_it(page: Any, site: Site) -> None:
+    page.goto(f"{site.url}/compare?of={site.sick.id},{site.healthy.id}")
+    page.wait_for_selector("section[aria-label=Curves] canvas")
+    page.select_option("select[aria-label=Metric]", "train/metrics/kl_divergence")
+    page.wait_for_selector("section[aria-label=Curves] h2:has-text('KL divergence')")
+    page.click("section[aria-label=Curves] button:has-text('updates')")
+    page.check("label:has-text('log x') input")
+    page.click("button[aria-label='Curves: logarithmic']")
+    page.click(".line-key >> nth=1")
+    page.wait_for_selector(".line-key[aria-pressed=false]")
+    kept = page.url
+    for part in ("metric=train%2Fmetrics%2Fkl_divergence", "axis=updates", "logx=true", "logy=true", "hide=B"):
+        assert part in kept, part
+    page.goto("about:blank")
+    page.goto(kept)
+    page.wait_for_selector("section[aria-label=Curves] canvas")
+    assert "by updates" in page.inner_text("section[aria-label=Curves] .unit")
+    assert page.get_attribute(".line-key >> nth=1", "aria-pressed") == "false"
+    assert page.get_attribute(".line-key >> nth=0", "aria-pressed") == "true"
 
 
 def test_what_is_not_there_is_said_in_the_servers_words(page: Any, site: Site) -> None:

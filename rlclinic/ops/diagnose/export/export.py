@@ -1,7 +1,10 @@
 """Exporting runs: folders that other programs open, a folder for the Hugging Face hub, and one HTML file with everything in it."""
 
+import tempfile
+import zipfile
 from collections.abc import Callable
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +12,7 @@ from rlclinic.actions import Action, Argument
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.ops.diagnose.export.hub import write_hub
 from rlclinic.ops.diagnose.export.page import render_page
-from rlclinic.ops.runs.requests import ExportRequest
+from rlclinic.ops.runs.requests import ExportRequest, ExportZipRequest
 from rlclinic.report.models import Result
 from rlclinic.runs import disk
 from rlclinic.runs.record import METRICS, Checkpoint, Group, Run
@@ -61,6 +64,19 @@ def export(request: ExportRequest) -> ExportResult:
         files=[str(file) for file in files],
         open=Action.quoted(commands[request.to]),
     )
+
+
+def export_zip(request: ExportZipRequest) -> bytes:
+    """What `export` would write of each, in one packed file. The store is only read."""
+    packed = BytesIO()
+    with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        folder = Path(name).resolve()
+        for selector in dict.fromkeys(request.of):
+            out = folder / (f"{selector}.html" if request.to == "html" else request.to if request.to != "hf" else f"{selector}-hf")
+            export(ExportRequest(selector=selector, to=request.to, out=out, runs_dir=request.runs_dir))
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            archive.write(file, file.relative_to(folder))
+    return packed.getvalue()
 
 
 def _write_page(owner: Run | Group, out: Path) -> Path:

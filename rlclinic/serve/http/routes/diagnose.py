@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from rlclinic.ops.diagnose import diagnose, history, lint, prescribe, rules
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.answer import ask
+from rlclinic.ops.diagnose.export.export import export_zip
 from rlclinic.ops.diagnose.export.page import render_page
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
@@ -17,7 +18,7 @@ from rlclinic.ops.diagnose.requests import AskRequest, HistoryRequest, LintReque
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import Outcome
-from rlclinic.ops.runs.requests import ConfigRequest
+from rlclinic.ops.runs.requests import ConfigRequest, ExportZipRequest
 from rlclinic.report.ask import AskAnswer
 from rlclinic.report.guide import GuideList, GuidePage
 from rlclinic.report.models import ConfigView, DiagnosisReport, Result
@@ -35,6 +36,7 @@ from rlclinic.serve.http.context import (
     answer_from_cache,
     answer_with_etag,
     encode,
+    find,
     find_group,
     find_run,
     patience_of,
@@ -133,6 +135,16 @@ def export_page(here: Here, group: Named) -> Response:
     owner = find_group(here, group)
     headers = {"content-disposition": f'attachment; filename="{owner.id}.html"', **BOXED}
     return Response(render_page(owner), media_type="text/html; charset=utf-8", headers=headers)
+
+
+@router.get("/export.zip", response_class=Response, responses={200: {"content": {"application/zip": {}}}}, tags=["groups"])
+@takes_query
+def export_packed(here: Here, asked: ExportZipRequest) -> Response:
+    """Groups or runs as other programs keep them (wandb, mlflow, tensorboard, hf), or as HTML files, in one packed file."""
+    ids = [find(here, named).id for named in asked.of]
+    packed = export_zip(asked.model_copy(update={"of": ids}))
+    name = f"{ids[0] if len(ids) == 1 else 'rlclinic'}-{asked.to}.zip"
+    return Response(packed, media_type="application/zip", headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
 # ── what is known ──

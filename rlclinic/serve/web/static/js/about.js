@@ -2,7 +2,7 @@
 
 import { get, putJson } from "./api.js";
 import { add, h, problem, put, table, toast } from "./dom.js";
-import { num, setting } from "./format.js";
+import { num, setting, short } from "./format.js";
 
 /** Nested settings as dotted names; schedules and lists stay whole. */
 export function flat(value, prefix = "") {
@@ -20,6 +20,9 @@ export function configTable(found) {
   const origin = (key) => origins[key] ?? origins[`${key}.start`] ?? "";
   const rows = flat(config).filter(([key]) => !key.startsWith("spec.") && key !== "name");
   const own = (key) => origin(key) && origin(key) !== "default";
+  const current = found.current ?? {};
+  const changes = Object.values(current).some((each) => each.changed_at !== null);
+  const scheduled = (key, value) => current[key] && (current[key].changed_at !== null || typeof value !== "number" || value !== current[key].low);
   const body = h("tbody");
   const search = h("input", { type: "search", placeholder: "Search settings", "aria-label": "Search settings", oninput: () => fill() });
   const all = h("input", { type: "checkbox", onchange: () => fill() });
@@ -27,13 +30,14 @@ export function configTable(found) {
     put(
       body,
       rows
-        .filter(([key]) => key.includes(search.value.trim()) && (all.checked || search.value || own(key)))
+        .filter(([key]) => key.includes(search.value.trim()) && (all.checked || search.value || own(key) || (current[key]?.changed_at ?? null) !== null))
         .map(([key, value]) =>
           h(
             "tr",
-            { class: /--set|--rx|--max/.test(origin(key)) ? "own" : null },
+            { class: /--set|--rx|--max/.test(origin(key)) || (current[key]?.changed_at ?? null) !== null ? "own" : null },
             h("td", null, key),
             h("td", { class: "mono" }, setting(value)),
+            h("td", { class: "mono" }, scheduled(key, value) ? nowText(current[key]) : ""),
             h("td", { class: "faint" }, origin(key) || "–"),
           ),
         ),
@@ -56,7 +60,7 @@ export function configTable(found) {
           h(
             "tr",
             null,
-            ["setting", "value", "from"].map((text) => h("th", { scope: "col" }, text)),
+            ["setting", changes ? "at the start" : "value", "in the last row", "from"].map((text) => h("th", { scope: "col" }, text)),
           ),
         ),
         body,
@@ -64,6 +68,12 @@ export function configTable(found) {
     ),
     derivedOf(found.derived ?? {}),
   );
+}
+
+/** A number as the newest rows have it: a schedule's present value, and who changed it while it ran. */
+function nowText({ low, high, changed_at: at }) {
+  const number = low === high ? num(low) : `${num(low)} – ${num(high)}`;
+  return at === null ? number : [number, h("span", { class: "faint" }, ` changed at ${short(at)}`)];
 }
 
 /** Numbers that follow from the settings: rollout size, gradient steps, how far gamma looks ahead. */

@@ -9,10 +9,10 @@ export const quote = (text) => (/^[\w@:./,=+%~-]+$/.test(text) ? text : `'${text
 
 /**
  * A question before something is done. `fields` are nodes; `typed()` is the command that does the same; `act()` does it and may return where to go;
- * `look()` is asked on every change and shows what would happen.
+ * `look()` is asked on every change and shows what would happen; `reads`: nothing is changed, so whoever may only read may do it.
  */
-export async function ask({ title, text, fields = [], typed, act, word, danger, look }) {
-  const who = await session().catch(() => ({ write: true }));
+export async function ask({ title, text, fields = [], typed, act, word, danger, look, reads }) {
+  const who = reads ? { write: true } : await session().catch(() => ({ write: true }));
   const shown = h("div"),
     seen = h("div"),
     wrong = h("div");

@@ -3,7 +3,7 @@
 
 import { h } from "./dom.js";
 import { duration, num, short } from "./format.js";
-import { css, decades, logRange, parts, powers, span } from "./plotting.js";
+import { css, decades, logRange, logTicks, parts, positive, powers, span } from "./plotting.js";
 
 const uPlot = () => window.uPlot;
 /** An exponential moving average that skips holes and is not pulled to its first value; weight 0 leaves everything as it is. */
@@ -32,10 +32,29 @@ export function onto(x, steps, values) {
   });
 }
 
+/** The same for values with holes: between two that are there it is read off, before the first and after the last it is null. */
+export function align(x, steps, values) {
+  const known = steps.map((_, i) => i).filter((i) => values[i] !== null && values[i] !== undefined);
+  return onto(
+    x,
+    known.map((i) => steps[i]),
+    known.map((i) => values[i]),
+  );
+}
+
 /** A series colour as text: dark (or light) enough to be read. */
 export const inked = (colour) => `color-mix(in srgb, var(${colour}) 60%, var(--ink))`;
 
+/** What curves can be drawn against. */
+export const AXES = [
+  ["steps", "env steps"],
+  ["seconds", "wall time"],
+  ["updates", "updates"],
+  ["episodes", "episodes"],
+];
+export const axisName = (axis) => AXES.find(([name]) => name === axis)?.[1] ?? axis;
 export const axisText = (axis, value) => (axis === "seconds" ? duration(value) : short(value));
+const CSV_NAMES = { steps: "env_steps", seconds: "wall_seconds", updates: "updates", episodes: "episodes" };
 
 /** Charts that share a cursor and a zoom: what one is asked to show, all show. */
 export class Sheet {
@@ -63,14 +82,16 @@ export class Sheet {
 }
 
 /**
- * One picture. spec: { title, unit, meaning, axis, x, height, log, threshold, band: [low, high], healthy: {low, high}, marks: [{x, text}], changes,
- * lines: [{ label, colour, values, raw, low, high, points, dash, width, alpha, quiet }] }.
+ * One picture. spec: { title, unit, meaning, axis, x, height, log, logX, threshold, band: [low, high], healthy: {low, high}, changes: [{x, text}],
+ * hidden: labels that are left out, onhide, lines: [{ label, colour, values, raw, low, high, points, dash, width, alpha, quiet }] }.
  */
 export class Chart {
   constructor(sheet, spec) {
     this.sheet = sheet;
     this.regions = [];
     this.readout = h("div", { class: "readout" });
+    this.keys = new Map();
+    this.hidden = new Set(spec.hidden ?? []);
     this.canvas = h("div", { class: "canvas" });
     this.title = h("h3", { class: spec.bare ? "unseen" : null }, spec.title);
     this.unit = h("span", { class: "unit" });
@@ -87,6 +108,7 @@ export class Chart {
         h(
           "span",
           { class: "menu" },
+          (this.logs = h("button", { type: "button", class: "quiet", "aria-label": `${spec.title}: logarithmic`, onclick: () => this.spec.onlog?.(!this.spec.log) }, "log")),
           h("button", { type: "button", class: "quiet", "aria-label": `${spec.title}: save as PNG`, onclick: () => this.savePng() }, "PNG"),
           h("button", { type: "button", class: "quiet", "aria-label": `${spec.title}: save as CSV`, onclick: () => this.saveCsv() }, "CSV"),
         ),
@@ -98,7 +120,7 @@ export class Chart {
     this.watcher.observe(this.canvas);
     this.rebuild = () => {
       this.shape = null;
-      this.update(this.spec);
+      this.update(this.given);
     };
     document.addEventListener("themechange", this.rebuild);
     sheet.charts.add(this);
@@ -113,11 +135,14 @@ export class Chart {
   }
 
   /** Draw new data; the canvas is kept where only the numbers changed. */
-  update(spec) {
-    this.spec = spec;
+  update(given) {
+    this.given = given;
+    const spec = (this.spec = given.logX ? positive(given) : given);
+    this.logs.hidden = !spec.onlog;
+    this.logs.setAttribute("aria-pressed", String(Boolean(spec.log)));
     this.unit.textContent = spec.unit && spec.unit !== "-" ? spec.unit : "";
-    const { series, bands, data } = parts(spec);
-    const shape = JSON.stringify([spec.axis, spec.log, series.map((each) => each.label), bands.map((band) => band.series)]);
+    const { series, bands, data } = parts({ ...spec, lines: this.shown() });
+    const shape = JSON.stringify([spec.axis, spec.log, spec.logX, series.map((each) => each.label), bands.map((band) => band.series)]);
     if (this.plot && shape === this.shape) {
       this.plot.setData(data, !this.sheet.view);
       if (this.sheet.view) this.plot.redraw();
@@ -128,6 +153,17 @@ export class Chart {
     }
     this.describe();
     return this;
+  }
+
+  shown() {
+    return this.spec.lines.filter((each) => !this.hidden.has(each.label));
+  }
+
+  /** Leave a line out, or draw it again. */
+  toggle(label) {
+    if (!this.hidden.delete(label)) this.hidden.add(label);
+    this.spec.onhide?.([...this.hidden]);
+    this.update(this.given);
   }
 
   build(series, bands, data) {
@@ -145,11 +181,17 @@ export class Chart {
         bands,
         padding: [8, 10, 0, 0],
         scales: {
-          x: { time: false },
-          y: spec.log ? { distr: 3, range: logRange } : { range: (u, low, high) => span(this.spec, low, high) },
+          x: spec.logX ? { time: false, distr: 3, range: (u, low, high) => [low, high > low ? high : low * 10] } : { time: false },
+          y: spec.log ? { distr: 3, range: logRange } : { range: (u, low, high) => span({ ...this.spec, lines: this.shown() }, low, high) },
         },
         axes: [
-          { ...axis, size: 26, space: 70, values: (u, ticks) => ticks.map((tick) => axisText(spec.axis, tick)) },
+          {
+            ...axis,
+            ...(spec.logX ? { splits: logTicks, filter: (u, ticks) => ticks } : {}),
+            size: 26,
+            space: 70,
+            values: (u, ticks) => ticks.map((tick) => axisText(spec.axis, tick)),
+          },
           {
             ...axis,
             ...(spec.log ? { splits: powers, filter: decades, grid: { ...grid, filter: decades } } : {}),
@@ -168,7 +210,7 @@ export class Chart {
         hooks: {
           drawClear: [(u) => this.paintBelow(u)],
           draw: [(u) => this.paintAbove(u)],
-          setCursor: [(u) => this.tell(u)],
+          setCursor: [(u) => this.place && this.tell(u)],
           setSelect: [(u) => this.selected(u)],
           ready: [(u) => this.reachable(u)],
         },
@@ -183,7 +225,7 @@ export class Chart {
     if (!this.plot) return;
     const { x } = this.spec;
     const [from, to] = this.sheet.view ?? [x[0] ?? 0, x[x.length - 1] ?? 1];
-    this.plot.setScale("x", { min: from, max: to });
+    this.plot.setScale("x", { min: this.spec.logX ? Math.max(from, x[0] ?? 1) : from, max: to });
   }
 
   selected(u) {
@@ -257,42 +299,51 @@ export class Chart {
   /** What the cursor points at, in numbers. */
   tell(u) {
     const { idx } = u.cursor;
-    if (idx === null || idx === undefined || u.cursor.left < 0) {
-      this.readout.replaceChildren(...(this.resting ?? []));
-      return;
-    }
-    const { spec } = this;
-    const found = [h("span", null, h("b", null, axisText(spec.axis, spec.x[idx])))];
-    for (const each of spec.lines) {
+    const pointed = idx !== null && idx !== undefined && u.cursor.left >= 0;
+    this.place.textContent = pointed ? axisText(this.spec.axis, this.spec.x[idx]) : "";
+    for (const [each, key] of this.keys.values()) {
       const values = each.raw ?? each.values;
-      const at = before(values, idx);
-      if (each.quiet || at < 0) continue;
-      const value = values[at];
-      const ends =
-        each.low?.[at] !== null && each.low?.[at] !== undefined && each.low[at] !== each.high[at]
-          ? ` [${num(each.low[at])}, ${num(each.high[at])}]`
-          : "";
-      found.push(h("span", { css: { color: inked(each.colour) } }, `${each.label} `, h("b", null, num(value)), ends));
+      const at = before(values, pointed ? idx : values.length - 1);
+      const between = pointed && at >= 0 && (each.low?.[at] ?? null) !== null && each.low[at] !== each.high[at];
+      key.number.textContent = at < 0 ? "–" : num(values[at]);
+      key.ends.textContent = between ? ` [${num(each.low[at])}, ${num(each.high[at])}]` : "";
     }
-    this.readout.replaceChildren(...found);
   }
 
-  /** What stands there when nobody points: the newest numbers; and the same for those who cannot see the picture. */
+  /** One key for each line, with its newest number while nobody points: a button that leaves the line out, where there are several.
+   *  The same in words for those who cannot see the picture. */
   describe() {
-    const said = this.spec.lines
-      .filter((each) => !each.quiet)
-      .map((each) => {
-        const values = (each.raw ?? each.values).filter((value) => value !== null && value !== undefined);
-        return values.length ? [each, values[0], values[values.length - 1], Math.min(...values), Math.max(...values)] : null;
-      })
-      .filter(Boolean);
-    this.resting = said.map(([each, , last]) =>
-      h("span", { css: { color: inked(each.colour) } }, `${each.label} `, h("b", null, num(last))),
-    );
-    if ((this.plot?.cursor.left ?? -1) < 0) this.readout.replaceChildren(...this.resting);
-    const words = said.map(
-      ([each, first, last, low, high]) => `${each.label}: from ${num(first)} to ${num(last)}, between ${num(low)} and ${num(high)}`,
-    );
+    const read = this.spec.lines.filter((each) => !each.quiet && each.values.some((value) => value !== null && value !== undefined));
+    const labels = read.map((each) => each.label).join("\n");
+    if (labels !== this.labels) {
+      this.labels = labels;
+      this.place = h("b");
+      this.keys.clear();
+      const nodes = read.map((each) => {
+        const number = h("b"),
+          ends = h("span");
+        const node =
+          read.length > 1
+            ? h("button", { type: "button", class: "line-key", title: "Show or hide this line", onclick: () => this.toggle(each.label) })
+            : h("span");
+        node.append(h("span", null, `${each.label} `), number, ends);
+        this.keys.set(each.label, [each, { node, number, ends }]);
+        return node;
+      });
+      this.readout.replaceChildren(this.place, ...nodes);
+    }
+    for (const each of read) {
+      const [, key] = this.keys.get(each.label);
+      this.keys.set(each.label, [each, key]);
+      key.node.style.setProperty("color", inked(each.colour));
+      if (read.length > 1) key.node.setAttribute("aria-pressed", String(!this.hidden.has(each.label)));
+    }
+    if (this.plot) this.tell(this.plot);
+    const words = read.map((each) => {
+      const values = (each.raw ?? each.values).filter((value) => value !== null && value !== undefined);
+      const [low, high] = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+      return `${each.label}: from ${num(values[0])} to ${num(values.at(-1))}, between ${num(low)} and ${num(high)}`;
+    });
     this.plot?.over.setAttribute("aria-label", `${this.spec.title}. ${words.join(". ")}. Arrow keys read values, 0 shows all.`);
   }
 
@@ -346,7 +397,7 @@ export class Chart {
         : []),
     ]);
     const rows = x.map((place, i) => [place, ...columns.map(([, values]) => values[i] ?? "")].join(","));
-    const head = [axis === "seconds" ? "wall_seconds" : "env_steps", ...columns.map(([label]) => `"${label.replaceAll('"', '""')}"`)].join(
+    const head = [CSV_NAMES[axis] ?? axis, ...columns.map(([label]) => `"${label.replaceAll('"', '""')}"`)].join(
       ",",
     );
     save(new Blob([[head, ...rows].join("\n"), "\n"], { type: "text/csv" }), `${file(this.spec.title)}.csv`);

@@ -28,6 +28,9 @@ export function short(value) {
   return String(Number(value.toPrecision(3)));
 }
 
+/** A number of steps that may not have been reached: "31k", or "> 41k" where the watching ended before. */
+export const censored = (value, horizon) => (value === null || value === undefined ? (horizon ? `> ${short(horizon)}` : "–") : short(value));
+
 export const count = (value) => (value === null || value === undefined ? "–" : THOUSANDS.format(value));
 export const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)} %`);
 

@@ -1,7 +1,7 @@
 // The curves of a group or a run: the return first, then the health of its updates, all on one axis with one cursor.
 
 import { curves, firstCurve } from "./api.js";
-import { Chart, onto, Sheet, smooth } from "./chart.js";
+import { AXES, axisName, Chart, onto, Sheet, smooth } from "./chart.js";
 import { h, problem, put } from "./dom.js";
 import { metric } from "./format.js";
 import { COLOURS, judge, STRIP, usual } from "./health.js";
@@ -10,7 +10,7 @@ import { segments } from "./state.js";
 export const TRAIN = "train/roll/ep_rew_mean",
   EVAL = "val/roll/ep_rew_mean";
 /** State of the address that a panel uses. */
-export const USUAL = { axis: "steps", smooth: 0, seeds: true, from: "", to: "", finding: "", more: "" };
+export const USUAL = { axis: "steps", smooth: 0, seeds: true, band: true, logx: false, logy: "", hide: "", from: "", to: "", finding: "", more: "" };
 
 export class Panel {
   constructor(of, st) {
@@ -64,33 +64,30 @@ export class Panel {
       },
     });
     return [
-      segments(
-        h,
-        "Against",
-        [
-          ["steps", "env steps"],
-          ["seconds", "wall time"],
-        ],
-        st.axis,
-        (axis) => {
-          st.set({ axis, from: "", to: "" });
-          this.sheet.view = null;
-          this.load();
-        },
-      ),
+      segments(h, "Against", AXES, st.axis, (axis) => {
+        st.set({ axis, from: "", to: "" });
+        this.sheet.view = null;
+        this.load();
+      }),
       h("label", { class: "check" }, "smooth", slider),
-      h(
-        "label",
-        { class: "check" },
-        h("input", {
-          type: "checkbox",
-          checked: st.seeds,
-          onchange: (event) => {
-            st.set({ seeds: event.target.checked });
-            this.redraw();
-          },
-        }),
-        "seeds",
+      ...[
+        ["seeds", "seeds", "A line for each seed"],
+        ["band", "band", "The interval over seeds"],
+        ["logx", "log x", "A logarithmic axis; each chart has a button for its own"],
+      ].map(([key, text, title]) =>
+        h(
+          "label",
+          { class: "check", title },
+          h("input", {
+            type: "checkbox",
+            checked: st[key],
+            onchange: (event) => {
+              st.set({ [key]: event.target.checked });
+              this.redraw();
+            },
+          }),
+          text,
+        ),
       ),
       h("button", { type: "button", class: "small", onclick: () => this.sheet.zoom(null) }, "Show all"),
     ];
@@ -147,6 +144,23 @@ export class Panel {
     this.drawStrip();
   }
 
+  /** How the chart of this name is drawn, as the address has it: its scales and which lines are left out. */
+  view(key) {
+    const { st } = this;
+    const logs = st.logy.split(";").filter(Boolean);
+    const hidden = st.hide.split(";").filter((each) => each.startsWith(`${key}=`));
+    return {
+      logX: st.logx,
+      log: logs.includes(key),
+      onlog: (on) => {
+        st.set({ logy: [...logs.filter((each) => each !== key), ...(on ? [key] : [])].join(";") });
+        this.redraw();
+      },
+      hidden: hidden.map((each) => each.slice(key.length + 1)),
+      onhide: (labels) => st.set({ hide: [...st.hide.split(";").filter((each) => each && !each.startsWith(`${key}=`)), ...labels.map((label) => `${key}=${label}`)].join(";") }),
+    };
+  }
+
   redraw() {
     if (this.first) this.drawMain();
     if (this.rest) this.drawStrip();
@@ -161,8 +175,8 @@ export class Panel {
         h(
           "p",
           { class: "quiet" },
-          first.runs.some((run) => run.env_steps > 0) && st.axis === "seconds"
-            ? "No clock was logged: there is no wall time to draw against."
+          first.runs.some((run) => run.env_steps > 0) && st.axis !== "steps"
+            ? `No ${st.axis === "seconds" ? "clock was" : `${st.axis} were`} logged: there is no ${axisName(st.axis)} axis to draw against.`
             : "No row has been written yet.",
         ),
       );
@@ -190,7 +204,8 @@ export class Panel {
     const spec = {
       title: "Return",
       bare: true,
-      unit: st.axis === "steps" ? "by env steps" : "by wall time",
+      ...this.view("return"),
+      unit: `by ${axisName(st.axis)}`,
       meaning: train?.meaning,
       axis: st.axis,
       x: first.x,
@@ -198,7 +213,7 @@ export class Panel {
       threshold: first.threshold,
       healthy,
       lines,
-      changes: st.axis === "steps" ? first.changes.map((each) => ({ x: each.env_steps, text: each.text })) : [],
+      changes: marksOf(first),
     };
     this.place("main", this.main, spec);
     this.explain(train, evaluated, many);
@@ -212,8 +227,8 @@ export class Panel {
       colour,
       values: smooth(series.center, this.st.smooth),
       raw: this.st.smooth ? series.center : null,
-      low: alone ? series.lowest : series.low,
-      high: alone ? series.highest : series.high,
+      low: !this.st.band ? null : alone ? series.lowest : series.low,
+      high: !this.st.band ? null : alone ? series.highest : series.high,
       width: 2.4,
     };
   }
@@ -231,7 +246,7 @@ export class Panel {
       this.legend,
       train && key("--c0", "", "training"),
       evaluated && key("--c1", "dot", "evaluation"),
-      many && key("--c0", "area", "95 % interval over seeds (below 8: their range)"),
+      many && this.st.band && key("--c0", "area", "95 % interval over seeds (below 8: their range)"),
       first.healthy && this.st.axis === "steps" && key("--c2", "area", `90 % of ${first.healthy.runs} healthy runs`),
       first.threshold !== null && key("--threshold", "dash", "threshold"),
     );
@@ -256,7 +271,9 @@ export class Panel {
         width: 1.8,
         fill: found.length > 1 ? 0 : 0.17,
       }));
-      if (found.length === 1 && found[0].seeds.length > 1) lines.unshift(envelope(found[0]));
+      if (found.length === 1 && found[0].seeds.length > 1 && this.st.band) lines.unshift(envelope(found[0]));
+      const key = each.own ?? each.title;
+      const view = this.view(key);
       const band = found.length === 1 ? usual(found[0]) : null;
       const spec = {
         title: each.of.length === 1 && each.own ? metric(each.own) : each.title,
@@ -265,11 +282,14 @@ export class Panel {
         axis: this.st.axis,
         x: this.rest.x,
         height: 130,
-        log: each.log,
+        ...view,
+        log: each.log ? !view.log : view.log,
+        onlog: (on) => view.onlog(each.log ? !on : on),
+        changes: marksOf(this.rest).map(({ x }) => ({ x, text: "" })),
         band,
         lines,
       };
-      const chart = this.place(each.own ?? each.title, this.strip, spec);
+      const chart = this.place(key, this.strip, spec);
       chart.series = each.of;
       judge(chart, found[0], band);
     }
@@ -361,6 +381,13 @@ const envelope = (series) => ({
   quiet: true,
   envelope: true,
 });
+
+/** Numbers that were changed while it ran, once for all seeds that were changed together. */
+function marksOf(found) {
+  const marks = new Map();
+  for (const { x, text } of found.changes) if (x !== null) marks.set(`${found.axis === "seconds" ? Math.round(x) : x} ${text}`, { x, text });
+  return [...marks.values()];
+}
 
 const seriesOf = (finding) => finding.evidence.map((part) => part.series).filter((name) => !name.startsWith("config:"));
 

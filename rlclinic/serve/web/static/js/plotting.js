@@ -53,6 +53,27 @@ export function powers(u, axis, low, high) {
   return Array.from({ length: Math.max(last - first + 1, 0) }, (_, place) => Number(`1e${first + place}`));
 }
 
+/** 1, 2 and 5 times the powers of ten; over three decades and more only these, over very many every second. */
+export function logTicks(u, axis, low, high) {
+  const first = Math.floor(Math.log10(low)),
+    last = Math.ceil(Math.log10(high));
+  const step = Math.max(1, Math.ceil((last - first) / 6));
+  const within = last - first > 3 ? [1] : [1, 2, 5];
+  return Array.from({ length: Math.max(last - first + 1, 0) }, (_, place) => first + place)
+    .filter((power) => power % step === 0)
+    .flatMap((power) => within.map((times) => Number(`${times}e${power}`)))
+    .filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+}
+
+/** A picture without the places that a logarithmic axis does not have. */
+export function positive(spec) {
+  const first = spec.x.findIndex((place) => place > 0);
+  if (first === 0) return spec;
+  const cut = (values) => (values ? values.slice(first < 0 ? values.length : first) : values);
+  const part = (each) => ({ ...each, values: cut(each.values), raw: cut(each.raw), low: cut(each.low), high: cut(each.high) });
+  return { ...spec, x: cut(spec.x), healthy: spec.healthy && part(spec.healthy), lines: spec.lines.map(part) };
+}
+
 const MOST_DECADES = 15; // what lies further below is 0 to the eye
 
 export function logRange(u, low, high) {
@@ -66,9 +87,9 @@ export function parts(spec) {
   const series = [{}],
     bands = [],
     data = [spec.x];
-  const positive = (values) => (spec.log ? values.map((value) => (value > 0 ? value : null)) : values);
+  const drawable = (values) => (spec.log ? values.map((value) => (value > 0 ? value : null)) : values);
   const push = (values, options) =>
-    data.push(positive(values)) && series.push({ points: { show: false }, spanGaps: true, pxAlign: 0, ...options }) - 1;
+    data.push(drawable(values)) && series.push({ points: { show: false }, spanGaps: true, pxAlign: 0, ...options }) - 1;
   const area = (low, high, fill, label, edge) => {
     const top = push(high, { label: `${label} high`, width: edge ? 1 : 0, stroke: edge });
     const bottom = push(low, { label: `${label} low`, width: edge ? 1 : 0, stroke: edge });

@@ -1,19 +1,20 @@
 // Groups side by side: curves, tests that say how sure a difference is, and what differs in their configs.
 
 import { get } from "../api.js";
-import { Chart, inked, onto, Sheet } from "../chart.js";
+import { inked } from "../chart.js";
 import { command, empty, h, heading, problem, put, status, table } from "../dom.js";
-import { num, range, short } from "../format.js";
-import { segments, state } from "../state.js";
+import { censored, num, range, short } from "../format.js";
+import { Overlay, USUAL } from "../overlay.js";
+import { state } from "../state.js";
 
 const COLOURS = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c6", "--c5", "--c7"];
 
 export async function draw(main) {
   document.title = "Compare · rlclinic";
-  const st = state({ of: "", axis: "env steps" });
+  const st = state({ of: "", ...USUAL });
   const chosen = st.of ? st.of.split(",").filter(Boolean) : [];
   const body = h("div", { class: "stack wideset" });
-  const sheet = new Sheet();
+  const overlay = new Overlay(st);
   const to = (ids) => document.dispatchEvent(new CustomEvent("navigate-to", { detail: `/compare?of=${ids.join(",")}` }));
   const pick = h(
     "select",
@@ -45,92 +46,36 @@ export async function draw(main) {
     pick.append(h("option", { value: row.id }, `${row.id}  ${row.label ? `${row.label}, ` : ""}${row.name}`));
   if (chosen.length < 2) {
     put(body, empty("Pick two or more groups", "Choose them above, or tick them in the list of groups.", "rlclinic compare @last~1 @last"));
-    return () => sheet.destroy();
+    return () => overlay.destroy();
   }
   put(body, h("p", { class: "loading" }, "Comparing…"));
   try {
     const found = await get("/compare", { of: chosen });
     const names = Object.fromEntries(items.map((row) => [row.id, row.label]));
-    show(body, found, sheet, st, names);
+    show(body, found, overlay, names);
   } catch (error) {
     put(
       body,
       problem(error, () => draw(main)),
     );
   }
-  return () => sheet.destroy();
+  return () => overlay.destroy();
 }
 
-function show(body, { compared, next }, sheet, st, names) {
-  const picture = h("div");
+function show(body, { compared, next }, overlay, names) {
   const colour = Object.fromEntries(compared.sides.map((side, i) => [side.label, COLOURS[i % 8]]));
-  const axes = [...new Set(compared.curves.map((curve) => curve.axis))];
-  let chart = null;
-  const paint = () => {
-    const bands = compared.curves.filter((curve) => curve.axis === st.axis);
-    if (!bands.length) {
-      put(picture, h("p", { class: "quiet" }, "There is no return that all of them have."));
-      return;
-    }
-    const x = [...new Set(bands.flatMap((band) => band.x))].toSorted((a, b) => a - b);
-    const lines = bands.map((band) => ({
-      label: nameOf(compared, band.label, names),
-      colour: colour[band.label],
-      values: onto(x, band.x, band.center),
-      low: onto(x, band.x, band.low),
-      high: onto(x, band.x, band.high),
-      width: 2.4,
-    }));
-    chart?.destroy();
-    chart = new Chart(sheet, {
-      title: `Return by ${st.axis}`,
-      bare: true,
-      unit: `${compared.measure ?? ""} return`,
-      axis: st.axis === "env steps" ? "steps" : "seconds",
-      x,
-      height: 340,
-      threshold: compared.threshold,
-      lines,
-    });
-    put(picture, chart.node);
-    chart.resize();
-  };
+  const sides = compared.sides.map((side) => ({ label: nameOf(compared, side.label, names), colour: colour[side.label], of: [side.name] }));
   put(
     body,
     verdicts(compared, names),
-    h(
-      "section",
-      { class: "card" },
-      h(
-        "header",
-        null,
-        h("h2", null, "Return"),
-        h("span", { class: "faint" }, "interquartile mean over seeds and its 95 % interval (below 8 seeds their range)"),
-        h(
-          "div",
-          { class: "end" },
-          axes.length > 1 &&
-            segments(
-              h,
-              "Against",
-              axes.map((axis) => [axis, axis === "env steps" ? "env steps" : "wall time"]),
-              st.axis,
-              (axis) => {
-                st.set({ axis });
-                paint();
-              },
-            ),
-        ),
-      ),
-      picture,
-    ),
+    overlay.node,
     outcomes(compared, colour, names),
     configs(compared, colour),
     phases(compared),
     next.map(command),
     compared.notes.map((note) => h("p", { class: "faint" }, note)),
   );
-  paint();
+  overlay.load([{ title: "Curves", threshold: compared.threshold, sides }]);
 }
 
 const nameOf = (compared, label, names) => {
@@ -186,9 +131,7 @@ function outcomes(compared, colour, names) {
     row("mean return over all steps", (each) => range(each.area)),
     compared.threshold !== null &&
       row("env steps to the threshold", (each) =>
-        each.steps
-          ? `${short(each.steps.value)}${each.steps.low !== null ? ` (${short(each.steps.low)} – ${short(each.steps.high)})` : ""}`
-          : "–",
+        stepsOf(each, compared.horizon_env_steps),
       ),
     row("best", (each) => num(each.best)),
     row("spread over seeds", (each) => range(each.spread)),
@@ -196,6 +139,15 @@ function outcomes(compared, colour, names) {
     row("env steps/s of a run", (each) => short(each.fps)),
   ].filter(Boolean);
   return h("section", { class: "card" }, h("header", null, h("h2", null, "Outcomes")), table(heads, rows, { label: "Outcomes" }));
+}
+
+/** Mean env steps to the threshold. Seeds that never got there count the whole horizon: the mean is then only known to be larger. */
+function stepsOf(side, horizon) {
+  if (!side.steps) return "–";
+  if (!side.reached) return censored(null, horizon);
+  const cut = side.reached < side.runs;
+  const high = cut ? censored(null, horizon) : short(side.steps.high);
+  return `${cut ? "> " : ""}${short(side.steps.value)}${side.steps.low !== null ? ` (${short(side.steps.low)} – ${high})` : ""}`;
 }
 
 function configs(compared, colour) {

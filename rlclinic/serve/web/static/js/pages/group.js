@@ -7,7 +7,7 @@ import { checkpointsOf } from "../checkpoints.js";
 import { diagnosisCard } from "../diagnosis.js";
 import { add, chip, command, h, problem, put, status, table } from "../dom.js";
 import { calm, follow } from "../events.js";
-import { ago, count, duration, num, percent, short } from "../format.js";
+import { ago, censored, count, duration, num, percent, short } from "../format.js";
 import { throughput } from "../health.js";
 import { Panel, USUAL } from "../panel.js";
 import { state } from "../state.js";
@@ -208,8 +208,10 @@ function factsOf(report) {
       (report.n_reached > 0
         ? fact(
             "steps to the threshold",
-            short(report.steps_to_threshold.value),
-            report.steps_to_threshold.low !== null && `${short(report.steps_to_threshold.low)} – ${short(report.steps_to_threshold.high)}`,
+            // Seeds that did not get there count the whole budget: the mean is then only known to be larger.
+            `${report.n_reached < report.n_runs ? "> " : ""}${short(report.steps_to_threshold.value)}`,
+            report.steps_to_threshold.low !== null &&
+              `${short(report.steps_to_threshold.low)} – ${report.n_reached < report.n_runs ? "> " : ""}${short(report.steps_to_threshold.high)}`,
           )
         : fact("steps to the threshold", `> ${short(report.env_steps / report.n_runs)}`, live ? "not yet" : "no seed got there")),
     fact("best", num(report.best), report.best_at !== null && `at ${short(report.best_at)}`),
@@ -230,7 +232,9 @@ function seedsCard(report) {
     num(seed.best_eval),
     short(seed.best_eval_at),
     ...(report.success ? [seed.success ? percent(seed.success.rate) : "–"] : []),
-    seed.threshold_reached_at !== null ? `${short(seed.threshold_reached_at)}${seed.lost ? ", lost" : ""}` : "not yet",
+    report.threshold === null && report.required_success === null
+      ? "–"
+      : `${censored(seed.threshold_reached_at, seed.env_steps)}${seed.lost ? ", lost" : ""}`,
     count(seed.env_steps),
     seed.reason ?? "",
   ]);

@@ -1,12 +1,12 @@
 // Every group or run of the store in one table: sorted, filtered and grouped by any result or setting; the address keeps the view.
 
-import { curves, get, post } from "../api.js";
+import { get, post } from "../api.js";
 import { startDialog } from "../actions.js";
-import { ask, box, field, quote } from "../ask.js";
-import { empty, h, problem, put, s, status, toast, unseen } from "../dom.js";
+import { deleteMany, diagnoseMany, exportMany, stopMany, tagMany } from "../bulk.js";
+import { empty, h, problem, put, status, toast, unseen } from "../dom.js";
 import { calm, listen } from "../events.js";
-import { ago, count, duration, num, percent, range, short } from "../format.js";
-import { EVAL, TRAIN } from "../panel.js";
+import { ago, censored, count, duration, num, percent, short } from "../format.js";
+import { spark } from "../spark.js";
 import { segments, state } from "../state.js";
 
 const KINDS = [
@@ -302,6 +302,12 @@ export async function draw(main) {
 
   const compare = h("button", { type: "button", disabled: true, onclick: () => go(`/compare?of=${[...picked].slice(0, 16).join(",")}`) }, "Compare");
   const acts = h("div", { class: "actions" });
+  const act = (text, onclick, cls = null) => h("button", { type: "button", class: cls, onclick }, text);
+  const unpickAndLoad = async () => {
+    picked.clear();
+    pick([], true);
+    await load();
+  };
   const showActs = () => {
     compare.disabled = picked.size < 2;
     compare.textContent = picked.size ? `Compare ${picked.size}` : "Compare";
@@ -309,9 +315,12 @@ export async function draw(main) {
     put(
       acts,
       picked.size > 0 && [
-        h("button", { type: "button", onclick: () => tagDialog() }, "Tag…"),
-        h("button", { type: "button", onclick: () => setTags({ add: ["archived"] }, "archived") }, "Archive"),
-        h("button", { type: "button", class: "danger", onclick: () => removeDialog() }, "Delete…"),
+        act("Diagnose", () => diagnoseMany([...picked], st.list)),
+        act("Export…", () => exportMany([...picked], st.list)),
+        act("Tag…", () => tagMany([...picked], st.list, () => load({ top: false }))),
+        act("Archive", () => setTags({ add: ["archived"] }, "archived")),
+        act("Stop…", () => stopMany([...picked], st.list, () => load({ top: false }))),
+        act("Delete…", () => deleteMany([...picked], st.list, unpickAndLoad), "danger"),
         h(
           "button",
           {
@@ -360,38 +369,6 @@ export async function draw(main) {
       toast(error.detail ?? error.message, "bad");
     }
   };
-  const named = () => [...picked].map(quote).join(" ");
-  const tagDialog = () => {
-    const add = box("", { placeholder: "baseline", "aria-label": "Tags to add" }),
-      remove = box("", { "aria-label": "Tags to take away" });
-    const words = (input) => input.value.split(/[\s,]+/).filter(Boolean);
-    ask({
-      title: `Tag ${count(picked.size)} ${st.list}`,
-      fields: [field("Add", add, "several are separated by blanks"), field("Take away", remove)],
-      typed: () => `rlclinic runs tag ${named()}${words(add).map((tag) => ` --add ${quote(tag)}`).join("")}${words(remove).map((tag) => ` --remove ${quote(tag)}`).join("")}`,
-      word: "Set tags",
-      act: async () => {
-        await post("/tags", { of: [...picked], add: words(add), remove: words(remove) });
-        await load({ top: false });
-      },
-    });
-  };
-  const removeDialog = () =>
-    ask({
-      title: `Delete ${count(picked.size)} ${st.list}?`,
-      text: st.list === "groups" ? "With all their runs and checkpoints. There is no way back." : "With their checkpoints. There is no way back.",
-      typed: () => `rlclinic runs rm ${named()} --yes`,
-      word: "Delete",
-      danger: true,
-      act: async () => {
-        const done = await post("/removals", { runs: [...picked] });
-        toast(`deleted ${count(done.runs.length)} runs`);
-        picked.clear();
-        pick([], true);
-        await load();
-      },
-    });
-
   // ── what to show ──
 
   const title = h("h1", null, "Groups"),
@@ -618,7 +595,7 @@ function cell(name, row) {
   if (name === "last")
     return [h("strong", null, num(value ?? found.return_mean)), (found.threshold ?? null) !== null && h("div", { class: "faint" }, `of ${num(found.threshold)}`)];
   if (name === "env_steps") return steps(found, live);
-  if (name === "reached_at") return value === null || value === undefined ? "–" : `${short(value)}${found.lost ? ", lost" : ""}`;
+  if (name === "reached_at") return (found.threshold ?? null) === null && (value ?? null) === null ? "–" : `${censored(value, found.env_steps)}${found.lost ? ", lost" : ""}`;
   if (name === "success") return percent(value);
   if (name === "wall_time") return duration(value);
   if (name === "created" || name === "changed") return h("span", { class: "faint" }, ago(value || found.created));
@@ -663,74 +640,4 @@ function seeds(found) {
     h("span", { class: "seeds", "aria-hidden": "true" }, dots),
     h("span", { class: "faint" }, ` ${text}`),
   );
-}
-
-// ── small curves, fetched when they come into view ──
-
-const kept = new Map();
-const queue = [];
-let busy = 0;
-const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    if (!entry.isIntersecting) continue;
-    seen.unobserve(entry.target);
-    queue.push(entry.target);
-  }
-  next();
-});
-
-function next() {
-  while (busy < 3 && queue.length) {
-    const node = queue.shift();
-    const row = node.row;
-    busy += 1;
-    curves(row.id, [EVAL, TRAIN], { points: 60 })
-      .then((found) => {
-        kept.set(row.id, [row.results.env_steps, found]);
-        sketch(node, found, row.results.threshold);
-      })
-      .catch(() => {})
-      .finally(() => {
-        busy -= 1;
-        next();
-      });
-  }
-}
-
-function spark(row) {
-  const node = s("svg", {
-    class: "spark",
-    viewBox: "0 0 100 30",
-    preserveAspectRatio: "none",
-    role: "img",
-    "aria-label": `Return of ${row.id} by env steps`,
-  });
-  node.row = row;
-  const known = kept.get(row.id);
-  if (known) sketch(node, known[1], row.results.threshold);
-  if (!known || known[0] !== row.results.env_steps) seen.observe(node);
-  return node;
-}
-
-function sketch(node, found, threshold) {
-  // As the number beside it: evaluations, where there are enough for a line.
-  const evaluated = found.series.find((each) => each.name === EVAL && each.center.filter((value) => value !== null).length > 2);
-  const series = evaluated ?? found.series.find((each) => each.name === TRAIN);
-  if (!series) return;
-  const values = [...series.low, ...series.high, threshold].filter((value) => value !== null && value !== undefined);
-  const low = Math.min(...values),
-    high = Math.max(...values);
-  const end = found.x[found.x.length - 1] || 1;
-  const at = (i, value) => `${((100 * found.x[i]) / end).toFixed(1)},${(28 - (26 * (value - low)) / (high - low || 1)).toFixed(1)}`;
-  const known = found.x.map((_, i) => i).filter((i) => series.center[i] !== null);
-  if (!known.length) return;
-  const band = [...known.map((i) => at(i, series.high[i])), ...known.toReversed().map((i) => at(i, series.low[i]))];
-  const y = 28 - (26 * (threshold - low)) / (high - low || 1);
-  put(
-    node,
-    s("path", { class: "band", d: `M${band.join("L")}Z` }),
-    threshold !== null && threshold !== undefined && s("line", { x1: 0, x2: 100, y1: y, y2: y }),
-    s("path", { d: `M${known.map((i) => at(i, series.center[i])).join("L")}` }),
-  );
-  node.setAttribute("aria-label", `Return ${range({ value: series.center[known.at(-1)] })} at ${short(end)} env steps`);
 }

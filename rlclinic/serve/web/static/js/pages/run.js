@@ -7,7 +7,7 @@ import { checkpointsOf } from "../checkpoints.js";
 import { diagnosisCard } from "../diagnosis.js";
 import { h, problem, put, status } from "../dom.js";
 import { calm, follow } from "../events.js";
-import { ago, count, duration, num, percent, short } from "../format.js";
+import { ago, censored, count, duration, num, percent, short } from "../format.js";
 import { Panel, USUAL } from "../panel.js";
 import { state } from "../state.js";
 import { trialLink } from "./group.js";
@@ -129,7 +129,7 @@ function factsOf(found) {
     fact("best evaluation", num(found.best_eval)),
     fact("training return", num(found.return_mean), "last 100 episodes"),
     found.threshold !== null &&
-      fact("threshold reached at", found.threshold_reached_at !== null ? short(found.threshold_reached_at) : "not yet", found.lost ? "env steps, and lost again" : "env steps"),
+      fact("threshold reached at", censored(found.threshold_reached_at, found.env_steps), found.lost ? "env steps, and lost again" : "env steps"),
     found.success_rate !== null && fact("success", percent(found.success_rate), "last evaluation"),
     fact("env steps", count(found.env_steps), found.max_env_steps && `of ${count(found.max_env_steps)}`),
     fact("speed", short(found.steps_per_second), "env steps/s"),
