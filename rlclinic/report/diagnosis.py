@@ -52,7 +52,7 @@ LEAST: Final = 0.02
 LIKELY: Final = 0.15
 """Causes below this probability are named without their story, except in a report."""
 _TOPICS: Final = {"learning": "Learning", "stability": "Stability", "value": "Value function", "gradients": "Gradients"}
-_PURPOSES: Final = {"status": "look", "trial": "prove it", "train": "use it", "rules": "why", "optimize": "search"}
+_PURPOSES: Final = {"status": "look", "trial": "prove it", "train": "use it", "rules": "why", "optimize": "search", "lint": "look"}
 """By command: what it is for."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlclinic.actions import Action
-from rlclinic.diagnosis.findings import Diagnosis
+from rlclinic.diagnosis.findings import Diagnosis, Finding
 from rlclinic.runs.goal import SuccessRate
 
 SCHEMA_VERSION = 1
@@ -328,7 +328,7 @@ class LiveMember(ResultPart):
     lost: bool | None = None
     """It reached the threshold, and ended clearly below it; None: not known."""
     success_rate: float | None = None
-    """Of the last evaluation; None where the environment reports no success."""
+    """Of the last evaluation, before the first one of training; None where the environment reports no success."""
 
 
 class SeedOutlook(ResultPart):
@@ -428,6 +428,8 @@ class TrainResult(Result):
     """Reports that were written."""
     finding: TopFinding | None = None
     """What the diagnosis found; None when detached, or where nothing was logged."""
+    env_findings: tuple[Finding, ...] = Field((), exclude_if=lambda findings: not findings)
+    """What is wrong with the code of an own environment, as far as two seconds show it."""
 
 
 # ── what can be trained, and on what ──

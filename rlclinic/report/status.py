@@ -3,7 +3,7 @@
 from typing import Final
 
 from rlclinic.report.document import Block, Commands, Rows, Table, Text, Tone, Verdict
-from rlclinic.report.format import clip, count, duration, interval, number, plural, short
+from rlclinic.report.format import BLANK, clip, count, duration, interval, number, percent, plural, short
 from rlclinic.report.models import LiveGroup, Outlook
 
 TONES: Final[dict[str, Tone]] = {"CONTINUE": "good", "SOLVED": "good", "STOP": "bad", "ADJUST": "warn"}
@@ -28,12 +28,15 @@ def describe_live_group(group: LiveGroup) -> list[Block]:
 
 def list_members(group: LiveGroup) -> Table:
     """The newest reading of each run, for whoever sees no moving table."""
-    heads = ["run", "state", ">env steps", ">return", ">eval", ">KL", ">entropy", ">EV", "why"]
+    reports = any(member.success_rate is not None for member in group.members)
+    heads = ["run", "state", ">env steps", ">return", ">eval", *([">success"] if reports else []), ">KL", ">entropy", ">EV", "why"]
     rows = []
     for member in group.members[:MOST_MEMBERS]:
-        figures = (member.return_mean, member.eval_mean, member.kl, member.entropy, member.explained_variance)
+        success = [BLANK if member.success_rate is None else percent(member.success_rate)] if reports else []
         reason = clip(member.reason.splitlines()[0], 120) if member.reason else ""
-        rows.append([member.run, member.state, short(member.env_steps), *map(number, figures), reason])
+        returns = map(number, (member.return_mean, member.eval_mean))
+        figures = map(number, (member.kl, member.entropy, member.explained_variance))
+        rows.append([member.run, member.state, short(member.env_steps), *returns, *success, *figures, reason])
     return Table(heads, rows)
 
 
@@ -62,6 +65,9 @@ def standing(group: LiveGroup, outlook: Outlook) -> str:
         parts.append(f"{there} of {plural(len(outlook.seeds), 'seed')} reached {number(group.threshold, 4)}")
     if group.return_mean.value is not None:
         parts.append(f"return {number(group.return_mean.value)} {interval(group.return_mean.low, group.return_mean.high)}".rstrip())
+    rates = [member.success_rate for member in group.members if member.success_rate is not None]
+    if rates:
+        parts.append(f"success {percent(sum(rates) / len(rates))}")
     if outlook.percentile is not None:
         whose = "" if outlook.healthy_source == "recorded runs" else " of yours"
         end = " or below" if outlook.percentile <= 5 else " or above" if outlook.percentile >= 95 else ""

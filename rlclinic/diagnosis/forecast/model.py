@@ -179,7 +179,7 @@ def _standing(case: Case, model: Model) -> Forecast | _Open:
             run=history.id, probability=None, used=used, reason="its training returns passed the threshold, and no evaluation was made"
         )
     if history.state in ("finished", "stopped", "failed"):
-        return Forecast(run=history.id, probability=0.0, low=0.0, high=0.0, used=used, reason=_ended(history))
+        return Forecast(run=history.id, probability=0.0, low=0.0, high=0.0, used=used, reason=_ended(case))
     if broken := _broken(case):
         return Forecast(run=history.id, probability=0.0, low=0.0, high=0.05, used=used, doomed=True, reason=broken)
     known = features(case)
@@ -306,9 +306,13 @@ def _signs(known: Mapping[str, float]) -> list[str]:
     return [text for text, seen in signs.items() if seen][:2]
 
 
-def _ended(history: History) -> str:
+def _ended(case: Case) -> str:
+    history = case.history
     if history.state == "failed":
         return f"it failed: {history.reason or 'no reason was recorded'}".splitlines()[0]
+    if case.required_success is not None:
+        goal = "" if history.threshold is None else "the threshold and "
+        return f"it ended without {goal}{percent(case.required_success)} success"
     return "it ended without reaching the threshold" if history.threshold is not None else "it has ended; there is no threshold"
 
 

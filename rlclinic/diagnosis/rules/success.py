@@ -19,7 +19,6 @@ cause(
     "reward-gamed",
     "the return rises and the task is not done",
     "fault of environment",
-    doses=["more-steps"],
     advice="pay once for what is to be done once, and let finishing bring more than anything else; linting the environment finds the loop",
     explains="SUC103 REW513 VAL201 EVA804 BUD101 LRN103 ENT301 POL102",
 )
@@ -27,7 +26,6 @@ cause(
     "success-not-paid",
     "the reward pulls away from success",
     "fault of environment",
-    doses=["more-steps"],
     advice="compare the terms of the reward (info['reward_terms']): one of them falls while the task is done more often",
     explains="EVA802 REW504",
 )

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rlclinic import trust
 from rlclinic.actions import Action, Argument
-from rlclinic.diagnosis import engine
+from rlclinic.diagnosis import causes, engine
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.checkpoints import findings
 from rlclinic.diagnosis.findings import Diagnosis
@@ -283,7 +284,10 @@ def _next(owner: Run | Group | None, diagnosis: Diagnosis, advised: Sequence[Rec
     actions: list[Action] = []
     sound = evidence.needs_no_change(diagnosis)
     first = None if sound else next((each for each in advised if each.overrides), None)
-    if owner is not None and is_ours(owner):
+    if not sound and _blames_own_environment(owner, diagnosis):
+        # No setting mends that: where it lies in the code comes first, and nothing is tried against it.
+        actions = [Action("lint", env=diagnosis.facts.env)]
+    elif owner is not None and is_ours(owner):
         actions = [*_unfinished(owner, diagnosis), *([] if first is None else _treatments(owner, first))]
     elif first is not None and first.prescribed and diagnosis.facts.env and target != "-":
         # Somebody else's trainer: ours tries the change with translated settings, and says so.
@@ -292,6 +296,15 @@ def _next(owner: Run | Group | None, diagnosis: Diagnosis, advised: Sequence[Rec
         actions = [Action("trial", target if owner is None else owner.id, runs_dir=where, rx=first.number, threshold=threshold)]
     rules = diagnosis.causes[0].rules
     return [*actions, *([Action("rules", rules[0])] if rules else [])]
+
+
+def _blames_own_environment(owner: Run | Group | None, diagnosis: Diagnosis) -> bool:
+    """Whether the likeliest cause has no dose and lies in an environment whose code is the user's, and was trained here."""
+    first = diagnosis.causes[0]
+    known = causes.known().get(first.id)
+    if owner is None or not is_ours(owner) or known is None or known.kind != "fault of environment" or known.doses:
+        return False
+    return first.probability >= 0.5 and trust.names_code(diagnosis.facts.env or "")
 
 
 def _unfinished(owner: Run | Group, diagnosis: Diagnosis) -> list[Action]:

@@ -95,7 +95,8 @@ def observe_run(run: Run) -> LiveMember:
     listed = describe_run(run)
     latest = rows.latest(run.path / METRICS)
     return LiveMember(
-        **listed.pick(LiveMember.model_fields.keys() - {"state"}),
+        **listed.pick(LiveMember.model_fields.keys() - {"state", "success_rate"}),
+        success_rate=latest.get(columns.SUCCESS) if listed.success_rate is None else listed.success_rate,
         run=listed.id,
         state=state_of(listed.state),
         kl=latest.get(KL),

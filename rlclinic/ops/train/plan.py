@@ -44,6 +44,8 @@ class TrainPlan:
     resumed: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was assumed on the way."""
+    unseen_code: bool = False
+    """The code of an own environment that no run was trained on before, or that has changed since."""
 
     @property
     def question(self) -> str | None:
@@ -198,7 +200,8 @@ def _plan_fresh(request: TrainRequest, store: Store) -> TrainPlan:
     if config.env.frames_per_step is not None:
         games = frames(config.run.max_env_steps, config.env.frames_per_step)
         notes.append(f"one env step is {plural(config.env.frames_per_step, 'frame')}: {count(config.run.max_env_steps)} env steps{games}")
-    return replace(_with_start(request, store, _with_seeds(config, _seeds(request, [config.seed])), origins), notes=notes)
+    plan = _with_start(request, store, _with_seeds(config, _seeds(request, [config.seed])), origins)
+    return replace(plan, notes=notes, unseen_code=trust.names_code(config.env.id))
 
 
 def _plan_repeat(request: TrainRequest, store: Store, source: Run | Group) -> TrainPlan:
@@ -208,7 +211,7 @@ def _plan_repeat(request: TrainRequest, store: Store, source: Run | Group) -> Tr
     notes = _check_code(source, source.config, config, "this trains in another environment than {} did: returns may differ for that alone")
     origins = {**(runs[0].record.get("origins") or {}), **_changed(source.config, config)}
     plan = _with_start(request, store, _with_seeds(config, _seeds(request, [run.seed for run in runs])), origins)
-    return replace(plan, repeats=source.id, notes=[*plan.notes, *notes])
+    return replace(plan, repeats=source.id, notes=[*plan.notes, *notes], unseen_code=bool(notes))
 
 
 def _with_start(request: TrainRequest, store: Store, configs: list[Config], origins: dict[str, str]) -> TrainPlan:
@@ -259,7 +262,7 @@ def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> Trai
         parents += [_name(checkpoint)] * len(seeds)
     source = parents[0] if len(set(parents)) == 1 else checkpoints[0].run.group_id
     origins = {**(checkpoints[0].run.record.get("origins") or {}), **_changed(checkpoints[0].run.config, configs[0])}
-    return TrainPlan(request, configs, origins, start="fork", parents=parents, parent=source, notes=notes[:1])
+    return TrainPlan(request, configs, origins, start="fork", parents=parents, parent=source, notes=notes[:1], unseen_code=bool(notes))
 
 
 def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
@@ -300,7 +303,7 @@ def _plan_resume(request: TrainRequest, store: Store) -> TrainPlan:
     for run in open_runs:
         env_code.check_found(run)
     changed = env_code.describe_changes(open_runs[0], "it goes on in another environment than it began in, and its curve joins the two")
-    return TrainPlan(request, resumed=open_runs, notes=[*notes, *([changed] if changed else [])])
+    return TrainPlan(request, resumed=open_runs, notes=[*notes, *([changed] if changed else [])], unseen_code=bool(changed))
 
 
 def _check_code(owner: Run | Group, before: Config, after: Config, consequence: str) -> list[str]:
@@ -339,7 +342,8 @@ def _plan_extend(request: TrainRequest, runs: Sequence[Run]) -> TrainPlan:
     parents = [_name(checkpoint) for checkpoint in checkpoints]
     source = parents[0] if len(parents) == 1 else runs[0].group_id
     origins = {**(runs[0].record.get("origins") or {}), "run.max_env_steps": "--max-env-steps"}
-    return TrainPlan(request, configs, origins, start="extend", parents=parents, parent=source, notes=[changed] if changed else [])
+    notes = [changed] if changed else []
+    return TrainPlan(request, configs, origins, start="extend", parents=parents, parent=source, notes=notes, unseen_code=bool(changed))
 
 
 def _as_adjusted(checkpoint: Checkpoint) -> Config:

@@ -58,6 +58,8 @@ class TrainRequest(Request):
     """Write the group's report and picture at the end."""
     name: Annotated[str | None, Http(max_length=100)] = None
     """A label of your own for the group."""
+    lint_env: bool = True
+    """Look at an environment of your own for two seconds first, and say what is wrong with it."""
 
     @property
     def configs(self) -> list[str]:

@@ -2,10 +2,13 @@
 
 import signal
 from collections.abc import Callable, Sequence
-from typing import TypedDict
+from typing import Final, TypedDict
 
+from rlclinic.actions import Action
+from rlclinic.diagnosis.findings import Finding, Severity
+from rlclinic.errors import RlclinicError
 from rlclinic.launch import batch
-from rlclinic.ops.diagnose import diagnose, write_reports
+from rlclinic.ops.diagnose import diagnose, lint, write_reports
 from rlclinic.ops.status.status import Pace, observe
 from rlclinic.ops.train import signals
 from rlclinic.ops.train.machine import has_gpu, usable_cores
@@ -15,6 +18,9 @@ from rlclinic.report.models import LiveGroup, TrainResult
 from rlclinic.runs.record import Group, Run
 from rlclinic.runs.store import Store
 
+LINT_SECONDS: Final = 5.0
+"""How long an own environment may be looked at before it is trained on: three of them are for starting Python."""
+MOST_FINDINGS: Final = 6
 Watch = Callable[[LiveGroup], None]
 Say = Callable[[str], None]
 
@@ -34,11 +40,39 @@ def train(plan: TrainPlan, watch: Watch | None = None, say: Say | None = None, *
     process was killed are taken up again; a person who trains is told instead, and may resume.
     """
     with signals.caught_signals() as caught:
+        findings = examine_own_environment(plan, say)
         group, runs = create_group(plan)
         if plan.request.detach:
             batch.start(runs, detach=True, **_place(plan, runs))
-            return TrainResult(group=group.id, runs=[run.id for run in runs], detached=True, signal=None, failed=[], report=None, files=[])
-        return _train_runs(plan, group, runs, caught, watch, say, restarts)
+            names = [run.id for run in runs]
+            result = TrainResult(group=group.id, runs=names, detached=True, signal=None, failed=[], report=None, files=[])
+        else:
+            result = _train_runs(plan, group, runs, caught, watch, say, restarts)
+        return result.model_copy(update={"env_findings": findings})
+
+
+def examine_own_environment(plan: TrainPlan, say: Say | None = None) -> tuple[Finding, ...]:
+    """What is wrong with an environment of the user's own, where its code is new: seen in a process of its own, before anything is spent.
+
+    Training goes on whatever is found, and does not notice: it makes its own copies, with its own seeds.
+    """
+    if not plan.unseen_code or not plan.request.lint_env:
+        return ()
+    config = (plan.configs or [run.config for run in plan.resumed])[0].env
+    tell = say or (lambda text: None)
+    try:
+        findings = lint.lint_env(config.id, dict(config.kwargs), seconds=LINT_SECONDS).lint.findings
+    except RlclinicError as error:
+        tell(f"{config.id} could not be examined before training: {str(error).splitlines()[0]}")
+        return ()
+    for finding in findings[:MOST_FINDINGS]:
+        tell(f"{finding.severity.value.upper():<8} {finding.rule} {finding.name}: {finding.text}")
+        if finding.severity is Severity.HIGH and finding.remedies:
+            tell(f"         fix: {finding.remedies[0].text}")
+    if findings:
+        more = len(findings) - MOST_FINDINGS
+        tell(f"         {f'{more} more: ' if more > 0 else ''}{Action('lint', env=config.id)}; not to be asked: --no-lint-env")
+    return findings
 
 
 def carry_out(plan: TrainPlan, group: Group, runs: Sequence[Run], watch: Watch | None = None, say: Say | None = None) -> TrainResult:

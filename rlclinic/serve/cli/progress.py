@@ -202,8 +202,10 @@ def footer(group: "LiveGroup") -> str:
 def plain_line(group: "LiveGroup") -> str:
     """One line for a log."""
     done = min(group.env_steps / group.max_env_steps, 1.0) if group.max_env_steps else math.nan
-    middle = {name: _median([read(member) for member in group.members]) for name, read in _COLUMNS}
-    figures = "  ".join(f"{name} {number(middle[name])}" for name in ("eval", "KL", "entropy", "EV") if middle[name] is not None)
+    middle = {name: _median([read(member) for member in group.members]) for name, read in _list_columns(group)}
+    figures = "  ".join(
+        f"{name} {_cell(name, middle[name])}" for name in ("eval", "success", "KL", "entropy", "EV") if middle.get(name) is not None
+    )
     returns = f"return {number(group.return_mean.value)} {interval(group.return_mean.low, group.return_mean.high)}".rstrip()
     rate = f"{count(group.steps_per_second)} steps/s" if group.steps_per_second else group.state
     left = f"  {duration(group.eta_seconds)} left" if group.eta_seconds else ""
@@ -218,16 +220,17 @@ def member_table(group: "LiveGroup") -> "Table":
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("seed", justify="right")
     table.add_column("env steps", justify="left", no_wrap=True)
-    for name, _ in _COLUMNS:
+    columns = _list_columns(group)
+    for name, _ in columns:
         table.add_column(name, justify="right", min_width=6, no_wrap=True)
     table.add_column("", no_wrap=True)
     if len(group.members) <= MOST_ROWS:
         for member in group.members:
-            values = [_cell(name, read(member)) for name, read in _COLUMNS]
+            values = [_cell(name, read(member)) for name, read in columns]
             table.add_row(str(member.seed), _bar(member.env_steps, member.max_env_steps), *values, _note(member, group.threshold))
         return table
     for label, pick in (("lowest", min), ("median", _median), ("highest", max)):
-        values = [_cell(name, _over([read(member) for member in group.members], pick)) for name, read in _COLUMNS]
+        values = [_cell(name, _over([read(member) for member in group.members], pick)) for name, read in columns]
         steps = _over([float(member.env_steps) for member in group.members], pick)
         table.add_row(label, _bar(steps or 0, group.max_env_steps), *values)
     return table
@@ -242,7 +245,15 @@ def _bar(steps: float, budget: int | None, width: int = 7) -> str:
 
 
 def _cell(name: str, value: float | None) -> str:
-    return count(value) if name == "steps/s" else number(value)
+    return count(value) if name == "steps/s" else percent(value) if name == "success" and value is not None else number(value)
+
+
+def _list_columns(group: "LiveGroup") -> "list[tuple[str, Callable[[LiveMember], float | None]]]":
+    """The columns, with success in place of the best evaluation where the environment reports it: 80 columns must do."""
+    if all(member.success_rate is None for member in group.members):
+        return list(_COLUMNS)
+    success: tuple[str, Callable[[LiveMember], float | None]] = ("success", lambda member: member.success_rate)
+    return [success if column[0] == "best" else column for column in _COLUMNS]
 
 
 def _note(member: "LiveMember", threshold: float | None) -> str:

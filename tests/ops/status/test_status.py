@@ -104,3 +104,17 @@ def test_a_checkpoint_cannot_be_stopped(root: Path) -> None:
     add_checkpoint(group.runs[0].path, 5120)
     with pytest.raises(UsageError, match="is a checkpoint"):
         status.stop(f"{group.runs[0].id}@5120", root)
+
+
+def test_success_is_shown_where_the_environment_reports_it(root: Path) -> None:
+    from rlclinic.report.status import list_members
+    from rlclinic.serve.cli import progress
+
+    seen = status.observe(record_group(root, seeds=(0, 1), state="running", share_done=0.5))
+    assert "success" not in progress.plain_line(seen)
+    rates = [0.25, 0.75]
+    members = [member.model_copy(update={"success_rate": rate}) for member, rate in zip(seen.members, rates, strict=True)]
+    reported = seen.model_copy(update={"members": members})
+    assert "eval 325  success 75 %" in progress.plain_line(reported)
+    assert [column.header for column in progress.member_table(reported).columns][4] == "success"
+    assert [row[5] for row in list_members(reported).rows] == ["25 %", "75 %"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rlclinic.errors import ConfigError
 from rlclinic.launch import local
 from rlclinic.ops.train import run
 from rlclinic.ops.train.plan import plan_training
@@ -177,3 +178,68 @@ def test_detached_training_returns_at_once_and_can_be_asked_to_stop(root: Path) 
     while run.status.live and time.monotonic() < deadline:
         time.sleep(0.05)
     assert run.status.state == "stopped"
+
+
+FARM = """
+import gymnasium, numpy
+
+class Farm(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), numpy.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.x = 0, int(self.np_random.integers(0, 3))
+        return self.see(), {}
+
+    def see(self):
+        return numpy.array([self.x / 10, self.t / 100], numpy.float32)
+
+    def step(self, action):
+        self.t, self.x = self.t + 1, max(0, self.x + int(action) - 1)
+        reward = 0.2 * (self.x <= 2) + (self.x >= 10)
+        return self.see(), float(reward), self.x >= 10, self.t >= 100, {"is_success": self.x >= 10}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "farm.py").write_text(FARM)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def examine(project: Path, **request: object) -> tuple[list[str], list[str]]:
+    """The rules that found something before a training, and what was said."""
+    said: list[str] = []
+    asked = {"max_env_steps": 4096, "runs_dir": project / "runs", **request}
+    findings = run.examine_own_environment(plan_training(TrainRequest(**asked)), said.append)  # type: ignore[arg-type]
+    return [finding.rule for finding in findings], said
+
+
+def test_an_own_environment_is_looked_at_before_it_is_trained_on(project: Path) -> None:
+    rules, said = examine(project, ref="farm.py:Farm:ppo")
+    assert "ENV214" in rules
+    assert said[0].startswith("HIGH     ENV214")
+    assert "fix: " in said[1]
+    assert "rlclinic lint --env farm.py:Farm" in said[-1]
+    assert "--no-lint-env" in said[-1]
+
+
+def test_code_that_was_trained_on_before_is_looked_at_again_only_if_it_has_changed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def lint_env(target: str, kwargs: object, *, seconds: float) -> object:
+        looked.append(target)
+        raise ConfigError("it is looked at")
+
+    monkeypatch.setattr(run.lint, "lint_env", lint_env)
+    group, _ = run.create_group(plan_training(TrainRequest(ref="farm.py:Farm:ppo", max_env_steps=4096, runs_dir=project / "runs")))
+    assert examine(project, ref=group.id) == ([], [])
+    assert looked == []
+    (project / "farm.py").write_text(FARM + "\n# changed\n")
+    assert examine(project, ref=group.id)[1] == ["farm.py:Farm could not be examined before training: it is looked at"]
+    assert looked == ["farm.py:Farm"]
+    examine(project, ref="farm.py:Farm:ppo", lint_env=False)
+    examine(project, ref="CartPole-v1:ppo")
+    assert looked == ["farm.py:Farm"]

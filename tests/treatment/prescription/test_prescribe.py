@@ -701,3 +701,8 @@ def test_a_run_that_was_stopped_is_to_go_on_with_its_settings_as_they_are():
     assert found[0].title.startswith("let it go on from its last checkpoint to its budget")
     assert "nothing is known to be wrong with its settings" in found[0].rationale
     assert not any(rx.changes for rx in found)
+
+
+def test_a_reward_that_is_gamed_is_not_treated_with_more_steps() -> None:
+    """More training makes the agent better at what it is paid for."""
+    assert [causes.known()[id].doses for id in ("reward-gamed", "success-not-paid")] == [(), ()]
