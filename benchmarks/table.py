@@ -36,6 +36,7 @@ TITLES = {
     "serving": "How long the server lets people wait",
     "dashboard": "How long the dashboard lets people wait",
     "questions": "Are questions in words understood?",
+    "data_check": "How long a look at recorded data takes",
     "attack": "Attacks, strangers' files and kills",
     "lint": "Does the linter of scripts find what people write?",
     "reward_gaming": "Are rewards that can be farmed found?",

@@ -480,6 +480,28 @@ OPERATIONS: Final = (
         http=("POST /tags",),
         absent={"mcp": "tags are how people sort what they have"},
     ),
+    # ── recorded data ──
+    Operation(
+        "data.collect.collect",
+        "start",
+        "data collect",
+        absent={"mcp": "an agent with a terminal types it", "http": "writes a folder where the person who types it is"},
+        request="data.requests.CollectRequest",
+    ),
+    Operation(
+        "data.check.check",
+        "read",
+        "data check",
+        absent={"mcp": "an agent with a terminal types it", "http": "a browser has no data on the server's disk"},
+        request="data.requests.CheckRequest",
+    ),
+    Operation(
+        "data.convert.convert",
+        "read",
+        "data convert",
+        absent={"mcp": "an agent with a terminal types it", "http": "a browser has no data on the server's disk"},
+        request="data.requests.ConvertRequest",
+    ),
     # ── what agents did ──
     Operation(
         "jobs.daily_report.morning_report",

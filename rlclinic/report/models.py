@@ -233,6 +233,66 @@ class EvaluationResult(Result):
     """What was done in another way than it was asked for."""
 
 
+# ── data ──
+
+
+class DataWritten(Result):
+    """A dataset that was collected or converted."""
+
+    data: str
+    """Where it lies."""
+    episodes: int
+    transitions: int
+    return_mean: float
+    env: str | None
+
+
+class DataFinding(ResultPart):
+    """Something that will matter to whoever learns from the data."""
+
+    level: Literal["error", "warning", "note"]
+    name: str
+    what: str
+    do: str
+
+
+class DataReport(Result):
+    """What is in recorded data, and what is wrong with it."""
+
+    data: str
+    source: str
+    env: str | None
+    observations: str
+    actions: str
+    transitions: int
+    episodes: int
+    return_mean: float
+    return_std: float
+    return_min: float
+    return_max: float
+    return_top_tenth: float
+    """Mean return of the best tenth of the episodes."""
+    length_mean: float
+    length_min: int
+    length_max: int
+    terminated: float
+    """Share of episodes that the task itself ended."""
+    zero_rewards: float
+    unique: float
+    """Distinct state-actions as a share of those looked at, in bins."""
+    state_coverage: int
+    """Distinct states among those looked at, in bins."""
+    action_spread: float | None
+    """How differently neighbouring states are acted in: 0 one action a state, 1 at random."""
+    at_bounds: float | None
+    """Share of actions at a bound."""
+    trajectory_quality: float | None
+    """0: as good as random; 1: as the good policy."""
+    duplicates: int
+    """Episodes that are there twice."""
+    findings: list[DataFinding]
+
+
 # ── groups ──
 
 

@@ -93,6 +93,14 @@ class Policy:
         finally:
             env.close()
 
+    def make_envs(self, seed: int, copies: int) -> envs.VecEnv:
+        """Fresh copies of the environment it was trained in, as in training: one episode after another."""
+        return envs.make(self.config.env, [seed], copies, factory=self._factory)
+
+    def actor(self, copies: int, *, deterministic: bool, seed: int) -> evaluation.Actor:
+        """What it does in that many copies, as they take it."""
+        return evaluation.actor(self._plan, self._learner, copies, deterministic=deterministic, seed=torch.tensor([[seed]]))
+
     @torch.no_grad()
     def watch(
         self, starts: Sequence[int], show: Callable[[Any], None] | None, render_mode: str | None, *, deterministic: bool = True

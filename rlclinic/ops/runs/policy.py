@@ -54,7 +54,7 @@ def evaluate(
     if video is not None:
         video, note = settle(video)
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
-    policy = _load(checkpoint, env)
+    policy = load_policy(checkpoint, env)
     recorded = _record(policy, video, deterministic) if video is not None else None
     scored = policy.evaluate(episodes, deterministic=deterministic)
     successes = [float(value) for value in scored.success[0] if value == value]
@@ -87,7 +87,7 @@ def play(
             Action("play", selector, render="none"),
         )
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
-    policy = _load(checkpoint, env)
+    policy = load_policy(checkpoint, env)
     start = FIRST_START if seed is None else seed
     mode, show = _stage(policy, render)
     played = _play(policy, range(start, start + episodes), deterministic, mode, show)
@@ -126,7 +126,7 @@ def _describe_changes(run: Run) -> str | None:
     return env_code.describe_changes(run, "it acts here in another environment than it learned in, and returns may differ for that alone")
 
 
-def _load(checkpoint: Checkpoint, env: str | None = None) -> "Policy":
+def load_policy(checkpoint: Checkpoint, env: str | None = None) -> "Policy":
     """The policy in its own environment, or in one that the caller names (and has said yes to by that)."""
     config = checkpoint.run.config
     if env is None:

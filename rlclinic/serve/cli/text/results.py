@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rlclinic.report.models import (
         CheckpointList,
         ConfigView,
+        DataReport,
+        DataWritten,
         DiagnosisReport,
         Diagnostics,
         EnvironmentList,
@@ -250,6 +252,20 @@ def print_evaluation(result: "EvaluationResult") -> None:
         blocks.append(Text(f"success of {percent(result.required_success)} {'missed' if missed else 'reached'}"))
     about = [("video", result.video or ""), ("note", result.note or "")]
     terminal.show([*blocks, Rows([pair for pair in about if pair[1]])])
+
+
+def print_data(report: "DataReport") -> None:
+    """`data check`."""
+    from rlclinic.report import dataset
+
+    terminal.show(dataset.describe(report))
+
+
+def print_data_written(result: "DataWritten") -> None:
+    """`data collect` and `data convert`."""
+    from rlclinic.report import dataset
+
+    terminal.show(dataset.describe_written(result))
 
 
 def print_environments(result: "EnvironmentList") -> None:

@@ -1,0 +1,435 @@
+"""What is in a dataset, and what is wrong with it: returns, coverage, behaviour, ends. One pass in blocks, and the rest on samples."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlclinic.datasets.episodes import Dataset
+
+__all__ = ["Finding", "Quality", "Reference", "examine"]
+
+Floats = NDArray[np.float64]
+BLOCK: Final = 100_000
+"""Rows of one look at the arrays."""
+SAMPLE: Final = 200_000
+"""Transitions in which state-actions are counted."""
+NEIGHBOURS: Final = 20_000
+"""Transitions among which neighbours are searched."""
+QUERIES: Final = 1_000
+"""Transitions whose neighbours are searched."""
+CLOSEST: Final = 5
+"""Neighbours of each."""
+BINS: Final = 100
+"""A dimension, of at most four; of more dimensions four random directions are taken."""
+MOST_DIMENSIONS: Final = 4
+DETERMINISTIC: Final = 0.1
+"""Below this share of the actions' own spread, neighbours act alike: the data shows nobody what another action would have done."""
+FAR: Final = 20.0
+"""A step this many times as long as nearly all others (their 99.9 % quantile) joins two episodes."""
+AT_BOUND: Final = 1e-3
+"""Distance from a bound, as a share of the range, within which an action touches it."""
+UNEQUAL: Final = 1e3
+"""Largest to smallest spread of an observation's numbers above which a network sees only some of them."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What returns mean: of a random policy and of a good one."""
+
+    random: float
+    good: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that will matter to whoever learns from the data."""
+
+    level: Literal["error", "warning", "note"]
+    name: str
+    what: str
+    do: str
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What is in a dataset, in numbers."""
+
+    transitions: int
+    episodes: int
+    return_mean: float
+    return_std: float
+    return_min: float
+    return_max: float
+    return_top_tenth: float
+    """Mean return of the best tenth of the episodes."""
+    length_mean: float
+    length_min: int
+    length_max: int
+    terminated: float
+    """Share of episodes that the task itself ended."""
+    zero_rewards: float
+    """Share of rewards that are exactly zero."""
+    unique: float
+    """Distinct state-actions among those sampled, as a share; state and action in bins."""
+    state_coverage: int
+    """Distinct states among those sampled, in bins."""
+    action_spread: float | None
+    """How differently neighbouring states are acted in, as a share of how actions differ at all: 0 one action a state, 1 at random."""
+    at_bounds: float | None
+    """Share of actions at a bound; None for choices and where no bounds are known."""
+    trajectory_quality: float | None
+    """(mean return − random) / (good − random), where both are known."""
+    duplicates: int
+    """Episodes that are there twice."""
+    findings: tuple[Finding, ...]
+
+
+def examine(data: Dataset, reference: Reference | None = None, seed: int = 0) -> Quality:
+    """Look at all of it once, and closely at samples that the seed draws."""
+    draw = np.random.default_rng(seed)
+    returns = data.returns[np.isfinite(data.returns)]
+    if not len(returns):
+        returns = np.full(1, np.nan)
+    best = np.sort(returns)[-max(1, len(returns) // 10) :]
+    stats = _statistics(data)
+    rows = np.sort(draw.choice(len(data), min(len(data), SAMPLE), replace=False))
+    batch = data.transitions(rows)
+    states = _flatten(batch.observations)
+    scaled = (states - stats.mean) / np.where(stats.std > 0, stats.std, 1.0)
+    unique, covered = _count_distinct(scaled, batch.actions, data, draw)
+    spread = _action_spread(scaled, batch.actions, data, draw)
+    bounds = _at_bounds(data, batch.actions)
+    duplicates = _duplicates(data)
+    quality = (
+        None
+        if reference is None or reference.good == reference.random
+        else (returns.mean() - reference.random) / (reference.good - reference.random)
+    )
+    found = [
+        *_ends(data),
+        *_jumps(data, stats),
+        *_values(data, stats),
+        *_behaviour(data, returns, spread, bounds, duplicates),
+    ]
+    return Quality(
+        transitions=len(data),
+        episodes=data.n_episodes,
+        return_mean=float(returns.mean()),
+        return_std=float(returns.std()),
+        return_min=float(returns.min()),
+        return_max=float(returns.max()),
+        return_top_tenth=float(best.mean()),
+        length_mean=float(data.lengths.mean()),
+        length_min=int(data.lengths.min()),
+        length_max=int(data.lengths.max()),
+        terminated=float(data.terminated.mean()),
+        zero_rewards=stats.zero_rewards,
+        unique=unique,
+        state_coverage=covered,
+        action_spread=spread,
+        at_bounds=bounds,
+        trajectory_quality=None if quality is None else float(quality),
+        duplicates=duplicates,
+        findings=tuple(sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.level))),
+    )
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    mean: Floats
+    std: Floats
+    low: Floats
+    high: Floats
+    zero_rewards: float
+    reward_low: float
+    reward_high: float
+    bad_rows: int
+    """Observations, actions or rewards that are not finite."""
+
+
+def _blocks(values: Any) -> Iterator[NDArray[Any]]:
+    return (np.asarray(values[start : start + BLOCK]) for start in range(0, len(values), BLOCK))
+
+
+def _flatten(values: NDArray[Any]) -> Floats:
+    return np.asarray(values, np.float64).reshape(len(values), -1)
+
+
+def _statistics(data: Dataset) -> _Statistics:
+    """One pass. Means and spreads are joined block by block (Chan et al. 1983), so that large means cost no digits."""
+    count, bad = 0, 0
+    mean = square = low = high = None
+    for block in _blocks(data.observations):
+        rows = _flatten(block)
+        finite = np.isfinite(rows).all(1)
+        bad += int((~finite).sum())
+        rows = rows[finite]
+        if not len(rows):
+            continue
+        own_mean = rows.mean(0)
+        own_square = ((rows - own_mean) ** 2).sum(0)
+        if mean is None or square is None or low is None or high is None:
+            mean, square, low, high = own_mean, own_square, rows.min(0), rows.max(0)
+        else:
+            shift = own_mean - mean
+            mean = mean + shift * len(rows) / (count + len(rows))
+            square = square + own_square + shift**2 * count * len(rows) / (count + len(rows))
+            low, high = np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0))
+        count += len(rows)
+    zero, reward_low, reward_high = 0, np.inf, -np.inf
+    for rewards in _blocks(data.rewards):
+        finite = np.isfinite(rewards)
+        bad += int((~finite).sum())
+        rewards = rewards[finite]
+        if not len(rewards):
+            continue
+        zero += int((rewards == 0).sum())
+        reward_low, reward_high = min(reward_low, float(rewards.min())), max(reward_high, float(rewards.max()))
+    if data.action_space.kind == "box":
+        bad += sum(int((~np.isfinite(actions)).any(axis=tuple(range(1, actions.ndim))).sum()) for actions in _blocks(data.actions))
+    width = int(np.prod(data.observations.shape[1:]))
+    if mean is None or square is None or low is None or high is None:
+        mean = square = low = high = np.full(width, np.nan)
+    return _Statistics(mean, np.sqrt(square / max(count, 1)), low, high, zero / len(data), reward_low, reward_high, bad)
+
+
+def _actions(actions: NDArray[Any], data: Dataset) -> Floats:
+    """Actions as points: choices one-hot."""
+    if data.action_space.kind == "discrete":
+        return np.eye(data.action_space.n)[np.clip(actions, 0, data.action_space.n - 1)]
+    return _flatten(actions)
+
+
+def _count_distinct(states: Floats, actions: NDArray[Any], data: Dataset, draw: np.random.Generator) -> tuple[float, int]:
+    """The share of distinct state-actions, and the number of distinct states, both in bins."""
+    projected = (
+        states
+        if states.shape[1] <= MOST_DIMENSIONS
+        else states @ draw.standard_normal((states.shape[1], MOST_DIMENSIONS)) / np.sqrt(states.shape[1])
+    )
+    cells = [_bin(projected)]
+    acted = np.asarray(actions)[:, None] if data.action_space.kind == "discrete" else _bin(_flatten(actions)[:, :MOST_DIMENSIONS])
+    states_seen = len(np.unique(_hash(cells[0])))
+    both = len(np.unique(_hash(np.concatenate([cells[0], acted], axis=1))))
+    return both / len(states), states_seen
+
+
+def _bin(values: Floats) -> NDArray[np.int64]:
+    low, high = values.min(0), values.max(0)
+    return np.clip((values - low) / np.where(high > low, high - low, 1.0) * BINS, 0, BINS - 1).astype(np.int64)
+
+
+def _hash(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One number a row; wraps around, which two rows hardly ever do to the same number."""
+    with np.errstate(over="ignore"):
+        total = np.zeros(len(cells), np.int64)
+        for column in cells.T:
+            total = total * np.int64(1_000_003) + column
+    return total
+
+
+def _action_spread(states: Floats, actions: NDArray[Any], data: Dataset, draw: np.random.Generator) -> float | None:
+    """How much neighbours' actions differ, as a share of how much any two actions do."""
+    if len(states) < 10 * CLOSEST:
+        return None
+    chosen = draw.choice(len(states), min(len(states), NEIGHBOURS), replace=False)
+    points, acted = states[chosen].astype(np.float32), _actions(actions[chosen], data)
+    total = acted.var(0).sum()
+    if total == 0:
+        return 0.0
+    queries = points[:QUERIES]
+    squares = (points**2).sum(1)
+    distance = squares[None] - 2 * queries @ points.T + squares[:QUERIES, None]
+    distance[np.arange(len(queries)), np.arange(len(queries))] = np.inf
+    nearest = np.argpartition(distance, CLOSEST, axis=1)[:, :CLOSEST]
+    around = acted[nearest]
+    return float(np.clip(around.var(1, ddof=1).sum(-1).mean() / total, 0.0, None))
+
+
+def _at_bounds(data: Dataset, actions: NDArray[Any]) -> float | None:
+    low, high = data.action_space.low, data.action_space.high
+    if data.action_space.kind == "discrete" or low is None or high is None:
+        return None
+    bottom, top = np.array(low), np.array(high)
+    if not np.isfinite(bottom).all() or not np.isfinite(top).all():
+        return None
+    near = AT_BOUND * (top - bottom)
+    flat = _flatten(actions)
+    return float(((flat <= bottom + near) | (flat >= top - near)).mean())
+
+
+def _duplicates(data: Dataset) -> int:
+    """Episodes that occur again, by what was done and earned in them."""
+    seen: set[bytes] = set()
+    again = 0
+    for index, end in enumerate(data.ends.tolist()):
+        start = end - int(data.lengths[index])
+        digest = hashlib.blake2b(np.ascontiguousarray(data.actions[start:end]).tobytes(), digest_size=16)
+        digest.update(np.ascontiguousarray(data.observations[start + index]).tobytes())
+        key = digest.digest()
+        again += key in seen
+        seen.add(key)
+    return again
+
+
+def _ends(data: Dataset) -> Iterator[Finding]:
+    """Ends that are not what they say."""
+    ended = data.lengths[data.terminated & ~data.truncated]
+    longest = int(data.lengths.max())
+    at_limit = float((ended == longest).mean()) if len(ended) else 0.0
+    if len(ended) >= 5 and longest > 1 and at_limit >= 0.5:
+        yield Finding(
+            "error" if at_limit > 0.95 else "warning",
+            "limit-as-end",
+            f"{at_limit:.0%} of the terminated episodes have exactly the longest length, {longest:,} steps: they look cut by a time limit",
+            "mark them as truncated (timeouts), or the value of every late state is learned as if nothing came after it",
+        )
+    if not data.final_known:
+        yield Finding(
+            "note",
+            "final-observation-unknown",
+            "the observation after the last action of terminated episodes was not recorded",
+            "nothing is learned from it; record T + 1 observations next time",
+        )
+    both = int((data.terminated & data.truncated).sum())
+    if both:
+        yield Finding("note", "both-ends", f"{both:,} episodes say terminated and truncated", "the task ended, so they count as terminated")
+    for note in data.notes:
+        yield Finding(
+            "warning" if "too low" in note or "run on" in note else "note",
+            "reading",
+            note,
+            "see docs/datasets.md for what each format has to say",
+        )
+
+
+def _jumps(data: Dataset, stats: _Statistics) -> Iterator[Finding]:
+    """Steps inside episodes that are much longer than all others: two episodes written as one."""
+    scale = np.where(stats.std > 0, stats.std, 1.0)
+    longest: list[Floats] = []
+    for index, end in _spread_out(data):
+        start = end - int(data.lengths[index])
+        path = _flatten(data.observations[start + index : end + index + 1]) / scale
+        longest.append(np.abs(np.diff(path, axis=0)).max(1))
+    steps = np.concatenate(longest)
+    usual = float(np.quantile(steps, 0.99))
+    far = [
+        index
+        for index, own in zip((index for index, _ in _spread_out(data)), longest, strict=True)
+        if usual > 0 and own.max() > FAR * usual
+    ]
+    if far:
+        yield Finding(
+            "warning",
+            "episodes-joined",
+            f"{len(far)} of {len(longest)} episodes jump {FAR:.0f} times as far as 99 % of all steps do, or farther (first: {far[0]})",
+            "look whether two episodes were written as one, or an observation is damaged there",
+        )
+
+
+def _spread_out(data: Dataset) -> Iterator[tuple[int, int]]:
+    """At most a thousand episodes, evenly."""
+    stride = max(1, data.n_episodes // 1_000)
+    return ((index, int(data.ends[index])) for index in range(0, data.n_episodes, stride))
+
+
+def _values(data: Dataset, stats: _Statistics) -> Iterator[Finding]:
+    if stats.bad_rows:
+        yield Finding(
+            "error",
+            "not-finite",
+            f"{stats.bad_rows:,} rows hold numbers that are not finite",
+            "leave those episodes out: data convert says which",
+        )
+    constant = np.flatnonzero(stats.std == 0)
+    if len(constant) and len(constant) < len(stats.std):
+        named = ", ".join(map(str, constant[:8].tolist()))
+        yield Finding(
+            "note",
+            "constant-observation",
+            f"numbers {named} of the observation never change",
+            "they tell a policy nothing; look whether a sensor was off",
+        )
+    spreads = stats.std[stats.std > 0]
+    if len(spreads) > 1 and spreads.max() / spreads.min() > UNEQUAL:
+        yield Finding(
+            "note",
+            "unequal-scales",
+            f"the spread of the observation's numbers differs by a factor of {spreads.max() / spreads.min():.0f}",
+            "observations are normalized with the data's own mean and spread, which is kept in the policy",
+        )
+    for name, space, values in (("observation", data.observation_space, None), ("action", data.action_space, data.actions)):
+        if space.low is None or space.high is None or space.kind == "discrete":
+            continue
+        low, high = np.array(space.low), np.array(space.high)
+        if values is None:
+            least, most = stats.low, stats.high
+        else:
+            extremes = [(_flatten(block).min(0), _flatten(block).max(0)) for block in _blocks(values)]
+            least, most = np.min([low for low, _ in extremes], 0), np.max([high for _, high in extremes], 0)
+        slack = 1e-4 * np.where(np.isfinite(high - low), high - low, 1.0) + 1e-6
+        outside = np.flatnonzero((least < low - slack) | (most > high + slack))
+        if len(outside):
+            dim = int(outside[0])
+            yield Finding(
+                "error" if name == "action" else "warning",
+                f"{name}-out-of-bounds",
+                f"{name} {dim} goes from {least[dim]:.4g} to {most[dim]:.4g}, and its space from {low[dim]:.4g} to {high[dim]:.4g}",
+                "the data is in other units than the environment, or of another environment",
+            )
+    if data.action_space.kind == "discrete":
+        used = np.unique(np.concatenate([np.unique(block) for block in _blocks(data.actions)]))
+        unused = sorted(set(range(data.action_space.n)) - set(used.tolist()))
+        if unused:
+            yield Finding(
+                "warning",
+                "action-never-tried",
+                f"choices {', '.join(map(str, unused[:8]))} never occur",
+                "what they are worth cannot be learned from this data",
+            )
+    if stats.reward_low == stats.reward_high:
+        yield Finding(
+            "note" if stats.reward_low else "warning",
+            "constant-reward",
+            f"every reward is {stats.reward_low:g}",
+            "only how long episodes last tells good from bad"
+            if stats.reward_low
+            else "there is nothing to learn a value from: only imitation can use this data",
+        )
+
+
+def _behaviour(data: Dataset, returns: Floats, spread: float | None, bounds: float | None, duplicates: int) -> Iterator[Finding]:
+    if data.n_episodes < 5:
+        yield Finding(
+            "warning",
+            "few-episodes",
+            f"{data.n_episodes} episodes",
+            "neither a split for validation nor an interval can be had from so few; collect 20 or more",
+        )
+    if spread is not None and spread < DETERMINISTIC:
+        yield Finding(
+            "warning",
+            "one-action-a-state",
+            f"neighbouring states are acted in alike (spread {spread:.2f} of what it could be)",
+            "offline RL cannot do much better than imitation on such data: collect with some noise",
+        )
+    if bounds is not None and bounds > 0.5:
+        yield Finding(
+            "note",
+            "actions-at-bounds",
+            f"{bounds:.0%} of the actions lie at a bound",
+            "a squashed Gaussian cannot be fitted there: data actions are drawn in by 1e-5",
+        )
+    if duplicates:
+        yield Finding(
+            "warning",
+            "episodes-twice",
+            f"{duplicates:,} of {data.n_episodes:,} episodes are there twice",
+            "a split by episodes would leak: the same episode in training and validation",
+        )
+    if data.n_episodes >= 10 and float(np.std(returns)) == 0 and float(np.ptp(data.lengths)) == 0:
+        yield Finding("note", "equal-returns", "all episodes have the same return", "no filter by return can choose among them")

@@ -1,0 +1,1 @@
+"""Recorded data: collecting it, looking at it, converting it."""

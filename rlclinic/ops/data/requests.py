@@ -1,0 +1,55 @@
+"""What may be asked of recorded data."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rlclinic.ops.request import SELECTOR, Cli, Request
+
+DATA = Cli(argument=True, metavar="DATA")
+
+
+class CollectRequest(Request):
+    """Record episodes of a trained policy, of a function of yours, or at random."""
+
+    selector: Annotated[str, SELECTOR] = "@last"
+    """A run, group or checkpoint (its policy acts), or an environment with --policy."""
+    out: Annotated[Path | None, Cli("--out", "-o")] = None
+    """The dataset's folder; without it a name is made from the run's."""
+    episodes: Annotated[int, Cli("--episodes", "-n")] = Field(100, ge=1)
+    """How many."""
+    noise: float = Field(0.0, ge=0.0, le=1.0)
+    """Share of steps in which an action is drawn at random: data with some noise teaches more."""
+    deterministic: Annotated[
+        bool, Cli("--sampled", default=False, read=lambda sampled: not sampled, help="Sample the policy's actions.")
+    ] = True
+    """Take the most likely actions, instead of sampling as in training."""
+    policy: Annotated[str | None, Cli(metavar="random|FILE.py:FUNCTION")] = None
+    """Who acts instead of a run's policy: random, or your function, called with an observation."""
+    seed: int = Field(0, ge=0)
+    """Of the starts and of the noise."""
+
+
+class CheckRequest(Request):
+    """Say what is in recorded data, what is wrong with it and what it is good for."""
+
+    data: Annotated[str, DATA]
+    """A folder of rlclinic, Minari or LeRobot; HDF5 of D4RL or d3rlpy; .npz or .csv; the id of a dataset of Minari's."""
+    random_return: float | None = None
+    """Return of a policy that acts at random, to measure the data's quality by."""
+    good_return: float | None = None
+    """Return of a good policy."""
+    seed: int = Field(0, ge=0)
+    """Of the samples that are looked at closely."""
+
+
+class ConvertRequest(Request):
+    """Write data of another format as a folder that stays on disk while it is learned from, or as Minari's."""
+
+    data: Annotated[str, DATA]
+    """A dataset of any format that is read."""
+    to: Literal["rlclinic", "minari"] = "rlclinic"
+    """The format."""
+    out: Annotated[Path | None, Cli("--out", "-o")] = None
+    """Where; without it beside the data."""

@@ -1,0 +1,88 @@
+"""Recording episodes for a dataset: what a policy saw, did and earned, with what the last action led to."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlclinic.datasets import Episode, Space
+from rlclinic.errors import ConfigError
+from rlclinic.training.envs.base import VecEnv
+
+__all__ = ["act_at_random", "action_space", "observation_space", "record"]
+
+MOST_COPIES: Final = 16
+LONGEST: Final = 50_000
+"""Steps after which an episode of an environment without a time limit is cut."""
+
+
+def record(env: VecEnv, act: Callable[[Tensor, Tensor | None, int], Tensor], episodes: int, noise: float, seed: int) -> Iterator[Episode]:
+    """Play with one member's copies, each its share of the episodes, so that short ones are not taken for being short.
+
+    act: actions as the env takes them. noise: the share of steps in which an action is drawn at random instead.
+    """
+    draw, copies = np.random.default_rng(seed), env.n_envs
+    share = [episodes // copies + (copy < episodes % copies) for copy in range(copies)]
+    seen: list[list[np.ndarray]] = [[] for _ in range(copies)]
+    acted: list[list[np.ndarray]] = [[] for _ in range(copies)]
+    earned: list[list[float]] = [[] for _ in range(copies)]
+    obs, mask = env.reset(), env.action_mask
+    for copy in range(copies):
+        seen[copy].append(obs[0, copy].numpy().copy())
+    t = 0
+    while any(share):
+        action = act(obs, mask, t)
+        if noise:
+            at_random = torch.from_numpy(draw.random((1, copies)) < noise)
+            drawn = act_at_random(env, mask, draw)
+            action = torch.where(at_random if action.ndim == 2 else at_random[..., None], drawn, action)
+        if env.action.low is not None and env.action.high is not None:
+            action = torch.clamp(action, torch.from_numpy(env.action.low), torch.from_numpy(env.action.high))
+        step = env.step(action)
+        if env.failures:
+            raise env.failures[0]
+        for copy in range(copies):
+            if not share[copy] or (step.valid is not None and not bool(step.valid[0, copy])):
+                continue
+            acted[copy].append(action[0, copy].numpy().copy())
+            earned[copy].append(float(step.reward[0, copy]))
+            seen[copy].append(step.next_obs[0, copy].numpy().copy())
+            terminated, truncated = bool(step.terminated[0, copy]), bool(step.truncated[0, copy]) or len(earned[copy]) >= LONGEST
+            if terminated or truncated:
+                yield Episode(np.stack(seen[copy]), np.stack(acted[copy]), np.array(earned[copy], np.float32), terminated, truncated)
+                share[copy] -= 1
+                seen[copy], acted[copy], earned[copy] = [], [], []
+        for copy in range(copies):
+            if not seen[copy]:
+                seen[copy].append(step.obs[0, copy].numpy().copy())
+        obs, mask, t = step.obs, step.action_mask, t + 1
+
+
+def act_at_random(env: VecEnv, mask: Tensor | None, draw: np.random.Generator) -> Tensor:
+    """Actions [1, N, ...] drawn evenly from all that are allowed."""
+    spec = env.action
+    if spec.low is not None and spec.high is not None:
+        if not (np.isfinite(spec.low).all() and np.isfinite(spec.high).all()):
+            raise ConfigError("actions without bounds cannot be drawn evenly.\n  Collect without noise, or bound them in the environment")
+        return torch.from_numpy(draw.uniform(spec.low, spec.high, (1, env.n_envs, len(spec.low))).astype(np.float32))
+    if spec.kind != "discrete":
+        raise ConfigError(f"data of {spec.kind} actions is not recorded: choices and boxes are")
+    allowed = np.ones((env.n_envs, spec.sizes[0])) if mask is None else mask[0].numpy().astype(float)
+    chosen = (allowed / allowed.sum(1, keepdims=True)).cumsum(1) > draw.random((env.n_envs, 1))
+    return torch.from_numpy(chosen.argmax(1)[None].astype(np.int64))
+
+
+def observation_space(env: VecEnv) -> Space:
+    """What the policy sees."""
+    return Space("box", tuple(env.obs_shape), low=tuple(env.obs_low.ravel().tolist()), high=tuple(env.obs_high.ravel().tolist()))
+
+
+def action_space(env: VecEnv) -> Space:
+    """What the environment takes."""
+    if env.action.kind == "discrete":
+        return Space("discrete", n=env.action.sizes[0])
+    if env.action.low is None or env.action.high is None:
+        raise ConfigError(f"data of {env.action.kind} actions is not recorded: choices and boxes are")
+    return Space("box", (len(env.action.low),), low=tuple(env.action.low.tolist()), high=tuple(env.action.high.tolist()))

@@ -1,0 +1,90 @@
+"""Collecting, checking and converting, as somebody at a terminal does."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rlclinic.datasets import read
+from rlclinic.errors import ConfigError, NotFound, UsageError
+from rlclinic.ops.data.check import check
+from rlclinic.ops.data.collect import collect
+from rlclinic.ops.data.convert import convert
+from rlclinic.ops.data.requests import CheckRequest, CollectRequest, ConvertRequest
+from rlclinic.serve.cli.app import app
+
+
+def test_random_data_has_whole_episodes_of_the_environment(tmp_path: Path) -> None:
+    collect(CollectRequest(selector="Pendulum-v1", policy="random", episodes=3, out=tmp_path / "d", seed=5))
+    data = read(tmp_path / "d")
+    assert data.lengths.tolist() == [200] * 3
+    assert data.truncated.all()
+    assert not data.terminated.any()
+    assert data.action_space.low == (-2.0,)
+    assert np.unique(data.actions).size > 500
+
+
+def test_the_same_seed_records_the_same_data_and_another_one_does_not(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=5, out=tmp_path / name, seed=seed))
+    first, second, third = (read(tmp_path / name) for name in "abc")
+    np.testing.assert_array_equal(first.observations, second.observations)
+    assert first.observations[0].tolist() != third.observations[0].tolist()
+
+
+def test_a_recorded_transition_is_one_of_the_environment(tmp_path: Path) -> None:
+    import gymnasium
+
+    collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=20, out=tmp_path / "d"))
+    data = read(tmp_path / "d")
+    rows = data.transitions(np.arange(len(data)))
+    env = gymnasium.make("CartPole-v1").unwrapped
+    env.reset(seed=0)
+    for row in range(0, len(data), 7):
+        env.state, env.steps_beyond_terminated = rows.observations[row].astype(np.float64), None
+        after, reward, ended, _, _ = env.step(int(rows.actions[row]))
+        np.testing.assert_allclose(after, rows.next_observations[row], atol=1e-5)
+        assert (reward, ended) == (rows.rewards[row], bool(rows.terminated[row]))
+
+
+def test_a_function_of_the_user_acts_and_noise_is_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("def act(obs):\n    return [0.5]\n")
+    collect(CollectRequest(selector="Pendulum-v1", policy="mine.py:act", episodes=4, noise=0.25, out=Path("d")))
+    actions = read("d").actions
+    assert abs(float((actions == 0.5).mean()) - 0.75) < 0.05
+    Path("wrong.py").write_text("def act(obs):\n    return [0.5, 1]\n")
+    with pytest.raises(ConfigError, match="returned an action of shape"):
+        collect(CollectRequest(selector="Pendulum-v1", policy="wrong.py:act", episodes=1, out=Path("e")))
+    with pytest.raises(NotFound, match="no function"):
+        collect(CollectRequest(selector="Pendulum-v1", policy="mine.py:acts", episodes=1, out=Path("e")))
+    assert not Path("e").exists()
+
+
+def test_data_is_checked_and_converted(tmp_path: Path) -> None:
+    collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=8, out=tmp_path / "d"))
+    report = check(CheckRequest(data=str(tmp_path / "d"), random_return=10.0, good_return=500.0))
+    assert (report.env, report.episodes, report.actions) == ("CartPole-v1", 8, "2 choices")
+    assert report.trajectory_quality is not None
+    convert(ConvertRequest(data=str(tmp_path / "d"), to="minari", out=tmp_path / "m"))
+    convert(ConvertRequest(data=str(tmp_path / "m"), out=tmp_path / "again"))
+    np.testing.assert_array_equal(read(tmp_path / "again").observations, read(tmp_path / "d").observations)
+    with pytest.raises(UsageError, match="Give both"):
+        check(CheckRequest(data=str(tmp_path / "d"), random_return=1.0))
+
+
+def test_damaged_data_ends_with_its_own_exit_code(tmp_path: Path) -> None:
+    collect(CollectRequest(selector="CartPole-v1", policy="random", episodes=8, out=tmp_path / "d"))
+    assert CliRunner().invoke(app, ["data", "check", str(tmp_path / "d")]).exit_code == 0
+    rewards = np.load(tmp_path / "d" / "rewards.npy")
+    rewards[2] = np.inf
+    np.save(tmp_path / "d" / "rewards.npy", rewards)
+    answer = CliRunner().invoke(app, ["data", "check", str(tmp_path / "d")])
+    assert answer.exit_code == 5
+    assert "DAMAGED" in answer.stdout
+
+
+def test_a_policy_without_an_environment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs an environment"):
+        collect(CollectRequest(policy="random", out=tmp_path / "d"))
