@@ -14,7 +14,7 @@ class CollectRequest(Request):
     """Record episodes of a trained policy, of a function of yours, or at random."""
 
     selector: Annotated[str, SELECTOR] = "@last"
-    """A run, group or checkpoint (its policy acts), or an environment with --policy."""
+    """A run, group or checkpoint (its policy acts), or an environment for another one to act in."""
     out: Annotated[Path | None, Cli("--out", "-o")] = None
     """The dataset's folder; without it a name is made from the run's."""
     episodes: Annotated[int, Cli("--episodes", "-n")] = Field(100, ge=1)

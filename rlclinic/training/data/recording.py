@@ -1,24 +1,26 @@
 """Recording episodes for a dataset: what a policy saw, did and earned, with what the last action led to."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rlclinic.datasets import Episode, Space
-from rlclinic.errors import ConfigError
+from rlclinic.errors import ConfigError, NotFound
+from rlclinic.training.envs import modules
 from rlclinic.training.envs.base import VecEnv
+from rlclinic.training.evaluation import Actor
 
-__all__ = ["act_at_random", "action_space", "observation_space", "record"]
+__all__ = ["act_at_random", "action_space", "observation_space", "play_at_random", "play_with", "record"]
 
 MOST_COPIES: Final = 16
 LONGEST: Final = 50_000
 """Steps after which an episode of an environment without a time limit is cut."""
 
 
-def record(env: VecEnv, act: Callable[[Tensor, Tensor | None, int], Tensor], episodes: int, noise: float, seed: int) -> Iterator[Episode]:
+def record(env: VecEnv, act: Actor, episodes: int, noise: float, seed: int) -> Iterator[Episode]:
     """Play with one member's copies, each its share of the episodes, so that short ones are not taken for being short.
 
     act: actions as the env takes them. noise: the share of steps in which an action is drawn at random instead.
@@ -58,6 +60,30 @@ def record(env: VecEnv, act: Callable[[Tensor, Tensor | None, int], Tensor], epi
             if not seen[copy]:
                 seen[copy].append(step.obs[0, copy].numpy().copy())
         obs, mask, t = step.obs, step.action_mask, t + 1
+
+
+def play_at_random(env: VecEnv, seed: int) -> Actor:
+    """Somebody who draws every action."""
+    draw = np.random.default_rng([seed, 1])
+    return lambda obs, mask, t: act_at_random(env, mask, draw)
+
+
+def play_with(place: str, env: VecEnv) -> Actor:
+    """A user's function, file.py:function: one observation in, one action out."""
+    home, _, name = place.rpartition(":")
+    function: Callable[[Any], Any] | None = getattr(modules.import_home(home, place), name, None) if home else None
+    if not callable(function):
+        raise NotFound(f"{place}: there is no function {name!r}.\n  Write file.py:function; it takes an observation and returns an action")
+    dtype, shape = (np.int64, ()) if env.action.kind == "discrete" else (np.float32, env.action.sizes)
+
+    def act(obs: Tensor, mask: Tensor | None, t: int) -> Tensor:
+        chosen = [np.asarray(function(row), dtype) for row in obs[0].numpy()]
+        wrong = next((action.shape for action in chosen if action.shape != shape), None)
+        if wrong is not None:
+            raise ConfigError(f"{place} returned an action of shape {wrong}, and the environment takes {shape or 'one number'}")
+        return torch.from_numpy(np.stack(chosen))[None]
+
+    return act
 
 
 def act_at_random(env: VecEnv, mask: Tensor | None, draw: np.random.Generator) -> Tensor:
