@@ -1,7 +1,8 @@
 """`python -m benchmarks.diagnosis.witnessed --part fit`: how often an environment that is examined beside a log names its own fault.
 
 Faults of environments are planted in worlds, one world of each family in turn, as Gymnasium environments. The log beside them says nothing
-but that returns stay where they began: what is right is the environment's testimony alone, joined as `diagnose --env --eval-env` joins it.
+but that returns stay at what random actions bring: what is right is the environment's testimony alone, joined as `diagnose --env
+--eval-env` joins it. `--part odd` plants them in environments unlike any world (benchmarks.diagnosis.environments.odd).
 Faults that begin in the middle of a run are left out, since a fresh environment does not have them. For `evaluation-mismatch` the
 answer that evaluation uses another environment is right. Families that are held out are looked at once, and the row says when.
 """
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any, Final
+
+import numpy as np
 
 from benchmarks import provenance
 from benchmarks.diagnosis.faults import Fault
@@ -30,6 +33,7 @@ SECONDS: Final = 120.0
 """So long that steps, and not a busy machine, decide when a look is over."""
 LIMITS: Final = {"10%": 0.1, "7% terminal": 0.07, "15%": 0.15}
 """Shares of the world's time limit, by a fault's label."""
+RETURN: Final = "train/roll/ep_rew_mean"
 SYNONYMS: Final = {"evaluation-mismatch": {"evaluation-environment-differs"}}
 
 
@@ -82,7 +86,7 @@ def look(cell: Cell) -> tuple[str, float, bool]:
     facts = [examine(_maker(cell.world, side, limit), cell.world, SECONDS, searches=place == 0) for place, side in enumerate(sides)]
     scores = 1.0 if cell.fault is None else cell.fault.scores
     threshold = float(learnable.load()[cell.world]["threshold"]) * scores
-    run = _silent_log(threshold)
+    run = _silent_log(facts[0], threshold)
     found = witness.join(engine.diagnose([run]), [Case(run)], lint_facts(facts[0]), facts[0], (lint_facts(facts[1]), facts[1]))
     first = found.causes[0]
     if cell.fault is None:
@@ -95,12 +99,17 @@ def _maker(world: str, fault: EnvFault, limit: int) -> Any:
     return lambda: gym_worlds.make(world, fault, limit, seed=next(made))
 
 
-def _silent_log(threshold: float) -> History:
+def _silent_log(facts: dict[str, Any], threshold: float | None) -> History:
     """A run whose returns stay where they began, without a setting or a column that would say why."""
-    run = cases.foreign(cases.flat_returns(threshold - max(abs(threshold), 1.0)))
+    returns = (facts.get("random") or {}).get("returns") or [0.0]
+    # A mean of twenty episodes at each row.
+    noise = np.std(returns) / np.sqrt(20) * np.random.default_rng(0).standard_normal(1_000)
+    level = float(np.mean(returns))
+    if threshold is not None:
+        level = min(level, threshold - max(0.1 * abs(threshold), 4 * float(np.abs(noise).max())))
+    run = cases.foreign({RETURN: lambda share: level + noise[: np.size(share)]})
     assert isinstance(run, History)
-    kept = {name: series for name, series in run.series.items() if name == "train/roll/ep_rew_mean"}
-    return replace(run, series=kept, settings={}, threshold=threshold)
+    return replace(run, series={RETURN: run.series[RETURN]}, settings={}, threshold=threshold)
 
 
 def main() -> None:

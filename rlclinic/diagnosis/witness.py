@@ -24,7 +24,7 @@ CAUSES: Final[dict[str, tuple[str, float]]] = {
     "ENV114": ("action-bounds", 0.95),
     "ENV113": ("action-bounds", 0.6),
     "ENV115": ("action-bounds", 0.92),
-    "ENV206": ("never-reset", 0.6),
+    "ENV206": ("never-reset", 0.8),
     "ENV207": ("actions-without-effect", 0.98),
     "ENV211": ("time-limit-as-terminal", 0.88),
     "ENV301": ("observation-constant", 0.98),
@@ -49,6 +49,8 @@ CAUSES: Final[dict[str, tuple[str, float]]] = {
     "ENV412": ("deceptive-reward", 0.92),
     "ENV413": ("starts-identical", 0.8),
     "ENV414": ("episode-too-short", 0.85),
+    "ENV415": ("final-observation-overwritten", 0.94),
+    "ENV416": ("never-reset", 0.96),
 }
 """By check of an environment: the cause that it testifies to, and how certain that is at full strength."""
 REFUTES: Final[dict[str, str]] = {
@@ -63,7 +65,8 @@ REFUTES: Final[dict[str, str]] = {
 HIDDEN: Final = {
     "observation-constant": ("actions-without-effect", "observation-noise", "observation-late", "observation-partial", "reward-noise"),
     "observation-not-updated": ("actions-without-effect", "observation-noise", "observation-late", "observation-partial", "reward-noise"),
-    "observation-noise": ("actions-without-effect", "reward-noise"),
+    "observation-noise": ("actions-without-effect", "reward-noise", "observation-late", "final-observation-overwritten"),
+    "observation-late": ("actions-without-effect",),
     "starts-identical": ("observation-partial",),
     "reward-clipped": ("reward-scale-too-small",),
     "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
@@ -74,6 +77,8 @@ HIDDEN: Final = {
 """By cause: others that cannot be told while it is there."""
 ODDS_OF_UNKNOWN: Final = 0.6
 FAINT: Final = 0.3
+REFUTED: Final = 0.1
+"""What is left of the odds of a cause that the environment speaks against."""
 UNSEEN: Final = 0.2
 """What is left of a possible cause that lies in the environment and was not seen there."""
 ROUNDING: Final = 1e-4
@@ -93,11 +98,15 @@ class Sign:
 def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -> list[Sign]:
     """What an environment shows that would explain a run that does not learn; settings that make up for it are allowed for."""
     signs = [_of_finding(finding) for finding in lint.findings if finding.rule in CAUSES]
-    signs += [*_judge_sign(facts, cases), *_judge_sizes(facts), *_judge_clock(facts)]
+    signs += [*_judge_sign(facts, cases), *_judge_sizes(facts), *_judge_clock(facts), *_judge_reach(facts, cases)]
     kept: dict[str, Sign] = {}
     for one in sorted(signs, key=lambda each: -each.certainty):
         if one.certainty >= FAINT and not _is_made_up_for(one.cause, cases):
             kept.setdefault(one.cause, one)
+    idle, paid = kept.get("actions-without-effect"), ((facts.get("seeding") or {}).get("trace") or {}).get("rewards") or [0.0, 1.0]
+    if idle is not None and idle.check == "ENV207" and np.ptp(paid) < 1e-9:
+        # Nothing moves because nothing is done; if only the sight of it were frozen, some steps would be paid more than others.
+        kept = {cause: one for cause, one in kept.items() if cause not in ("observation-constant", "observation-not-updated")}
     hidden = {other for cause in kept for other in HIDDEN.get(cause, ())}
     return [one for one in kept.values() if one.cause not in hidden]
 
@@ -138,6 +147,9 @@ def _judge_sign(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sig
             f"simple policies return {span}; the threshold is {say(threshold)}, which only the opposite reward could reach",
             "turn the sign of the reward in step()",
         )
+    elif rewards["min"] == rewards["max"] and threshold * rewards["max"] <= 0:
+        text = f"every random step pays {say(rewards['max'])}, whatever is done; the threshold is {say(threshold)}"
+        yield Sign("reward-never-seen", 0.92, "ENV307", text, "pay for what is to be done, or correct the threshold")
 
 
 def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:
@@ -148,6 +160,17 @@ def _judge_clock(facts: Mapping[str, Any]) -> Iterator[Sign]:
     if limit and reached >= 3 and not random.get("truncated"):
         text = f"{reached} of {len(lengths)} random episodes reach the time limit of {limit} steps, and say `terminated`"
         yield Sign("time-limit-as-terminal", 0.95, "ENV211", text, "return the limit as truncated")
+
+
+def _judge_reach(facts: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[Sign]:
+    """A time limit within which steps that all pay about the same cannot add up to the threshold."""
+    threshold, rewards, longest = cases[0].threshold, facts.get("rewards") or {}, _find_cut(facts)
+    if not threshold or not rewards or not longest or rewards["std"] > 0.2 * abs(rewards["mean"]):
+        return
+    most = longest * rewards["max"]
+    if 0 < most < 0.5 * threshold:
+        text = f"episodes are cut after {longest} steps, which pay {say(most)} at most; the threshold is {say(threshold)}"
+        yield Sign("episode-too-short", 0.93, "ENV414", text, "a larger max_episode_steps")
 
 
 def _judge_sizes(facts: Mapping[str, Any]) -> Iterator[Sign]:
@@ -196,6 +219,9 @@ def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[
     limits = training.get("time_limit"), evaluation.get("time_limit")
     if limits[0] != limits[1]:
         differ(f"the time limit is {limits[0] or 'none'} in training and {limits[1] or 'none'} in evaluation")
+    cuts = _find_cut(training), _find_cut(evaluation)
+    if limits[0] == limits[1] and cuts[0] and cuts[1] and cuts[0] != cuts[1]:
+        differ(f"random episodes are cut after {cuts[0]} steps in training and after {cuts[1]} in evaluation")
     ours, theirs = (facts.get("seeding") or {} for facts in (training, evaluation))
     for name, what in (("observations_repeat", "observations"), ("rewards_repeat", "rewards")):
         if ours.get(name) is not None and theirs.get(name) is not None and ours[name] != theirs[name]:
@@ -204,6 +230,14 @@ def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[
     if ours.get("trace") and theirs.get("trace"):
         _compare_traces(ours, theirs, differ)
     return differences
+
+
+def _find_cut(facts: Mapping[str, Any]) -> int:
+    """The length that random episodes are cut at; 0 where that cannot be told."""
+    random = facts.get("random") or {}
+    longest = max(random.get("lengths") or [0])
+    reached = sum(length == longest for length in random.get("lengths") or [])
+    return longest if reached >= 3 and random.get("truncated") == reached else 0
 
 
 def _compare_traces(ours: Mapping[str, Any], theirs: Mapping[str, Any], differ: Callable[..., None]) -> None:
@@ -246,11 +280,12 @@ def join(
     """The diagnosis with what the environment shows: causes ranked anew, findings added, contradictions said."""
     seen = find_signs(lint, facts, cases)
     differences = compare(facts, evaluation[1]) if evaluation is not None else []
-    if seen and max(one.certainty for one in seen) > 0.85:
+    if seen and max(one.certainty for one in seen) > 0.75:
         # A fault of one side makes the two differ: it is the cause, and not that they do.
         differences = [one if one.cause != "evaluation-environment-differs" else _fainter(one) for one in differences]
     signs = [*seen, *(one for one in differences if one.cause not in {each.cause for each in seen})]
-    contradictions = tuple(_find_contradictions(diagnosis, cases, lint, facts, signs))
+    done = not lint.skipped.get("random actions") and not lint.skipped.get("contract")
+    contradictions = tuple(_find_contradictions(diagnosis, cases, lint, facts, signs, done=done))
     witness = Witness(
         env=lint.name,
         evaluation=None if evaluation is None else evaluation[0].name,
@@ -260,7 +295,7 @@ def join(
         skipped={phase: why for phase, why in lint.skipped.items() if phase != "scripted actions"},
         seconds=round(lint.seconds, 1),
     )
-    causes = _rank(diagnosis, signs, len(cases))
+    causes = _rank(diagnosis, signs, len(cases), done=done)
     calm = causes[0].calm
     found = [_find(one, lint.name, calm=calm) for one in signs]
     first = causes[0]
@@ -280,12 +315,15 @@ def _fainter(one: Sign) -> Sign:
     return Sign(one.cause, 0.5 * one.certainty, one.check, one.text, one.fix)
 
 
-def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int) -> list[Cause]:
+def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int, *, done: bool) -> list[Cause]:
     """The odds of what was seen beside those of what the log makes likely; one cause that both name has both."""
     before = {cause.id: cause for cause in diagnosis.causes}
     first = diagnosis.causes[0]
-    if not signs or first.id == HEALTHY or (first.kind == "nothing wrong" and max(one.certainty for one in signs) < 0.85):
+    if first.id == HEALTHY or (first.kind == "nothing wrong" and max((one.certainty for one in signs), default=0.0) < 0.85):
         return [_without_refuted(cause, {}) for cause in diagnosis.causes]
+    if not signs:
+        kept = [_doubt(cause) if done and cause.id in REFUTES else _without_refuted(cause, {}) for cause in diagnosis.causes]
+        return sorted(kept, key=lambda cause: -cause.probability)
     odds = {one.cause: one.certainty / (1.0 - one.certainty) for one in signs}
     for cause in diagnosis.causes:
         own = cause.probability / (1.02 - cause.probability) if cause.kind not in ("symptom", "nothing wrong") else ODDS_OF_UNKNOWN
@@ -319,6 +357,17 @@ def _rank(diagnosis: Diagnosis, signs: Sequence[Sign], runs: int) -> list[Cause]
     return [cause for cause in ranked if cause.probability >= 0.02 or cause is ranked[0]][:5]
 
 
+def _doubt(cause: Cause) -> Cause:
+    """What the log makes likely and the environment does not show."""
+    odds = REFUTED * cause.probability / (1.02 - cause.probability)
+    return cause.model_copy(
+        update={
+            "probability": round(odds / (1.0 + odds), 4),
+            "severity": Severity.LOW if cause.severity is Severity.LOW else Severity.MEDIUM,
+        }
+    )
+
+
 def _without_refuted(cause: Cause, signs: Mapping[str, Sign]) -> Cause:
     """A symptom whose possible causes in the environment were looked for there: what was not seen is little likely."""
     if not cause.possible:
@@ -350,10 +399,10 @@ def _find(one: Sign, name: str, *, calm: bool) -> GroupFinding:
 
 
 def _find_contradictions(
-    diagnosis: Diagnosis, cases: Sequence[Case], lint: EnvLint, facts: Mapping[str, Any], signs: Sequence[Sign]
+    diagnosis: Diagnosis, cases: Sequence[Case], lint: EnvLint, facts: Mapping[str, Any], signs: Sequence[Sign], *, done: bool
 ) -> Iterator[str]:
-    """What the log says and the environment does not bear out."""
-    named, done = {one.cause for one in signs}, not lint.skipped.get("random actions") and not lint.skipped.get("contract")
+    """What the log says and the environment does not bear out; `done` if its random episodes were played to the end."""
+    named = {one.cause for one in signs}
     for cause in diagnosis.causes[:2]:
         if done and cause.id in REFUTES and cause.id not in named and cause.probability >= 0.2:
             said = f"the log says: {cause.title} (p {cause.probability:.2f}); but {REFUTES[cause.id]}"

@@ -233,7 +233,7 @@ OPERATIONS: Final = (
         "read",
         "diagnose",
         "diagnose_run",
-        ("GET /groups/{group}/diagnosis", "GET /runs/{run}/diagnosis"),
+        ("GET /groups/{group}/diagnosis", "GET /runs/{run}/diagnosis", "POST /groups/{group}/diagnosis"),
         "Diagnose",
         request="diagnose.requests.DiagnoseRequest",
     ),

@@ -500,6 +500,38 @@ class FewSteps(Walk):
         return obs, reward, False, self.steps >= 10, info
 
 
+class ResetsItself(Walk):
+    """Shows the next episode's first observation as the last of this one."""
+
+    def reset(self, **more: Any) -> Any:
+        kept, self.kept = getattr(self, "kept", None), None
+        return (kept, {}) if kept is not None and more.get("seed") is None else super().reset(**more)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        if terminated or truncated:
+            obs = self.kept = super().reset()[0]
+        return obs, reward, terminated, truncated, info
+
+
+class GoesOn(Walk):
+    """Begins where the last episode ended."""
+
+    def reset(self, **more: Any) -> Any:
+        place = getattr(self, "place", None)
+        super().reset(**more)
+        self.place = self.place if place is None else place
+        return self.look(), {}
+
+    def step(self, action: Any) -> Any:
+        super().step(action)
+        self.place = float(np.clip(self.place, -1, 1))
+        return self.look(), self.place, False, self.steps >= 40, {}
+
+    def look(self) -> Any:
+        return np.full(2, self.place, np.float32)
+
+
 OF_TRANSITIONS: dict[str, tuple[str, type[Walk], str]] = {
     "the start is shown for ever": ("ENV401", StuckInEpisode, "observation-not-updated"),
     "observations four steps old": ("ENV402", Late, "observation-late"),
@@ -515,5 +547,7 @@ OF_TRANSITIONS: dict[str, tuple[str, type[Walk], str]] = {
     "acting costs": ("ENV412", ActionsCost, "deceptive-reward"),
     "one start": ("ENV413", SameStart, "starts-identical"),
     "ten steps": ("ENV414", FewSteps, "episode-too-short"),
+    "the last observation is the next first": ("ENV415", ResetsItself, "final-observation-overwritten"),
+    "a reset that goes on": ("ENV416", GoesOn, "never-reset"),
 }
 """Faults that only transitions show: the check, and the cause that it testifies to."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rlclinic.ops.request import MAP, SET, STEPS, THRESHOLD, Cli, Http, Mcp, Request
 
-TARGET = Mcp("run_id", "Run or group (id, prefix, @last, @best), or another framework's log folder or file.")
+TARGET = Mcp("run_id", "Run or group (id, prefix, @last, @best), or another framework's logs.")
 
 
 class DiagnoseRequest(Request):
@@ -26,7 +26,7 @@ class DiagnoseRequest(Request):
     """A run, a group, another framework's folder or file, or - for a log on stdin."""
     threshold: Annotated[float | None, THRESHOLD] = None
     """The return that counts as solved, where the log does not say."""
-    budget: Annotated[int | None, STEPS, Mcp("budget_env_steps", "Planned env steps, where the log does not say.")] = None
+    budget: Annotated[int | None, STEPS, Mcp("budget_env_steps", "Planned env steps.")] = None
     """Planned env steps, where the log does not say."""
     mapping: Annotated[list[str], MAP] = Field(default_factory=list)
     """What a column of a foreign log is. Repeatable."""
@@ -36,9 +36,18 @@ class DiagnoseRequest(Request):
     """Not these rules. Repeatable."""
     out: Annotated[Path | None, Cli(metavar="DIR")] = None
     """Also write report.html, report.md and diagnosis.json there."""
-    env: Annotated[str | None, Cli(metavar="MODULE:ID")] = None
+    env: Annotated[
+        str | None,
+        Cli(metavar="MODULE:ID"),
+        Http(doc="Trained: the one that was trained on; or a registered id.", type=str, default="trained", min_length=1, max_length=100),
+        Mcp(doc="Examine it too: id, file.py:Class, trained.", type=str, default="", read=lambda name: name or None),
+    ] = None
     """Examine the environment, too (its code is run): an id, module:Class, file.py:Class; trained: a run's own."""
-    eval_env: Annotated[str | None, Cli(metavar="MODULE:ID")] = None
+    eval_env: Annotated[
+        str | None,
+        Cli(metavar="MODULE:ID"),
+        Http(doc="The id of a registered environment: that of evaluation, compared with the other.", max_length=100),
+    ] = None
     """The environment of evaluation, compared with --env."""
     env_args: Annotated[list[str], Cli("--env-arg", metavar="KEY=VALUE")] = Field(default_factory=list)
     """An argument for both environments. Repeatable."""

@@ -72,6 +72,9 @@ def _by_size(examination: Examination, kind: str) -> Iterator[Remark]:
     noted = examination.breach(kind)
     if noted is not None:
         size = noted["numbers"].get("size", 1.0)
+        if running := examination.facts.get("running_statistics"):
+            yield Remark(f"{noted['text']}; {' and '.join(running)} change with all that was seen", strength=0.1, numbers={"size": size})
+            return
         yield Remark(noted["text"], strength=1.0 if size > HAIR else 0.1, numbers={"size": size})
 
 
@@ -161,7 +164,9 @@ def _is_a_wall(lengths: list[int]) -> bool:
     counts = Counter(lengths)
     last = max(lengths)
     others = [count for length, count in counts.items() if length != last]
-    return last > FEWEST_STEPS and counts[last] >= WALL and counts[last] >= WALL * max(others, default=0) / 2 and len(others) >= WALL
+    if last <= FEWEST_STEPS or counts[last] < WALL or counts[last] < WALL * max(others, default=0) / 2:
+        return False
+    return len(others) >= WALL or counts[last] > 0.5 * len(lengths)
 
 
 @check("ENV212", Severity.MEDIUM, ["schulman2016nuts"])

@@ -9,6 +9,10 @@ from rlclinic.diagnosis.lint.env.examination import Examination, Remark
 from rlclinic.diagnosis.registry import grade, percent, say
 
 FAR = 200.0
+LATE_GAIN = 0.12
+LONG_ENOUGH = 20
+JUMP = 1.5
+"""How many times as far as nine tenths of the others a last step must lead to be none."""
 STILL = 1e-6
 """A spread below this share of an observation's size is none."""
 
@@ -20,7 +24,7 @@ def _facts(examination: Examination) -> Mapping[str, Any]:
 def _moves(examination: Examination) -> bool:
     """Whether observations change at all within an episode, so that more can be said of them."""
     facts = _facts(examination)
-    return bool(facts) and facts.get("within", 0.0) > STILL * max(facts.get("largest", 0.0), STILL)
+    return bool(facts) and facts.get("within", 0.0) > STILL * max(facts.get("extent", 0.0), STILL)
 
 
 def _has_choice(examination: Examination) -> bool:
@@ -44,13 +48,13 @@ def observation_frozen_in_an_episode(examination: Examination) -> Iterator[Remar
     """
     facts = _facts(examination)
     lengths = examination.random.get("lengths") or [99]
-    if facts.get("spread", 0.0) > STILL * max(facts.get("largest", 0.0), STILL) and not _moves(examination) and max(lengths) > 2:
+    if facts.get("varies", 0.0) > STILL * max(facts.get("extent", 0.0), STILL) and not _moves(examination) and max(lengths) > 2:
         yield Remark("observations differ between episodes and never change within one")
 
 
 @check("ENV402", Severity.MEDIUM, ["nikanjam2022faults"])
 def observation_lags(examination: Examination) -> Iterator[Remark]:
-    """What is observed lies some steps back.
+    """What is observed lies some steps back, or what is done comes some steps late.
 
     ## Why it hurts
     The agent reacts to a state that is gone, and the effect of an action shows after the reward for it.
@@ -71,6 +75,22 @@ def observation_lags(examination: Examination) -> Iterator[Remark]:
         text = f"the first observation stays for {stays} steps in every episode" if stays >= 2 else "the first observations say nothing new"
         text += f"; other actions show in the reward at step {paid}, in the observation at step {seen}" if late else ""
         yield Remark(text, strength=1.0 if late or stays >= 3 else 0.4, numbers={"steps": float(lag)})
+        return
+    first = min((step for step in (seen, paid) if step is not None), default=None)
+    lag, gain, direct = facts.get("lag") or 0, facts.get("lag_gain") or 0.0, facts.get("direct_gain") or 0.0
+    explains = lag >= 2 and gain > LATE_GAIN and direct < 0.3 * gain
+    if first is not None and first > 3:
+        # From one start, whatever is done, the same happens for some steps.
+        strength = 1.0 if explains or first > 4 else 0.6
+        yield Remark(
+            f"whatever is done, nothing differs before step {first} of an episode", strength=strength, numbers={"steps": first - 1.0}
+        )
+    elif explains and first is None:
+        yield Remark(
+            f"what changes is explained by the action {lag} steps before ({percent(gain)}), not by the last one ({percent(direct)})",
+            strength=grade(gain, LATE_GAIN, 0.3),
+            numbers={"steps": float(lag)},
+        )
 
 
 @check("ENV403", Severity.MEDIUM, ["nikanjam2022faults"])
@@ -112,7 +132,7 @@ def observation_tiny(examination: Examination) -> Iterator[Remark]:
     facts = _facts(examination)
     spread, largest = facts.get("spread") or 0.0, facts.get("largest") or 0.0
     strength = min(grade(-spread, -0.06, -0.025), grade(-largest, -0.5, -0.2))
-    if _moves(examination) and strength > 0 and largest > 1e-6:
+    if not examination.facts.get("summed_up") and _moves(examination) and strength > 0 and largest > 1e-6:
         yield Remark(f"no number of the observation is larger than {say(largest)}, or varies by more than {say(spread)}", strength=strength)
 
 
@@ -134,7 +154,13 @@ def observation_far_from_zero(examination: Examination) -> Iterator[Remark]:
         (abs(mean), spread) for mean, spread in zip(facts.get("means") or [], facts.get("spreads") or [], strict=False) if spread > 1e-9
     ]
     far = sorted(mean / spread for mean, spread in pairs)
-    if _moves(examination) and far and far[len(far) // 2] > 20 and max(mean for mean, _ in pairs) > 2:
+    if (
+        not examination.facts.get("summed_up")
+        and _moves(examination)
+        and far
+        and far[len(far) // 2] > 20
+        and max(mean for mean, _ in pairs) > 2
+    ):
         yield Remark(
             f"half of the numbers of the observation lie more than {say(far[len(far) // 2])} times their deviation away from 0",
             strength=grade(far[len(far) // 2], 10, 40),
@@ -158,11 +184,18 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     gain, size = facts.get("action_gain"), facts.get("action_size")
     if gain is None or not _moves(examination) or not _has_choice(examination):
         return
-    apart = sorted(
-        gap / spread for gap, spread in zip(effects.get("apart") or [], facts.get("spreads") or [], strict=False) if min(spread, gap) > 1e-9
+    if _is_overwritten(facts):
+        # The jump from an end to a start is not the action's doing.
+        return
+    spreads = facts.get("feature_spreads") or []
+    # In a few steps nobody comes far.
+    apart = (
+        []
+        if effects.get("steps", LONG_ENOUGH) < LONG_ENOUGH
+        else sorted(gap / spread for gap, spread in zip(effects.get("apart") or [], spreads, strict=False) if min(spread, gap) > 1e-9)
     )
     # Where part of the state is hidden, what an action does may show a step later.
-    hidden = bool(apart) and any(spread <= 1e-9 for spread in facts.get("spreads") or [])
+    hidden = bool(apart) and any(spread <= 1e-9 for spread in spreads)
     strength, text = grade(-gain, -0.25, -0.08), f"the action explains {percent(max(gain, 0.0))} of what happens next"
     if apart and (hidden or strength == 0):
         # Episodes can be repeated: constant actions show how far an agent can move what it can move at all.
@@ -240,13 +273,15 @@ def reward_is_noise(examination: Examination) -> Iterator[Remark]:
     Average the noise out in the environment, or use larger rollouts, a lower learning rate and more envs.
     """
     facts, seeding = _facts(examination), examination.facts.get("seeding") or {}
-    explained, distinct = facts.get("reward_explained", 1.0), facts.get("distinct", 0.0)
+    # Where nothing is known of the states, the same episode played twice tells it.
+    again = 1.0 - (seeding.get("reward_noise") or 0.0)
+    explained, distinct = facts.get("reward_explained", again), facts.get("distinct", 0.0)
     unseeded = seeding.get("rewards_repeat") is False and seeding.get("observations_repeat") is True
     strength = grade(-explained, -0.5, -0.25) * grade(distinct, 0.5, 0.9) * (1.0 if unseeded else 0.7)
     if _moves(examination) and _has_choice(examination) and facts.get("paid", 0.0) > 0.5 and strength > 0:
-        again = ", and the same episode pays something else when it is repeated" if unseeded else ""
+        other = ", and the same episode pays something else when it is repeated" if unseeded else ""
         share = f"{percent(max(1 - explained, 0.0))} of the reward's variance has nothing to do with states and actions"
-        yield Remark(share + again, strength=strength)
+        yield Remark(share + other, strength=strength)
 
 
 @check("ENV410", Severity.LOW, ["nikanjam2022faults"])
@@ -267,7 +302,7 @@ def reward_sits_at_its_limit(examination: Examination) -> Iterator[Remark]:
     size = max(abs(rewards.get("min", 0.0)), abs(rewards.get("max", 0.0)))
     # Between the two limits rewards are spread out: they would have gone on beyond.
     between = rewards.get("distinct", 0.0) > 5 and share < 1
-    if 0 < size < 0.5 and ((between and share > 0.3) or (share > 0.9 and size < 0.05)):
+    if 0 < size < 0.5 and ((between and share > 0.3) or (share > 0.9 and size < 0.05 and rewards.get("distinct", 0.0) > 1)):
         yield Remark(f"{percent(share)} of the rewards are exactly {say(size)} or {say(-size)}, the others lie between")
 
 
@@ -358,3 +393,60 @@ def time_limit_of_a_few_steps(examination: Examination) -> Iterator[Remark]:
     longest = max(lengths, default=0)
     if len(lengths) >= 8 and cut >= 0.9 * len(lengths) and 1 < longest < 30:
         yield Remark(f"{cut} of {len(lengths)} random episodes were cut after {longest} steps", strength=grade(-longest, -30, -15))
+
+
+def _breaks_off(facts: Mapping[str, Any]) -> bool:
+    """Whether the last step of an episode leads where no other step does."""
+    return (facts.get("end_jump") or 0.0) > JUMP or (facts.get("end_unseen") or 0.0) > 0.5
+
+
+def _is_overwritten(facts: Mapping[str, Any]) -> bool:
+    """Whether the last observation is the next episode's first one, rather than the other way round."""
+    return (facts.get("last_is_next_start") or 0.0) > 0.9 and _breaks_off(facts) and (facts.get("starts_alike") or 0.0) < 0.5
+
+
+@check("ENV415", Severity.HIGH, ["pardo2018time"])
+def last_observation_belongs_to_the_next_episode(examination: Examination) -> Iterator[Remark]:
+    """The last observation of an episode is the first one of the next.
+
+    ## Why it hurts
+    The value of where an episode ended is taken from a start: targets at every end are wrong, and where a time limit cuts they are all
+    that is learned from there.
+
+    ## When it is fine
+    Never in a single environment; vector environments keep the last observation in info.
+
+    ## Fix
+    Do not reset inside step(): return the state that the last action led to, and let the caller reset.
+    """
+    facts = _facts(examination)
+    if not _moves(examination) or not facts.get("end_jump"):
+        return
+    same, jumps = facts.get("last_is_next_start") or 0.0, facts["end_jump"] > JUMP
+    if _is_overwritten(facts):
+        yield Remark(f"{percent(same)} of the episodes end with the very observation that the next one starts with")
+    elif jumps and (facts.get("last_like_start") or 0.0) > 0.8:
+        text = f"the last step of an episode moves the observation {say(facts['end_jump'])} times as far as nearly all others do"
+        yield Remark(f"{text}, to where episodes start", strength=grade(facts["end_jump"], JUMP, 3 * JUMP))
+
+
+@check("ENV416", Severity.HIGH, ["nikanjam2022faults"])
+def start_is_where_the_last_episode_ended(examination: Examination) -> Iterator[Remark]:
+    """reset() shows where the last episode left off.
+
+    ## Why it hurts
+    There is one endless episode: starts are never seen again, and what comes after an end is credited to what came before it.
+
+    ## When it is fine
+    Continual tasks that mean it.
+
+    ## Fix
+    Draw a new start in reset(), and set every attribute that step() changes.
+    """
+    facts = _facts(examination)
+    same = facts.get("last_is_next_start") or 0.0
+    lengths = sorted(examination.random.get("lengths") or [0])
+    # Where the last state is an end as well, every later episode is over at once.
+    at_once = lengths[len(lengths) // 2] <= 2
+    if _moves(examination) and same > 0.9 and not _breaks_off(facts) and (at_once or (facts.get("starts_alike") or 0.0) < 0.5):
+        yield Remark(f"{percent(same)} of the episodes start with the very observation that the last one ended with")

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from rlclinic.ops.diagnose import diagnose, history, lint, prescribe, rules
+from rlclinic.ops.diagnose import diagnose, history, lint, prescribe, rules, witness
 from rlclinic.ops.diagnose.ask import guides
 from rlclinic.ops.diagnose.ask.answer import ask
 from rlclinic.ops.diagnose.export.export import export_zip
 from rlclinic.ops.diagnose.export.page import render_page
 from rlclinic.ops.diagnose.history import EnvironmentHistory
 from rlclinic.ops.diagnose.lint import EnvLintReport, LintReport
-from rlclinic.ops.diagnose.requests import AskRequest, HistoryRequest, LintRequest, RuleRequest
+from rlclinic.ops.diagnose.requests import AskRequest, DiagnoseRequest, HistoryRequest, LintRequest, RuleRequest
 from rlclinic.ops.diagnose.rules import RuleList, RulePage
 from rlclinic.ops.runs import environments
 from rlclinic.ops.runs.ranking import Outcome
@@ -67,6 +67,21 @@ async def get_run_diagnosis(request: Request, here: Here, run: Named) -> Respons
     """What is wrong with one run."""
     owner = find_run(here, run)
     return await answer_from_cache(request, here, owner, ("diagnosis",), lambda: _diagnose(owner), keep=True, heavy=True)
+
+
+@router.post("/groups/{group}/diagnosis", response_model=DiagnosisReport, tags=["diagnosis"])
+@takes_body
+async def diagnose_with_environment(here: Here, group: Named, request: DiagnoseRequest) -> DiagnosisReport:
+    """What is wrong with a group, with what its environment shows: that is stepped for some seconds, in a process of its own."""
+    owner = find_group(here, group)
+    env, evaluation = str(request.env), request.eval_env
+    for named in {env, evaluation} - {witness.TRAINED, None}:
+        requests.registered(here.store, str(named))
+    async with here.examining:
+        report: DiagnosisReport = await run_in_threadpool(
+            lambda: diagnose.diagnose(owner.id, here.root, write=False, env=env, eval_env=evaluation)
+        )
+    return report
 
 
 async def diagnosis_of(here: Context, owner: Group, patience: float | None = None) -> cache.Answer:

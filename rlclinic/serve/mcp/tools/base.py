@@ -18,7 +18,7 @@ from rlclinic.runs.store import Store
 from rlclinic.serve.mcp.settings import Settings
 
 Ctx = Context | None
-Detail = Annotated[Literal["concise", "detailed"], Field(description="concise (default) or detailed.")]
+Detail = Annotated[Literal["concise", "detailed"], Field(description="How much to say.")]
 
 
 class Tools:

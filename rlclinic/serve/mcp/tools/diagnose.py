@@ -19,10 +19,12 @@ class DiagnoseTools(Tools):
 
     @takes_arguments
     def diagnose_run(self, request: DiagnoseRequest, detail: Detail = "concise") -> CallToolResult:
-        """Why a run or group does not learn: ranked causes with probabilities, evidence, what to change, what to call next."""
+        """Why a run or group does not learn: ranked causes with probabilities, evidence, what to change."""
         from rlclinic.ops.diagnose.diagnose import diagnose
 
         self.settings.path(request.target, self.root)
+        if request.env is not None:
+            self.settings.environment(request.env)
         result = diagnose(**request.arguments, runs_dir=self.root, write=False)
         full = detail == "detailed"
         texts = [diagnosis.detailed(each) if full else diagnosis.concise(each) for each in (result, *result.more[:2])]

@@ -162,9 +162,9 @@ class RunTools(Tools):
     def describe_environment(
         self,
         request: EnvironmentsRequest,
-        examine: Annotated[bool, Field(description="Step it some seconds: spaces, rewards, ends, contract faults.")] = False,
+        examine: Annotated[bool, Field(description="Step it some seconds: spaces, rewards, ends, faults.")] = False,
     ) -> CallToolResult:
-        """Environments with tuned variants, thresholds and measured results; or one looked at closely before training on it."""
+        """Environments with tuned variants and measured results; or one looked at closely."""
         from rlclinic.ops.diagnose.lint import lint_env
         from rlclinic.ops.runs.environments import list_environments, show_config
 

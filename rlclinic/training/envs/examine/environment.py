@@ -46,6 +46,11 @@ MOST_SEARCH = 1.6
 """Seconds of it, at most."""
 
 
+RUNNING = ("NormalizeObservation", "NormalizeReward")
+"""Wrappers that change with all that they have seen: an episode is never quite repeated behind them."""
+MOST_WRAPPERS = 50
+
+
 def examine(make: Make, name: str, seconds: float, report: Report = lambda facts: None, *, searches: bool = False) -> Facts:
     """Everything that was seen within the time; `report` gets the facts so far before and after every phase."""
     clock, notes = Clock(seconds), Notes()
@@ -156,7 +161,7 @@ def _random(probe: Probe, facts: Facts, notes: Notes) -> None:
     facts["rewards"] = play.summarize_rewards(found)
     facts["dimensions"] = play.dimensions(found)
     facts["transitions"] = transitions.describe(probe.env.action_space, found)
-    probe.seen = found.rows
+    probe.seen = found.features
     # What it raises was noted already, where every step is watched.
     with contextlib.suppress(Exception):
         facts["speed"] = play.speed(probe.env)
@@ -173,6 +178,7 @@ def _constants(probe: Probe) -> dict[str, Any]:
 def described(env: Any, notes: Notes) -> Facts:
     """The spaces and the time limit, in numbers and words."""
     found: Facts = {"time_limit": making.find_time_limit(env), "spec_id": env.spec.id if getattr(env, "spec", None) else None}
+    found |= {"wrappers": (names := list_wrappers(env)), "running_statistics": [name for name in names if name in RUNNING]}
     for role in ("observation", "action"):
         space = getattr(env, f"{role}_space", None)
         if space is None or not isinstance(space, spaces.Space):
@@ -181,6 +187,15 @@ def described(env: Any, notes: Notes) -> Facts:
             continue
         found[f"{role}_space"] = _space(space)
     return found
+
+
+def list_wrappers(env: Any) -> list[str]:
+    """The wrappers around an environment, the outermost first, and its own class last."""
+    names: list[str] = []
+    while env is not None and len(names) < MOST_WRAPPERS:
+        names.append(type(env).__name__)
+        env = env.__dict__.get("env") if hasattr(env, "__dict__") else None
+    return names
 
 
 def _space(space: Any) -> dict[str, Any]:

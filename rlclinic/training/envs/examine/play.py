@@ -16,6 +16,8 @@ CONSTANT_EPISODES, CONSTANT_STEPS, MOST_CONSTANTS = 3, 2_000, 8
 SCRIPTED_EPISODES = 10
 MOST_NUMBERS = 512
 """Numbers of an observation that are described one by one."""
+MOST_ONE_HOT, COARSE = 64, 8
+"""Choices that are told apart one by one, and cells of a coarse picture along each side."""
 
 Act = Callable[[Any, int], Any]
 SUCCESS = ("is_success", "success", "solved")
@@ -32,12 +34,15 @@ class Episodes:
         self.ending_rewards: list[float] = []
         self.successes: list[bool] = []
         self.rows: list[np.ndarray] = []
+        self.features: list[np.ndarray] = []
+        """The same observations with their choices, switches and pictures, as numbers that tell states apart."""
         self.actions: list[Any] = []
         self.episode: list[int] = []
         """Of every step: the number of its episode."""
         self.flags: list[tuple[int, bool]] = []
         """Steps at which success was told, and whether there was any."""
         self.starts: list[np.ndarray] = []
+        self.start_features: list[np.ndarray] = []
         self.steps = 0
         self.seconds = 0.0
         self.unfinished = 0
@@ -73,8 +78,9 @@ def play(probe: Probe, act: Act, episodes: int, steps: int, seed: int) -> Episod
 
 def _episode(probe: Probe, act: Act, most: int, seed: int | None, found: Episodes) -> None:
     obs = probe.reset(seed)
-    row = numbers(probe.env.observation_space, obs)
-    found.starts.append(row)
+    space = probe.env.observation_space
+    found.starts.append(numbers(space, obs))
+    found.start_features.append(features(space, obs))
     total, length = 0.0, 0
     while length < min(most, LONGEST_EPISODE):
         action = act(obs, length)
@@ -86,7 +92,8 @@ def _episode(probe: Probe, act: Act, most: int, seed: int | None, found: Episode
         total += reward
         found.rewards.append(reward)
         found.unfinished = length
-        found.rows.append(numbers(probe.env.observation_space, obs))
+        found.rows.append(numbers(space, obs))
+        found.features.append(features(space, obs))
         flag = next((info[key] for key in SUCCESS if key in info), None)
         if flag is not None and (flag or terminated or truncated):
             found.flags.append((len(found.rewards) - 1, bool(flag)))
@@ -110,6 +117,38 @@ def numbers(space: Space[Any], obs: Any) -> np.ndarray:
     row = np.concatenate(parts) if parts else np.zeros(0)
     row = np.where(np.isfinite(row), row, 0.0)
     return np.array([row.mean(), row.std(), row.min(), row.max()]) if row.size > MOST_NUMBERS else row
+
+
+def features(space: Space[Any], obs: Any) -> np.ndarray:
+    """An observation as numbers that tell states apart: boxes as they are, one of a few as one-hot, a picture as a coarse one."""
+    try:
+        parts = [_encode(inner, value) for _, inner, value in leaves(space, obs) if value is not None]
+    except (TypeError, ValueError):
+        # What is not of its space was noted where it was returned.
+        return np.zeros(0)
+    row = np.concatenate(parts) if parts else np.zeros(0)
+    return np.where(np.isfinite(row), row, 0.0)
+
+
+def _encode(space: Space[Any], value: Any) -> np.ndarray:
+    if isinstance(space, spaces.Discrete):
+        place, count = int(value) - int(space.start), int(space.n)
+        return np.eye(count)[place] if 0 <= place < count <= MOST_ONE_HOT else np.array([place / count])
+    if isinstance(space, spaces.MultiDiscrete):
+        return ((np.asarray(value, np.float64) - space.start) / np.maximum(space.nvec - 1, 1)).ravel()
+    if not isinstance(space, spaces.Box | spaces.MultiBinary):
+        return np.zeros(0)
+    array = np.asarray(value, np.float64)
+    if array.size <= MOST_NUMBERS:
+        return array.ravel()
+    array = array / 255 if space.dtype == np.uint8 else array
+    if array.ndim == 3:
+        # Colours or frames are the shortest axis.
+        array = array.mean(int(np.argmin(array.shape)))
+    if array.ndim != 2:
+        return np.array([part.mean() for part in np.array_split(array.ravel(), COARSE**2)])
+    rows = [part.mean(0) for part in np.array_split(array, COARSE, 0)]
+    return np.array([part.mean() for row in rows for part in np.array_split(row, COARSE)])
 
 
 def is_large(space: Space[Any]) -> bool:

@@ -9,11 +9,11 @@ import numpy as np
 from gymnasium import spaces
 
 from rlclinic.training.envs.examine.contract import Notes, Probe, copy_of, same
-from rlclinic.training.envs.examine.play import constants
+from rlclinic.training.envs.examine.play import constants, features
 
 SEED, STEPS, OTHER_SEEDS = 7, 40, (1, 2, 3, 4)
 MOST_DIMENSIONS = 16
-TRACED, MOST_NUMBERS = 24, 64
+TRACED, MOST_NUMBERS = 24, 256
 """Steps and numbers of an observation that are written down."""
 
 Trace = list[Any]
@@ -55,7 +55,7 @@ def seeding(probe: Probe, another: Callable[[], Probe] | None, notes: Notes) -> 
     found = {
         "repeats": repeats,
         **_compare(first, again),
-        "trace": _write_down(first),
+        "trace": _write_down(probe, first),
         "start_varies": not all(same(first[0], each[0]) for each in others),
         "seed_matters": not all(same(first, each) for each in others),
     }
@@ -70,16 +70,21 @@ def seeding(probe: Probe, another: Callable[[], Probe] | None, notes: Notes) -> 
     return found
 
 
-def _write_down(first: Trace) -> dict[str, Any] | None:
-    """The beginning of an episode in numbers, for a comparison with another environment; None for large observations."""
+def _write_down(probe: Probe, first: Trace) -> dict[str, Any] | None:
+    """The beginning of an episode in numbers, for a comparison with another environment; None where observations are none."""
+    rows = _to_rows(probe, [first[0], *(step[0] for step in first[1:TRACED])])
+    if rows is None:
+        return None
+    return {"observations": rows.tolist(), "rewards": [float(step[1]) for step in first[1:TRACED]]}
+
+
+def _to_rows(probe: Probe, observations: list[Any]) -> Any:
+    """Observations as rows of numbers; None for what cannot be written as such, and for what is too large."""
     try:
-        rows = [np.asarray(each, np.float64).ravel() for each in (first[0], *(step[0] for step in first[1:TRACED]))]
-    except (TypeError, ValueError):
+        rows = np.array([features(probe.env.observation_space, obs) for obs in observations], np.float64)
+    except (TypeError, ValueError, AttributeError):
         return None
-    if not rows or rows[0].size > MOST_NUMBERS:
-        return None
-    rewards = [float(step[1]) for step in first[1:TRACED]]
-    return {"observations": [[float(value) for value in np.nan_to_num(row)] for row in rows], "rewards": rewards}
+    return rows if rows.ndim == 2 and 0 < rows.shape[1] <= MOST_NUMBERS else None
 
 
 def _compare(first: Trace, again: Trace) -> dict[str, Any]:
@@ -89,7 +94,14 @@ def _compare(first: Trace, again: Trace) -> dict[str, Any]:
         "start_repeats": same(first[0], again[0]),
         "observations_repeat": same(first[0], again[0]) and all(same(one[0], other[0]) for one, other in steps),
         "rewards_repeat": all(one[1] == other[1] for one, other in steps),
+        "reward_noise": _find_noise(*(np.array([float(side[1]) for side in pair]) for pair in zip(*steps, strict=True))) if steps else 0.0,
     }
+
+
+def _find_noise(rewards: Any, again: Any) -> float:
+    """The share of what rewards vary by that is another one when the same episode is repeated."""
+    both = float((rewards.var() + again.var()) / 2)
+    return min(float((rewards - again).var()) / 2 / both, 1.0) if both > 0 else 0.0
 
 
 def _side_by_side(probe: Probe, fresh: Probe, actions: list[Any], alone: Trace, notes: Notes) -> None:
@@ -165,13 +177,13 @@ def effects(probe: Probe, notes: Notes) -> dict[str, Any]:
             "actions-without-effect",
             f"{len(traces)} ways to act from the same start gave the same {len(first) - 1} observations and rewards",
         )
-    found: dict[str, Any] = {"actions_matter": not alike, **_when_they_differ(list(traces.values()))}
+    found: dict[str, Any] = {"actions_matter": not alike, **_when_they_differ(probe, list(traces.values()))}
     if not alike and isinstance(space, spaces.Box) and 1 < int(np.prod(space.shape)) <= MOST_DIMENSIONS and fixed:
         found["idle_dimensions"] = _idle_dimensions(probe, space)
     return found
 
 
-def _when_they_differ(traces: list[Trace]) -> dict[str, Any]:
+def _when_they_differ(probe: Probe, traces: list[Trace]) -> dict[str, Any]:
     """From which step on observations and rewards of other actions differ, and how far apart observations come."""
     first = traces[0]
     seen, paid = [], []
@@ -182,19 +194,17 @@ def _when_they_differ(traces: list[Trace]) -> dict[str, Any]:
     return {
         "observations_differ_from": min((place for place in seen if place is not None), default=None),
         "rewards_differ_from": min((place for place in paid if place is not None), default=None),
-        "apart": _apart(traces),
+        "apart": _apart(probe, traces),
+        "steps": probe.length,
     }
 
 
-def _apart(traces: list[Trace]) -> list[float]:
+def _apart(probe: Probe, traces: list[Trace]) -> list[float]:
     """Of every number of the observation: the largest distance between two ways to act, at the same step."""
-    try:
-        rows = [np.array([np.asarray(step[0], np.float64).ravel() for step in each[1:]]) for each in traces]
-    except (TypeError, ValueError):
+    rows = [_to_rows(probe, [step[0] for step in each[1:]]) for each in traces]
+    if any(each is None for each in rows):
         return []
     steps = min(map(len, rows))
-    if not steps or rows[0].ndim != 2 or rows[0].shape[1] > 64:
-        return []
     stacked = np.stack([each[:steps] for each in rows])
     return [float(each) for each in np.nan_to_num(np.ptp(stacked, axis=0)).max(0)]
 

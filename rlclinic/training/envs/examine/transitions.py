@@ -13,6 +13,10 @@ FEWEST = 200
 MOST = 4_000
 MOST_CHOICES = 16
 MOST_PRODUCTS = 64
+MOST_STATE, MOST_FEATURES, MOST_STARTS = 48, 256, 200
+MOST_LAG = 10
+FEWEST_ENDS, LEAST_MOVE = 5, 0.05
+MOST_PAIRS = 2_000
 SMALL = 1e-12
 OWN = 0.2
 """The share of an observation that an action explains from which on it is the action's own."""
@@ -23,19 +27,32 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def describe(space: Space[Any], episodes: Episodes) -> dict[str, Any]:
     """Numbers about the transitions of some episodes with random actions; {} where there are too few to say anything."""
-    after, actions = np.array(episodes.rows[:MOST]), _action_features(space, episodes.actions[:MOST])
-    rewards = np.array(episodes.rewards[:MOST])
-    if len(after) < FEWEST or after.ndim != 2:
-        return {}
     number = np.array(episodes.episode[:MOST])
-    before = np.vstack([after[:1], after[:-1]])
+    sizes = {row.size for row in (*episodes.features[:MOST], *episodes.start_features)}
+    if len(number) < FEWEST or len(sizes) > 1:
+        return {}
     firsts = np.flatnonzero(np.diff(number, prepend=-1))
-    before[firsts] = np.array([episodes.starts[number[place]] for place in firsts])
+    rewards, actions = np.array(episodes.rewards[:MOST]), _action_features(space, episodes.actions[:MOST])
     found = describe_rewards(rewards, number, firsts, episodes)
+    before, after = _pairs(episodes.features, episodes.start_features, number, firsts)
     if after.shape[1]:
-        found |= _describe_observations(before, after, number, firsts, actions)
-        found |= _describe_effects(before, after, actions, rewards)
+        found |= _describe_motion(before, after, number, firsts) | _describe_ends(before, after, number, firsts, episodes)
+        if after.shape[1] <= MOST_STATE:
+            found |= _describe_effects(before, after, actions, rewards, number)
+        else:
+            found |= _describe_late_effects(before, after, actions, number)
+    before, after = _pairs(episodes.rows, episodes.starts, number, firsts)
+    if after.shape[1]:
+        found |= _describe_numbers(before, after, number, actions)
     return found
+
+
+def _pairs(rows: list[Array], starts: list[Array], number: Array, firsts: Array) -> tuple[Array, Array]:
+    """Observations before and after every step."""
+    after = np.array(rows[: len(number)])
+    before = np.vstack([after[:1], after[:-1]])
+    before[firsts] = np.array([starts[number[place]] for place in firsts])
+    return before, after
 
 
 def _action_features(space: Space[Any], actions: list[Any]) -> Array | None:
@@ -56,19 +73,13 @@ def _action_features(space: Space[Any], actions: list[Any]) -> Array | None:
 # ── observations ──
 
 
-def _describe_observations(before: Array, after: Array, number: Array, firsts: Array, actions: Array | None) -> dict[str, Any]:
+def _describe_numbers(before: Array, after: Array, number: Array, actions: Array | None) -> dict[str, Any]:
+    """Sizes of the numbers of an observation, and how much of them is noise."""
     spread, mean = after.std(0), after.mean(0)
-    within = np.sqrt(np.mean([after[number == each].var(0) for each in np.unique(number)], axis=0))
-    moves = np.abs(after - before).max(1) > 0
-    # Of every episode that is long enough: how many steps its first observation stays.
-    stays = []
-    for place, end in zip(firsts, [*firsts[1:], len(after)], strict=True):
-        moved = np.flatnonzero(moves[place:end])
-        if end - place >= 3:
-            stays.append(int(moved[0]) if len(moved) else int(end - place))
     steps = after - before
     later = number[1:] == number[:-1]
-    live = spread > SMALL
+    # A switch that is thrown by chance is no noise.
+    live = (spread > SMALL) & np.array([len(np.unique(column[:200])) > 2 for column in after.T])
     if actions is not None:
         # What an action sets directly alternates with it.
         live &= np.array([one <= SMALL or _explain([actions], column / one) < OWN for column, one in zip(after.T, spread, strict=True)])
@@ -80,20 +91,80 @@ def _describe_observations(before: Array, after: Array, number: Array, firsts: A
         "spread": float(spread.max()),
         "spreads": [float(each) for each in spread[:64]],
         "means": [float(each) for each in mean[:64]],
+        "noise": float(np.median(noise)) if live.any() else 0.0,
+    }
+
+
+def _describe_motion(before: Array, after: Array, number: Array, firsts: Array) -> dict[str, Any]:
+    """Whether and when observations move at all."""
+    within = np.sqrt(np.mean([after[number == each].var(0) for each in np.unique(number)], axis=0))
+    moves = np.abs(after - before).max(1) > 0
+    # Of every episode that is long enough: how many steps its first observation stays.
+    stays = []
+    for place, end in zip(firsts, [*firsts[1:], len(after)], strict=True):
+        moved = np.flatnonzero(moves[place:end])
+        if end - place >= 3:
+            stays.append(int(moved[0]) if len(moved) else int(end - place))
+    spread = after.std(0)
+    return {
         "within": float(within.max()),
         "stays": int(min(stays)) if len(stays) >= 5 else 0,
         "still": float(1.0 - moves.mean()),
-        "noise": float(np.median(noise)) if live.any() else 0.0,
+        "varies": float(spread.max()),
+        "extent": float(np.abs(after).max()),
+        "feature_spreads": [float(each) for each in spread[:MOST_FEATURES]],
     }
+
+
+def _describe_ends(before: Array, after: Array, number: Array, firsts: Array, episodes: Episodes) -> dict[str, Any]:
+    """What an episode's last observation has to do with the episode, and with the start of the next one."""
+    ends = firsts[1:] - 1
+    if len(ends) < FEWEST_ENDS:
+        return {}
+    spread = np.maximum(after.std(0), SMALL)
+    moves = np.abs(after - before) / spread
+    usual = np.quantile(np.delete(moves, ends, axis=0), 0.9, axis=0) if len(moves) > len(ends) else np.zeros_like(spread)
+    # What stays within episodes, such as a goal, tells most.
+    jumps = (moves[ends] / np.maximum(usual, LEAST_MOVE)).max(1)
+    starts = np.array([episodes.start_features[number[place]] for place in firsts])
+    last, previous = after[ends], before[ends]
+
+    def away(points: Array) -> Array:
+        """How far the nearest start of another episode is."""
+        gaps = np.abs((points[:, None] - starts[None, :MOST_STARTS]) / spread).mean(2)
+        own = np.arange(min(len(points), gaps.shape[1]))
+        gaps[own, own] = np.inf
+        return np.asarray(gaps.min(1))
+
+    return {
+        "last_is_next_start": float((last == starts[1 : len(ends) + 1]).all(1).mean()),
+        "starts_alike": float((starts[1:] == starts[:-1]).all(1).mean()),
+        "end_jump": float(np.median(jumps)),
+        "end_unseen": _find_unseen(np.hstack([before, after]) / np.tile(spread, 2), ends),
+        "last_like_start": float((away(last) < 0.5 * away(previous)).mean()),
+    }
+
+
+def _find_unseen(pairs: Array, ends: Array) -> float:
+    """The share of last steps that are like no other step: farther from all of them than nearly every other step is."""
+    others = np.delete(pairs, ends, axis=0)[:MOST_PAIRS]
+    if len(others) < FEWEST:
+        return 0.0
+
+    def nearest(points: Array, *, skip: bool) -> Array:
+        gaps = (points**2).sum(1)[:, None] + (others**2).sum(1)[None] - 2 * points @ others.T
+        return np.asarray(np.partition(gaps, 1, axis=1)[:, 1 if skip else 0])
+
+    usual = float(np.quantile(nearest(others[:MOST_ASKED], skip=True), 0.95))
+    return float((nearest(pairs[ends[:MOST_ASKED]], skip=False) > usual + 1e-6).mean())
 
 
 # ── actions ──
 
 
-def _describe_effects(before: Array, after: Array, actions: Array | None, rewards: Array) -> dict[str, Any]:
+def _describe_effects(before: Array, after: Array, actions: Array | None, rewards: Array, number: Array) -> dict[str, Any]:
     """How much of what happens next, and of the reward, is the action's doing; and how much of the reward can be explained at all."""
-    spread = np.maximum(after.std(0), before.std(0))
-    live = spread > SMALL * (1 + np.abs(after).max())
+    live, spread = _find_live(before, after)
     scaled = (before[:, live] - before[:, live].mean(0)) / spread[live]
     nexts = (after[:, live] - before[:, live].mean(0)) / spread[live]
     state = np.hstack([scaled, scaled**2])
@@ -118,8 +189,35 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
             sizes.append(float(np.sqrt(max(rest.var() - left.var(), 0.0))))
     found["action_gain"] = max(gains)
     found["action_size"] = max(sizes)
-    found["reward_by_action"] = _explain([actions], reward) if usual.std() > 0 else 0.0
-    return found
+    varies = usual.std() > 1e-9 * max(float(np.abs(rewards).max()), SMALL)
+    found["reward_by_action"] = _explain([actions], reward) if varies else 0.0
+    return found | _describe_late_effects(before, after, actions, number)
+
+
+def _find_live(before: Array, after: Array) -> tuple[Array, Array]:
+    """Which numbers vary at all, and the spread of each."""
+    spread = np.maximum(after.std(0), before.std(0))
+    return spread > SMALL * (1 + np.abs(after).max()), spread
+
+
+def _describe_late_effects(before: Array, after: Array, actions: Array | None, number: Array) -> dict[str, Any]:
+    """By how many steps an action lies back: the share of what changes that it explains, at once and with the lag that explains most."""
+    live, spread = _find_live(before, after)
+    if actions is None or not live.any():
+        return {}
+    changes = ((after - before) / np.maximum(spread, SMALL))[:, live]
+    state = ((before - before.mean(0)) / np.maximum(spread, SMALL))[:, live]
+    gains = []
+    for lag in range(MOST_LAG + 1):
+        rows = np.flatnonzero(number[lag:] == number[: len(number) - lag]) + lag
+        if len(rows) < FEWEST:
+            break
+        rest = _residual([state[rows]], changes[rows])
+        # A model of what is left, which the state has no part in any more.
+        gain = 1.0 - _residual([actions[rows - lag]], rest).var(0) * _degrees([actions], len(rows)) / np.maximum(rest.var(0), SMALL)
+        gains.append(float(gain[rest.var(0) > 1e-6].max(initial=0.0)))
+    best = int(np.argmax(gains)) if gains else 0
+    return {"lag": best, "lag_gain": gains[best], "direct_gain": gains[0]} if gains else {}
 
 
 def _degrees(parts: list[Array], rows: int) -> float:

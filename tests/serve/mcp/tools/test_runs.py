@@ -200,6 +200,8 @@ NETWORK = Settings()
         ("validate_config", {"config_id": "os:system"}),
         ("validate_config", {"config_id": "fine", "overrides": {"env.id": "antigravity:Env-v0"}}),
         ("describe_environment", {"env_id": "antigravity:Env-v0", "examine": True}),
+        ("diagnose_run", {"run_id": "fine", "env": "antigravity:Env-v0"}),
+        ("diagnose_run", {"run_id": "fine", "env": "mine.py:Env"}),
         ("start_training", {"config_id": "antigravity:Env-v0"}),
         ("start_training", {"config_id": "fine", "overrides": {"env.wrappers": [{"id": "antigravity:Env"}]}}),
         ("start_trial", {"run_id": "fine", "changes": {"env.id": "antigravity:Env-v0"}}),
@@ -282,6 +284,25 @@ def test_a_rule_is_explained_with_its_thresholds_and_sources() -> None:
     assert answer.data["thresholds"]
     assert "## References" in answer.text
     assert len(answer.text) < 3_500
+
+
+def test_a_diagnosis_with_the_environment_says_what_was_seen_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rlclinic.ops.diagnose import witness
+
+    died = {"name": "CartPole-v1", "phase": "finished", "skipped": {}, "limit": 20.0, "done": []}
+    monkeypatch.setattr(
+        witness, "facts_of", lambda env, *_, **__: died | {"breaches": [{"kind": "raises", "text": "no", "count": 1, "numbers": {}}]}
+    )
+    answer = call("diagnose_run", run_id="high", env="trained")
+    assert not answer.error, answer.text
+    assert "environment CartPole-v1" in answer.text
+    assert "environment-not-finite" in {cause["id"] for cause in answer.data["causes"]}
+
+
+def test_a_server_that_only_reads_examines_no_environment() -> None:
+    answer = call("diagnose_run", settings=Settings(local=True, read_only=True), run_id="high", env="trained")
+    assert answer.error
+    assert "read-only" in answer.text
 
 
 # ── resources and prompts ──
