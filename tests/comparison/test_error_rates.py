@@ -75,22 +75,22 @@ def test_the_seeds_that_would_settle_it_settle_it() -> None:
     ("scenario", "seeds"), [("normal", 8), ("30 % collapse", 8), ("30 % collapse", 16), ("log steps, 30 % never arrive", 8)]
 )
 def test_the_interval_of_an_iqm_covers_it(scenario: str, seeds: int) -> None:
-    assert intervals.cover_iqm(scenario, seeds, CASES, seed=1) >= 0.92
+    assert intervals.cover_iqm(intervals.SCENARIOS[scenario], seeds, CASES, seed=1) >= 0.92
 
 
 @pytest.mark.parametrize("scenario", ["exponential", "30 % collapse against none"])
 def test_the_interval_of_a_difference_covers_it(scenario: str) -> None:
-    assert intervals.cover_difference(scenario, 8, CASES, seed=1) >= 0.92
+    assert intervals.cover_difference(intervals.PAIRS[scenario], 8, CASES, seed=1) >= 0.92
 
 
 @pytest.mark.parametrize("seeds", intervals.SIZES)
 def test_the_intervals_of_medians_improvements_and_shares_cover_them(seeds: int) -> None:
-    assert intervals.cover_median("30 % collapse", seeds, CASES, seed=1) >= 0.92
-    assert intervals.cover_improvement("30 % collapse against none", seeds, CASES, seed=1) >= 0.92
+    assert intervals.cover_median(intervals.SCENARIOS["30 % collapse"], seeds, CASES, seed=1) >= 0.92
+    assert intervals.cover_improvement(intervals.PAIRS["30 % collapse against none"], seeds, CASES, seed=1) >= 0.92
     assert all(intervals.cover_share(share, seeds) >= 0.95 for share in intervals.SHARES)
     assert intervals.cover_share_difference((0.95, 0.7), seeds) >= 0.92
 
 
 @pytest.mark.parametrize("scenario", ["normal", "exponential"])
 def test_a_difference_that_would_be_seen_in_8_of_10_cases_is_seen(scenario: str) -> None:
-    assert all(intervals.keep_promise(scenario, seeds, CASES, seed=1) >= 0.75 for seeds in (5, 8))
+    assert all(intervals.keep_promise(intervals.SCENARIOS[scenario], seeds, CASES, seed=1) >= 0.75 for seeds in (5, 8))

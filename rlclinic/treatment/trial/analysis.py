@@ -198,26 +198,23 @@ class Standing:
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
         """Whether an arm may be given up: "better" is very unlikely, and equivalence out of reach. No wrong "adopt" gets likelier by it."""
-        if not self.plan.futility or number >= self.plan.looks or z < sequential.MAY_BE_WORSE:
+        if not self.plan.futility or number >= self.plan.looks:
             return False
-        last = self.plan.sequential.bounds[-1]
-        if float(sequential.chance_of_better(np.asarray(z), number / self.plan.looks, last)) >= sequential.FUTILE:
+        rule, fraction = self.plan.sequential, number / self.plan.looks
+        if not sequential.is_futile(np.asarray(z), fraction, rule.bounds[-1]):
             return False
         test = self._test(arm)
         if test is None or not math.isfinite(self.margin):
             return True
-        # How far apart plus and minus the margin will be told at the last look.
-        apart = 0.5 * float(test(np.array(self.margin)) - test(np.array(-self.margin)))
-        return apart * math.sqrt(self.plan.looks / number) < self.plan.sequential.equivalence_bounds[-1]
+        apart = sequential.tell_apart(test, self.margin)
+        return bool(sequential.is_futile(np.asarray(z), fraction, rule.bounds[-1], apart, rule.equivalence_bounds[-1]))
 
     def _too_coarse(self, arm: str) -> bool:
         """Whether the runs differ by less than the spacing of evaluations: then equal steps show nothing."""
         if self.plan.outcome not in CENSORED_OUTCOMES:
             return False
         scores = np.concatenate([*self.strata(self.plan.control.name), *self.strata(arm)])
-        finite = scores[np.isfinite(scores)]
-        middle_half = float(np.subtract(*np.percentile(finite, [75, 25]))) if len(finite) else 0.0
-        return middle_half <= 0 or middle_half < self._spacing()
+        return bool(sequential.is_too_coarse(scores, self._spacing()))
 
     def _test(self, arm: str) -> sequential.Test | None:
         control, treatment = self.sides(arm)

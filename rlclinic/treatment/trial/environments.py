@@ -214,7 +214,7 @@ class SeveralStanding(Standing):
             if number <= self.plan.looks:
                 own = rule.environment_bounds(arms)[number - 1].raised(stretch)
                 tested.append(np.asarray(now))
-                bounds.append(own.raised(sequential.stretch_by_ties(*sides)) if rule.per_look < sequential.NORMAL_FROM else own)
+                bounds.append(own.raised(float(sequential.stretch_by_ties(*sides))) if rule.per_look < sequential.NORMAL_FROM else own)
             else:
                 before = sequential.statistic(*part.sides(arm, slice(number - 1))) / stretch
                 tested.append(np.asarray(sequential.statistic(*part.sides(arm, slice(number - 1, None))) / stretch))
@@ -393,7 +393,7 @@ def results(standing: SeveralStanding, groups: Sequence[Mapping[str, Sequence[st
                 horizon=part.plan.budget,
                 arms=tuple(analysis.arm_result(part, arm.name, own.get(arm.name, ())) for arm in part.plan.arms),
                 effects=tuple(
-                    analysis.measure_effect(part, arm.name, arm.changes, _judge_environment(standing, place, arm.name)).model_copy(
+                    analysis.measure_effect(part, arm.name, arm.changes, judge_environment(standing, place, arm.name)).model_copy(
                         update={"seeds_needed": None, "guardrails": _guard_environment(part, arm.name, len(standing.parts))}
                     )
                     for arm in part.plan.treatments
@@ -404,7 +404,7 @@ def results(standing: SeveralStanding, groups: Sequence[Mapping[str, Sequence[st
     return tuple(made)
 
 
-def _judge_environment(standing: SeveralStanding, place: int, arm: str) -> Judged:
+def judge_environment(standing: SeveralStanding, place: int, arm: str) -> Judged:
     """What the last look of an arm says of one environment."""
     each, looks = standing.each[arm], len(standing.strata(arm))
     z, bounds = float(each.tested[place]), each.bounds[place]
