@@ -275,6 +275,10 @@ def describe_power(name: str, found: dict[str, NDArray[np.float64]]) -> Iterator
 
 def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """All figures about trials over several environments."""
+    for count in {len(draws) for draws in NULLS.values()} | {2, 3, 5}:
+        for per_look in (4, 8):
+            rule = Rule(per_look=per_look, environments=count)
+            _ = rule.bounds, rule.environment_bounds()  # simulated once, not once in every process
     asked = {
         (name, per_look): partial(count_calls, draws, simulations, BETTER, WORSE, MIXED, per_look=per_look)
         for name, draws in NULLS.items()

@@ -334,6 +334,8 @@ def _count_shown(draw: Draw, seeds: int, rng: np.random.Generator, studies: int)
 
 def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """All worlds of this module."""
+    for rule in {rule for _, rule in NULLS.values()} | {Rule(environments=len(draws)) for draws in PLACES.values()}:
+        _ = rule.bounds  # simulated once, not once in every process
     nulls = parallel.evaluate({name: partial(find_false, draw, rule, simulations) for name, (draw, rule) in NULLS.items()})
     what = f"fresh, trial: false verdicts, worst of {len(nulls)} null scenarios"
     yield row(what, max(nulls.values()), 0.055, stretch=0.05, each=nulls)
@@ -359,6 +361,8 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     what = f"fresh, environments: false verdicts, worst of {len(PLACES)}"
     yield row(what, max(several.values()), 0.055, stretch=0.05, each=several)
     races = max(20, simulations // 4)
+    for arms, _ in FIELDS.values():
+        race.Rule(arms).bound(2, 1, 1)
     for place, (name, (arms, draw)) in enumerate(FIELDS.items()):
         count = int(parallel.add_up(partial(race.count_false, arms, _race(draw)), races, 200 + place, 50))
         yield describe_share(f"fresh, race: equal arms told apart, {name}", count, races, 0.055, 0.05)
