@@ -86,7 +86,7 @@ def bound_iqms(sides: Sequence[Draws], level: float = stats.LEVEL) -> tuple[Draw
     """The ends of `stats.estimate` (one side) and `stats.estimate_difference` (two) of each row of the sides, all rows at once.
 
     The rows that a bootstrap draws are the same for every sample, and the IQM adds up sorted values with fixed weights: so what is
-    resampled is a product with a matrix. tests/stats/test_estimates.py holds it to the functions.
+    resampled (of the samples in order) is a product with a matrix. tests/comparison/test_error_rates.py holds it to the functions.
     """
     least = min(side.shape[1] for side in sides)
     weights = [_weigh_draws(side.shape[1], place) for place, side in enumerate(sides)]

@@ -180,6 +180,7 @@ def end_trials(ends: Ends, rule: Rule = RULE) -> tuple[NDArray[np.int64], NDArra
             alike &= np.isfinite(np.concatenate(whole, axis=1)).all(1) & sequential.means_within(*whole, ends.margin)
         else:
             alike &= ~sequential.is_too_coarse(np.concatenate(whole, axis=1), ends.spacing)
+            alike &= sequential.means_within(*(sequential.log_times(side, ends.horizon) for side in whole), ends.margin)
         now = np.where((now == sequential.OPEN) & alike, EQUIVALENT, now)
         if not last:
             apart = sequential.tell_apart(test, ends.margin)
@@ -259,22 +260,50 @@ def success_rates(control: float, treatment: float) -> Callable[[np.random.Gener
 SPREADS_ALIKE: Final = ("exponential", "bimodal", "capped")
 
 
-def draw_final(kind: str, rng: np.random.Generator, count: int) -> list[Observation]:
-    """Final returns of an arm, for the outcome stability."""
+def draw_finals(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Final returns, for the outcome stability."""
     if kind == "exponential":
-        values = 400.0 - 60.0 * rng.exponential(size=count)
-    elif kind == "bimodal":
-        values = np.where(rng.random(count) < 0.3, 100.0, 400.0) + 10.0 * rng.standard_normal(count)
-    else:
-        values = np.minimum(480.0 + 40.0 * rng.standard_normal(count), 500.0)
-    return [observe(50_000, float(value)) for value in values]
+        return 400.0 - 60.0 * rng.exponential(size=shape)
+    if kind == "bimodal":
+        return np.where(rng.random(shape) < 0.3, 100.0, 400.0) + 10.0 * rng.standard_normal(shape)
+    return np.minimum(480.0 + 40.0 * rng.standard_normal(shape), 500.0)
 
 
 def count_unequal_spreads(kind: str, rng: np.random.Generator, trials: int, *, looks: int = 4) -> int:
-    """Trials of equal arms by stability that call one better or worse."""
+    """Trials of equal arms by stability that call one better or worse.
+
+    The bounds of a spread move out by what 800 deals of the runs of a look show, never in: trials that stay within those of any other
+    outcome at every look call nothing, and need no deals.
+    """
     plan = make_plan(outcome="stability", looks=looks)
-    ends = (find_verdict(plan, lambda _, count: draw_final(kind, rng, count)) for _ in range(trials))
-    return sum(analysis.verdict(standing)[0] in ("adopt", "reject") for standing in ends)
+    finals = draw_finals(kind, rng, (2, looks, trials, plan.per_look))
+    control, treatment = sequential.deviations(finals)
+    near = np.zeros(trials, dtype=bool)
+    for look, bounds in enumerate(plan.sequential.bounds, start=1):
+        z = sequential.statistics(control[:look], treatment[:look])
+        near |= (z > bounds.better) | (z < -bounds.worse)
+    wrong = 0
+    for case in np.flatnonzero(near):
+        batches = {"control": iter(finals[0, :, case]), "rx1": iter(finals[1, :, case])}
+        standing = find_verdict(plan, lambda name, _, batches=batches: [observe(50_000, float(end)) for end in next(batches[name])])
+        wrong += analysis.verdict(standing)[0] in ("adopt", "reject")
+    return wrong
+
+
+def count_refused(rng: np.random.Generator, trials: int, *, spacing: float = 15_000.0) -> tuple[int, int]:
+    """Trials with evaluations as far apart as a third of the median that adopt: those whose test refuses "no effect", and all.
+
+    An interval of ratios holds what its test does not refuse (`sequential.invert_ratio`).
+    """
+    ends = end_steps(*(scenarios.draw_times(rng, (RULE.looks, trials, RULE.per_look), median=own) for own in (1.0, 0.65)), spacing=spacing)
+    calls, seeds = end_trials(ends)
+    refused = adopted = 0
+    for look, bounds in enumerate(RULE.bounds, start=1):
+        stopped = (calls == sequential.BETTER) & (seeds == look * RULE.per_look)
+        test = sequential.ratio_test(ends.control[:look, stopped], ends.treatment[:look, stopped], ends.horizon, spacing)
+        refused += int((test(np.array(0.0)) > bounds.better).sum())
+        adopted += int(stopped.sum())
+    return refused, adopted
 
 
 ALIKE: Final[dict[str, tuple[Callable[[np.random.Generator, tuple[int, ...]], Ends], float, str]]] = {

@@ -3,9 +3,11 @@ more cases and all scenarios."""
 
 import math
 
+import numpy as np
 import pytest
 
 from benchmarks.proof import compare, intervals, regress
+from rlclinic import stats
 
 CASES = 2_000
 
@@ -65,7 +67,8 @@ def test_a_candidate_that_fails_as_often_as_the_baseline_is_rarely_alarmed_about
 
 
 def test_the_seeds_that_would_settle_it_settle_it() -> None:
-    assert regress.settled(120, seed=1) >= 0.8 - 3 * math.sqrt(0.8 * 0.2 / 60)
+    held, asked = regress.count_settled(np.random.default_rng(1), 120)
+    assert held / asked >= 0.8 - 3 * math.sqrt(0.8 * 0.2 / asked)
 
 
 # ── intervals ──
@@ -76,6 +79,20 @@ def test_the_seeds_that_would_settle_it_settle_it() -> None:
 )
 def test_the_interval_of_an_iqm_covers_it(scenario: str, seeds: int) -> None:
     assert intervals.cover_iqm(intervals.SCENARIOS[scenario], seeds, CASES, seed=1) >= 0.92
+
+
+@pytest.mark.parametrize("size", [8, 16])
+def test_intervals_of_many_samples_at_once_are_those_of_each(size: int) -> None:
+    rng = np.random.default_rng(2)
+    # In order, as `bound_iqms` takes them: which seed of a sample is drawn is chance, and another order is another draw.
+    sides = [np.sort(side) for side in (rng.standard_normal((6, size)), np.where(rng.random((6, 9)) < 0.3, 0.0, 5.0))]
+    low, high = intervals.bound_iqms(sides[:1])
+    both = intervals.bound_iqms(sides, level=0.9)
+    for row in range(6):
+        alone = stats.estimate(sides[0][row], resamples=intervals.RESAMPLES)
+        assert (low[row], high[row]) == (pytest.approx(alone.low), pytest.approx(alone.high))
+        pair = stats.estimate_difference(*(side[row] for side in sides), level=0.9, resamples=intervals.RESAMPLES)
+        assert (both[0][row], both[1][row]) == (pytest.approx(pair.low), pytest.approx(pair.high))
 
 
 @pytest.mark.parametrize("scenario", ["exponential", "30 % collapse against none"])

@@ -163,7 +163,8 @@ class SeveralStanding(Standing):
     """Arms whose average has passed its bound at any look."""
 
     def __post_init__(self) -> None:
-        self.parts = [Standing(part, ranked_together=self.plan.outcome not in _BY_LOOK) for part in self.plan.parts]
+        together = self.plan.outcome not in _BY_LOOK
+        self.parts = [Standing(part, ranked_together=together, shares_means=True) for part in self.plan.parts]
 
     def add_environments(self, data: Sequence[LookData], seconds: float = 0.0) -> Look:
         """Look at one more batch of runs of every environment."""
@@ -260,7 +261,12 @@ class SeveralStanding(Standing):
             own = part._test(arm)
             if own is None or not own(np.array(-part.margin)) < 0 < own(np.array(part.margin)) or not part._ends_alike(arm):
                 return False
-        return True
+        if self.plan.outcome not in CENSORED_OUTCOMES:
+            return True
+        means = [part.means(arm) for part in self.parts]
+        if any(abs(float(ours.mean() - theirs.mean())) > margin for theirs, ours in means):
+            return False
+        return bool(sequential.shared_mean_within(*zip(*means, strict=True), margin))
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
         """As for one environment; and no environment may speak of a worse arm, which is worth knowing, nor may an arm be held only."""

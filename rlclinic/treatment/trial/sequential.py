@@ -720,12 +720,27 @@ def means_within(control: Numbers, treatment: Numbers, margin: float, level: flo
 
     Two one-sided t-tests with separate spreads; arms without any spread are compared as they are.
     """
-    difference = treatment.mean(-1) - control.mean(-1)
-    error = np.sqrt(treatment.var(-1, ddof=1) / treatment.shape[-1] + control.var(-1, ddof=1) / control.shape[-1])
-    freedom = min(treatment.shape[-1], control.shape[-1]) - 1
+    return shared_mean_within([control], [treatment], margin, level)
+
+
+def shared_mean_within(control: Strata, treatment: Strata, margin: float, level: float = ARRIVAL_LEVEL) -> NDArray[np.bool_]:
+    """The same of the difference of means that several environments have on average."""
+    difference: Numbers = np.zeros(())
+    variance: Numbers = np.zeros(())
+    freedom = 0
+    for theirs, ours in zip(control, treatment, strict=True):
+        difference = difference + ours.mean(-1) - theirs.mean(-1)
+        variance = variance + ours.var(-1, ddof=1) / ours.shape[-1] + theirs.var(-1, ddof=1) / theirs.shape[-1]
+        freedom += min(ours.shape[-1], theirs.shape[-1]) - 1
+    difference, error = difference / len(control), np.sqrt(variance) / len(control)
     gaps = [(margin + sign * difference) / np.maximum(error, _SMALLEST) for sign in (1.0, -1.0)]
     result: NDArray[np.bool_] = np.logical_and(*(as_normal(gap, freedom) > level for gap in gaps))
     return result
+
+
+def log_times(scores: Scores, horizon: float) -> Numbers:
+    """Logs of times; a run that never got there counts as one that did at the very end."""
+    return np.log(np.maximum(np.minimum(scores, horizon), _SMALLEST))
 
 
 def seeds_needed(effect: Interval, seeds: int, margin: float, limits: Bounds, later: Bounds) -> int | None:
