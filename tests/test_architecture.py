@@ -45,6 +45,7 @@ SAY_OPTIONS = {
     "rlclinic/ops/operations.py",
     "rlclinic/ops/jobs/audited.py",
     "rlclinic/ops/runs/video.py",
+    "rlclinic/runs/films.py",
     "rlclinic/launch/local.py",
     "rlclinic/training/__main__.py",
 }

@@ -45,6 +45,13 @@ class RunConfig(Strict):
     threads: Count = Field(1, ge=1)
     """CPU threads of a training process. More pays only for wide networks and convolutions, which `train` gives the idle cores unless
     told otherwise; small ones lose more to waiting than they gain, and other seeds can use the other cores. Usual: 1."""
+    film_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
+    """Env steps between episodes that are recorded while it trains, as a film where the environment has pictures and in numbers
+    (observations, actions, rewards, `info["reward_terms"]`); none: never. Each takes about as long as an episode that is drawn, of
+    up to eight seeds at once. Usual: a tenth of the budget."""
+    histograms_every_env_steps: Annotated[Count, Field(ge=1)] | None = None
+    """Env steps between histograms of returns, advantages, actions, observations and of each layer's weights and steps; none: never.
+    They cost a few milliseconds and kilobytes each. Usual: 2-5 % of the budget."""
     tensorboard: bool = False
     """Also write TensorBoard event files beside metrics.csv."""
 

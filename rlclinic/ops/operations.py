@@ -591,6 +591,7 @@ ONLY: Final[dict[Face, dict[str, str]]] = {
         "GET /facets": "what a search form offers",
         "GET /groups/{group}/export.html": "the page that `runs export --to html` writes",
         "GET /groups/{group}/files/{name}": "files of the run folder",
+        "GET /runs/{run}/histograms": "files of the run folder",
         "GET /runs/{run}/videos": "files of the run folder",
         "GET /runs/{run}/videos/{name}": "files of the run folder",
         "POST /runs/{run}/videos": "`evaluate --video` at a terminal",

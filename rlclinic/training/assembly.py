@@ -29,7 +29,6 @@ from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.engines.eager import Eager, Engine
-from rlclinic.training.envs import info_columns
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy
@@ -43,7 +42,7 @@ from rlclinic.training.sentinels import random_policy
 Factory = Callable[..., Any]
 SAME_TRANSITIONS: Final = frozenset(
     {"n_envs", "max_episode_steps", "normalize_obs", "normalize_reward", "clip_obs", "clip_reward", "noop_max", "action_mask"}
-    | {"native", "workers", "step_timeout", "log_info", "log_terms"}
+    | {"native", "workers"}
 )
 """Settings of an environment that change nothing of a single stored transition: those are kept raw."""
 
@@ -72,6 +71,8 @@ class Cohort:
     """What is remembered, by algorithms that learn from a replay."""
     refill_until: int = 0
     """The env step up to which nothing is learned, because a replay that was lost has to fill up again."""
+    factory: Factory | None = None
+    """What makes the environments, where they are the user's own objects."""
     refused: list[RunError] = field(default_factory=list)
     """Why runs that were meant to train along do not: their folder is somebody else's, or takes no writing."""
     corrections: list[str] = field(default_factory=list)
@@ -161,7 +162,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
     """A cohort ready to train, of runs of one shape that start from the same step; RunError if none of them can be written to."""
     with ExitStack() as undo:
         # Whatever fails in here, no lock and no env worker may stay behind.
-        members, starts, refused = _open(together, undo, factory)
+        members, starts, refused = _open(together, undo)
         config = members[0].config
         device = device_of(config)
         torch.backends.cudnn.allow_tf32 = config.run.precision == "tf32"  # PyTorch's own default rounds convolutions to ten bits
@@ -186,6 +187,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
             episodes=Episodes(len(members), config.env.n_envs, config.env.clip_raw_reward),
             seed=torch.tensor(seeds, dtype=torch.int64, device=device).view(-1, 1, 1),
             device=device,
+            factory=factory,
             refused=refused,
             corrections=corrections,
         )
@@ -247,24 +249,12 @@ def _compare_with_random(cohort: Cohort, factory: Factory | None) -> None:
         member.baseline = member.baseline or found
 
 
-def _open(
-    together: Sequence[tuple[Run, Start]], undo: ExitStack, factory: Factory | None
-) -> tuple[list[Member], list[Start], list[RunError]]:
+def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[Member], list[Start], list[RunError]]:
     """Take every run's folder; one that is busy or read-only is left out, and the others train."""
     members, starts, refused = [], [], []
-    terms: tuple[str, ...] | None = None
     for run, start in together:
-        config = run.config
-        if config.env.log_terms is None:
-            known = run.record.get("reward_terms")
-            if known is None and start.how != "resume":
-                # Once for all members: they have the same environment.
-                terms = info_columns.find_terms(config.env, factory) if terms is None else terms
-                known = terms
-            # A run from before terms were logged goes on without them: the columns of its table do not change.
-            config = config.model_copy(update={"env": config.env.model_copy(update={"log_terms": tuple(known or ())})})
         try:
-            member = _member(run, start, config)
+            member = _member(run, start)
         except RunError as error:
             refused.append(error)
             continue
@@ -322,10 +312,10 @@ def fresh_learner(plan: AnyPlan, seeds: list[int], n_envs: int, device: torch.de
     return Learner(flat, optim.start(flat), obs_stats, reward_stats, carry)
 
 
-def _member(run: Run, start: Start, config: Config) -> Member:
+def _member(run: Run, start: Start) -> Member:
     found, how = start.found, start.how
     offset = found.state["metrics_offset"] if found is not None and how == "resume" else 0 if start.again else None
-    member = Member(run, config, RunWriter(run.path, rows.columns(config), offset))
+    member = Member(run, run.config, RunWriter(run.path, rows.columns(run.config), offset))
     if run.config.run.tensorboard:
         member.events = EventFile(run.path)
     for message in start.messages:

@@ -16,10 +16,11 @@ from rlclinic.actions import Action
 from rlclinic.config import Config
 from rlclinic.errors import NotFound, UsageError
 from rlclinic.runs.record import Run
-from rlclinic.training import assembly, envs, evaluation
+from rlclinic.training import assembly, envs, evaluation, films
 from rlclinic.training.checkpoints import files, snapshot
 from rlclinic.training.envs import atari, making, native, spaces
 from rlclinic.training.evaluation import Evaluation
+from rlclinic.training.films import Episode
 
 
 class Policy:
@@ -127,6 +128,11 @@ class Policy:
             return played
         finally:
             env.close()
+
+    def record(self, *, deterministic: bool = True) -> Episode:
+        """One episode from the first evaluation start, in pictures (where the environment has any) and in numbers."""
+        act = evaluation.actor(self._plan, self._learner, 1, deterministic=deterministic, seed=torch.tensor([[self.config.seed]]))
+        return films.play(self.config.env, [self.config.seed], act, "cpu", self._factory)[0]
 
     @property
     def remembers(self) -> str | None:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from rlclinic.config import Config, numbers
 from rlclinic.training.algos import find_off_policy
-from rlclinic.training.envs import info_columns
 from rlclinic.training.sentinels import off_policy_sentinels, on_policy_sentinels
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
@@ -54,7 +53,6 @@ def columns(config: Config) -> list[str]:
         *(f"time/{phase}" for phase in PHASES),
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *on_policy_sentinels.COLUMNS,
-        *info_columns.columns(config.env),
     ]
 
 
@@ -83,7 +81,6 @@ def _replay_columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(f"train/hp/{name}" for name in applied),
         *off_policy_sentinels.columns(algorithm.ACTIONS == "discrete"),
-        *info_columns.columns(config.env),
     ]
 
 

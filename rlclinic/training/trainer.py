@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from rlclinic.runs import histograms
 from rlclinic.runs.goal import make_goal
 from rlclinic.training import compaction, evaluation, failures, pending_row, rows
 from rlclinic.training.assembly import Cohort, provenance
@@ -53,6 +54,10 @@ class Session:
     """What captured iterations have left for the row that is due."""
     pending: PendingRow | None = None
     """A row that is not written yet."""
+    histograms_due: bool = False
+    """Whether the iteration that comes is to be recorded as histograms."""
+    films_refused: bool = False
+    """Whether the environment could not be played for a film: nobody tries again."""
     requests_read: float = -math.inf
     """When requests were last looked for."""
     row_started: float = field(default_factory=time.perf_counter)
@@ -74,7 +79,15 @@ def train(session: Session) -> None:
         row_due = any(due.values()) or (cohort.iteration + 1) % row_every == 0
         if row_due:
             write_rows(session, None)  # the one before, whose numbers have arrived by now; the iterations since then still run
+        film_due, session.histograms_due = (
+            every is not None and (final or crosses(session, every))
+            for every in (config.run.film_every_env_steps, config.run.histograms_every_env_steps)
+        )
         sentinels = iterate(session, row_due=row_due, costly=due["costly"], testimony=due["testimony"])  # collect and learn
+        if film_due and not session.films_refused:
+            from rlclinic.training import films  # with Gymnasium, whose import takes a quarter of a second
+
+            films.record(session)
         if not row_due:
             continue
         if due["costly"] or due["eval"]:
@@ -96,9 +109,12 @@ def begin(session: Session) -> None:
     facts = provenance(cohort)
     for member in cohort.members:
         with member.writing(cohort.env_steps):
-            terms = {"reward_terms": list(member.config.env.log_terms)} if member.config.env.log_terms else {}
-            member.writer.annotate(**facts, **terms, random_policy=member.baseline)
+            member.writer.annotate(**facts, random_policy=member.baseline)
             member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
+    if config.run.histograms_every_env_steps is not None:
+        for member in cohort.members:
+            with member.writing(cohort.env_steps):
+                histograms.cut(member.path, cohort.env_steps)
     session.row_env_steps = cohort.env_steps
     if cohort.env_steps:
         # A kill after the last checkpoint and before the last words leaves a run that has nothing more to do.
@@ -233,8 +249,6 @@ def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, 
     cells |= summaries(cohort, pending) | pending.sentinel_cells()
     cells |= {on_policy_sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
     cells |= {f"train/hp/{name}": each for name, each in rows.by_column(pending.numbers).items()}
-    if (said := getattr(cohort.env, "info", None)) is not None:
-        cells |= said.cells()
     if environment.MARK in pending.names:
         cells |= environment.of_episodes([cohort.episodes.recent(index) for index in range(len(members))])
     return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))

@@ -27,6 +27,8 @@ _NOT_COMPARED: Final = (
     "run.device",
     "run.threads",
     "run.tensorboard",
+    "run.film_every_env_steps",
+    "run.histograms_every_env_steps",
     "run.save_replay",
     "env.workers",
 )

@@ -33,6 +33,8 @@ _SKIPPED: Final = (
     "run.device",
     "run.threads",
     "run.tensorboard",
+    "run.film_every_env_steps",
+    "run.histograms_every_env_steps",
     "run.save_replay",
     "env.workers",
     "env.id",

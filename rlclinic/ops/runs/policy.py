@@ -14,7 +14,7 @@ from rlclinic.config import files
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError, NotFound, UsageError
 from rlclinic.report.models import EvaluationResult
-from rlclinic.runs import env_code
+from rlclinic.runs import env_code, films
 from rlclinic.runs.record import Checkpoint, Group, Run
 from rlclinic.runs.store import Store
 
@@ -42,10 +42,13 @@ def evaluate(
     episodes: int = 100,
     deterministic: bool = True,
     video: Path | None = None,
+    trace: Path | None = None,
     env: str | None = None,
 ) -> EvaluationResult:
     """Score a checkpoint (the best one unless another is named; of a group, its best run) from fixed start states.
 
+    trace: where an episode goes in numbers, step by step; the video is then one of the same episode, small enough for a page, and is
+    left out where the environment has no pictures.
     env: another environment than the recorded one, for code that lies elsewhere or was changed: `file.py:Class`, `module:Class`, an id.
     """
     from rlclinic.ops.runs.video import settle
@@ -55,7 +58,10 @@ def evaluate(
         video, note = settle(video)
     checkpoint = pick_checkpoint(Store(runs_dir), selector)
     policy = load_policy(checkpoint, env)
-    recorded = _record(policy, video, deterministic) if video is not None else None
+    if trace is not None:
+        recorded = _record_trace(policy, trace, video, deterministic)
+    else:
+        recorded = _record(policy, video, deterministic) if video is not None else None
     scored = policy.evaluate(episodes, deterministic=deterministic)
     successes = [float(value) for value in scored.success[0] if value == value]
     returns, lengths = scored.returns[0].tolist(), scored.lengths[0].tolist()
@@ -77,7 +83,7 @@ def play(
     """Let a policy act in its environment one episode after the other, in a window or as text. env: as `evaluate` has it."""
     if render not in RENDERS:
         raise UsageError(f"--render {render}: there are {', '.join(RENDERS)}.")
-    if render == "human" and not _has_screen():
+    if render == "human" and not films.has_screen():
         raise UsageError(
             "there is no screen here to open a window on.\n  Watch it as text: ",
             Action("play", selector, render="ansi"),
@@ -180,7 +186,7 @@ def _environment(policy: "Policy", render_mode: str | None) -> Any:
     from rlclinic.training.envs import making
 
     config = policy.config.env
-    _without_screen()
+    films.draw_in_memory()
     if render_mode is None:
         return making.make_single(config)
     try:
@@ -194,15 +200,6 @@ def _environment(policy: "Policy", render_mode: str | None) -> Any:
             ", ",
             Action("play", render="none"),
         ) from error
-
-
-def _without_screen() -> None:
-    """Where there is no screen, frames are drawn in memory: SDL and MuJoCo must hear of it before they are loaded."""
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    if not _has_screen():
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-        os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-        os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def _play(policy: "Policy", starts: Sequence[int], deterministic: bool, render_mode: str | None, show: Frame | None) -> list[Played]:
@@ -231,6 +228,17 @@ def _episode(env: Any, policy: "Policy", seed: int, deterministic: bool, show: F
         show(env.render())
     success = info.get("is_success", info.get("success"))
     return total, length, None if success is None else float(success)
+
+
+def _record_trace(policy: "Policy", trace: Path, path: Path | None, deterministic: bool) -> Path | None:
+    """One episode in numbers, and as a small film where a path is given and the environment has pictures."""
+    films.draw_in_memory()
+    episode = policy.record(deterministic=deterministic)
+    if episode.trace.rewards:
+        films.write_trace(trace, episode.trace)
+    if path is None or not episode.frames:
+        return None
+    return films.write(path, *films.shrink(episode.frames, episode.fps))
 
 
 def _record(policy: "Policy", path: Path, deterministic: bool) -> Path:
@@ -287,12 +295,6 @@ def _result(
 
 def _print_frame(frame: Any) -> None:
     sys.stderr.write(f"{frame}\n")
-
-
-def _has_screen() -> bool:
-    if sys.platform != "linux":
-        return True
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"))
 
 
 def terminal(fps: float) -> Frame:

@@ -132,6 +132,8 @@ class EvaluateRequest(Request):
     """Take the most likely actions, instead of sampling as in training."""
     video: Path | None = None
     """Also record an episode: out.mp4 or out.gif."""
+    trace: Path | None = None
+    """Also write an episode in numbers, step by step: observations, actions, rewards, reward terms. A video is then a small one."""
     env: str | None = None
     """Act in this environment instead: an id, module:Class or file.py:Class, for code that has moved."""
 

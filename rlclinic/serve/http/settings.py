@@ -50,6 +50,8 @@ class Settings(BaseModel):
     """The path that a proxy puts before every address of this server: /rl. Whether the proxy takes it off again or not."""
     prepare: bool = True
     """Diagnose groups that have ended before anybody asks, when nothing else is to be done."""
+    prepare_films: bool = True
+    """Import ahead what an episode needs, while somebody looks at checkpoints."""
     max_body_bytes: int = Field(1_000_000, ge=1_000)
     refresh_seconds: float = Field(0.5, gt=0)
     """How often the index looks for changes."""

@@ -11,6 +11,7 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from rlclinic.metrics import EVAL_RETURN, TRAIN_RETURN
+from rlclinic.ops.runs import warm_process
 from rlclinic.ops.runs.requests import Axis
 from rlclinic.ops.runs.series import get_curves
 from rlclinic.serve.http.context import Here, answer_with_etag, find
@@ -59,6 +60,13 @@ def icon() -> FileResponse:
 def first_curve(request: Request, here: Here, of: Annotated[str, Query(max_length=80)], axis: Axis = "steps") -> Response:
     """The return of a group or run as far as it can be had at once: the page draws it while the rest is read."""
     return answer_with_etag(request, get_curves([find(here, of).id], here.root, names=[TRAIN_RETURN, EVAL_RETURN], axis=axis, rough=True))
+
+
+@router.post("/prepare-films", status_code=204)
+def prepare_films(here: Here) -> None:
+    """A page shows checkpoints, and whoever looks at it may soon ask for an episode: what takes long to import is imported ahead."""
+    if here.settings.prepare_films and not here.settings.read_only:
+        warm_process.warm()
 
 
 for address in PAGES:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rlclinic.training import failures, members
+from rlclinic.training import failures, histograms, members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines.captured_replay import CapturedReplay
@@ -52,6 +52,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
     if testimony:
         found |= environment.of_replay(plan, learner, memory, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned
+    if session.histograms_due:
+        histograms.record(session, histograms.of_transitions(plan, transitions, before, learner))
 
     cohort.learner = off_policy.update_normalizers(plan, learner, transitions, hp, mask)
     failures.environments(cohort)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from rlclinic.training import failures, members
+from rlclinic.training import failures, histograms, members
 from rlclinic.training.algos.hyperparameters import Hyperparameters
 from rlclinic.training.engines.captured import Captured
 from rlclinic.training.engines.eager import Engine
@@ -54,6 +54,8 @@ def iterate(session: "Session", *, row_due: bool, costly: bool, testimony: bool 
         if testimony:
             sentinels |= environment.of_rollout(rollout, elapsed, cohort.env)
     clock["sentinels"] += time.perf_counter() - learned
+    if session.histograms_due:
+        histograms.record(session, histograms.of_rollout(plan, iteration, after))
 
     cohort.learner = on_policy.update_normalizers(plan, after, rollout, hp, mask)
     failures.environments(cohort)

@@ -62,7 +62,7 @@ class serving:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
-        chosen = Settings(port=self.port, refresh_seconds=0.1, follow_seconds=0.05, mcp=False, **settings)
+        chosen = Settings(port=self.port, refresh_seconds=0.1, follow_seconds=0.05, mcp=False, prepare_films=False, **settings)
         app = create_app(Store(root), chosen)
         config = uvicorn.Config(app, host="127.0.0.1", port=self.port, log_level="critical", timeout_graceful_shutdown=1)
         self.server = uvicorn.Server(config)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rlclinic.config import files
-from rlclinic.runs import notes
+from rlclinic.runs import films, histograms, notes
 from rlclinic.runs.store import Store
 from rlclinic.runs.writer import RunWriter
 from tests.ops.recorded import record_group
@@ -345,3 +345,32 @@ def test_an_axis_of_tiny_numbers_has_its_powers_of_ten_at_once(page: Any, site: 
     assert found == [pytest.approx(1e-16), pytest.approx(0.1), 16, 4]
     drawn = page.evaluate("import('/static/js/chart.js').then((chart) => chart.Chart.prototype.build.toString())")
     assert "splits: powers" in drawn
+
+
+def test_recorded_episodes_and_histograms_are_drawn_where_there_are_any(page: Any, tmp_path: Any) -> None:
+    group = record_group(tmp_path / "runs", seeds=(0,))
+    path = group.runs[0].path
+    for step in (1024, 2048):
+        trace = films.Trace()
+        for place in range(5):
+            trace.add([0.1 * place, -1.0], [1.0], 0.5, {"progress": 0.6, NASTY: -0.1})
+        (path / films.FOLDER).mkdir(exist_ok=True)
+        films.write_trace(path / films.FOLDER / f"{step}.json", trace)
+        histograms.append(
+            path, step, {"collect": {"advantages": (-1.0, 1.0, [3, 0, 9, 1])}, "learn": {"weights a.weight": (0.0, 0.0, [4, 0])}}
+        )
+    with serving(tmp_path / "runs", no_token=True) as url:
+        page.goto(f"{url}/runs/{group.runs[0].id}")
+        page.wait_for_selector("section:has(h2:has-text('Recorded episodes')) figure canvas")
+        card = "section:has(h2:has-text('Recorded episodes'))"
+        assert "Env step 2,048" in shown(page, card), "the newest first"
+        assert f"{NASTY} −0.1" in shown(page, card).replace("\n", " ")
+        page.focus("input[aria-label='Recorded episode']")
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_selector(f"{card} >> text=Env step 1,024")
+        page.click("summary:has-text('Histograms')")
+        page.wait_for_selector("canvas.histogram")
+        page.focus("canvas.histogram >> nth=0")
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_selector("text=at 1.02k: −1 to 1, most (9 of 13) at 0.25")
+        page.goto("about:blank")

@@ -33,7 +33,7 @@ from rlclinic.ops.runs.requests import (
 from rlclinic.ops.runs.search import Facets, GroupPage, RunPage
 from rlclinic.ops.runs.series import Curves, Series
 from rlclinic.ops.runs.table import TablePage
-from rlclinic.ops.runs.video import Film, FilmList
+from rlclinic.ops.runs.video import Film, FilmList, Histograms
 from rlclinic.report.models import CheckpointList, ConfigView, EnvironmentList, EvaluationResult, Removed
 from rlclinic.runs import fingerprint
 from rlclinic.runs.record import METRICS
@@ -229,8 +229,14 @@ def get_plot(here: Here, asked: PlotRequest) -> Response:
 
 @router.get("/runs/{run}/videos", response_model=FilmList, tags=["runs"])
 def list_videos(here: Here, run: Named) -> FilmList:
-    """Episodes of a run that were recorded."""
+    """Episodes of a run that were recorded, while it trained or since."""
     return video.list_films(find_run(here, run))
+
+
+@router.get("/runs/{run}/histograms", response_model=Histograms, tags=["runs"])
+def get_histograms(request: Request, here: Here, run: Named) -> Response:
+    """What `run.histograms_every_env_steps` recorded: returns, advantages, actions, observations, each layer's weights and steps."""
+    return answer_with_etag(request, video.list_histograms(find_run(here, run)))
 
 
 @router.get("/runs/{run}/videos/{name}", response_class=FileResponse, tags=["runs"])

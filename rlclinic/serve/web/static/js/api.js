@@ -84,5 +84,15 @@ function queryOf(query) {
 
 export const curves = (of, names, { points = 400, axis = "steps" } = {}) => get("/curves", { of, names, points, axis });
 
+/** A file of ours that is JSON. */
+export const fetchJson = (path) => ask("GET", path, undefined, {}, "");
+
+let prepared = false;
+/** Somebody looks at checkpoints: the server imports ahead what an episode needs. Once a page is enough, and nothing waits for it. */
+export function prepareFilms() {
+  if (!prepared) ask("POST", "/prepare-films", undefined, {}, "").catch(() => {});
+  prepared = true;
+}
+
 /** The return of a group or run as far as it can be had at once; `rough` where the rest is still to be read. */
 export const firstCurve = (of, axis) => ask("GET", `/first-curve${queryOf({ of, axis })}`, undefined, {}, "");

@@ -3,12 +3,13 @@
 import { get } from "../api.js";
 import { adjustDialog, againDialog, goOnDialog, prescribeDialog, stopDialog, trialDialog } from "../actions.js";
 import { configTable, logTail, notesCard } from "../about.js";
-import { checkpointsOf } from "../checkpoints.js";
+import { checkpointsOf, episodesCard } from "../checkpoints.js";
 import { diagnosisCard } from "../diagnosis.js";
 import { add, chip, command, h, problem, put, status, table } from "../dom.js";
 import { calm, follow } from "../events.js";
 import { ago, censored, count, duration, num, percent, short } from "../format.js";
 import { throughput } from "../health.js";
+import { histogramsCard } from "../histograms.js";
 import { Panel, USUAL } from "../panel.js";
 import { state } from "../state.js";
 import { optimizeDialog, sensitivityDialog } from "../studying.js";
@@ -55,7 +56,11 @@ export async function draw(main, [id]) {
   const measured = h("div", { class: "stack wideset" }, seedsCard(found.report), timeCard(found.report));
   const log = logTail(found.report.seeds.map((seed) => seed.run));
   const best = h("div", null, bestCard(found.report));
-  put(below, measured, best, filesCard(found, id), configTable(found), notesCard("groups", found), log);
+  // Which seed is best changes while they train; the first one that is shown stays.
+  const watched = found.report.best_run ?? found.report.seeds[0]?.run;
+  const episodes = watched ? episodesCard(watched) : h("div");
+  const histograms = watched ? histogramsCard(watched) : h("div");
+  put(below, measured, episodes, best, histograms, filesCard(found, id), configTable(found), notesCard("groups", found), log);
 
   const rows = calm(() => panel.refresh(false).catch(() => {}), 400);
   const rest = calm(async () => {
@@ -64,7 +69,9 @@ export async function draw(main, [id]) {
     put(measured, seedsCard(report), timeCard(report));
     if (!best.firstChild) add(best, bestCard(report));
     log.refresh();
-  }, 5000);
+    episodes.refresh?.();
+    histograms.refresh?.();
+  }, 3000);
   const again = calm(examine, 10000);
   let states = 0;
   const stop = follow(

@@ -3,10 +3,11 @@
 import { get } from "../api.js";
 import { adjustDialog, stopDialog } from "../actions.js";
 import { configTable, logTail, notesCard } from "../about.js";
-import { checkpointsOf } from "../checkpoints.js";
+import { checkpointsOf, episodesCard } from "../checkpoints.js";
 import { diagnosisCard } from "../diagnosis.js";
 import { h, problem, put, status } from "../dom.js";
 import { calm, follow } from "../events.js";
+import { histogramsCard } from "../histograms.js";
 import { ago, censored, count, duration, num, percent, short } from "../format.js";
 import { Panel, USUAL } from "../panel.js";
 import { state } from "../state.js";
@@ -45,10 +46,14 @@ export async function draw(main, [id]) {
   const log = logTail([id]);
   const kept = h("section", { class: "card" });
   put(kept, ...checkpointsOf(id, found.checkpoints).childNodes);
+  const episodes = episodesCard(id),
+    histograms = histogramsCard(id);
   put(
     below,
+    episodes,
     kept,
     changesCard(found),
+    histograms,
     configTable(found),
     notesCard("runs", found),
     log,
@@ -60,7 +65,9 @@ export async function draw(main, [id]) {
     const now = await about();
     if (now.checkpoints.length !== found.checkpoints.length) put(kept, ...checkpointsOf(id, now.checkpoints).childNodes);
     log.refresh();
-  }, 5000);
+    episodes.refresh();
+    histograms.refresh();
+  }, 3000);
   const again = calm(examine, 10000);
   let states = 0;
   const stop = follow(
