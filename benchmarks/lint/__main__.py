@@ -3,15 +3,16 @@
     python -m benchmarks.lint                                   faults and clean scripts of the styles that checks are developed on
     python -m benchmarks.lint --held-out "after the repair"     all styles; the look at the held-out ones is recorded in looks.json
     python -m benchmarks.lint --second "after the repair"       also the second held-out set, whose misses are never listed; recorded, too
+    python -m benchmarks.lint --third "after the repair"        also the third set; of its sealed half nothing but totals is ever shown
     python -m benchmarks.lint --misses                          also lists what was not found, of the styles that were looked at
     python -m benchmarks.lint --folder cleanrl=DIR sb3=DIR      also alarms, crashes and seconds a file over code of others
 
 Pinned for the rows in docs/benchmarks.md: CleanRL at fe8d8a03, and the source distributions of stable-baselines3 2.9.2, sb3-contrib 2.9.2,
 tianshou 2.0.1, d3rlpy 2.8.1 and cleanrl 0.4.8 (pip download --no-deps --no-binary :all:), in one row as "five RL packages".
 
-A fault is found if one of the checks that `mutants.FAULTS` names for it speaks on one of the lines where the fault may be reported, and
-does not say the same of the clean script. A false alarm is a finding of medium level or more on a clean script; findings of low level
-are counted apart.
+A fault is found if one of the checks that `mutants.FAULTS` names for it (for the third set: any check) speaks on one of the lines where
+the fault may be reported, and does not say the same of the clean script. A false alarm is a finding of medium level or more on a clean
+script; findings of low level are counted apart.
 """
 
 import json
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import provenance
-from benchmarks.lint import mutants, second
+from benchmarks.lint import mutants, second, third
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import linter
@@ -57,7 +58,7 @@ def check(name: str, text: str) -> Checked:
 
 def is_found(mutant: mutants.Mutant) -> bool:
     """Whether the fault is reported, on its line, by a check that is meant for it."""
-    accepted = mutants.FAULTS[mutant.fault]
+    accepted = mutants.FAULTS[mutant.fault] if mutant.style not in third.STYLES else tuple(each.id for each in checks.checks("COD"))
     before = {(each.rule, each.evidence[0].text) for each in check(mutant.script, mutants.text_of(mutant.script)).findings}
     return any(
         each.rule in accepted and int(each.evidence[0].numbers["line"]) in mutant.lines and (each.rule, each.evidence[0].text) not in before
@@ -72,7 +73,7 @@ def alarms(findings: list[Finding]) -> list[Finding]:
 
 def measure(styles: tuple[str, ...], kind: str, misses: bool) -> Iterator[dict[str, Any]]:
     """The rows of some styles: faults found, and alarms on their clean scripts."""
-    planted = [mutant for mutant in (*mutants.MUTANTS, *second.MUTANTS) if mutant.style in styles]
+    planted = [mutant for mutant in (*mutants.MUTANTS, *second.MUTANTS, *third.load()) if mutant.style in styles]
     found = [mutant for mutant in planted if is_found(mutant)]
     by_style = {style: f"{sum(m.style == style for m in found)} of {sum(m.style == style for m in planted)}" for style in styles}
     yield {
@@ -156,6 +157,7 @@ def main() -> None:
     parser = provenance.parser(__doc__)
     parser.add_argument("--held-out", metavar="WHY", help="look at the held-out styles, too, and record it")
     parser.add_argument("--second", metavar="WHY", help="look at the second held-out set, too, and record it")
+    parser.add_argument("--third", metavar="WHY", help="look at the third set, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not found and what was said of clean code")
     parser.add_argument("--folder", nargs="*", default=[], metavar="NAME=DIR[,DIR]", help="code of others; docs/benchmarks.md says which")
     parser.add_argument("--processes", type=int, default=2, help="for --folder")
@@ -170,6 +172,11 @@ def main() -> None:
         held_out = list(measure(second.STYLES, "second held-out", misses=False))
         record_look(args.second, held_out[0])
         rows += held_out
+    if args.third:
+        opened, sealed = list(measure(third.OPEN, "third set, open", args.misses)), list(measure(third.SEALED, "third set, sealed", False))
+        record_look(f"third set, open half: {args.third}", opened[0])
+        record_look(f"third set, sealed half: {args.third}", sealed[0])
+        rows += opened + sealed
     for given in args.folder:
         name, _, folders = given.partition("=")
         measured = measure_folder(name, [Path(folder) for folder in folders.split(",")], args.misses, args.processes, args.every)

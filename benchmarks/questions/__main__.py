@@ -2,6 +2,7 @@
 
     python -m benchmarks.questions                              the half that words and phrases were tuned on
     python -m benchmarks.questions --held-out "why"             also the half that was kept; the look is recorded in looks.json
+    python -m benchmarks.questions --third "why"                60 questions of a third author; nothing but totals is shown; recorded, too
 
 A paraphrase is right if its guide comes first, or another whose first command is the same (the first row counts both, the second the guide
 alone). A question that nothing here answers is right if the answer is that it is not known.
@@ -29,6 +30,23 @@ COMMAND: Final = "python -m benchmarks.questions"
 UNKNOWN: Final = "unknown"
 HALVES: Final = {"tuned": "tuned", "held": "kept, not blind,", "blind": "blind"}
 
+THIRD: Final = Path(__file__).parent / "third.yaml"
+INTENTS: Final = {
+    # What an author means by a question, and what answers it here: guides by name, commands (also a guide's first one) by how they begin.
+    "why-not-learning": ("stuck", "did-not-converge", "not-solved", "too-slow", "rlclinic diagnose"),
+    "what-next": ("just-finished", "rlclinic diagnose", "rlclinic prescribe"),
+    "which-better": ("rlclinic compare", "rlclinic runs table", "rlclinic trial"),
+    "is-it-solved": ("just-finished", "rlclinic evaluate", "rlclinic diagnose"),
+    "stopped-or-collapsed": ("crashes", "rlclinic diagnose", "rlclinic runs logs"),
+    "resume": ("rlclinic train --resume",),
+    "own-environment": ("rlclinic lint --env", "rlclinic train my_envs"),
+    "other-framework": ("rlclinic import", "rlclinic diagnose LOGS"),
+    "tune": ("faster", "batch-size", "rlclinic optimize", "rlclinic sensitivity", "rlclinic prescribe"),
+    "watch": ("rlclinic play", "rlclinic serve"),
+    "export-share": ("rlclinic runs export", "rlclinic serve"),
+    "faster": ("faster", "too-slow", "rlclinic profile", "rlclinic prescribe"),
+}
+
 
 def find(question: str) -> str:
     """The guide (or other document) that comes first; unknown where none does."""
@@ -36,10 +54,14 @@ def find(question: str) -> str:
     return matches[0].document.name if matches else UNKNOWN
 
 
+def first_command(name: str) -> str:
+    """What a guide says to type first; nothing for what is no guide."""
+    return next((guide.type[0] for guide in guides.list_guides().guides if guide.name == name), "")
+
+
 def verb(name: str) -> str | None:
     """The command that a guide begins with."""
-    known = {guide.name: guide.type[0].split()[1] for guide in guides.list_guides().guides}
-    return known.get(name)
+    return first_command(name).split()[1] if first_command(name) else None
 
 
 def measure(half: str, *, misses: bool) -> list[dict[str, Any]]:
@@ -73,20 +95,48 @@ def measure(half: str, *, misses: bool) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def measure_third() -> list[dict[str, Any]]:
+    """The rows of the third author's questions."""
+    entries = [(entry["wants"], find(entry["question"])) for entry in yaml.safe_load(THIRD.read_text())]
+    known = [(wanted, got) for wanted, got in entries if wanted != UNKNOWN]
+    right = [wanted for wanted, got in known if any(text.startswith(INTENTS[wanted]) for text in (got, first_command(got)))]
+    unknown = [got for wanted, got in entries if wanted == UNKNOWN]
+    by_intent = {name: f"{right.count(name)} of {sum(wanted == name for wanted, _ in known)}" for name in INTENTS}
+    return [
+        {
+            "what": "third author's questions: a guide or command that answers it first", "unit": "%", "better": "higher", "bar": 85,
+            "stretch": 95, "value": 100 * len(right) / len(known), "found": len(right), "of": len(known), "by_intent": by_intent,
+        },
+        {
+            "what": "third author's questions that nothing here answers: said so", "unit": "%", "better": "higher", "bar": None,
+            "stretch": None, "value": 100 * unknown.count(UNKNOWN) / len(unknown), "found": unknown.count(UNKNOWN), "of": len(unknown),
+        },
+    ]  # fmt: skip
+
+
+def record_look(why: str, rows: list[dict[str, Any]]) -> None:
+    """Note a look at questions that are held out: its number, why it was taken, and what it showed."""
+    looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
+    looks.append({"look": len(looks) + 1, "why": why, "rows": [{key: row[key] for key in ("what", "found", "of")} for row in rows]})
+    LOOKS.write_text(json.dumps(looks, indent=1) + "\n")
+
+
 def main() -> None:
     """Measure, and save the rows as benchmarks/results/questions.json."""
     parser = provenance.parser(__doc__)
     parser.add_argument("--held-out", metavar="WHY", help="look at the held-out half, too, and record it")
+    parser.add_argument("--third", metavar="WHY", help="look at the third author's questions, too, and record it")
     parser.add_argument("--misses", action="store_true", help="list what was not understood")
     args = parser.parse_args()
     rows = measure("tuned", misses=args.misses)
     if args.held_out:
         held = [*measure("held", misses=args.misses), *measure("blind", misses=args.misses)]
-        looks = json.loads(LOOKS.read_text()) if LOOKS.exists() else []
-        figures = [{key: row[key] for key in ("what", "found", "of")} for row in held]
-        looks.append({"look": len(looks) + 1, "why": args.held_out + (" (misses listed)" if args.misses else ""), "rows": figures})
-        LOOKS.write_text(json.dumps(looks, indent=1) + "\n")
+        record_look(args.held_out + (" (misses listed)" if args.misses else ""), held)
         rows += held
+    if args.third:
+        third = measure_third()
+        record_look(f"third author: {args.third}", third)
+        rows += third
     for row in rows:
         print(f"{row['what']}: {row['value']:.1f} % ({row['found']} of {row['of']}; bar {row['bar']})")
     print(provenance.write("questions", rows, provenance.provenance(COMMAND), args.quick))

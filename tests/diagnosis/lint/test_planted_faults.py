@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.lint import mutants, second
+from benchmarks.lint import mutants, second, third
 from benchmarks.lint.__main__ import alarms, check, is_found
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.code import lint_code
@@ -15,15 +15,16 @@ from rlclinic.errors import UsageError
 
 def test_there_are_scripts_of_six_styles_and_enough_faults_in_both_halves() -> None:
     assert len(mutants.clean()) >= 40
-    assert {script.partition("/")[0] for script in mutants.clean()} == {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *second.STYLES}
+    styles = {*mutants.DEVELOPMENT, *mutants.HELD_OUT, *second.STYLES, *third.STYLES}
+    assert {script.partition("/")[0] for script in mutants.clean()} == styles
     assert len(mutants.DEVELOPMENT) == len(mutants.HELD_OUT) == 3
     for half in (mutants.DEVELOPMENT, mutants.HELD_OUT):
         assert sum(mutant.style in half for mutant in mutants.MUTANTS) >= 60
 
 
-@pytest.mark.parametrize("style", [*mutants.DEVELOPMENT, *mutants.HELD_OUT])
+@pytest.mark.parametrize("style", [*mutants.DEVELOPMENT, *mutants.HELD_OUT, *third.STYLES])
 def test_a_fault_is_one_edit_that_leaves_python_and_says_its_line(style: str) -> None:
-    for mutant in mutants.MUTANTS:
+    for mutant in (*mutants.MUTANTS, *third.load()):
         if mutant.style == style:
             assert mutants.text_of(mutant.script).count(mutant.right) == 1, mutant
             ast.parse(mutant.text)
