@@ -8,7 +8,7 @@ from typing import Final
 from rlclinic.diagnosis.findings import Evidence, Finding, Part, Remedy, Severity
 from rlclinic.diagnosis.lint import checks
 from rlclinic.diagnosis.lint.checks import Check
-from rlclinic.diagnosis.lint.code import sources
+from rlclinic.diagnosis.lint.code import semantics, sources
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.sources import Source
 from rlclinic.errors import UsageError
@@ -99,6 +99,11 @@ def examine(check: Check, script: Script) -> list[Finding]:
     for spot in check.function(script):
         if position(spot.node) not in seen and not _is_waived(check, script, spot):
             seen.add(position(spot.node))
+            findings.append(_finding(check, script, spot))
+    lines = {line for line, _ in seen}
+    for spot in semantics.spots(check.id, script):
+        if position(spot.node)[0] not in lines and not _is_waived(check, script, spot):
+            lines.add(position(spot.node)[0])
             findings.append(_finding(check, script, spot))
     return findings
 

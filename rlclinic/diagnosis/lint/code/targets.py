@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rlclinic.diagnosis.findings import Severity
 from rlclinic.diagnosis.lint.checks import check
-from rlclinic.diagnosis.lint.code import flow, nets, words
+from rlclinic.diagnosis.lint.code import flow, nets, semantics, words
 from rlclinic.diagnosis.lint.code.losses import compared
 from rlclinic.diagnosis.lint.code.script import Script, Spot, position
 from rlclinic.diagnosis.lint.code.signs import factors, terms
@@ -40,8 +40,9 @@ def end_not_masked(script: Script) -> Iterator[Spot]:
     target = reward + gamma * next_q * (1 - terminated)
     ```
     """
+    masked = semantics.masked_lines(script)
     for node, product in _discounted_futures(script):
-        if not _is_masked(script, node, product):
+        if node.lineno not in masked and not _is_masked(script, node, product):
             statement = script.statement(node)
             yield Spot(statement, "the value of what comes after a terminal state is added, which has no future", "* (1 - terminated)")
     yield from _flags_not_read(script)

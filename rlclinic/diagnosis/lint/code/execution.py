@@ -1,0 +1,1197 @@
+"""A script, run with symbols in place of numbers: what each value is made of, whatever it is called.
+
+Nothing of the script is executed. Its statements are followed in their order: functions and methods are entered where they are called, with
+what they are given; objects keep their attributes, arrays and lists what is put into them, networks who they are and whom they are a copy
+of. Loops are passed twice, so that what one pass leaves is seen by the next; of branches both are taken, and what differs is joined. The
+result are formulas (`Symbol`) and what happened in which order (`Event`): steps of environments, gradients, optimizers, copies of weights.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MOST_STEPS: Final = 60_000
+"""Expressions that are evaluated before a script is given up; training scripts of one file need fewer than twenty thousand."""
+MOST_NODES: Final = 60_000
+MOST_DEEP: Final = 14
+MOST_ITEMS: Final = 12
+ARRAYS: Final = frozenset({"zeros", "empty", "ones", "full", "zeros_like", "empty_like", "ones_like", "full_like"})
+NO_GRAD: Final = frozenset({"no_grad", "inference_mode"})
+OPTIMIZERS: Final = frozenset({"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax"})
+_ENVIRONMENTS: Final = frozenset(
+    {"make", "make_vec", "make_vec_env", "make_atari_env", "SyncVectorEnv", "AsyncVectorEnv", "DummyVecEnv", "SubprocVecEnv"}
+)
+_LOSSES: Final = frozenset({"MSELoss", "SmoothL1Loss", "HuberLoss", "L1Loss", "CrossEntropyLoss", "NLLLoss"})
+_SAME_OBJECT: Final = frozenset(
+    {"to", "cuda", "cpu", "eval", "train", "requires_grad_", "compile", "float", "double", "setup", "half", "share_memory", "apply"}
+)
+_IN_PLACE: Final = frozenset({"copy_", "mul_", "add_", "lerp_", "fill_", "sub_", "set_"})
+_SAME_ARRAY: Final = frozenset({"to", "cpu", "cuda", "float", "view", "reshape", "numpy", "astype"})
+_CONTAINERS: Final = frozenset({"ModuleList", "ModuleDict", "ParameterList"})
+
+
+class Symbol:
+    """A value: what it is made of, and where."""
+
+    __slots__ = ("args", "copy_of", "data", "free", "guards", "keys", "node", "op", "owner", "site", "stored")
+
+    def __init__(self, op: str, args: tuple["Value", ...] = (), node: ast.AST | None = None, data: Any = None) -> None:
+        self.op, self.args, self.node, self.data = op, args, node, data
+        self.keys: dict[str, Value] = {}
+        """Keyword arguments of a call."""
+        self.stored: list[Value] = []
+        """What was put into an array."""
+        self.copy_of: Symbol | None = None
+        """For a network: the one that it was copied from."""
+        self.owner: Record | None = None
+        """For a part of a network: the whole."""
+        self.site: ast.AST | None = None
+        """Where the network was asked in whose code it was made."""
+        self.free = False
+        """Made where no gradient is kept."""
+        self.guards: tuple[Value, ...] = ()
+        """Conditions of the branches that it was made in."""
+
+    def __repr__(self) -> str:
+        held = ", ".join(map(repr, self.args))
+        return f"{self.op}{'' if self.data is None else ':' + str(self.data)[:30]}({held})"
+
+
+class Items:
+    """A list or a tuple."""
+
+    __slots__ = ("is_open", "items", "node")
+
+    def __init__(self, items: list["Value"], node: ast.AST | None = None, is_open: bool = False) -> None:
+        self.items, self.node, self.is_open = items, node, is_open
+
+    def __repr__(self) -> str:
+        return f"[{len(self.items)} items]"
+
+
+class Table:
+    """A dictionary with keys that are known."""
+
+    __slots__ = ("items", "node")
+
+    def __init__(self, items: dict[Any, "Value"], node: ast.AST | None = None) -> None:
+        self.items, self.node = items, node
+
+
+class Record:
+    """An object of one of the script's classes."""
+
+    __slots__ = ("attributes", "copy_of", "kind", "node")
+
+    def __init__(self, kind: "Kind", node: ast.AST | None) -> None:
+        self.kind, self.node = kind, node
+        self.attributes: dict[str, Value] = {}
+        self.copy_of: Record | None = None
+
+
+@dataclass(eq=False)
+class Kind:
+    """A class of the script."""
+
+    node: ast.ClassDef | None
+    scope: "Scope"
+    bases: list["Value"]
+    name: str
+    fields: list[str] | None = None
+
+    def lineage(self) -> Iterator["Kind"]:
+        yield self
+        for base in self.bases:
+            if isinstance(base, Kind) and base is not self:
+                yield from base.lineage()
+
+    def external(self) -> list[str]:
+        """Classes of libraries that it extends."""
+        return [str(base.data) for kind in self.lineage() for base in kind.bases if isinstance(base, Symbol) and base.op == "ext"]
+
+    def method(self, name: str, after: "Kind | None" = None) -> "tuple[ast.FunctionDef, Kind] | None":
+        passed = after is None
+        for kind in self.lineage():
+            if passed and kind.node is not None:
+                for each in kind.node.body:
+                    if isinstance(each, ast.FunctionDef) and each.name == name:
+                        return each, kind
+            passed = passed or kind is after
+        return None
+
+    def is_network(self) -> bool:
+        return any(name.rpartition(".")[2] in ("Module", "LightningModule", "ScriptModule") for name in self.external())
+
+    def is_trainer(self) -> bool:
+        """A module that trains networks which are its parts."""
+        doing = {"backward", "manual_backward", "load_state_dict", "zero_grad", "deepcopy", "configure_optimizers"}
+        named = {each.attr for kind in self.lineage() if kind.node for each in ast.walk(kind.node) if isinstance(each, ast.Attribute)}
+        return bool(doing & named) or self.method("configure_optimizers") is not None
+
+    def is_environment(self) -> bool:
+        return self.method("step") is not None and self.method("reset") is not None
+
+
+@dataclass(eq=False)
+class Closure:
+    """A function of the script."""
+
+    node: ast.FunctionDef | ast.Lambda
+    scope: "Scope"
+    bound: "Value | None" = None
+    kind: Kind | None = None
+
+
+Value = Symbol | Items | Table | Record | Kind | Closure
+
+
+@dataclass(eq=False)
+class Scope:
+    """Names of a function or of the module."""
+
+    outer: "Scope | None" = None
+    names: dict[str, Value] = field(default_factory=dict)
+    returned: list[Value] = field(default_factory=list)
+    outside: set[str] = field(default_factory=set)
+    kind: Kind | None = None
+    bound: Value | None = None
+
+    def find(self, name: str) -> Value | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names and not (name in scope.outside and scope.outer is not None):
+                return scope.names[name]
+            scope = scope.outer
+        return None
+
+
+@dataclass
+class Event:
+    """Something that happened, in the order of the run."""
+
+    name: str
+    subject: Value
+    value: Value | None
+    node: ast.AST
+    guards: tuple[Value, ...] = ()
+    loops: tuple[ast.AST, ...] = ()
+
+
+class _GivenUp(Exception):
+    pass
+
+
+def constant(value: Any, node: ast.AST | None = None) -> Symbol:
+    """A number, a text, True, False or None."""
+    return Symbol("const", (), node, value)
+
+
+class Execution:
+    """What a script does."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.events: list[Event] = []
+        self.sums: list[Symbol] = []
+        """Every sum, difference and comparison that was made."""
+        self.calls: list[Symbol] = []
+        self.optimizers: list[Symbol] = []
+        self.records: list[Record] = []
+        self.complete = True
+        self._steps = 0
+        self._guards: tuple[Value, ...] = ()
+        self._loops: tuple[ast.AST, ...] = ()
+        self._free = 0
+        self._site: ast.AST | None = None
+        self.copies: list[tuple[Symbol | Record, Symbol | Record]] = []
+        """Networks that were copied as a whole, and from which one."""
+        self.walked: dict[ast.AST, Value] = {}
+        """What each loop walks over."""
+        self._active: list[ast.AST] = []
+        self._run: set[ast.AST] = set()
+        self._module = Scope()
+        nodes = sum(1 for _ in ast.walk(tree))
+        if nodes > MOST_NODES:
+            self.complete = False
+            return
+        try:
+            self._block(tree.body, self._module)
+            self._run_the_rest(tree)
+        except (_GivenUp, RecursionError):
+            self.complete = False
+
+    def _run_the_rest(self, tree: ast.Module) -> None:
+        """Functions that nobody calls: entry points of a framework, or of another file."""
+        for each in tree.body:
+            if isinstance(each, ast.FunctionDef) and each not in self._run:
+                self._enter_alone(Closure(each, self._module))
+            elif isinstance(each, ast.ClassDef):
+                kind = self._module.names.get(each.name)
+                if not isinstance(kind, Kind) or kind.is_environment():
+                    continue
+                made = [record for record in self.records if kind in record.kind.lineage()]
+                methods = [one for one in each.body if isinstance(one, ast.FunctionDef) and one not in self._run and one.name != "__init__"]
+                if methods and not made:
+                    initializer = kind.method("__init__")
+                    given = self._unknown(initializer[0], skip=1) if initializer else []
+                    record = self._make(kind, given, {}, each)
+                    made = [record] if isinstance(record, Record) else []
+                for one in methods if made else ():
+                    if one not in self._run:
+                        static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in one.decorator_list)
+                        self._enter_alone(Closure(one, self._module, None if static else made[-1], kind))
+
+    def _unknown(self, function: ast.FunctionDef, skip: int = 0) -> list[Value]:
+        return [Symbol("parameter", (), each, each.arg) for each in [*function.args.posonlyargs, *function.args.args][skip:]]
+
+    def _enter_alone(self, closure: Closure) -> None:
+        assert isinstance(closure.node, ast.FunctionDef)
+        is_property = closure.bound is not None
+        self._enter(closure, self._unknown(closure.node, 1 if is_property else 0), {}, closure.node)
+
+    # ── statements ──
+
+    def _block(self, body: list[ast.stmt], scope: Scope) -> None:
+        for statement in body:
+            self._statement(statement, scope)
+
+    def _statement(self, node: ast.stmt, scope: Scope) -> None:
+        self._count()
+        if isinstance(node, ast.Expr):
+            self._eval(node.value, scope)
+        elif isinstance(node, ast.Assign):
+            value = self._eval(node.value, scope)
+            for target in node.targets:
+                self._assign(target, value, scope, node)
+        elif isinstance(node, ast.AnnAssign):
+            if node.value is not None:
+                self._assign(node.target, self._eval(node.value, scope), scope, node)
+        elif isinstance(node, ast.AugAssign):
+            old = self._eval(_loaded(node.target), scope)
+            given = self._eval(node.value, scope)
+            if isinstance(old, Items) and isinstance(node.op, ast.Add):
+                self._extend(old, given)
+            else:
+                made = self._operation(type(node.op).__name__, (old, given), node)
+                made.data = "in place"
+                self._assign(node.target, made, scope, node)
+        elif isinstance(node, ast.Return):
+            scope.returned.append(self._eval(node.value, scope) if node.value is not None else constant(None, node))
+        elif isinstance(node, ast.If):
+            self._if(node, scope)
+        elif isinstance(node, ast.For):
+            self._for(node, scope)
+        elif isinstance(node, ast.While):
+            self._eval(node.test, scope)
+            self._twice(node, scope, lambda: None)
+        elif isinstance(node, ast.With):
+            self._with(node, scope)
+        elif isinstance(node, ast.FunctionDef):
+            scope.names[node.name] = Closure(node, scope)
+        elif isinstance(node, ast.ClassDef):
+            scope.names[node.name] = Kind(node, scope, [self._eval(base, scope) for base in node.bases], node.name, self._fields(node))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                path = f"{node.module or ''}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name if alias.asname else name
+                scope.names[name] = Symbol("ext", (), node, path)
+        elif isinstance(node, ast.Try):
+            for body in (node.body, node.orelse, *(each.body for each in node.handlers), node.finalbody):
+                self._block(body, scope)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            scope.outside |= set(node.names)
+        elif isinstance(node, ast.Assert):
+            self._eval(node.test, scope)
+
+    def _fields(self, node: ast.ClassDef) -> list[str] | None:
+        own = [each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        marks = {_last_name(mark.func if isinstance(mark, ast.Call) else mark) for mark in node.decorator_list}
+        return (
+            own
+            if own
+            and (
+                marks & {"dataclass", "define", "struct"}
+                or {_last_name(base) for base in node.bases} & {"NamedTuple", "TypedDict", "BaseModel"}
+            )
+            else None
+        )
+
+    def _if(self, node: ast.If, scope: Scope) -> None:
+        test = self._eval(node.test, scope)
+        decided = self._decided(test)
+        if decided is not None:
+            self._block(node.body if decided else node.orelse, scope)
+            return
+        outer, before = self._guards, dict(scope.names)
+        attributes = [(record, dict(record.attributes)) for record in self.records]
+        self._guards = (*outer, test)
+        self._block(node.body, scope)
+        after_body, scope.names = scope.names, dict(before)
+        changed = [(record, record.attributes) for record, old in attributes if record.attributes != old]
+        for record, old in attributes:
+            if record.attributes != old:
+                record.attributes = dict(old)
+        ends = bool(node.body) and isinstance(node.body[-1], ast.Return | ast.Continue | ast.Break | ast.Raise)
+        self._guards = (*outer, Symbol("Not", (test,), node))
+        self._block(node.orelse, scope)
+        self._guards = outer
+        for record, then in changed:
+            for name, value in then.items():
+                other = record.attributes.get(name)
+                if other is not value:
+                    record.attributes[name] = self._join(test, value, other, node) if other is not None else value
+        after_else = scope.names
+        other_ends = bool(node.orelse) and isinstance(node.orelse[-1], ast.Return | ast.Continue | ast.Break | ast.Raise)
+        if ends and not isinstance(node.body[-1], ast.Continue):
+            return
+        if other_ends:
+            scope.names = after_body
+            return
+        for name in after_body.keys() | after_else.keys():
+            one, other = after_body.get(name), after_else.get(name)
+            if one is not other and one is not None:
+                scope.names[name] = self._join(test, one, other, node) if other is not None else one
+
+    def _decided(self, test: Value) -> bool | None:
+        """The branch that is certain: a name is None or not, the file is the main one."""
+        if isinstance(test, Symbol) and test.op == "Not" and test.args:
+            inner = self._decided(test.args[0])
+            return None if inner is None else not inner
+        if isinstance(test, Symbol) and test.op == "Compare" and len(test.args) == 2:
+            left, right = test.args
+            if test.data in ("Is", "IsNot") and isinstance(right, Symbol) and right.op == "const" and right.data is None:
+                if isinstance(left, Symbol) and left.op == "const":
+                    return (left.data is None) == (test.data == "Is")
+                if not isinstance(left, Symbol) or left.op in ("net", "env", "optimizer", "array", "dist"):
+                    return test.data == "IsNot"
+            if isinstance(left, Symbol) and left.op == "ext" and left.data == "__name__":
+                return True
+        return None
+
+    def _join(self, test: Value, one: Value, other: Value, node: ast.AST) -> Value:
+        if one is other:
+            return one
+        if isinstance(one, Items) and isinstance(other, Items) and len(one.items) == len(other.items) and one.items:
+            return Items([self._join(test, a, b, node) for a, b in zip(one.items, other.items, strict=True)], node)
+        if isinstance(one, Kind | Closure | Record) and isinstance(other, Symbol) and other.op == "const":
+            return one
+        if isinstance(other, Kind | Closure | Record | Items | Table) and (not isinstance(one, Symbol) or one.op == "const"):
+            return other
+        if isinstance(one, Kind | Closure | Record | Table):
+            return one
+        return self._symbol("phi", (test, one, other), node)
+
+    def _for(self, node: ast.For, scope: Scope) -> None:
+        iterated = self._eval(node.iter, scope)
+        self.walked[node] = iterated
+        known = _iterate(iterated)
+        if known is not None and 0 < len(known) <= MOST_ITEMS and not (isinstance(iterated, Items) and iterated.is_open):
+            self._loops = (*self._loops, node)
+            for item in known:
+                self._assign(node.target, item, scope, node)
+                self._block(node.body, scope)
+            self._loops = self._loops[:-1]
+            return
+        self._twice(node, scope, lambda: self._assign(node.target, self._element(iterated, node), scope, node))
+
+    def _twice(self, node: ast.For | ast.While, scope: Scope, begin: Callable[[], None]) -> None:
+        self._loops = (*self._loops, node)
+        before = dict(scope.names)
+        begin()
+        self._block(node.body, scope)
+        for name, value in list(scope.names.items()):
+            old = before.get(name)
+            if isinstance(value, Symbol) and old is not None and old is not value and value.op != "const":
+                scope.names[name] = self._symbol("carried", (value, old), node, name)
+        begin()
+        self._block(node.body, scope)
+        self._loops = self._loops[:-1]
+        self._block(node.orelse, scope)
+
+    def _with(self, node: ast.With, scope: Scope) -> None:
+        free = 0
+        for item in node.items:
+            value = self._eval(item.context_expr, scope)
+            if isinstance(value, Symbol) and str(value.data).rpartition(".")[2] in NO_GRAD:
+                free = 1
+            if item.optional_vars is not None:
+                self._assign(item.optional_vars, value, scope, node)
+        self._free += free
+        self._block(node.body, scope)
+        self._free -= free
+
+    def _assign(self, target: ast.expr, value: Value, scope: Scope, node: ast.AST) -> None:
+        if isinstance(target, ast.Name):
+            if target.id in scope.outside:
+                outer = scope.outer
+                while outer is not None and outer.outer is not None and target.id not in outer.names:
+                    outer = outer.outer
+                (outer or scope).names[target.id] = value
+            else:
+                scope.names[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List):
+            starred = next((place for place, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
+            for place, each in enumerate(target.elts):
+                if starred is not None and place >= starred:
+                    inner = each.value if isinstance(each, ast.Starred) else each
+                    self._assign(inner, self._symbol("item", (value,), node), scope, node)
+                else:
+                    self._assign(each, self._part(value, place, len(target.elts), node), scope, node)
+        elif isinstance(target, ast.Attribute):
+            holder = self._eval(target.value, scope)
+            if isinstance(holder, Record):
+                if isinstance(value, Symbol) and value.op in ("net", "weights") and value.owner is None:
+                    value.owner = holder
+                holder.attributes[target.attr] = value
+            elif isinstance(holder, Table):
+                holder.items[target.attr] = value
+            elif isinstance(holder, Symbol):
+                self._event("set", holder, value, node, target.attr)
+        elif isinstance(target, ast.Subscript):
+            holder, key = self._eval(target.value, scope), self._eval(target.slice, scope)
+            self._store(holder, key, value, node)
+
+    def _store(self, holder: Value, key: Value, value: Value, node: ast.AST) -> None:
+        if isinstance(holder, Table):
+            name = key.data if isinstance(key, Symbol) and key.op == "const" and isinstance(key.data, str | int) else "?"
+            holder.items[name] = value
+        elif isinstance(holder, Items):
+            place = key.data if isinstance(key, Symbol) and key.op == "const" else None
+            if isinstance(place, int) and -len(holder.items) <= place < len(holder.items):
+                holder.items[place] = value
+            else:
+                self._append(holder, value)
+        elif isinstance(holder, Symbol):
+            source = _array_of(holder)
+            if source is not None:
+                if len(source.stored) < MOST_ITEMS * 3:
+                    # Rows that are set by a flag hold it, too.
+                    source.stored.append(self._symbol("put", (value, key), node))
+            elif len(holder.stored) < MOST_ITEMS:
+                holder.stored.append(self._symbol("put", (value, key), node))
+            self._event("store", holder, value, node)
+
+    def _part(self, value: Value, place: int, count: int, node: ast.AST) -> Value:
+        """One of the values that something is unpacked into."""
+        if isinstance(value, Items) and not value.is_open:
+            return value.items[place] if place < len(value.items) else self._symbol("item", (value,), node, place)
+        if isinstance(value, Record) and value.kind.fields and place < len(value.kind.fields):
+            return value.attributes.get(value.kind.fields[place]) or self._symbol("item", (value,), node, place)
+        if isinstance(value, Symbol):
+            if value.op == "step":
+                return self._symbol("stepped", (value,), node, (place, count))
+            if value.op == "reset":
+                return self._symbol("observed", (value,), node) if place == 0 else self._symbol("item", (value,), node, place)
+            if value.op == "columns" and value.args:
+                return self._symbol("column", (self._part(value.args[0], place, count, node),), node, place)
+            if value.op in ("phi", "read", "carried", "element") and all(not isinstance(each, Symbol) for each in value.args[1:]):
+                parts = [self._part(each, place, count, node) for each in value.args]
+                return self._symbol(value.op, tuple(parts), node, value.data)
+        return self._symbol("item", (value,), node, place)
+
+    # ── expressions ──
+
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise _GivenUp
+
+    def _symbol(self, op: str, args: tuple[Value, ...], node: ast.AST | None, data: Any = None) -> Symbol:
+        made = Symbol(op, args, node, data)
+        made.free, made.guards, made.site = self._free > 0, self._guards, self._site
+        return made
+
+    def _operation(self, op: str, args: tuple[Value, ...], node: ast.AST) -> Symbol:
+        made = self._symbol(op, args, node)
+        self.sums.append(made)
+        return made
+
+    def _event(self, name: str, subject: Value, value: Value | None, node: ast.AST, data: str | None = None) -> None:
+        self.events.append(Event(name if data is None else f"{name} {data}", subject, value, node, self._guards, self._loops))
+
+    def _eval(self, node: ast.AST, scope: Scope) -> Value:
+        self._count()
+        if isinstance(node, ast.Constant):
+            return constant(node.value, node)
+        if isinstance(node, ast.Name):
+            known = scope.find(node.id)
+            return known if known is not None else Symbol("ext", (), node, node.id)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(self._eval(node.value, scope), node.attr, node)
+        if isinstance(node, ast.Call):
+            return self._call(node, scope)
+        if isinstance(node, ast.BinOp):
+            left, right = self._eval(node.left, scope), self._eval(node.right, scope)
+            if isinstance(left, Items) and isinstance(right, Items) and isinstance(node.op, ast.Add):
+                return Items([*left.items, *right.items], node, left.is_open or right.is_open)
+            return self._operation(type(node.op).__name__, (left, right), node)
+        if isinstance(node, ast.UnaryOp):
+            inner = self._eval(node.operand, scope)
+            return self._symbol(type(node.op).__name__, (inner,), node)
+        if isinstance(node, ast.BoolOp):
+            return self._symbol(type(node.op).__name__, tuple(self._eval(each, scope) for each in node.values), node)
+        if isinstance(node, ast.Compare):
+            args = (self._eval(node.left, scope), *(self._eval(each, scope) for each in node.comparators))
+            return self._symbol("Compare", args, node, type(node.ops[0]).__name__)
+        if isinstance(node, ast.IfExp):
+            test = self._eval(node.test, scope)
+            decided = self._decided(test)
+            if decided is not None:
+                return self._eval(node.body if decided else node.orelse, scope)
+            return self._join(test, self._eval(node.body, scope), self._eval(node.orelse, scope), node)
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return self._listed(node, scope)
+        if isinstance(node, ast.Dict):
+            return self._dictionary(node, scope)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(self._eval(node.value, scope), self._eval(node.slice, scope), node)
+        if isinstance(node, ast.Slice):
+            parts = tuple(self._eval(each, scope) for each in (node.lower, node.upper, node.step) if each is not None)
+            return self._symbol("slice", parts, node, node)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):
+            return self._comprehension(node, scope)
+        if isinstance(node, ast.Lambda):
+            return Closure(node, scope)
+        if isinstance(node, ast.NamedExpr):
+            value = self._eval(node.value, scope)
+            self._assign(node.target, value, scope, node)
+            return value
+        if isinstance(node, ast.Starred):
+            return self._eval(node.value, scope)
+        if isinstance(node, ast.JoinedStr):
+            for each in node.values:
+                if isinstance(each, ast.FormattedValue):
+                    self._eval(each.value, scope)
+            return Symbol("text", (), node)
+        if isinstance(node, ast.Await | ast.YieldFrom | ast.Yield) and node.value is not None:
+            value = self._eval(node.value, scope)
+            if isinstance(node, ast.Yield):
+                scope.returned.append(Items([value], node, is_open=True))
+            return value
+        return self._symbol("unknown", (), node)
+
+    def _listed(self, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
+        items: list[Value] = []
+        for each in node.elts:
+            value = self._eval(each, scope)
+            if isinstance(each, ast.Starred):
+                items += _iterate(value) or [value]
+            else:
+                items.append(value)
+        return Items(items, node, is_open=isinstance(node, ast.List) and not items)
+
+    def _dictionary(self, node: ast.Dict, scope: Scope) -> Value:
+        items: dict[Any, Value] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            held = self._eval(value, scope)
+            if key is None:
+                items.update(held.items if isinstance(held, Table) else {})
+            else:
+                name = self._eval(key, scope)
+                items[name.data if isinstance(name, Symbol) and name.op == "const" and not isinstance(name.data, bytes) else "?"] = held
+        return Table(items, node)
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, scope: Scope) -> Value:
+        inner = Scope(scope, kind=scope.kind, bound=scope.bound)
+        made: list[tuple[Value | None, Value]] = []
+        closed = True
+
+        def walk(generators: list[ast.comprehension]) -> None:
+            nonlocal closed
+            if not generators:
+                if isinstance(node, ast.DictComp):
+                    made.append((self._eval(node.key, inner), self._eval(node.value, inner)))
+                else:
+                    made.append((None, self._eval(node.elt, inner)))
+                return
+            first = generators[0]
+            iterated = self._eval(first.iter, inner)
+            known = _iterate(iterated)
+            if known is None or len(known) > MOST_ITEMS or (isinstance(iterated, Items) and iterated.is_open) or not known:
+                closed = False
+                known = [self._element(iterated, node)]
+            for item in known:
+                self._assign(first.target, item, inner, node)
+                for test in first.ifs:
+                    self._eval(test, inner)
+                walk(generators[1:])
+
+        walk(node.generators)
+        if isinstance(node, ast.DictComp):
+            pairs = {key.data if isinstance(key, Symbol) and key.op == "const" else "?": value for key, value in made}
+            return Table(pairs, node)
+        return Items([value for _, value in made], node, is_open=not closed)
+
+    def _element(self, iterated: Value, node: ast.AST) -> Value:
+        """Any element of what is walked over."""
+        if isinstance(iterated, Items):
+            if not iterated.items:
+                return self._symbol("element", (iterated,), node)
+            kinds = {type(each) for each in iterated.items}
+            if len(iterated.items) == 1 or (kinds & {Items, Record, Table} and len(kinds) == 1):
+                return iterated.items[-1]
+            return self._symbol("element", (iterated,), node)
+        if isinstance(iterated, Symbol):
+            if iterated.op == "zipped":
+                return Items([self._element(each, node) for each in iterated.args], node)
+            if iterated.op == "enumerated":
+                return Items([self._symbol("index", (), node), self._element(iterated.args[0], node)], node)
+            if iterated.op == "range":
+                return self._symbol("index", (iterated,), node)
+            if iterated.op in ("sampled", "reversed", "carried") and iterated.args and not isinstance(iterated.args[0], Symbol):
+                return self._element(iterated.args[0], node)
+            if iterated.op == "phi":
+                held = [each for each in iterated.args[1:] if not isinstance(each, Symbol)]
+                if held:
+                    return self._element(held[0], node)
+        return self._symbol("element", (iterated,), node)
+
+    def _attribute(self, holder: Value, name: str, node: ast.AST) -> Value:
+        if isinstance(holder, Symbol):
+            if holder.op == "ext":
+                return Symbol("ext", (), node, f"{holder.data}.{name}")
+            if holder.op in ("phi", "carried") and name not in ("T", "shape", "data"):
+                inner = [each for each in holder.args[-2:] if isinstance(each, Record)]
+                if inner:
+                    return self._attribute(inner[0], name, node)
+            return self._symbol("attribute", (holder,), node, name)
+        if isinstance(holder, Record):
+            if name in holder.attributes:
+                return holder.attributes[name]
+            found = holder.kind.method(name)
+            if found is not None:
+                marks = {_last_name(mark) for mark in found[0].decorator_list}
+                closure = Closure(found[0], found[1].scope, None if "staticmethod" in marks else holder, found[1])
+                return self._enter(closure, [], {}, node) if marks & {"property", "cached_property"} else closure
+            default = self._class_value(holder.kind, name)
+            return default if default is not None else self._symbol("attribute", (holder,), node, name)
+        if isinstance(holder, Kind):
+            default = self._class_value(holder, name)
+            if default is not None:
+                return default
+            found = holder.method(name)
+            if found is not None:
+                marks = {_last_name(mark) for mark in found[0].decorator_list}
+                return Closure(found[0], found[1].scope, holder if "classmethod" in marks else None, found[1])
+            return Symbol("ext", (), node, f"{holder.name}.{name}")
+        if isinstance(holder, Table) and name in holder.items:
+            return holder.items[name]
+        return self._symbol("attribute", (holder,), node, name)
+
+    def _class_value(self, kind: Kind, name: str) -> Value | None:
+        for each in kind.lineage():
+            for statement in each.node.body if each.node is not None else ():
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.target.id == name:
+                    return self._default(statement.value, each.scope) if statement.value is not None else None
+                if isinstance(statement, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in statement.targets):
+                    return self._eval(statement.value, each.scope)
+        return None
+
+    def _default(self, node: ast.expr, scope: Scope) -> Value:
+        """A field's default; of field(default=…) and field(default_factory=…) what is in it."""
+        if isinstance(node, ast.Call) and _last_name(node.func) in ("field", "Field"):
+            for key in node.keywords:
+                if key.arg == "default":
+                    return self._eval(key.value, scope)
+                if key.arg == "default_factory":
+                    return self._apply(self._eval(key.value, scope), [], {}, node)
+        return self._eval(node, scope)
+
+    def _subscript(self, holder: Value, key: Value, node: ast.AST) -> Value:
+        place = key.data if isinstance(key, Symbol) and key.op == "const" else None
+        if isinstance(key, Symbol) and key.op == "USub" and isinstance(key.args[0], Symbol) and isinstance(key.args[0].data, int):
+            place = -key.args[0].data
+        if isinstance(holder, Items):
+            if isinstance(place, int) and -len(holder.items) <= place < len(holder.items):
+                return holder.items[place]
+            if isinstance(key, Symbol) and key.op == "slice":
+                backwards = any(isinstance(each, Symbol) and each.op == "USub" for each in key.args[-1:])
+                return self._symbol("reversed", (holder,), node) if backwards and len(key.args) == 1 else holder
+            return self._element(holder, node)
+        if isinstance(holder, Table):
+            if place in holder.items:
+                return holder.items[place]
+            return next(iter(holder.items.values())) if len(holder.items) == 1 else self._symbol("item", (holder,), node, place)
+        if isinstance(holder, Record):
+            if holder.kind.fields and isinstance(place, int) and place < len(holder.kind.fields):
+                return holder.attributes.get(holder.kind.fields[place]) or self._symbol("item", (holder,), node, place)
+            found = holder.kind.method("__getitem__")
+            if found is not None:
+                return self._enter(Closure(found[0], found[1].scope, holder, found[1]), [key], {}, node)
+        if isinstance(holder, Symbol):
+            if isinstance(place, int) and place >= 0 and holder.op in ("step", "reset", "columns"):
+                return self._part(holder, place, 5 if holder.op == "step" else 2, node)
+            made = self._symbol("read" if _array_of(holder) is not None else "item", (holder, key), node, place)
+            return made
+        return self._symbol("item", (holder, key), node, place)
+
+    # ── calls ──
+
+    def _call(self, node: ast.Call, scope: Scope) -> Value:
+        args: list[Value] = []
+        for each in node.args:
+            value = self._eval(each, scope)
+            if isinstance(each, ast.Starred):
+                known = _iterate(value)
+                if isinstance(node.func, ast.Name) and node.func.id == "zip":
+                    return self._symbol("columns", (self._element(value, node),), node)
+                args += known if known is not None and not (isinstance(value, Items) and value.is_open) else self._spread(value, node)
+            else:
+                args.append(value)
+        keys: dict[str, Value] = {}
+        for key in node.keywords:
+            value = self._eval(key.value, scope)
+            if key.arg is not None:
+                keys[key.arg] = value
+            elif isinstance(value, Table):
+                keys.update({str(name): held for name, held in value.items.items()})
+            elif isinstance(value, Record):
+                keys.update(value.attributes)
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            return Symbol("super", (), node, scope)
+        if isinstance(node.func, ast.Attribute):
+            holder = self._eval(node.func.value, scope)
+            return self._method(holder, node.func.attr, args, keys, node, scope)
+        if isinstance(node.func, ast.Call) or not isinstance(node.func, ast.Name):
+            return self._apply(self._eval(node.func, scope), args, keys, node)
+        return self._apply(self._eval(node.func, scope), args, keys, node)
+
+    def _spread(self, value: Value, node: ast.AST) -> list[Value]:
+        """f(*x) where x is not known: its columns or elements."""
+        if isinstance(value, Items) and value.items and all(isinstance(each, Items) for each in value.items):
+            return list(value.items)
+        return [self._symbol("element", (value,), node)]
+
+    def _apply(self, function: Value, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        if isinstance(function, Closure):
+            return self._enter(function, args, keys, node)
+        if isinstance(function, Kind):
+            return self._make(function, args, keys, node)
+        if isinstance(function, Record):
+            for name in ("forward", "__call__"):
+                found = function.kind.method(name)
+                if found is not None:
+                    out = self._ask(function, Closure(found[0], found[1].scope, function, found[1]), args, keys, node)
+                    if function.kind.is_network() and isinstance(out, Symbol) and out.op in ("unknown", "const"):
+                        return self._symbol("out", (self._as_network(function, node), *args), node)
+                    return out
+            return self._symbol("out", (self._as_network(function, node), *args), node)
+        if isinstance(function, Symbol):
+            if function.op == "net":
+                return self._symbol("out", (function, *args, *keys.values()), node)
+            if function.op == "loss":
+                return self._library(str(function.data), args, keys, node)
+            if function.op == "ext":
+                return self._library(str(function.data), args, keys, node)
+            if function.op == "phi":
+                for each in function.args[1:]:
+                    if isinstance(each, Closure | Kind | Record):
+                        return self._apply(each, args, keys, node)
+            if function.op in ("parameter", "attribute"):
+                made = self._symbol("asked", (function, *args), node, function.data)
+                made.keys = keys
+                return made
+            if function.op == "vmap":
+                return self._apply(function.args[0], args, keys, node)
+        return self._symbol("called", (function, *args, *keys.values()), node)
+
+    def _ask(self, record: Record, closure: Closure, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        """Enter a method of a network: what is made in it is written where the network is asked."""
+        outer = self._site
+        is_network = record.kind.is_network() and not any(name.endswith("LightningModule") for name in record.kind.external())
+        if is_network and outer is None:
+            self._site = node
+        out = self._enter(closure, args, keys, node)
+        self._site = outer
+        return out
+
+    def _as_network(self, record: Record, node: ast.AST) -> Symbol:
+        made = Symbol("net", (), node, record.kind.name)
+        made.owner = record
+        return made
+
+    def _make(self, kind: Kind, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        record = Record(kind, node)
+        self.records.append(record)
+        fields = next((each.fields for each in kind.lineage() if each.fields), None)
+        initializer = kind.method("__init__")
+        if initializer is not None:
+            self._enter(Closure(initializer[0], initializer[1].scope, record, initializer[1]), args, keys, node)
+        elif fields:
+            names = [name for each in reversed(list(kind.lineage())) for name in each.fields or []]
+            for name, value in zip(names, args, strict=False):
+                record.attributes[name] = value
+            record.attributes.update(keys)
+            for name in names:
+                if name not in record.attributes:
+                    default = self._class_value(kind, name)
+                    if default is not None:
+                        record.attributes[name] = default
+            later = kind.method("__post_init__")
+            if later is not None:
+                self._enter(Closure(later[0], later[1].scope, record, later[1]), [], {}, node)
+        elif not kind.is_environment():
+            record.attributes.update(keys)
+            if args:
+                record.attributes["given"] = args[0]
+        return record
+
+    def _enter(self, closure: Closure, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        function = closure.node
+        self._run.add(function)
+        if self._active.count(function) > 1 or len(self._active) > MOST_DEEP:
+            return self._symbol("unknown", tuple(args), node)
+        scope = Scope(closure.scope, kind=closure.kind, bound=closure.bound)
+        places = [each.arg for each in [*function.args.posonlyargs, *function.args.args]]
+        given = [closure.bound, *args] if closure.bound is not None else args
+        for name, value in zip(places, given, strict=False):
+            scope.names[name] = value
+        if function.args.vararg is not None:
+            scope.names[function.args.vararg.arg] = Items(list(given[len(places) :]), node)
+        names = {*places, *(each.arg for each in function.args.kwonlyargs)}
+        for name, value in keys.items():
+            if name in names:
+                scope.names[name] = value
+        if function.args.kwarg is not None:
+            scope.names[function.args.kwarg.arg] = Table({name: value for name, value in keys.items() if name not in names}, node)
+        defaults = [*zip(reversed(places), reversed(function.args.defaults), strict=False)]
+        defaults += [
+            (one.arg, value) for one, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if value is not None
+        ]
+        for name, default in defaults:
+            if name not in scope.names:
+                scope.names[name] = self._eval(default, closure.scope)
+        for name in names:
+            scope.names.setdefault(name, Symbol("parameter", (), function, name))
+        if isinstance(function, ast.Lambda):
+            self._active.append(function)
+            value = self._eval(function.body, scope)
+            self._active.pop()
+            return value
+        free = any(_last_name(mark.func if isinstance(mark, ast.Call) else mark) in NO_GRAD for mark in function.decorator_list)
+        self._active.append(function)
+        self._free += free
+        guards, loops = self._guards, self._loops
+        self._block(function.body, scope)
+        self._guards, self._loops = guards, loops
+        self._free -= free
+        self._active.pop()
+        if function.name == "training_step" and scope.returned:
+            # Lightning takes the gradient of what its training step returns.
+            value = scope.returned[-1]
+            loss = value.items.get("loss", value) if isinstance(value, Table) else value
+            self._event("backward", loss, loss, function.body[-1])
+        return self._returned(scope.returned, function, node)
+
+    def _returned(self, values: list[Value], function: ast.AST, node: ast.AST) -> Value:
+        if not values:
+            return constant(None, node)
+        joined = values[-1]
+        for each in reversed(values[:-1]):
+            if not (isinstance(each, Symbol) and each.op == "const" and each.data is None):
+                joined = self._join(self._symbol("either", (), node), each, joined, function)
+        return joined
+
+    def _method(self, holder: Value, name: str, args: list[Value], keys: dict[str, Value], node: ast.Call, scope: Scope) -> Value:
+        if isinstance(holder, Symbol) and holder.op == "super":
+            inner = holder.data
+            kind, bound = inner.kind, inner.bound
+            if isinstance(bound, Record) and kind is not None:
+                found = bound.kind.method(name, after=kind)
+                if found is not None:
+                    return self._enter(Closure(found[0], found[1].scope, bound, found[1]), args, keys, node)
+                if name == "__init__" and not bound.kind.is_network() and args:
+                    bound.attributes.setdefault("given", args[0])
+            return self._symbol("unknown", tuple(args), node)
+        if isinstance(holder, Record):
+            if holder.kind.is_environment() and name in ("step", "reset"):
+                return self._stepped(holder, name, args, keys, node)
+            if name in holder.attributes:
+                return self._apply(holder.attributes[name], args, keys, node)
+            found = holder.kind.method(name)
+            if found is not None:
+                marks = {_last_name(mark) for mark in found[0].decorator_list}
+                closure = Closure(found[0], found[1].scope, None if "staticmethod" in marks else holder, found[1])
+                return self._ask(holder, closure, args, keys, node)
+            return self._of_network(holder, name, args, keys, node)
+        if isinstance(holder, Kind):
+            return self._apply(self._attribute(holder, name, node), args, keys, node)
+        if isinstance(holder, Items):
+            return self._of_items(holder, name, args, keys, node)
+        if isinstance(holder, Table):
+            return self._of_table(holder, name, args, node)
+        if isinstance(holder, Symbol):
+            if holder.op == "ext":
+                return self._library(f"{holder.data}.{name}", args, keys, node)
+            return self._of_symbol(holder, name, args, keys, node)
+        return self._symbol("method", (holder, *args), node, name)
+
+    def _stepped(self, env: Value, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        made = self._symbol(name, (env, *args), node)
+        made.keys = keys
+        self._event(f"env {name}", env, made, node)
+        return made
+
+    def _of_network(self, holder: Value, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        """Methods that every torch module has."""
+        if name in _SAME_OBJECT:
+            if name == "eval" and not args:
+                self._event("eval mode", holder, None, node)
+            return holder
+        if name == "load_state_dict" and args:
+            self._event("load", holder, args[0], node)
+            return holder
+        if name in ("save_hyperparameters", "hparams"):
+            return holder
+        if name in ("manual_backward", "backward") and args:
+            self._event("backward", args[0], args[0], node)
+        if name in ("optimizers",):
+            return self.optimizers[-1] if len(self.optimizers) == 1 else self._symbol("unknown", (), node)
+        made = self._symbol("method", (holder, *args), node, name)
+        made.keys = keys
+        return made
+
+    def _of_items(self, holder: Items, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        if name in ("append", "appendleft", "insert", "add") and args:
+            self._append(holder, args[-1])
+            self._event("store", holder, args[-1], node)
+            return constant(None, node)
+        if name == "extend" and args:
+            self._extend(holder, args[0])
+            return constant(None, node)
+        if name in ("pop", "popleft", "sample", "choice"):
+            return self._element(holder, node)
+        if name in ("copy",):
+            return Items(list(holder.items), node, holder.is_open)
+        if name in ("clear",):
+            return constant(None, node)
+        return self._symbol("method", (holder, *args), node, name)
+
+    def _append(self, holder: Items, value: Value) -> None:
+        holder.is_open = True
+        if len(holder.items) < MOST_ITEMS:
+            holder.items.append(value)
+        else:
+            holder.items[-1] = value
+
+    def _extend(self, holder: Items, given: Value) -> None:
+        for each in (_iterate(given) or [self._symbol("element", (given,), None)])[:MOST_ITEMS]:
+            self._append(holder, each) if isinstance(given, Symbol) or holder.is_open else holder.items.append(each)
+
+    def _of_table(self, holder: Table, name: str, args: list[Value], node: ast.AST) -> Value:
+        if name == "items":
+            return Items([Items([constant(key), value]) for key, value in holder.items.items()], node)
+        if name == "values":
+            return Items(list(holder.items.values()), node)
+        if name == "keys":
+            return Items([constant(key) for key in holder.items], node)
+        if name in ("get", "pop", "setdefault") and args and isinstance(args[0], Symbol) and args[0].op == "const":
+            known = holder.items.get(args[0].data)
+            return known if known is not None else args[1] if len(args) > 1 else self._symbol("unknown", (), node)
+        if name == "update" and args and isinstance(args[0], Table):
+            holder.items.update(args[0].items)
+            return constant(None, node)
+        return self._symbol("method", (holder, *args), node, name)
+
+    def _of_symbol(self, holder: Symbol, name: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        if holder.op in ("optimizer", "schedule"):
+            if name in ("step", "zero_grad") and holder.op == "optimizer":
+                self._event(f"optimizer {name}", holder, None, node)
+            return self._symbol("method", (holder, *args), node, name)
+        if name in ("step", "reset") and holder.op not in ("net", "dist") and (name == "reset" or args):
+            return self._stepped(holder, name, args, keys, node)
+        if name == "backward":
+            value = (
+                args[0]
+                if args and not isinstance(args[0], Items) and holder.op in ("attribute", "parameter", "called", "asked")
+                else holder
+            )
+            self._event("backward", value, value, node)
+            return constant(None, node)
+        if holder.op == "net":
+            return self._of_network(holder, name, args, keys, node)
+        if name == "load_state_dict" and args:
+            self._event("load", holder, args[0], node)
+        if name in _IN_PLACE:
+            made = self._symbol("method", (holder, *args), node, name)
+            made.keys = keys
+            self._event(f"in place {name}", holder, made, node)
+            return made
+        if name in ("append", "add", "push", "store") and args:
+            self._event("store", holder, Items(args, node), node)
+            if holder.op == "array" and name == "append":
+                holder.stored.append(args[0])
+        made = self._symbol("method", (holder, *args), node, name)
+        made.keys = keys
+        self.calls.append(made)
+        return made
+
+    def _library(self, path: str, args: list[Value], keys: dict[str, Value], node: ast.AST) -> Value:
+        name = path.rpartition(".")[2]
+        first = args[0] if args else None
+        if name in OPTIMIZERS and ("optim" in path or path == name):
+            made = self._symbol("optimizer", tuple(args), node, name)
+            made.keys = keys
+            if "params" in keys and not args:
+                made.args = (keys["params"],)
+            self.optimizers.append(made)
+            return made
+        if name in _LOSSES:
+            return self._symbol(
+                "loss",
+                (),
+                node,
+                {"MSELoss": "mse_loss", "L1Loss": "l1_loss", "HuberLoss": "huber_loss"}.get(
+                    name, "smooth_l1_loss" if name == "SmoothL1Loss" else name
+                ),
+            )
+        if name in _CONTAINERS and first is not None:
+            return first
+        if name in ("Parameter",) or (name in ("zeros", "tensor", "ones", "full") and _is_true(keys.get("requires_grad"))):
+            return self._symbol("weights", tuple(args), node, name)
+        if (path.startswith("torch.nn.") and name[:1].isupper() and ".utils." not in path) or name in ("Sequential", "Linear"):
+            made = self._symbol("net", tuple(args), node, name)
+            made.keys = keys
+            return made
+        if name in ("deepcopy", "copy") and len(args) == 1:
+            made_copy = self._copied(first, {}) if name == "deepcopy" else first  # type: ignore[arg-type]
+            if isinstance(made_copy, Record | Symbol) and isinstance(first, Record | Symbol) and made_copy is not first:
+                self.copies.append((made_copy, first))
+            return made_copy  # type: ignore[return-value]
+        if name in _ENVIRONMENTS or (
+            name.endswith(("Env", "VecNormalize", "Wrapper", "TimeLimit", "VecFrameStack", "Monitor", "RecordEpisodeStatistics"))
+            and name[:1].isupper()
+        ):
+            made = self._symbol("env", tuple(args), node, name)
+            made.keys = keys
+            return made
+        if ("distributions" in path and name[:1].isupper()) or name in ("Categorical", "Normal", "MultivariateNormal", "Bernoulli", "Beta"):
+            made = self._symbol("dist", (*args, *keys.values()), node, name)
+            made.keys = keys
+            return made
+        if name in ARRAYS and "." in path:
+            made = self._symbol("array", tuple(args), node, name)
+            made.keys = keys
+            return made
+        if name == "namedtuple" and len(args) > 1:
+            listed = args[1]
+            names = [str(each.data) for each in listed.items if isinstance(each, Symbol)] if isinstance(listed, Items) else []
+            if isinstance(listed, Symbol) and isinstance(listed.data, str):
+                names = listed.data.replace(",", " ").split()
+            return Kind(None, self._module, [], str(getattr(first, "data", name)), names)
+        if name in ("functional_call", "vmap") and first is not None:
+            return self._symbol("vmap", tuple(args), node) if name == "vmap" else self._apply(first, args[2:], {}, node)
+        if path in ("list", "tuple", "iter", "sorted", "tqdm", "np.array", "trange") or name in ("deque", "list", "tuple"):
+            if first is None:
+                return Items([], node, is_open=True)
+            if isinstance(first, Items):
+                return Items(list(first.items), node, first.is_open or name == "deque")
+            if name in ("list", "tuple", "tqdm", "iter"):
+                return first
+            return Items([], node, is_open=True)
+        if path == "dict":
+            return Table({**(first.items if isinstance(first, Table) else {}), **keys}, node)
+        if name in ("SimpleNamespace", "Namespace", "TensorDict"):
+            return Table({**(first.items if isinstance(first, Table) else {}), **keys}, node)
+        if path == "zip":
+            if all(isinstance(each, Items) and not each.is_open for each in args):
+                return Items(
+                    [Items(list(row), node) for row in zip(*(each.items for each in args if isinstance(each, Items)), strict=False)], node
+                )
+            return self._symbol("zipped", tuple(args), node)
+        if path == "enumerate" and first is not None:
+            if isinstance(first, Items) and not first.is_open:
+                return Items([Items([constant(place), each]) for place, each in enumerate(first.items)], node)
+            return self._symbol("enumerated", (first,), node)
+        if path == "reversed" and first is not None:
+            return self._symbol("reversed", (first,), node)
+        if path == "range":
+            return self._symbol("range", tuple(args), node)
+        if path == "map" and len(args) == 2 and first is not None:
+            known = _iterate(args[1])
+            if known is not None and not (isinstance(args[1], Items) and args[1].is_open):
+                return Items([self._apply(first, [each], {}, node) for each in known], node)
+            return Items([self._apply(first, [self._element(args[1], node)], {}, node)], node, is_open=True)
+        if path in ("random.sample", "random.choices") and first is not None:
+            return self._symbol("sampled", (first,), node)
+        if path == "getattr" and len(args) > 1 and isinstance(args[1], Symbol) and isinstance(args[1].data, str) and first is not None:
+            return self._attribute(first, args[1].data, node)
+        if path == "setattr" and len(args) > 2 and isinstance(first, Record) and isinstance(args[1], Symbol):
+            first.attributes[str(args[1].data)] = args[2]
+        if name == "parse_args" and not args:
+            return self._symbol("settings", (), node)
+        if name == "partial" and first is not None and isinstance(first, Closure):
+            return first
+        if "lr_scheduler" in path:
+            return self._symbol("schedule", tuple(args), node, name)
+        if name == "backward" and first is not None:
+            self._event("backward", first, first, node)
+        if name.startswith("clip_grad") and first is not None:
+            self._event("clip", first, None, node)
+        made = self._symbol("call", tuple(args), node, path)
+        made.keys = keys
+        self.calls.append(made)
+        return made
+
+    def _copied(self, value: Value, known: dict[int, Value]) -> Value:
+        """A deep copy: networks in it are new ones that know whom they were copied from."""
+        if id(value) in known:
+            return known[id(value)]
+        if isinstance(value, Record):
+            made = Record(value.kind, value.node)
+            made.copy_of = value
+            known[id(value)] = made
+            for name, held in value.attributes.items():
+                made.attributes[name] = self._copied(held, known)
+            return made
+        if isinstance(value, Items):
+            return Items([self._copied(each, known) for each in value.items], value.node, value.is_open)
+        if isinstance(value, Table):
+            return Table({key: self._copied(each, known) for key, each in value.items.items()}, value.node)
+        if isinstance(value, Symbol) and value.op in ("net", "weights"):
+            made_net = Symbol(value.op, value.args, value.node, value.data)
+            made_net.keys = value.keys
+            made_net.copy_of = value
+            owner = known.get(id(value.owner)) if value.owner is not None else None
+            made_net.owner = owner if isinstance(owner, Record) else None
+            known[id(value)] = made_net
+            return made_net
+        return value
+
+
+def _iterate(value: Value) -> list[Value] | None:
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Table):
+        return [constant(key) for key in value.items]
+    if isinstance(value, Record) and value.kind.fields:
+        return [value.attributes[name] for name in value.kind.fields if name in value.attributes]
+    if isinstance(value, Symbol) and value.op == "reversed" and isinstance(value.args[0], Items) and not value.args[0].is_open:
+        return value.args[0].items[::-1]
+    return None
+
+
+def _array_of(value: Value) -> Symbol | None:
+    """The array that a value is, or is a part of."""
+    while isinstance(value, Symbol):
+        if value.op == "array":
+            return value
+        same = value.op == "method" and value.data in _SAME_ARRAY
+        if (value.op in ("carried", "read") or same) and value.args:
+            value = value.args[0]
+        else:
+            return None
+    return None
+
+
+def _is_true(value: Value | None) -> bool:
+    return isinstance(value, Symbol) and value.op == "const" and value.data is True
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    """A target as a value; evaluation does not look at the context."""
+    return target

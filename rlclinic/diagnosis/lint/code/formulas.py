@@ -1,0 +1,638 @@
+"""What the formulas of a script are (`execution`): rewards, flags, targets, losses, copies of networks; by what is done, not by names.
+
+Names count only where a script does not show where a value comes from: a parameter that nobody fills, an attribute of a library's object.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rlclinic.diagnosis.lint.code import words
+from rlclinic.diagnosis.lint.code.execution import Event, Execution, Items, Record, Symbol, Table, Value
+from rlclinic.diagnosis.lint.code.script import Script, position
+
+MOST_PARTS: Final = 600
+PASSING: Final = frozenset(
+    {"to", "float", "cpu", "cuda", "numpy", "unsqueeze", "squeeze", "view", "reshape", "flatten", "detach", "clone", "copy", "astype",
+     "as_tensor", "tensor", "Tensor", "FloatTensor", "LongTensor", "BoolTensor", "from_numpy", "array", "asarray", "stack", "cat",
+     "concatenate", "hstack", "vstack", "int", "bool", "item", "type", "long", "double", "expand", "expand_as", "repeat", "float32",
+     "contiguous", "ravel", "transpose", "permute", "swapaxes", "squeeze_", "int64", "tolist", "list", "tuple", "pin_memory",
+     "clip", "clamp", "nan_to_num", "bool_", "atleast_1d", "atleast_2d", "broadcast_to", "view_as", "type_as", "append", "device_put"}
+)  # fmt: skip
+AVERAGES: Final = frozenset({"mean", "sum", "nanmean"})
+_REGRESSIONS: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+_STEP: Final = ("next_obs", "reward", "terminated", "truncated", "info")
+_SMALLER: Final = frozenset({"min", "minimum", "amin", "fmin"})
+_LARGER: Final = frozenset({"max", "maximum", "amax", "fmax"})
+DRAWN: Final = frozenset({"sample", "item", "numpy", "tolist", "argmax", "argmin", "detach", "tensor", "multinomial", "from_numpy"})
+
+
+def execution(script: Script) -> Execution:
+    """The script, run with symbols; empty for one that trains nothing by hand."""
+
+    def run() -> Execution:
+        attributes = {node.attr for node in script.all(ast.Attribute)} | {each.name for each in script.functions}
+        learns = attributes & {"backward", "training_step", "manual_backward"}
+        tree = ast.parse(script.source.text) if learns else ast.Module(body=[], type_ignores=[])
+        return Execution(tree)
+
+    return script.once("execution", run)
+
+
+def called(value: Value) -> str:
+    """The last name of the library's function or the method that made a value; "" for anything else."""
+    if isinstance(value, Symbol):
+        if value.op == "method":
+            return str(value.data)
+        if value.op == "call":
+            return str(value.data).rpartition(".")[2]
+    return ""
+
+
+# ── where values come from ──
+
+
+def origins(value: Value) -> list[Symbol]:
+    """What a value is, before it was stored, stacked, sampled and cast."""
+    made: list[Symbol] = []
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < 200:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items
+        elif isinstance(current, Record | Table):
+            continue
+        elif isinstance(current, Symbol):
+            inner = _through(current)
+            if inner is None:
+                made.append(current)
+            else:
+                pending += inner
+    return made
+
+
+def _through(value: Symbol) -> list[Value] | None:
+    """One step back, where a value only changes its place or type; None where it is made."""
+    if value.op in ("element", "column", "sampled", "reversed", "put"):
+        return list(value.args[:1])
+    if value.op == "read":
+        return list(value.args[:1])
+    if value.op == "array":
+        return list(value.stored) or None
+    if value.op == "carried":
+        return list(value.args)
+    if value.op == "phi":
+        return list(value.args[1:])
+    if value.op in ("method", "call") and called(value) in PASSING and value.args:
+        return list(value.args[:1])
+    if value.op == "item" and value.args and not isinstance(value.data, str):
+        holder = value.args[0]
+        if (isinstance(holder, Symbol) and holder.op in ("element", "column", "read", "carried", "sampled", "array")) or called(
+            holder
+        ) in PASSING:
+            return [holder]
+    return None
+
+
+def role(value: Value) -> str | None:
+    """next_obs, reward, terminated, truncated, obs; None for anything else, and for what is several things."""
+    roles = {_role(each) for each in origins(value) if each.op != "const"}
+    return roles.pop() if len(roles) == 1 else None
+
+
+def is_reward(value: Value, depth: int = 4) -> bool:
+    """A reward, or a sum of discounted ones."""
+    if role(value) == "reward":
+        return True
+    made = [each for each in origins(value) if each.op != "const"]
+    return depth > 0 and bool(made) and all(_sums_rewards(each, depth) for each in made)
+
+
+def _sums_rewards(value: Symbol, depth: int) -> bool:
+    if _role(value) == "reward":
+        return True
+    if value.op == "Add" and value.data == "in place":
+        return any(is_reward(each, depth - 1) for each in value.args)
+    if value.op == "Add":
+        held = [each for each in value.args if number(each) is None]
+        return (
+            bool(held)
+            and any(is_reward(each, depth - 1) for each in held)
+            and all(is_reward(each, depth - 1) or _is_zero(each) for each in held)
+        )
+    if value.op == "Mult":
+        held = factors(value)
+        return sum(is_reward(each, depth - 1) for each in held) == 1 and not any(asked(each) or flag(each) for each in held)
+    return False
+
+
+def _is_zero(value: Value) -> bool:
+    return isinstance(value, Symbol) and value.op == "carried" and number(value.args[-1]) == 0
+
+
+def _role(value: Symbol) -> str | None:
+    if value.op == "stepped":
+        place, count = value.data
+        return ("next_obs", "reward", "ended", "info")[min(place, 3)] if count == 4 else _STEP[min(place, 4)]
+    if value.op == "observed" or value.op == "reset":
+        return "obs"
+    name = _unknown_name(value)
+    if name:
+        if words.REWARD(name):
+            return "reward"
+        if words.OBSERVATION(name):
+            return "next_obs" if "next" in name.lower() or name.lower().endswith("2") else "obs"
+    return None
+
+
+def _unknown_name(value: Symbol) -> str:
+    """What something is called of which the script does not show where it comes from."""
+    if value.op == "parameter":
+        return str(value.data)
+    if value.op == "attribute" and value.args and isinstance(value.args[0], Symbol):
+        return str(value.data)
+    if value.op == "item" and isinstance(value.data, str):
+        return value.data
+    return ""
+
+
+class Flag(NamedTuple):
+    """A flag of an end."""
+
+    sign: int
+    """1: true at an end. -1: true everywhere else."""
+    ends: frozenset[str]
+
+
+def flag(value: Value, depth: int = 12) -> Flag | None:
+    """Which ends a value marks; None for what is no flag."""
+    if depth == 0 or not isinstance(value, Symbol):
+        if isinstance(value, Items) and depth:
+            flags = [flag(each, depth - 1) for each in value.items[-2:]]
+            return flags[-1] if flags and all(flags) else None
+        return None
+    if value.op == "stepped":
+        place, count = value.data
+        if place == 2:
+            return Flag(1, frozenset({"terminated" if count == 5 else "ended"}))
+        return Flag(1, frozenset({"truncated"})) if place == 3 and count == 5 else None
+    if value.op in ("Not", "Invert") or called(value) in ("logical_not", "bitwise_not"):
+        inner = flag(value.args[0], depth - 1)
+        return Flag(-inner.sign, inner.ends) if inner else None
+    if value.op == "Sub" and number(value.args[0]) == 1:
+        inner = flag(value.args[1], depth - 1)
+        return Flag(-inner.sign, inner.ends) if inner else None
+    if value.op == "Compare" and len(value.args) == 2 and value.data in ("Eq", "Lt", "LtE", "Gt", "NotEq", "Is"):
+        inner, against = flag(value.args[0], depth - 1), number(value.args[1])
+        if inner and against is not None:
+            zero = against in (0, 0.5) if value.data != "Eq" else against == 0
+            low = value.data in ("Lt", "LtE") or (value.data == "Eq" and zero)
+            return Flag(-inner.sign if low else inner.sign, inner.ends)
+        return None
+    if value.op in ("Or", "And", "BitOr", "BitAnd", "Add", "Mult") or called(value) in (
+        "logical_or",
+        "logical_and",
+        "maximum",
+        "bitwise_or",
+    ):
+        flags = [one for one in (flag(each, depth - 1) for each in value.args[-2:] if number(each) is None) if one]
+        if value.op == "Mult":
+            return (
+                flags[0]
+                if len(flags) == 1 and any(number(each) is not None for each in value.args)
+                else _agree(flags)
+                if len(flags) == 2
+                else None
+            )
+        return _agree(flags) if len(flags) == len(value.args[-2:]) else flags[0] if flags and value.op in ("And", "Or") else None
+    if value.op == "phi":
+        test, one, other = value.args
+        decided = flag(test, depth - 1)
+        if decided and number(one) == 0:
+            return Flag(-decided.sign, decided.ends)
+        if decided and number(other) == 0:
+            return decided
+        flags = [flag(each, depth - 1) for each in (one, other) if number(each) is None]
+        return flags[0] if flags and all(flags) else None
+    if called(value) == "where" and len(value.args) == 3:
+        decided = flag(value.args[0], depth - 1)
+        if decided and (number(value.args[1]) == 0 or number(value.args[2]) == 0):
+            return Flag(-decided.sign if number(value.args[1]) == 0 else decided.sign, decided.ends)
+        return None
+    inner_values = _through(value)
+    if inner_values is not None:
+        flags = [
+            flag(each, depth - 1)
+            for each in inner_values[-2:]
+            if not (isinstance(each, Symbol) and (each.op == "const" or (each.op == "array" and not each.stored)))
+        ]
+        return flags[-1] if flags and all(flags) else None
+    name = _unknown_name(value)
+    if name and words.NOT_ENDED(name):
+        return Flag(-1, frozenset({"named"}))
+    if name and len(name) > 1 and words.END(name):
+        return Flag(1, frozenset({"named"}))
+    return None
+
+
+def _agree(found: Sequence[Flag | None]) -> Flag | None:
+    flags = [each for each in found if each is not None]
+    if not flags or len({each.sign for each in flags}) > 1:
+        return None
+    return Flag(flags[0].sign, frozenset().union(*(each.ends for each in flags)))
+
+
+def depends_on_flag(value: Value) -> bool:
+    """Whether a flag of ends takes part in a value, by a product, a choice or a condition; inside of networks it does not count."""
+    return any(marks_end(flag(part)) or any(_has_flag(guard) for guard in part.guards) for part in parts(value, into_networks=False))
+
+
+def _has_flag(value: Value) -> bool:
+    return any(marks_end(flag(part)) for part in parts(value, into_networks=False))
+
+
+def marks_end(held: Flag | None) -> bool:
+    """Whether a flag is set where an episode ends, and not at time limits alone."""
+    return held is not None and held.ends != frozenset({"truncated"})
+
+
+def parts(value: Value, into_networks: bool = True, into_arrays: bool = True) -> Iterator[Symbol]:
+    """Every symbol that takes part in a value."""
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < MOST_PARTS:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items
+        elif isinstance(current, Table):
+            pending += list(current.items.values())
+        elif isinstance(current, Symbol):
+            yield current
+            if current.op in ("net", "env", "step", "reset") or (current.op == "out" and not into_networks):
+                continue
+            pending += [*current.args, *current.keys.values()]
+            if into_arrays:
+                pending += current.stored
+
+
+def number(value: Value | None, depth: int = 8) -> float | None:
+    """The number that a value is, where the script decides it."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return None
+    if value.op == "const":
+        return (
+            float(value.data)
+            if isinstance(value.data, int | float) and not isinstance(value.data, bool)
+            else 1.0
+            if value.data is True
+            else 0.0
+            if value.data is False
+            else None
+        )
+    if value.op == "USub":
+        inner = number(value.args[0], depth - 1)
+        return None if inner is None else -inner
+    if value.op in ("Add", "Sub", "Mult", "Div", "Pow") and len(value.args) == 2 and value.data is None:
+        left, right = number(value.args[0], depth - 1), number(value.args[1], depth - 1)
+        if left is None or right is None:
+            return None
+        try:
+            return float(
+                {"Add": left + right, "Sub": left - right, "Mult": left * right}[value.op]
+                if value.op in ("Add", "Sub", "Mult")
+                else left / right
+                if value.op == "Div"
+                else left**right
+            )
+        except (ArithmeticError, TypeError):
+            return None
+    if called(value) in ("float", "int", "tensor", "as_tensor") and value.args:
+        return number(value.args[0], depth - 1)
+    return None
+
+
+# ── sums and products ──
+
+
+class Term(NamedTuple):
+    """One of the summands of a formula: its sign, and what is multiplied in it."""
+
+    sign: int
+    factors: list[Value]
+    node: ast.AST | None
+
+
+def terms(value: Value, sign: int = 1, node: ast.AST | None = None, depth: int = 24) -> list[Term]:
+    """The summands of a formula, whatever averages and numbers stand around them."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return [Term(sign, [value], node)]
+    where = written(value) or node
+    if value.op in ("Add", "Sub") and len(value.args) == 2:
+        second = -sign if value.op == "Sub" else sign
+        return terms(value.args[0], sign, where, depth - 1) + terms(value.args[1], second, where, depth - 1)
+    if value.op == "USub" or called(value) in ("neg", "negative"):
+        return terms(value.args[0], -sign, where, depth - 1)
+    if called(value) in AVERAGES and value.args:
+        first = value.args[0]
+        if isinstance(first, Items) and not first.is_open:
+            return [term for each in first.items for term in terms(each, sign, where, depth - 1)]
+        return terms(first, sign, where, depth - 1)
+    if value.op == "carried":
+        return terms(value.args[0], sign, where, depth - 1)
+    if value.op == "phi":
+        held = [each for each in value.args[1:] if number(each) != 0]
+        return terms(held[0], sign, where, depth - 1) if len(held) == 1 else [Term(sign, [value], node or where)]
+    if value.op in ("Mult", "Div"):
+        held = factors(value)
+        negative = sum((number(each) or 0.0) < 0 for each in held) + sum(
+            isinstance(each, Symbol) and each.op == "USub" for each in held if number(each) is None
+        )
+        held = [each.args[0] if isinstance(each, Symbol) and each.op == "USub" and number(each) is None else each for each in held]
+        signed = -sign if negative % 2 else sign
+        sums = [each for each in held if isinstance(each, Symbol) and _bare(each).op in ("Add", "Sub")]
+        scalars = [each for each in held if is_scalar(each)]
+        if len(sums) == 1 and len(scalars) == len(held) - 1:
+            return [Term(one.sign, [*scalars, *one.factors], one.node) for one in terms(sums[0], signed, where, depth - 1)]
+        if len(scalars) == len(held) - 1:
+            rest = next(each for each in held if each not in scalars)
+            inner = terms(rest, signed, where, depth - 1)
+            return [Term(one.sign, [*scalars, *one.factors], one.node) for one in inner]
+        return [Term(signed, held, where)]
+    return [Term(sign, [value], node or where)]
+
+
+def _bare(value: Symbol) -> Symbol:
+    while called(value) in AVERAGES and value.args and isinstance(value.args[0], Symbol):
+        value = value.args[0]
+    return value
+
+
+def factors(value: Value) -> list[Value]:
+    """What is multiplied, and divided by a number, in a product."""
+    if isinstance(value, Symbol):
+        if value.op == "Mult" and len(value.args) == 2:
+            return factors(value.args[0]) + factors(value.args[1])
+        if value.op == "Div":
+            return factors(value.args[0])
+        if called(value) in AVERAGES and value.args and isinstance(value.args[0], Symbol) and _bare(value).op == "Mult":
+            return factors(value.args[0])
+    return [value]
+
+
+def is_scalar(value: Value) -> bool:
+    """A coefficient: a number, a setting."""
+    if not isinstance(value, Symbol):
+        return False
+    if number(value) is not None or value.op in ("ext", "settings", "const", "parameter"):
+        return True
+    return value.op == "attribute" and not any(part.op in ("out", "array", "stepped", "dist", "step") for part in parts(value))
+
+
+# ── networks ──
+
+
+def root(network: Value) -> Symbol | Record | None:
+    """The network that a layer is part of."""
+    if isinstance(network, Symbol) and network.op in ("net", "weights"):
+        owner = network.owner
+        return owner if owner is not None and owner.kind.is_network() and not owner.kind.is_trainer() else network
+    return network if isinstance(network, Record) else None
+
+
+def holds(whole: Value, part: Value | None, depth: int = 9) -> bool:
+    """Whether a network is another one, or has it as a part."""
+    if whole is part:
+        return True
+    if depth == 0:
+        return False
+    if isinstance(whole, Record):
+        return any(holds(each, part, depth - 1) for each in whole.attributes.values())
+    if isinstance(whole, Items):
+        return any(holds(each, part, depth - 1) for each in whole.items)
+    if isinstance(whole, Table):
+        return any(holds(each, part, depth - 1) for each in whole.items.values())
+    return isinstance(whole, Symbol) and whole.op == "net" and any(holds(each, part, depth - 1) for each in whole.args)
+
+
+def asked(value: Value) -> list[Symbol]:
+    """Networks' outputs that a value is, through choices of the smaller or the best one: not what they were asked about."""
+    made: list[Symbol] = []
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < 200:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items
+        if not isinstance(current, Symbol):
+            continue
+        if current.op == "out":
+            made.append(current)
+        elif called(current) in ("gather", "take_along_dim", "index_select"):
+            pending += current.args[:1]
+        elif called(current) in ("argmax", "argmin"):
+            continue
+        elif called(current) == "where":
+            pending += current.args[1:]
+        elif current.op in ("read", "item"):
+            pending += current.args[:1]
+        elif current.op == "phi":
+            pending += current.args[1:]
+        elif current.op not in ("net", "env", "step", "dist"):
+            pending += [*current.args, *current.stored]
+    return made
+
+
+def gradient(value: Value) -> list[Symbol]:
+    """Networks and weights that a value's gradient reaches."""
+    reached: list[Symbol] = []
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending and len(seen) < MOST_PARTS:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items
+        elif isinstance(current, Symbol):
+            if current.op == "weights":
+                reached.append(current)
+            if current.free or called(current) in DRAWN or current.op in ("Compare", "array", "net", "env", "step", "const", "weights"):
+                continue
+            if (
+                called(current) in ("as_tensor", "FloatTensor", "LongTensor", "Tensor", "array", "asarray", "float", "int")
+                and current.op == "call"
+            ):
+                continue
+            if current.op == "attribute" and current.data in ("data", "shape", "indices"):
+                continue
+            if current.op == "out":
+                reached += [each for each in current.args[:1] if isinstance(each, Symbol)]
+                pending += current.args[1:]
+            elif current.op == "phi":
+                pending += current.args[1:]
+            elif current.op in ("read", "item"):
+                pending += current.args[:1]
+            else:
+                pending += [*current.args, *current.keys.values()]
+    return reached
+
+
+def optimized(run: Execution, network: Value) -> list[Symbol]:
+    """Optimizers that hold a network's weights."""
+    return [each for each in run.optimizers if any(holds(one, network) or _is_inside(one, network) for one in parameters(each))]
+
+
+def _is_inside(holder: Value, network: Value) -> bool:
+    top = root(network)
+    return top is not None and (holder is top or holds(holder, top))
+
+
+def parameters(optimizer: Symbol) -> list[Value]:
+    """Networks and weights that an optimizer was given."""
+    held: list[Value] = []
+    for given in optimizer.args[:1]:
+        for part in parts(given):
+            if part.op == "method" and part.data in ("parameters", "named_parameters", "children", "modules") and part.args:
+                held.append(part.args[0])
+            elif part.op == "weights":
+                held.append(part)
+    return held
+
+
+class Copy(NamedTuple):
+    """A network that was copied from another one."""
+
+    network: Symbol | Record
+    source: Symbol | Record
+
+
+def copies(run: Execution) -> list[Copy]:
+    """Networks that are copies, by deepcopy or load_state_dict, and that no optimizer holds."""
+    made: dict[int, Copy] = {}
+    for value in _all_networks(run):
+        if value.copy_of is not None:
+            made[id(value)] = Copy(value, value.copy_of)
+    for copy, source in run.copies:
+        if isinstance(copy, Record) or copy.op == "net":
+            made[id(copy)] = Copy(copy, source)
+    for event in run.events:
+        if event.name == "load" and event.value is not None:
+            loaded, target = state_of(event.value), root(event.subject)
+            if loaded is not None and target is not None and loaded is not target and not optimized(run, target):
+                made.setdefault(id(target), Copy(target, loaded))
+    return list(made.values())
+
+
+def _all_networks(run: Execution) -> Iterator[Symbol | Record]:
+    seen: set[int] = set()
+    for call in _outputs(run):
+        top = root(call.args[0])
+        if top is not None and id(top) not in seen:
+            seen.add(id(top))
+            yield top
+
+
+def _outputs(run: Execution) -> Iterator[Symbol]:
+    seen: set[int] = set()
+    values = list(run.sums) + run.calls + [event.value for event in run.events if event.value is not None]
+    for value in values:
+        if isinstance(value, Symbol) and id(value) not in seen:
+            for part in _fresh_parts(value, seen):
+                if part.op == "out":
+                    yield part
+
+
+def _fresh_parts(value: Value, seen: set[int]) -> Iterator[Symbol]:
+    pending: list[Value] = [value]
+    while pending and len(seen) < 50_000:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, Items):
+            pending += current.items
+        elif isinstance(current, Symbol):
+            yield current
+            pending += [*current.args, *current.keys.values(), *current.stored]
+
+
+def state_of(value: Value) -> Symbol | Record | None:
+    """The network whose weights a value holds: net.state_dict(), net.parameters() and their elements."""
+    for part in parts(value):
+        if part.op == "method" and part.data in ("state_dict", "parameters", "named_parameters", "buffers") and part.args:
+            return root(part.args[0])
+    return None
+
+
+# ── targets ──
+
+
+class Target(NamedTuple):
+    """reward + discount * future: the sum, and the summand that is the future."""
+
+    sum: Symbol
+    future: Term
+
+
+def targets(script: Script) -> list[Target]:
+    """Bootstrap targets: sums of a reward and of something that a network says of what comes next."""
+    return script.once("targets", lambda: list(_targets(execution(script))))
+
+
+def _targets(run: Execution) -> Iterator[Target]:
+    for each in run.sums:
+        if each.op not in ("Add", "Sub") or not isinstance(each.node, ast.AST) or isinstance(each.node, ast.AugAssign):
+            continue
+        held = terms(each)
+        if len(held) < 2 or not any(term.sign > 0 and any(is_reward(one) for one in term.factors) for term in held):
+            continue
+        for term in held:
+            is_future = any(asked(one) for one in term.factors if not is_scalar(one))
+            if term.sign > 0 and len(term.factors) > 1 and is_future and not any(is_reward(one) for one in term.factors):
+                yield Target(each, term)
+
+
+def written(value: Value) -> ast.AST | None:
+    """Where a value was made; in the code of a network, where the network was asked."""
+    if isinstance(value, Symbol) and value.site is not None:
+        return value.site
+    return value.node if isinstance(value, Symbol | Items | Table | Record) else None
+
+
+def backwards(run: Execution) -> Iterator[Event]:
+    """Every loss whose gradient is taken, once for each place."""
+    seen: set[tuple[int, int]] = set()
+    for event in run.events:
+        if event.name == "backward":
+            key = position(event.node)
+            if key not in seen:
+                seen.add(key)
+                yield event
+
+
+def returns(script: Script) -> list[tuple[Symbol, Term]]:
+    """Sums of a reward and of what the pass before left, times a discount: returns that are accumulated in a loop."""
+    made = []
+    for each in execution(script).sums:
+        if each.op == "Add":
+            held = terms(each)
+            plain = [term for term in held if len(term.factors) == 1 and term.sign > 0 and is_reward(term.factors[0])]
+            running = [
+                term
+                for term in held
+                if len(term.factors) > 1 and any(isinstance(one, Symbol) and one.op == "carried" for one in term.factors)
+            ]
+            if len(plain) == 1 and len(running) == 1:
+                made.append((each, running[0]))
+    return made

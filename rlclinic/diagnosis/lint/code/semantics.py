@@ -1,0 +1,988 @@
+"""What checks say of a script's formulas, by what they are made of (`formulas`), whatever things are called.
+
+Each function adds places to the check whose id it is listed under in `MEANINGS`; that check's page says why it hurts and what to do.
+"""
+
+# ruff: noqa: E501 — a message reads best whole
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rlclinic.diagnosis.lint.code import formulas, sizes
+from rlclinic.diagnosis.lint.code.execution import Event, Execution, Items, Record, Symbol, Value
+from rlclinic.diagnosis.lint.code.formulas import Term, asked, called, execution, flag, gradient, role, root, terms
+from rlclinic.diagnosis.lint.code.script import Script, Spot
+
+_SQUARES: Final = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss"})
+
+
+def spots(id: str, script: Script) -> Iterator[Spot]:
+    """What the formulas add to a check."""
+    for meaning in MEANINGS.get(id, ()):
+        for spot in meaning(script):
+            if hasattr(spot.node, "lineno"):
+                yield spot
+
+
+def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
+    return Spot(where if where is not None else ast.Pass(), text, fix)
+
+
+# ── targets ──
+
+
+def _is_trace(target: formulas.Target) -> bool:
+    """A trace of advantages: the running sum beside a value of what comes next."""
+    carried = any(isinstance(each, Symbol) and each.op == "carried" for each in target.future.factors)
+    others = [term for term in terms(target.sum) if len(term.factors) > 1 and term.factors != target.future.factors]
+    return carried and any(any(asked(one) for one in term.factors) for term in others)
+
+
+def no_mask(script: Script) -> Iterator[Spot]:
+    for target in formulas.targets(script):
+        if not _is_trace(target) and not _masked(target):
+            stored = [each for factor in target.future.factors for each in _stored_factor(factor)]
+            for where in stored or [target.sum]:
+                yield _spot(
+                    where.node,
+                    "what a network says of the next observation is added to the reward, and nothing takes it away where the episode ended",
+                    "* (1 - terminated)",
+                )
+
+
+def _stored_factor(factor: Value) -> list[Symbol]:
+    """A discount that was computed when the transition was stored."""
+    if formulas.is_scalar(factor) or asked(factor):
+        return []
+    return [each for each in formulas.origins(factor) if each is not factor and each.op in ("Pow", "Mult", "phi")]
+
+
+def masked_lines(script: Script) -> set[int]:
+    """Lines of targets that are masked, whatever the mask is called."""
+    held = [target.sum.node for target in formulas.targets(script) if _masked(target) or _is_trace(target)]
+    return {node.lineno for node in held if isinstance(node, ast.expr)}
+
+
+def _masked(target: formulas.Target) -> bool:
+    direct = [flag(each) for each in target.future.factors]
+    if _is_choice(target):
+        return False
+    if any(formulas.marks_end(each) for each in direct):
+        return True
+    return any(formulas.depends_on_flag(each) for each in target.future.factors) or any(
+        formulas.marks_end(flag(guard)) or formulas.depends_on_flag(guard) for guard in target.sum.guards
+    )
+
+
+def _is_choice(target: formulas.Target) -> bool:
+    """x * a + (1 - x) * b: a flag that chooses between two futures, and takes neither away."""
+    flags = [flag(factor) for term in terms(target.sum) for factor in term.factors if term.sign > 0]
+    return {1, -1} <= {each.sign for each in flags if each is not None}
+
+
+def mask_inverted(script: Script) -> Iterator[Spot]:
+    for target in formulas.targets(script):
+        for factor in target.future.factors:
+            held = flag(factor)
+            if held is not None and held.sign > 0 and "named" not in held.ends and not _is_choice(target):
+                chosen = [each for each in _stored_factor(factor) if flag(each) is not None]
+                yield _spot(
+                    (chosen or [target.sum])[0].node,
+                    "the value of what comes next counts only where the episode ended, and nowhere else: the mask is the wrong way round",
+                    "1 - terminated",
+                )
+
+
+def trace_not_cut(script: Script) -> Iterator[Spot]:
+    for target in formulas.targets(script):
+        cut = any(formulas.flag(each) or _flag_beside(each) for each in target.future.factors)
+        guarded = any(flag(guard) or formulas.depends_on_flag(guard) for guard in target.sum.guards)
+        if _is_trace(target) and not cut and not guarded:
+            yield _spot(
+                target.sum.node,
+                "the running advantage goes on across the end of an episode: no flag is among what it is multiplied by",
+                "* (1 - ended)",
+            )
+
+
+def _flag_beside(value: Value) -> bool:
+    """A factor that is a flag in part: a choice between two flags, an array of them."""
+    if not isinstance(value, Symbol) or value.op == "carried":
+        return False
+    return any(flag(part) is not None for part in formulas.parts(value, into_networks=False))
+
+
+def truncation_in_mask(script: Script) -> Iterator[Spot]:
+    for target in formulas.targets(script):
+        for factor in target.future.factors if not _is_trace(target) else ():
+            held = flag(factor)
+            if held is not None and "truncated" in held.ends:
+                for part in formulas.parts(factor):
+                    joined = part.op in ("Or", "BitOr") or called(part) in ("logical_or", "maximum", "bitwise_or")
+                    inner = flag(part) if joined else None
+                    if inner is not None and {"terminated", "truncated"} <= inner.ends:
+                        yield _spot(
+                            part.node,
+                            "a time limit is stored as an end: where it cuts an episode, the future is worth something, and the target says that it is not",
+                            "store terminated alone",
+                        )
+
+
+def online_network_in_target(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    copied = formulas.copies(run)
+    sources = [(copy.source, copy.network) for copy in copied]
+    if not sources:
+        return
+    for target in formulas.targets(script):
+        if _is_trace(target):
+            continue
+        answers = [out for factor in target.future.factors for out in asked(factor)]
+        next_actions = [inner for out in answers for given in out.args[2:] for inner in asked(given)]
+        for out in (*answers, *next_actions):
+            top = root(out.args[0])
+            if any(top is source for source, _ in sources) and not any(top is copy for _, copy in sources) and _asked_about_next(out):
+                yield _spot(
+                    formulas.written(out),
+                    "the target comes from the network that is being trained, though there is a slow copy of it: each step moves what it runs after",
+                    "ask the copy",
+                )
+
+
+def _asked_about_next(out: Symbol) -> bool:
+    roles = {role(each) for each in out.args[1:]}
+    return "next_obs" in roles or not roles & {"obs"}
+
+
+def larger_of_critics(script: Script) -> Iterator[Spot]:
+    for target in formulas.targets(script):
+        for factor in target.future.factors:
+            for part in formulas.parts(factor, into_networks=False):
+                if called(part) in ("max", "maximum", "fmax") and _compares_networks(part):
+                    yield _spot(
+                        part.node,
+                        "the larger one of two critics is taken for the target: errors upwards are kept and grow",
+                        "the smaller one",
+                    )
+
+
+def _compares_networks(value: Symbol) -> bool:
+    given = [each for each in value.args if asked(each)]
+    tops = [{id(out.args[0]) for out in asked(each)} for each in given]
+    return len(given) == 2 and not tops[0] & tops[1]
+
+
+# ── losses ──
+
+
+def _squares(value: Value) -> Iterator[tuple[Symbol, list[Value]]]:
+    """Squared errors in a loss: the symbol, and the two sides (or the one difference)."""
+    for part in formulas.parts(value, into_arrays=False):
+        if called(part) in _SQUARES and len(part.args) >= 2:
+            yield part, list(part.args[:2])
+        elif (part.op == "Pow" and formulas.number(part.args[1]) == 2) or called(part) in ("pow", "square"):
+            yield part, [part.args[0]]
+
+
+def target_with_gradient(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    sums = [target for target in formulas.targets(script) if not target.sum.free and not _is_trace(target)]
+    for event in formulas.backwards(run):
+        for _, sides in _squares(event.value) if event.value is not None else ():
+            for side in sides:
+                reached = _with_gradient(side)
+                for target in sums:
+                    if id(target.sum) in reached and _trained(run, target.future):
+                        yield _spot(
+                            target.sum.node,
+                            "the gradient flows into the target, too: the network is drawn to make its own targets easy",
+                            "with torch.no_grad(): around it, or .detach()",
+                        )
+
+
+def _with_gradient(value: Value) -> set[int]:
+    """Symbols from which a gradient would come to a value."""
+    seen: set[int] = set()
+    pending = [value]
+    while pending and len(seen) < formulas.MOST_PARTS:
+        current = pending.pop()
+        if id(current) in seen or not isinstance(current, Symbol | Items):
+            continue
+        if isinstance(current, Items):
+            seen.add(id(current))
+            pending += current.items
+            continue
+        if current.free or called(current) in formulas.DRAWN or current.op in ("array", "Compare"):
+            continue
+        seen.add(id(current))
+        pending += current.args
+    return seen
+
+
+def _trained(run: Execution, future: Term) -> bool:
+    return any(formulas.optimized(run, network) for factor in future.factors for network in gradient(factor))
+
+
+def policy_sign(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for event in formulas.backwards(run):
+        held = terms(event.value) if event.value is not None else []
+        if any(_is_critic_answer(term) for term in held):
+            continue
+        for term in held:
+            sign = _log_prob_sign(term)
+            if sign is not None and sign * term.sign > 0:
+                yield _spot(
+                    term.node or event.node,
+                    "the loss falls when actions that did well become less likely: the sign of the policy's part is wrong",
+                    "-(log_prob * advantage).mean()",
+                )
+
+
+def _log_prob_sign(term: Term) -> int | None:
+    """The sign of a log-probability that is multiplied by an advantage; None where the term is nothing of the kind."""
+    signs, others = [], 0
+    for factor in term.factors:
+        sign = _log_prob_factor(factor)
+        if sign is not None:
+            signs.append(sign)
+        elif not formulas.is_scalar(factor):
+            others += 1
+    return signs[0] if len(signs) == 1 and others == 1 else None
+
+
+def _log_prob_factor(factor: Value) -> int | None:
+    """1 for log_prob with a gradient, -1 for its negative; None for anything else."""
+    if not gradient(factor):
+        return None
+    held = terms(factor)
+    found = [term for term in held if len(term.factors) == 1 and _is_log_prob(term.factors[0])]
+    return found[0].sign if found and len(found) == len(held) else None
+
+
+def _is_log_prob(value: Value) -> bool:
+    if isinstance(value, Items):
+        return bool(value.items) and all(_is_log_prob(each) for each in value.items)
+    made = [each for each in formulas.origins(value) if each.op != "const"]
+    return bool(made) and all(called(_summed(each)) == "log_prob" and _summed(each).op == "method" for each in made)
+
+
+def _summed(value: Symbol) -> Symbol:
+    while called(value) in ("sum", "mean", *formulas.PASSING) and value.args and isinstance(value.args[0], Symbol):
+        value = value.args[0]
+    return value
+
+
+def _is_critic_answer(term: Term) -> bool:
+    """What a critic says of an action that a network chose, with the gradient of that network."""
+    for factor in term.factors:
+        for out in asked(factor):
+            if not out.free and any(gradient(given) for given in out.args[1:]) and len(out.args) >= 2 and _mixes_action(out):
+                return True
+    return False
+
+
+def _mixes_action(out: Symbol) -> bool:
+    """Whether a network is asked about something that another network made, beside something else."""
+    given = out.args[1:]
+    if len(given) >= 2:
+        return any(gradient(each) for each in given) and any(not gradient(each) for each in given)
+    joined = [each for each in given if called(each) in ("cat", "concatenate", "hstack")]
+    return any(
+        isinstance(one.args[0], Items)
+        and any(gradient(each) for each in one.args[0].items)
+        and any(not gradient(each) for each in one.args[0].items)
+        for one in joined
+        if isinstance(one, Symbol) and one.args
+    )
+
+
+def actor_sign(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for event in formulas.backwards(run):
+        held = terms(event.value) if event.value is not None else []
+        answers = [term for term in held if _is_critic_answer(term) and not any(_is_square(factor) for factor in term.factors)]
+        for term in answers:
+            if term.sign > 0:
+                yield _spot(
+                    term.node or event.node,
+                    "the loss falls with the value of the actor's own actions: the actor learns to act as badly as it can",
+                    "-critic(obs, actor(obs)).mean()",
+                )
+
+
+def _is_square(value: Value) -> bool:
+    return any(
+        called(part) in _SQUARES or part.op == "Pow" or called(part) in ("pow", "square")
+        for part in formulas.parts(value, into_networks=False, into_arrays=False)
+    )
+
+
+def entropy_in_actor_loss(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for event in formulas.backwards(run):
+        held = terms(event.value) if event.value is not None else []
+        if not any(_is_critic_answer(term) and term.sign < 0 for term in held):
+            continue
+        for term in held:
+            charged = any(_holds_log_prob(factor) for factor in term.factors) and any(gradient(factor) for factor in term.factors)
+            if term.sign < 0 and charged and not _is_critic_answer(term):
+                yield _spot(
+                    term.node or event.node,
+                    "log-probabilities are rewarded where they should be charged: the policy loses its randomness",
+                    "alpha * log_prob - q",
+                )
+
+
+def _holds_log_prob(value: Value) -> bool:
+    """A log-probability, with or without its correction for squashing."""
+    return any(term.sign > 0 and any(_is_log_prob(each) for each in term.factors) for term in terms(_detached(value)))
+
+
+def soft_value_sign(script: Script) -> Iterator[Spot]:
+    for target in formulas.targets(script):
+        for factor in target.future.factors:
+            held = terms(factor)
+            if len(held) > 1 and any(asked(one) for term in held for one in term.factors if term.sign > 0):
+                for term in held:
+                    if term.sign > 0 and any(_holds_log_prob(one) for one in term.factors):
+                        yield _spot(
+                            target.sum.node,
+                            "the log-probability is added to the value of what comes next: certainty is rewarded, and the policy stops exploring",
+                            "next_q - alpha * next_log_prob",
+                        )
+
+
+def surrogate(script: Script) -> Iterator[tuple[Symbol, int, Event, int]]:
+    """The clipped objectives of PPO in losses: the choice, the sign it has in the loss, and the sign of what is chosen from."""
+    for event in formulas.backwards(execution(script)):
+        for term in terms(event.value) if event.value is not None else ():
+            for factor in term.factors:
+                chosen = _bare(factor)
+                if (
+                    called(chosen) in ("min", "minimum", "max", "maximum", "fmin", "fmax")
+                    and isinstance(chosen, Symbol)
+                    and len(chosen.args) == 2
+                ):
+                    inner = [terms(each) for each in chosen.args]
+                    if all(len(one) == 1 and any(_is_ratio(each) for each in one[0].factors) for one in inner):
+                        yield chosen, term.sign, event, inner[0][0].sign
+
+
+def _bare(value: Value) -> Value:
+    while isinstance(value, Symbol) and called(value) in ("mean", "sum", "squeeze", "view") and value.args:
+        value = value.args[0]
+    return value
+
+
+def _is_ratio(value: Value) -> bool:
+    for part in formulas.parts(value, into_networks=False, into_arrays=False):
+        if called(part) == "exp" and part.args and any(_is_log_prob_like(each) for each in (part.args[0],)):
+            return True
+    return False
+
+
+def _is_log_prob_like(value: Value) -> bool:
+    return any(called(part) == "log_prob" for part in formulas.parts(value, into_networks=False))
+
+
+def surrogate_sign(script: Script) -> Iterator[Spot]:
+    for chosen, sign, _, inner in surrogate(script):
+        if sign * inner > 0:
+            yield _spot(
+                chosen.node,
+                "the loss falls when actions that did well become less likely: the objective needs a minus before it",
+                "-torch.min(…).mean()",
+            )
+
+
+def surrogate_extreme(script: Script) -> Iterator[Spot]:
+    for chosen, sign, _, inner in surrogate(script):
+        smaller = called(chosen) in ("min", "minimum", "fmin")
+        if sign * inner < 0 and smaller == (inner < 0):
+            yield _spot(
+                chosen.node,
+                "the wrong one of the two objectives is taken: clipping then holds back nothing",
+                "min of the objectives, or max of their negatives",
+            )
+
+
+def entropy_sign(script: Script) -> Iterator[Spot]:
+    for event in formulas.backwards(execution(script)):
+        for term in terms(event.value) if event.value is not None else ():
+            for factor in term.factors:
+                made = [each for each in formulas.origins(_bare(factor)) if each.op != "const"]
+                if made and all(called(_summed(each)) == "entropy" for each in made) and term.sign > 0 and len(term.factors) > 1:
+                    yield _spot(
+                        term.node or event.node,
+                        "the entropy is punished: the policy becomes certain before it knows anything",
+                        "loss - ent_coef * entropy",
+                    )
+
+
+def value_sign(script: Script) -> Iterator[Spot]:
+    for event in formulas.backwards(execution(script)):
+        held = terms(event.value) if event.value is not None else []
+        for term in held:
+            squared = [
+                factor
+                for factor in term.factors
+                if isinstance(factor, Symbol) and (called(factor) in _SQUARES or factor.op == "Pow" or called(factor) in ("pow", "square"))
+            ]
+            if (
+                squared
+                and term.sign < 0
+                and len(squared) == 1
+                and all(formulas.is_scalar(each) for each in term.factors if each is not squared[0])
+            ):
+                yield _spot(
+                    term.node or event.node,
+                    "the squared error is subtracted: the critic learns to be as wrong as it can",
+                    "+ vf_coef * value_loss",
+                )
+
+
+def temperature_sign(script: Script) -> Iterator[Spot]:
+    for event in formulas.backwards(execution(script)):
+        for term in terms(event.value) if event.value is not None else ():
+            weights = [factor for factor in term.factors if _is_weight(factor)]
+            others = [factor for factor in term.factors if not _is_weight(factor)]
+            if len(weights) != 1 or any(gradient(each) for each in others):
+                continue
+            for factor in others:
+                for inner in terms(_detached(factor)):
+                    if any(_holds_log_prob(each) for each in inner.factors) and inner.sign * term.sign > 0:
+                        yield _spot(
+                            term.node or event.node,
+                            "the temperature rises where the policy is random enough, and falls where it is not: the sign is wrong",
+                            "-(log_alpha * (log_prob + target_entropy).detach()).mean()",
+                        )
+
+
+def _is_weight(value: Value) -> bool:
+    if isinstance(value, Symbol) and called(value) == "exp" and value.args:
+        return _is_weight(value.args[0])
+    return isinstance(value, Symbol) and value.op == "weights"
+
+
+def _detached(value: Value) -> Value:
+    while isinstance(value, Symbol) and called(value) in ("detach", "squeeze", "unsqueeze") and value.args:
+        value = value.args[0]
+    return value
+
+
+def target_entropy_positive(script: Script) -> Iterator[Spot]:
+    for event in formulas.backwards(execution(script)):
+        for term in terms(event.value) if event.value is not None else ():
+            if not any(_is_weight(factor) for factor in term.factors):
+                continue
+            for factor in term.factors:
+                held = terms(_detached(factor))
+                probabilities = [one for one in held if any(_holds_log_prob(each) for each in one.factors)]
+                kept = [one for one in held if one not in probabilities]
+                if (
+                    len(probabilities) == 1
+                    and len(kept) == 1
+                    and _is_dimension(kept[0].factors)
+                    and kept[0].sign == probabilities[0].sign
+                    and not _is_discrete(probabilities[0])
+                ):
+                    where = kept[0].factors[-1]
+                    yield _spot(
+                        where.node,
+                        "the entropy to keep is the number of action dimensions, without a minus: a policy of continuous actions can hardly reach it, and the temperature grows without end",
+                        "-action_dim",
+                    )
+
+
+def _is_dimension(factors: list[Value]) -> bool:
+    """A size of a space, as it stands."""
+    return (
+        len(factors) == 1
+        and isinstance(factors[0], Symbol)
+        and factors[0].op in ("call", "method", "item", "attribute")
+        and any(part.op == "attribute" and part.data == "shape" for part in formulas.parts(factors[0]))
+    )
+
+
+def _is_discrete(term: Term) -> bool:
+    return any(part.op == "dist" and "Categorical" in str(part.data) for factor in term.factors for part in formulas.parts(factor))
+
+
+# ── actions ──
+
+
+def drawn_without_gradient(script: Script) -> Iterator[Spot]:
+    """The critic is asked about an action that was drawn by sample(), in the loss of an actor."""
+    for event in formulas.backwards(execution(script)):
+        for term in terms(event.value) if event.value is not None else ():
+            for factor in term.factors:
+                for out in asked(factor):
+                    for given in out.args[1:]:
+                        for part in formulas.parts(given, into_networks=False, into_arrays=False):
+                            if (
+                                called(part) == "sample"
+                                and part.op == "method"
+                                and not part.free
+                                and isinstance(part.args[0], Symbol)
+                                and part.args[0].op == "dist"
+                                and part.args[0].data != "Categorical"
+                                and gradient(part.args[0])
+                                and not out.free
+                                and term.sign < 0
+                            ):
+                                yield _spot(
+                                    part.node,
+                                    "the action that the critic is asked about is drawn by sample(), which has no gradient: the actor learns nothing from it",
+                                    "rsample()",
+                                )
+
+
+def squashed_without_correction(script: Script) -> Iterator[Spot]:
+    """log_prob(u) of an action tanh(u), in a loss or a target, with nothing subtracted for the squashing."""
+    run = execution(script)
+    values = [event.value for event in formulas.backwards(run) if event.value is not None] + [
+        target.sum for target in formulas.targets(script)
+    ]
+    drawn = {}
+    for value in values:
+        for part in formulas.parts(value):
+            if called(part) == "tanh" and part.args:
+                for inner in formulas.origins(part.args[0]):
+                    if called(inner) in ("rsample", "sample"):
+                        drawn[id(inner)] = inner
+    for value in values:
+        plain: dict[int, Symbol] = {}
+        corrected: set[int] = set()
+        for part in formulas.parts(value, into_networks=True):
+            if part.op in ("Add", "Sub") or part.data == "in place":
+                held = terms(part)
+                probabilities = [
+                    _summed(each)
+                    for term in held
+                    for factor in term.factors
+                    for each in formulas.origins(factor)
+                    if called(_summed(each)) == "log_prob"
+                ]
+                for probability in probabilities:
+                    given = list(formulas.origins(probability.args[1])) if len(probability.args) > 1 else []
+                    if any(id(each) in drawn for each in given) and any(
+                        _depends_on(term, drawn)
+                        for term in held
+                        if not any(called(_summed(each)) == "log_prob" for factor in term.factors for each in formulas.origins(factor))
+                    ):
+                        corrected.add(id(probability))
+            if called(part) == "log_prob" and len(part.args) > 1 and any(id(each) in drawn for each in formulas.origins(part.args[1])):
+                plain[id(part)] = part
+        for key, part in plain.items():
+            if key not in corrected:
+                yield _spot(
+                    part.node,
+                    "the action is squashed by tanh, and its log-probability is that of the value before: the density changes with the squashing",
+                    "log_prob - log(1 - tanh(u)^2)",
+                )
+
+
+def _depends_on(term: Term, drawn: dict[int, Symbol]) -> bool:
+    return any(
+        id(part) in drawn
+        for factor in term.factors
+        for part in formulas.parts(factor, into_networks=False)
+        if called(part) not in ("log_prob",)
+    ) and not any(asked(factor) for factor in term.factors if any(out.args[1:] and len(out.args) > 2 for out in asked(factor)))
+
+
+def log_prob_of_fresh_action(script: Script) -> Iterator[Spot]:
+    """An update multiplies the log-probability of an action that was drawn just now by what was collected before."""
+    for event in formulas.backwards(execution(script)):
+        for part in formulas.parts(event.value, into_arrays=False) if event.value is not None else ():
+            if called(part) != "log_prob" or len(part.args) < 2 or part.free:
+                continue
+            dist, action = part.args[0], formulas.origins(part.args[1])
+            fresh = [
+                each
+                for each in action
+                if called(each) in ("sample", "rsample") and each.args and (each.args[0] is dist or _same_inputs(each.args[0], dist))
+            ]
+            if fresh and len(fresh) == len(action) and _is_of_stored(dist) and called(fresh[0]) == "sample":
+                yield _spot(
+                    part.node,
+                    "the log-probability is that of an action drawn just now, not of the one that was taken and rewarded",
+                    "log_prob(actions)",
+                )
+
+
+def _same_inputs(one: Value, other: Value) -> bool:
+    first, second = [[id(out.args[0]) for out in asked(each)] for each in (one, other)]
+    return bool(first) and first == second
+
+
+def _is_of_stored(dist: Value) -> bool:
+    """Whether a distribution is that of observations which were kept in a list or an array."""
+    for part in formulas.parts(dist, into_arrays=False):
+        if part.op == "out":
+            for given in part.args[1:]:
+                if any(
+                    inner.op in ("read", "array", "column", "sampled")
+                    for inner in formulas.parts(given, into_networks=False, into_arrays=False)
+                ):
+                    return True
+                if _is_listed(given):
+                    return True
+    return False
+
+
+def _is_listed(value: Value) -> bool:
+    while isinstance(value, Symbol) and called(value) in formulas.PASSING and value.args:
+        value = value.args[0]
+    return isinstance(value, Items) and value.is_open
+
+
+# ── returns ──
+
+
+def returns_forwards(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for each, term in formulas.returns(script):
+        carried = next(one for one in term.factors if isinstance(one, Symbol) and one.op == "carried")
+        loop = carried.node
+        if not isinstance(loop, ast.For) or loop not in run.walked or _is_backwards(run.walked[loop]):
+            continue
+        stepped = any(event.name == "env step" and loop in event.loops for event in run.events)
+        kept = any(event.name == "store" and loop in event.loops for event in run.events)
+        if kept and not stepped:
+            yield _spot(
+                each.node,
+                "rewards are summed from the first step on: each return then holds what came before it, and not what followed",
+                "for t in reversed(range(len(rewards)))",
+            )
+
+
+def _is_backwards(walked: Value) -> bool:
+    if isinstance(walked, Symbol):
+        if walked.op == "range":
+            return len(walked.args) == 3
+        if walked.op in ("zipped", "enumerated"):
+            return any(_is_backwards(each) for each in walked.args)
+        return walked.op != "const" and (walked.op in ("reversed", "item", "read", "unknown", "parameter", "call", "method"))
+    return False
+
+
+def discount_above_one(script: Script) -> Iterator[Spot]:
+    held = [term for _, term in formulas.returns(script)] + [target.future for target in formulas.targets(script)]
+    for term in held:
+        for factor in term.factors:
+            number = formulas.number(factor)
+            if number is not None and number > 1 and isinstance(factor, Symbol) and factor.node is not None:
+                yield _spot(
+                    factor.node, f"the discount is {number:g}: what comes later counts for more, and values grow without bound", "0.99"
+                )
+
+
+# ── networks and optimizers ──
+
+
+def copy_never_updated(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    copied = formulas.copies(run)
+    if not copied or not run.complete:
+        return
+    fresh = {id(each[1]) for each in updates(run) if each[3]}
+    for target in formulas.targets(script):
+        for factor in target.future.factors:
+            for out in asked(factor):
+                top = root(out.args[0])
+                copy = next((each for each in copied if each.network is top), None)
+                if (
+                    copy is not None
+                    and id(top) not in fresh
+                    and not any(isinstance(each, Record) and formulas.holds(each, top) for _, each, _, is_later in updates(run) if is_later)
+                ):
+                    yield _spot(
+                        formulas.written(out),
+                        "the slow copy of the network gets no new weights in the whole script: targets stay those of the first step",
+                        "target.load_state_dict(net.state_dict()) now and then",
+                    )
+
+
+def updates(run: Execution) -> list[tuple[ast.AST, Value, Value, bool]]:
+    """Weights that are copied: where, into which network, from which one, and whether that is after the start."""
+    made: list[tuple[ast.AST, Value, Value, bool]] = []
+    for event in run.events:
+        source: Value | None
+        if event.name == "load" and event.value is not None:
+            source, into = formulas.state_of(event.value), root(event.subject)
+        elif (event.name.startswith("in place ") or event.name == "set data") and isinstance(event.value, Symbol):
+            into = _weights_of(event.subject)
+            given = event.value.args[1:] if event.name.startswith("in place ") else (event.value,)
+            others = [
+                one
+                for each in given
+                for one in [_weights_of(inner) for inner in formulas.parts(each) if inner.op == "method"]
+                if one is not None and one is not into
+            ]
+            source = others[0] if others else into
+        else:
+            continue
+        if into is not None and source is not None:
+            made.append((event.node, into, source, bool(event.loops)))
+    return made
+
+
+def _weights_of(value: Value) -> Symbol | Record | None:
+    return formulas.state_of(value)
+
+
+def copied_the_wrong_way(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    copied = formulas.copies(run)
+    for where, into, source, _ in updates(run):
+        if any(copy.source is into and copy.network is source for copy in copied) and formulas.optimized(run, into):
+            yield _spot(
+                where,
+                "the slow copy's weights are written into the network that is trained: what it learned is taken back",
+                "copy from the trained network to the slow one",
+            )
+
+
+def copy_is_the_network(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for event in run.events:
+        if event.name in ("in place copy_", "in place add_", "in place lerp_", "load", "set data") and isinstance(event.value, Symbol):
+            into = _weights_of(event.subject) or root(event.subject)
+            given = event.value.args[1:] if event.name.startswith("in place") else (event.value,)
+            named = [
+                part for each in given for part in formulas.parts(each) if part.op == "method" and part.data in ("parameters", "state_dict")
+            ]
+            is_gradient = any(part.op == "attribute" and part.data == "grad" for part in formulas.parts(event.subject))
+            if into is not None and named and event.loops and not is_gradient and all(root(part.args[0]) is into for part in named):
+                yield _spot(
+                    _first_use(script, into) or event.node,
+                    "the copy for targets is the network itself: both change together, and targets run away with what they train",
+                    "copy.deepcopy(net)",
+                )
+
+
+def _first_use(script: Script, network: Symbol | Record) -> ast.AST | None:
+    """Where a network gets its second name."""
+    for statement in ast.walk(ast.parse(script.source.text)):
+        if isinstance(statement, ast.Assign):
+            target, value = statement.targets[0], statement.value
+            pairs = (
+                list(zip(target.elts, value.elts, strict=False))
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+                else [(target, value)]
+            )
+            if all(isinstance(one, ast.Name | ast.Attribute) and isinstance(two, ast.Name | ast.Attribute) for one, two in pairs):
+                names = {ast.unparse(two) for _, two in pairs}
+                if any(f"{name}.parameters" in script.source.text or f"{name}(" in script.source.text for name in names):
+                    return statement
+    return None
+
+
+def polyak_shares(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for event in run.events:
+        if not isinstance(event.value, Symbol):
+            continue
+        into = _weights_of(event.subject)
+        if into is None:
+            continue
+        share = None
+        if event.name in ("in place copy_", "set data"):
+            given = event.value.args[1] if event.name != "set data" and len(event.value.args) > 1 else event.value
+            share = _share(given, into)
+        elif event.name == "in place add_" and len(event.value.args) > 1:
+            share = _share(event.value.args[1], into)
+            alpha = formulas.number(event.value.keys.get("alpha"))
+            share = alpha if alpha is not None else share
+        elif event.name == "in place lerp_" and len(event.value.args) > 2:
+            share = formulas.number(event.value.args[2])
+        if share is not None and 0.5 < share < 1:
+            yield _spot(
+                event.node,
+                f"the slow copy takes {share:g} of the new weights at each update, and keeps {1 - share:.2g} of its own: it is hardly slower than the network",
+                "tau = 0.005 of the new ones",
+            )
+
+
+def _share(value: Value, into: Value) -> float | None:
+    """How much of another network's weights a sum takes."""
+    for term in terms(value):
+        sources = [_weights_of(factor) for factor in term.factors]
+        if any(source is not None and source is not into for source in sources):
+            numbers = [formulas.number(factor) for factor in term.factors]
+            known = [each for each in numbers if each is not None]
+            return known[0] if len(known) == 1 and len(term.factors) == 2 else None
+    return None
+
+
+def copied_at_every_step(script: Script) -> Iterator[Spot]:
+    """A full copy that is made whenever the network learns: by an interval of one."""
+    run = execution(script)
+    copied = formulas.copies(run)
+    for event in run.events:
+        if event.name != "load" or not event.loops or not any(copy.network is root(event.subject) for copy in copied):
+            continue
+        for guard in event.guards:
+            for part in formulas.parts(guard, into_networks=False):
+                if (
+                    part.op == "Mod"
+                    and formulas.number(part.args[1]) == 1
+                    and isinstance(part.args[1], Symbol)
+                    and part.args[1].node is not None
+                ):
+                    yield _spot(
+                        part.args[1].node,
+                        "the slow copy is made anew at every step: it is the network itself, one step late",
+                        "every few hundred steps",
+                    )
+
+
+def optimizer_of_another_network(script: Script) -> Iterator[Spot]:
+    """A loss whose gradient reaches networks that the optimizer which then steps does not hold."""
+    run = execution(script)
+    if not run.complete:
+        return
+    last: Event | None = None
+    for event in run.events:
+        if event.name == "backward":
+            last = event
+        elif event.name == "optimizer step" and last is not None and last.value is not None and isinstance(event.subject, Symbol):
+            reached = gradient(last.value)
+            held = formulas.parameters(event.subject)
+            tops = [root(each) for each in reached]
+            if not held or not tops or any(top is None for top in tops):
+                continue
+            holding = [
+                top
+                for top in tops
+                if any(
+                    one is top or formulas.holds(one, top) or any(formulas.holds(one, each) for each in reached if root(each) is top)
+                    for one in held
+                )
+            ]
+            direct = [root(each) for each in _direct(last.value)]
+            if not holding:
+                yield _spot(
+                    event.subject.node,
+                    "this optimizer holds other weights than those that the loss before its step reaches: nothing of it is learned",
+                    "give it the parameters of the network in the loss",
+                )
+            else:
+                lost = [top for top in direct if top is not None and top not in holding and not formulas.optimized(run, top)]
+                copied = [copy.network for copy in formulas.copies(run)]
+                if lost and not any(top in copied for top in lost):
+                    yield _spot(
+                        event.subject.node,
+                        "the loss reaches a network that no optimizer holds: it stays as it was made",
+                        "add its parameters",
+                    )
+
+
+def _direct(value: Value) -> list[Symbol]:
+    return gradient(value)
+
+
+# ── episodes ──
+
+
+def observation_not_carried(script: Script) -> Iterator[Spot]:
+    """In every pass of a loop the action is chosen for an observation that no step has changed."""
+    run = execution(script)
+    stepped: dict[ast.AST, list[Event]] = {}
+    for event in run.events:
+        if event.name == "env step" and event.loops:
+            stepped.setdefault(event.node, []).append(event)
+    for node, events in stepped.items():
+        last = events[-1].value
+        if not isinstance(last, Symbol) or len(last.args) < 2 or len(events) < 2:
+            continue
+        given = list(formulas.parts(last.args[1]))
+        seen = [part for part in given if part.op in ("observed", "reset")]
+        if any(part.op == "out" for part in given) and seen and not any(part.op in ("stepped", "step") for part in given):
+            yield _spot(
+                node,
+                "actions are chosen for the first observation again and again: what the step returns is not carried to the next one",
+                "obs = next_obs",
+            )
+
+
+def never_reset(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for event in run.events if run.complete else ():
+        made = event.value
+        if event.name != "env step" or not event.loops or not isinstance(made, Symbol) or _is_vector(event.subject):
+            continue
+        innermost = event.loops[-1]
+        resets = [each for each in run.events if each.name == "env reset" and each.subject is event.subject]
+        ends = isinstance(innermost, ast.While) and not _is_endless(innermost)
+        if not resets or ends or any(each.loops for each in resets):
+            continue
+        if any(part.op == "out" for given in made.args[1:] for part in formulas.parts(given)):
+            yield _spot(
+                event.node,
+                "the environment is stepped on and on, and reset only once, before the loop: after the first end nothing that it returns means anything",
+                "if terminated or truncated: obs, _ = env.reset()",
+            )
+
+
+def _is_vector(env: Value) -> bool:
+    return not (isinstance(env, Symbol) and env.op == "env" and env.data == "make")
+
+
+def _is_endless(loop: ast.While) -> bool:
+    return isinstance(loop.test, (ast.Constant, ast.Compare))
+
+
+# ── shapes ──
+
+
+def column_against_row(script: Script) -> Iterator[Spot]:
+    run = execution(script)
+    for each in (*run.sums, *run.calls):
+        pair = each.args if each.op in ("Add", "Sub", "Mult") else each.args[:2] if called(each) in _SQUARES else ()
+        if len(pair) == 2 and each.node is not None:
+            shapes = [sizes.shape(one) for one in pair]
+            if sorted(map(str, shapes)) == ["column", "row"]:
+                yield _spot(
+                    each.node,
+                    "a column [N, 1] meets a row [N]: the result is a square [N, N], and every entry is mixed with every other one",
+                    ".squeeze(-1) on the column",
+                )
+
+
+MEANINGS: Final[dict[str, tuple[Callable[[Script], Iterator[Spot]], ...]]] = {
+    "COD501": (no_mask,),
+    "COD502": (mask_inverted,),
+    "COD503": (trace_not_cut,),
+    "COD504": (returns_forwards,),
+    "COD512": (discount_above_one,),
+    "COD101": (truncation_in_mask,),
+    "COD536": (online_network_in_target,),
+    "COD522": (larger_of_critics,),
+    "COD307": (target_with_gradient,),
+    "COD303": (policy_sign,),
+    "COD524": (actor_sign,),
+    "COD523": (entropy_in_actor_loss, soft_value_sign),
+    "COD302": (surrogate_sign,),
+    "COD301": (surrogate_extreme,),
+    "COD304": (entropy_sign,),
+    "COD305": (value_sign,),
+    "COD525": (temperature_sign,),
+    "COD526": (target_entropy_positive,),
+    "COD521": (drawn_without_gradient,),
+    "COD202": (squashed_without_correction,),
+    "COD210": (log_prob_of_fresh_action,),
+    "COD506": (copy_never_updated,),
+    "COD534": (copied_the_wrong_way,),
+    "COD507": (copy_is_the_network,),
+    "COD527": (polyak_shares,),
+    "COD537": (copied_at_every_step,),
+    "COD406": (optimizer_of_another_network,),
+    "COD106": (observation_not_carried,),
+    "COD105": (never_reset,),
+    "COD601": (column_against_row,),
+}
+"""What is added to which check."""
