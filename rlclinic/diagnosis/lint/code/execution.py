@@ -1047,7 +1047,9 @@ class Execution:
             )
         if name in _CONTAINERS and first is not None:
             return first
-        if name in ("Parameter",) or (name in ("zeros", "tensor", "ones", "full") and _is_true(keys.get("requires_grad"))):
+        made_of_values = isinstance(first, Items) and any(not isinstance(each, Symbol) or each.op != "const" for each in first.items)
+        fresh = name in ("zeros", "tensor", "ones", "full") and _is_true(keys.get("requires_grad")) and not made_of_values
+        if name == "Parameter" or fresh:
             return self._symbol("weights", tuple(args), node, name)
         if (path.startswith("torch.nn.") and name[:1].isupper() and ".utils." not in path) or name in ("Sequential", "Linear"):
             made = self._symbol("net", tuple(args), node, name)
@@ -1109,6 +1111,8 @@ class Execution:
             return self._symbol("range", tuple(args), node)
         if path == "map" and len(args) == 2 and first is not None:
             known = _iterate(args[1])
+            if isinstance(args[1], Symbol) and args[1].op == "columns":
+                return args[1]
             if known is not None and not (isinstance(args[1], Items) and args[1].is_open):
                 return Items([self._apply(first, [each], {}, node) for each in known], node)
             return Items([self._apply(first, [self._element(args[1], node)], {}, node)], node, is_open=True)

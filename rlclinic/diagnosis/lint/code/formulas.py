@@ -536,14 +536,15 @@ def copies(run: Execution) -> list[Copy]:
 
 def _all_networks(run: Execution) -> Iterator[Symbol | Record]:
     seen: set[int] = set()
-    for call in _outputs(run):
+    for call in outputs(run):
         top = root(call.args[0])
         if top is not None and id(top) not in seen:
             seen.add(id(top))
             yield top
 
 
-def _outputs(run: Execution) -> Iterator[Symbol]:
+def outputs(run: Execution) -> Iterator[Symbol]:
+    """Every answer of a network."""
     seen: set[int] = set()
     values = list(run.sums) + run.calls + [event.value for event in run.events if event.value is not None]
     for value in values:

@@ -135,8 +135,9 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
     sources = [(copy.source, copy.network) for copy in copied]
     if not sources:
         return
+    reached = {id(part) for event in formulas.backwards(run) if event.value is not None for part in formulas.parts(event.value)}
     for target in formulas.targets(script):
-        if _is_trace(target):
+        if _is_trace(target) or id(target.sum) not in reached or any(gradient(factor) for factor in target.future.factors):
             continue
         answers = [out for factor in target.future.factors for out in asked(factor)]
         next_actions = [inner for out in answers for given in out.args[2:] for inner in asked(given)]
@@ -303,8 +304,9 @@ def actor_sign(script: Script) -> Iterator[Spot]:
     for event in formulas.backwards(run):
         held = terms(event.value) if event.value is not None else []
         answers = [term for term in held if _is_critic_answer(term) and not any(_is_square(factor) for factor in term.factors)]
+        soft = any(_holds_log_prob(factor) for term in held for factor in term.factors if term not in answers)
         for term in answers:
-            if term.sign > 0:
+            if term.sign > 0 and not soft:
                 yield _spot(
                     term.node or event.node,
                     "the loss falls with the value of the actor's own actions: the actor learns to act as badly as it can",
@@ -323,11 +325,20 @@ def entropy_in_actor_loss(script: Script) -> Iterator[Spot]:
     run = execution(script)
     for event in formulas.backwards(run):
         held = terms(event.value) if event.value is not None else []
-        if not any(_is_critic_answer(term) and term.sign < 0 for term in held):
+        answers = [term for term in held if _is_critic_answer(term) and not any(_is_square(factor) for factor in term.factors)]
+        charged = [
+            term for term in held if term not in answers and any(_holds_log_prob(factor) and gradient(factor) for factor in term.factors)
+        ]
+        if not answers or not charged:
             continue
-        for term in held:
-            charged = any(_holds_log_prob(factor) for factor in term.factors) and any(gradient(factor) for factor in term.factors)
-            if term.sign < 0 and charged and not _is_critic_answer(term):
+        if answers[0].sign > 0:
+            yield _spot(
+                answers[0].node or event.node,
+                "the loss falls with the value of the actor's own actions: the actor learns to act as badly as it can",
+                "alpha * log_prob - q",
+            )
+        for term in charged:
+            if term.sign < 0 and answers[0].sign < 0:
                 yield _spot(
                     term.node or event.node,
                     "log-probabilities are rewarded where they should be charged: the policy loses its randomness",
@@ -516,27 +527,18 @@ def _is_discrete(term: Term) -> bool:
 def drawn_without_gradient(script: Script) -> Iterator[Spot]:
     """The critic is asked about an action that was drawn by sample(), in the loss of an actor."""
     for event in formulas.backwards(execution(script)):
+        reached = _with_gradient(event.value) if event.value is not None else set()
         for term in terms(event.value) if event.value is not None else ():
-            for factor in term.factors:
-                for out in asked(factor):
-                    for given in out.args[1:]:
-                        for part in formulas.parts(given, into_networks=False, into_arrays=False):
-                            if (
-                                called(part) == "sample"
-                                and part.op == "method"
-                                and not part.free
-                                and isinstance(part.args[0], Symbol)
-                                and part.args[0].op == "dist"
-                                and part.args[0].data != "Categorical"
-                                and gradient(part.args[0])
-                                and not out.free
-                                and term.sign < 0
-                            ):
-                                yield _spot(
-                                    part.node,
-                                    "the action that the critic is asked about is drawn by sample(), which has no gradient: the actor learns nothing from it",
-                                    "rsample()",
-                                )
+            answers = [out for factor in term.factors for out in asked(factor) if id(out) in reached and not out.free and term.sign < 0]
+            for part in [one for out in answers for given in out.args[1:] for one in formulas.parts(given, False, False)]:
+                dist = part.args[0] if part.args else None
+                drawn = called(part) == "sample" and isinstance(dist, Symbol) and dist.op == "dist" and dist.data != "Categorical"
+                if drawn and not part.free and dist is not None and gradient(dist):
+                    yield _spot(
+                        part.node,
+                        "the action that the critic is asked about is drawn by sample(), which has no gradient: the actor learns nothing from it",
+                        "rsample()",
+                    )
 
 
 def squashed_without_correction(script: Script) -> Iterator[Spot]:
@@ -686,7 +688,7 @@ def discount_above_one(script: Script) -> Iterator[Spot]:
 def copy_never_updated(script: Script) -> Iterator[Spot]:
     run = execution(script)
     copied = formulas.copies(run)
-    if not copied or not run.complete:
+    if not copied or not run.complete or any(copied_the_wrong_way(script)):
         return
     fresh = {id(each[1]) for each in updates(run) if each[3]}
     for target in formulas.targets(script):
@@ -841,48 +843,55 @@ def copied_at_every_step(script: Script) -> Iterator[Spot]:
 
 
 def optimizer_of_another_network(script: Script) -> Iterator[Spot]:
-    """A loss whose gradient reaches networks that the optimizer which then steps does not hold."""
+    """A loss whose gradient reaches networks that no optimizer holds, least of all the one that then steps."""
     run = execution(script)
-    if not run.complete:
-        return
     last: Event | None = None
-    for event in run.events:
+    for event in run.events if run.complete else ():
         if event.name == "backward":
             last = event
         elif event.name == "optimizer step" and last is not None and last.value is not None and isinstance(event.subject, Symbol):
             reached = gradient(last.value)
             held = formulas.parameters(event.subject)
-            tops = [root(each) for each in reached]
-            if not held or not tops or any(top is None for top in tops):
+            lost = [network for network in reached if root(network) is not None and not formulas.optimized(run, network)]
+            if not lost or not _is_made_here(held) or not any(_is_asked(run, each) for each in held):
                 continue
-            holding = [
-                top
-                for top in tops
-                if any(
-                    one is top or formulas.holds(one, top) or any(formulas.holds(one, each) for each in reached if root(each) is top)
-                    for one in held
-                )
-            ]
-            direct = [root(each) for each in _direct(last.value)]
-            if not holding:
+            if len(lost) == len(reached):
                 yield _spot(
                     event.subject.node,
                     "this optimizer holds other weights than those that the loss before its step reaches: nothing of it is learned",
                     "give it the parameters of the network in the loss",
                 )
-            else:
-                lost = [top for top in direct if top is not None and top not in holding and not formulas.optimized(run, top)]
-                copied = [copy.network for copy in formulas.copies(run)]
-                if lost and not any(top in copied for top in lost):
-                    yield _spot(
-                        event.subject.node,
-                        "the loss reaches a network that no optimizer holds: it stays as it was made",
-                        "add its parameters",
-                    )
+            elif any(_is_prediction(last.value, network) for network in lost) or _is_held_twice(run, event.subject):
+                yield _spot(
+                    event.subject.node, "the loss reaches a network that no optimizer holds: it stays as it was made", "add its parameters"
+                )
 
 
-def _direct(value: Value) -> list[Symbol]:
-    return gradient(value)
+def _is_made_here(held: list[Value]) -> bool:
+    return all(root(each) is not None for each in held)
+
+
+def _is_asked(run: Execution, network: Value) -> bool:
+    """Whether a network that an optimizer holds is used at all; one that was replaced is not."""
+    return any(root(out.args[0]) is root(network) or formulas.holds(network, out.args[0]) for out in formulas.outputs(run))
+
+
+def _is_prediction(loss: Value, network: Symbol) -> bool:
+    """Whether a network alone is one side of a squared error, and the other side has no gradient."""
+    for _, sides in _squares(loss):
+        tops = [{id(root(each)) for each in gradient(side)} for side in sides]
+        if len(sides) == 2 and {id(root(network))} in tops and set() in tops:
+            return True
+        if len(sides) == 1 and tops[0] == {id(root(network))}:
+            return True
+    return False
+
+
+def _is_held_twice(run: Execution, optimizer: Symbol) -> bool:
+    """Whether another optimizer holds all that this one does."""
+    own = {id(root(each)) for each in formulas.parameters(optimizer)}
+    others = [each for each in run.optimizers if each.node is not optimizer.node]
+    return any(own <= {id(root(one)) for one in formulas.parameters(each)} for each in others)
 
 
 # ── episodes ──
