@@ -12,6 +12,9 @@ PEER   := build/sb3-venv
 # One thread per process: the tests and the benchmarks use processes, and two pools on one core slow each other down.
 export OMP_NUM_THREADS := 1
 
+# Two workers and hundreds of processes share what is compiled, also where an environment asks for none to be written.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install test attack hashes licences lint types layers pytest demo docs bench clean
 
 help:

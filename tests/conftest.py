@@ -1,5 +1,6 @@
 """What every test can rely on: one thread per process, no display, no colours, repeatable property tests, no waits for disks or imports."""
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,16 @@ for forced in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS"):
 # The same examples every time: a failure that comes and goes would be rerun, not read. Slow machines have no deadline.
 hypothesis.settings.register_profile("rlclinic", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("rlclinic")
+
+
+# A third of the collecting would be spent on looking for garbage among modules and tests, which all stay until the end.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for among what tests make, and not among what was there before them."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,7 @@
 """The rules that keep the code readable: who may import whom, where files lie, what stays light, which names are public."""
 
 import ast
+import gc
 import importlib
 import json
 import re
@@ -60,8 +61,18 @@ def name_of(path: Path) -> str:
 
 
 @cache
+def nodes() -> list[tuple[str, list[ast.AST]]]:
+    """Every node of every module, walked once for all of the tests."""
+    return [(module, list(ast.walk(tree))) for module, tree in parsed()]
+
+
+@cache
 def parsed() -> list[tuple[str, ast.Module]]:
-    return [(name_of(path), ast.parse(path.read_text())) for path in MODULES]
+    gc.disable()  # a million nodes that stay are no garbage to look for
+    trees = [(name_of(path), ast.parse(path.read_text())) for path in MODULES]
+    gc.freeze()
+    gc.enable()
+    return trees
 
 
 # ── layers ──
@@ -202,8 +213,8 @@ def test_our_own_modules_keep_their_names_where_they_are_imported() -> None:
     """`import x as y` dodges a clash of names: two things are called the same, and a reader has to learn a third name."""
     aliases = [
         f"{module}:{node.lineno} {alias.name} as {alias.asname}"
-        for module, tree in parsed()
-        for node in ast.walk(tree)
+        for module, found in nodes()
+        for node in found
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
         if alias.asname and f"{getattr(node, 'module', '')}.{alias.name}".lstrip(".").startswith("rlclinic.")
@@ -221,8 +232,8 @@ def test_no_function_is_called_by_a_word_that_only_we_understand() -> None:
     """The name as a whole: a verb says what a function does (`join_rows`), a participle only that something was done."""
     names = [
         f"{module}:{node.lineno} {node.name}"
-        for module, tree in parsed()
-        for node in ast.walk(tree)
+        for module, found in nodes()
+        for node in found
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name.strip("_").lower() in PRIVATE_WORDS
     ]
     assert names == []
@@ -233,11 +244,11 @@ def list_options() -> dict[str, list[str]]:
     own = {field.option.replace("_", "-") for operation in OPERATIONS if (model := operation.model) for field in fields_of(model)}
     option = re.compile(rf"(?<![\w-])--({'|'.join(sorted(own, key=len, reverse=True))})(?![\w-])")
     options: dict[str, list[str]] = {}
-    for module, tree in parsed():
+    for module, found in nodes():
         if module.startswith("rlclinic/serve/") or module in SAY_OPTIONS or module.endswith("/requests.py"):
             continue
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        docstrings = {id(node.value) for node in found if isinstance(node, ast.Expr)}
+        texts = [node for node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         for node in texts:
             if id(node) not in docstrings and option.search(node.value):
                 options.setdefault(module, []).append(f"{module}:{node.lineno} {node.value.strip()}")
@@ -265,9 +276,9 @@ def test_inheritance_is_one_level_deep() -> None:
     """Our classes may extend a library's class or one of ours that extends none of ours; the exception tree is the exception."""
     bases = {
         node.name: [base.id for base in node.bases if isinstance(base, ast.Name)]
-        for module, tree in parsed()
+        for module, found in nodes()
         if module != "rlclinic/errors.py"
-        for node in ast.walk(tree)
+        for node in found
         if isinstance(node, ast.ClassDef)
     }
     chains = [
@@ -316,18 +327,18 @@ def test_every_package_and_module_at_the_top_has_its_line() -> None:
 
 
 def test_no_exception_is_swallowed_without_naming_it() -> None:
-    found = [
+    bare = [
         f"{module}:{node.lineno}"
-        for module, tree in parsed()
-        for node in ast.walk(tree)
+        for module, found in nodes()
+        for node in found
         if isinstance(node, ast.ExceptHandler) and node.type is None
     ]
-    assert found == []
+    assert bare == []
 
 
-def imported_roots(tree: ast.Module) -> set[str]:
+def imported_roots(found: list[ast.AST]) -> set[str]:
     roots = set()
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Import):
             roots |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -342,8 +353,8 @@ def unpickles(call: ast.Call) -> bool:
 
 def test_nothing_unpickles_a_file() -> None:
     """torch.load and numpy's allow_pickle run code from the file just as pickle does."""
-    imports = [module for module, tree in parsed() if {"pickle", "cloudpickle", "dill", "joblib", "shelve"} & imported_roots(tree)]
-    calls = [module for module, tree in parsed() if any(unpickles(node) for node in ast.walk(tree) if isinstance(node, ast.Call))]
+    imports = [module for module, found in nodes() if {"pickle", "cloudpickle", "dill", "joblib", "shelve"} & imported_roots(found)]
+    calls = [module for module, found in nodes() if any(unpickles(node) for node in found if isinstance(node, ast.Call))]
     assert imports + calls == []
 
 

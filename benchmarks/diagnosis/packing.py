@@ -91,12 +91,15 @@ def _get(entry: dict[str, Any], settings: dict[str, Any], steps: Any, values: An
     series: dict[str, Series] = {}
     for columns, size in zip(entry["tables"], entry["sizes"], strict=True):
         here = np.cumsum(steps[at_step : at_step + size]).astype(float)
-        at_step += size
-        for column in columns:
-            made = make_series(here, values[at_value : at_value + size].astype(float), column)
-            at_value += size
+        table = values[at_value : at_value + size * len(columns)].astype(float).reshape(len(columns), size)
+        at_step, at_value = at_step + size, at_value + table.size
+        # What was packed was finite and in order, and is looked through once for the whole table: there are 400,000 series.
+        whole = size > 0 and bool((here[1:] >= here[:-1]).all() and np.isfinite(table).all())
+        for column, numbers in zip(columns, table, strict=True):
+            made = Series(here, numbers, column) if whole else make_series(here, numbers, column)
             if made is not None:
-                series[column] = replace(made, broken=np.array(entry["broken"].get(column, ())))
+                broken = entry["broken"].get(column)
+                series[column] = made if whole and not broken else replace(made, broken=np.array(broken or ()))
     return History(
         **{name: entry[name] for name in _FIELDS},
         segments=tuple(entry["segments"]),

@@ -8,6 +8,12 @@ from typing import Final
 from rlclinic.errors import ConfigError, NotFound
 
 _OUT_OF_MEMORY: Final = re.compile(r"MemoryError|out of memory|can't allocate memory|Cannot allocate memory", re.IGNORECASE)
+_CRASH: Final = re.compile(
+    r"Fatal Python error: (?P<what>[^\n]+)\n[\s\S]*?^Current thread[^\n]*\(most recent call first\):\n"
+    r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>[^\n]+)',
+    re.MULTILINE,
+)
+"""What faulthandler prints."""
 _REFUSED: Final = frozenset({ConfigError.exit_code, NotFound.exit_code})
 """Exit codes of a process that found something wrong with what it was asked to do, and printed it."""
 _VMSTAT: Final = Path("/proc/vmstat")
@@ -32,7 +38,12 @@ def explain(returncode: int, printed: str, *, out_of_memory: bool = False) -> st
 
 
 def _find_last_message(printed: str) -> str:
-    """The last line that is not indented, with the indented ones below it: what we say ourselves has several."""
+    """The last line that is not indented, with the indented ones below it: what we say ourselves has several.
+
+    A crash below Python prints where every thread was, and then a list of modules: the place of the thread that crashed says more.
+    """
+    if crash := _CRASH.search(printed):
+        return f"{crash['what'].strip()} in {crash['function'].strip()} ({Path(crash['file']).name}:{crash['line']})"
     lines = [line.rstrip() for line in printed.splitlines() if line.strip()]
     first = next((place for place in reversed(range(len(lines))) if not lines[place].startswith(" ")), 0)
     return "\n".join(lines[first:]).strip()

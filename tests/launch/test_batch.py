@@ -101,7 +101,7 @@ def test_one_request_stops_and_a_second_does_not_wait(
 def small(*changes: str) -> Config:
     return set_values(
         load("CartPole-v1:ppo_zoo").config,
-        ["run.max_env_steps=16384", "run.eval_every_env_steps=2048", "run.eval_episodes=2", *changes],
+        ["run.max_env_steps=8192", "run.eval_every_env_steps=2048", "run.eval_episodes=2", *changes],
     )
 
 
@@ -120,8 +120,13 @@ def _without_clock(run: Run) -> bytes:
     return b"".join(table[name].tobytes() for name in kept)
 
 
-def test_a_study_whose_worker_is_killed_comes_out_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    whole = train_study(tmp_path / "whole")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """What the study comes to that nothing happens to."""
+    return train_study(tmp_path_factory.mktemp("whole"))
+
+
+def test_a_study_whose_worker_is_killed_comes_out_as_if_nothing_had_happened(tmp_path: Path, whole: list[bytes]) -> None:
     killed: list[int] = []
 
     def kill_once(progress: batch.Progress) -> None:
@@ -137,7 +142,7 @@ def test_a_study_whose_worker_is_killed_comes_out_as_if_nothing_had_happened(tmp
     assert run.status.reason is None
 
 
-def test_an_interrupted_study_goes_on_with_the_same_call(tmp_path: Path) -> None:
+def test_an_interrupted_study_goes_on_with_the_same_call(tmp_path: Path, whole: list[bytes]) -> None:
     asked: list[int] = []
 
     def stop_soon(progress: batch.Progress) -> None:
@@ -146,4 +151,4 @@ def test_an_interrupted_study_goes_on_with_the_same_call(tmp_path: Path) -> None
 
     with pytest.raises(Interrupted, match="goes on with it"):
         train_study(tmp_path / "stopped", watch=stop_soon, stop=lambda: min(len(asked), 1))
-    assert train_study(tmp_path / "stopped") == train_study(tmp_path / "whole")
+    assert train_study(tmp_path / "stopped") == whole

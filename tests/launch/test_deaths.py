@@ -5,6 +5,18 @@ import pytest
 from rlclinic.launch import deaths
 
 TRACEBACK = "Traceback (most recent call last):\n  File x\nValueError: no such thing\n\n"
+CRASH = """engine: compiled on cpu
+Fatal Python error: Segmentation fault
+
+Thread 0x00007f4f8ffff6c0 (most recent call first):
+  File "/usr/lib/python3.12/threading.py", line 359 in wait
+
+Current thread 0x00007f526954c140 (most recent call first):
+  File "/home/me/rlclinic/training/engines/compiled.py", line 88 in _build
+  File "/home/me/rlclinic/training/engines/compiled.py", line 63 in __call__
+
+Extension modules: numpy._core._multiarray_umath, torch._C (total: 38)
+"""
 
 
 @pytest.mark.parametrize(
@@ -18,6 +30,7 @@ TRACEBACK = "Traceback (most recent call last):\n  File x\nValueError: no such t
         ),
         (1, "", "ended with exit code 1 and no final status"),
         (-signal.SIGSEGV, "Fatal Python error: Segmentation fault\n", "killed by SIGSEGV: Fatal Python error: Segmentation fault"),
+        (-signal.SIGSEGV, CRASH, "killed by SIGSEGV: Segmentation fault in _build (compiled.py:88)"),
         (-signal.SIGKILL, "epoch 3\n", "killed by SIGKILL: by a person, or by the kernel for want of memory (dmesg tells)"),
         (-60, "", "killed by signal 60"),
         (2, "no CUDA device.\n  Try: --device cpu\n", "no CUDA device.\n  Try: --device cpu"),

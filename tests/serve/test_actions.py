@@ -24,7 +24,8 @@ def written() -> Iterator[tuple[str, Action]]:
     """Each `Action(…)` of the source, with something put in for what is computed."""
     root = Path(rlclinic.__file__).parent
     for path in sorted(root.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "Action(" in text else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Action" and node.args:
                 head, *rest = node.args
                 names = [word for each in rest for word in (["A", "B"] if isinstance(each, ast.Starred) else [_value(each)])]

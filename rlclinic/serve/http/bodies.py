@@ -24,7 +24,7 @@ from rlclinic.serve.http.security.requests import confine
 class Body(BaseModel):
     """A request; what it does not know is refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def takes_body(route: Callable[..., Any], *, query: bool = False) -> Callable[..., Any]:

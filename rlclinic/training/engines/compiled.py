@@ -10,6 +10,9 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,6 +31,8 @@ Function = Callable[[Named], Named]
 Positional = Callable[..., tuple[Tensor, ...]]
 CACHE: Final = "RLCLINIC_CACHE"
 """Environment variable: where compiled units are kept, instead of the user's cache folder."""
+LOADED: Final = ("model", True, 1, -1)
+"""How a library is loaded: its name in the package, on one thread, for one caller, on the CPU."""
 ARITHMETIC: Final = (
     "algos",
     "maths",
@@ -85,7 +90,7 @@ class Unit:
         try:
             if not path.exists():
                 _package(positional, inputs, path)
-            loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
+            loader = torch._C._aoti.AOTIModelPackageLoader(str(path), *LOADED)
         except Exception as error:  # PyTorch's and the compiler's errors have no type in common
             raise RunError(
                 f"run.engine=compiled: {self.name} could not be compiled with PyTorch {torch.__version__} and {compiler()}: "
@@ -110,7 +115,17 @@ def _package(function: Positional, inputs: list[Tensor], path: Path) -> None:
     with torch.no_grad(), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         exported = torch.export.export(_traced(function, inputs), tuple(inputs))
         made = aoti_compile_and_package(exported, package_path=str(Path(scratch) / path.name))
+        _load_elsewhere(made)
         Path(made).replace(path)
+
+
+def _load_elsewhere(package: str) -> None:
+    """Load a new library in a process of its own first: where PyTorch's loader crashes (2.11 on some machines), training must not."""
+    code = f"import torch; torch._C._aoti.AOTIModelPackageLoader({package!r}, *{LOADED!r})"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if ended.returncode:
+        how = signal.Signals(-ended.returncode).name if ended.returncode < 0 else f"exit code {ended.returncode}"
+        raise OSError(f"error: PyTorch's loader ended with {how} on the compiled library {ended.stderr.strip()[-200:]}".rstrip())
 
 
 def _find_reason(error: Exception) -> str:

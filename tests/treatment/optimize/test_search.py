@@ -270,10 +270,10 @@ def test_optuna_is_asked_and_told_by_the_ledger_alone():
 
 @pytest.mark.slow
 def test_a_real_search_cures_a_learning_rate_that_is_far_too_low(tmp_path):
-    changes = ["algo.learning_rate=1e-6", "run.max_env_steps=12288", "run.eval_every_env_steps=2048", "run.eval_episodes=10"]
+    changes = ["algo.learning_rate=1e-6", "run.max_env_steps=8192", "run.eval_every_env_steps=2048", "run.eval_episodes=5"]
     store = Store(tmp_path)
     made = files.load("CartPole-v1:ppo_zoo", changes).config
-    ledger = search.begin(store, Request("CartPole-v1:ppo_zoo", made, 370_000, run_env_steps=12_288))
+    ledger = search.begin(store, Request("CartPole-v1:ppo_zoo", made, 247_000, run_env_steps=8_192))
     ended = search.carry_out(store, ledger, cores=1, enough=lambda known: len(known.rounds) > 1 and known.rounds[1].done)
     start = ended.rounds[0].entries[0]
     assert ended.best is not None
