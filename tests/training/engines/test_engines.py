@@ -291,7 +291,7 @@ def test_units_are_compiled_once_and_used_again_by_other_seeds(monkeypatch: pyte
     if compiled.compiler() is None:
         pytest.skip("no C++ compiler")
     for seeds in ((0, 1), (5, 6)):
-        made = shop("ppo", "discrete", "compiled", seeds)
+        made = shop("ppo", "discrete", "compiled", seeds, algo={"n_steps": 4, "batch_size": 8})
         recorded, unit = Recorded(), make_whole_iteration(made)
         next(turns(made, recorded, 1))
         found = unit(recorded.given)
