@@ -130,8 +130,8 @@ def rule_text(plan: TrialPlan) -> str:
     arms = f" and {len(plan.treatments)} arms (max-T)" if len(plan.treatments) > 1 else ""
     looks = f"at most {plural(plan.looks, 'look')}" if plan.looks > 1 else "one look"
     kind = {"pocock": " (Pocock)", "obrien-fleming": " (O'Brien-Fleming)"}.get(plan.rule, "")
-    adopt = f'a wrong "adopt" in ≤ {100 * sequential.BETTER_SHARE * plan.alpha:g} %'
-    wrong = f"{adopt}, any wrong verdict in ≤ {100 * plan.alpha:g} %, over all looks{arms}"
+    adopt = f'a wrong "adopt" in ≤ {100 * sequential.BETTER_SHARE * plan.alpha:.2g} %'
+    wrong = f"{adopt}, any wrong verdict in ≤ {100 * plan.alpha:.2g} %, over all looks{arms}"
     where = " in each environment" if plan.environments else ""
     return f"{plan.per_look} seeds an arm per look{where}, {looks}{kind} · {wrong}"
 
@@ -289,8 +289,9 @@ def reliability_text(trial: Trial, effect: Effect) -> str:
     """What so few seeds cannot exclude about the share of runs that get there."""
     if effect.arrived is None or effect.arrivals is None or effect.arrived.low is None:
         return ""
-    low = 100 * max(-effect.arrived.low, 0.0)
-    return f"{drop_text(trial, effect)}; a drop of up to {low:.0f} points is not excluded (95 %)"
+    if effect.arrived.low > 0:
+        return f"{drop_text(trial, effect)}: a drop is excluded (95 %)"
+    return f"{drop_text(trial, effect)}; a drop of up to {-100 * effect.arrived.low:.0f} points is not excluded (95 %)"
 
 
 def undecided_text(trial: Trial, effect: Effect) -> str:
