@@ -68,7 +68,18 @@ HIDDEN: Final = {
     "observation-noise": ("actions-without-effect", "reward-noise", "observation-late", "final-observation-overwritten"),
     "observation-late": ("actions-without-effect",),
     "starts-identical": ("observation-partial",),
-    "reward-clipped": ("reward-scale-too-small",),
+    "reward-clipped": ("reward-scale-too-small", "episode-too-short"),
+    "reward-scale-too-small": ("episode-too-short",),
+    "episode-too-short": ("actions-without-effect",),
+    "never-reset": (
+        "observation-scale",
+        "reward-scale-too-large",
+        "reward-sign",
+        "reward-never-seen",
+        "deceptive-reward",
+        "observation-constant",
+        "episode-too-short",
+    ),
     "reward-never-seen": ("reward-scale-too-small", "reward-sparse"),
     "reward-delayed": ("reward-sparse", "reward-noise", "reward-clipped"),
     "reward-noise": ("reward-scale-too-large",),
@@ -101,7 +112,7 @@ def find_signs(lint: EnvLint, facts: Mapping[str, Any], cases: Sequence[Case]) -
     signs += [*_judge_sign(facts, cases), *_judge_sizes(facts), *_judge_clock(facts), *_judge_reach(facts, cases)]
     kept: dict[str, Sign] = {}
     for one in sorted(signs, key=lambda each: -each.certainty):
-        if one.certainty >= FAINT and not _is_made_up_for(one.cause, cases):
+        if one.certainty >= FAINT and not _is_made_up_for(one.cause, facts, cases):
             kept.setdefault(one.cause, one)
     idle, paid = kept.get("actions-without-effect"), ((facts.get("seeding") or {}).get("trace") or {}).get("rewards") or [0.0, 1.0]
     if idle is not None and idle.check == "ENV207" and np.ptp(paid) < 1e-9:
@@ -117,13 +128,13 @@ def _of_finding(finding: Finding) -> Sign:
     return Sign(cause, certainty * min(1.0, finding.strength), finding.rule, finding.text, fix)
 
 
-def _is_made_up_for(cause: str, cases: Sequence[Case]) -> bool:
-    """Whether a setting of the runs undoes it."""
-    first = cases[0]
+def _is_made_up_for(cause: str, facts: Mapping[str, Any], cases: Sequence[Case]) -> bool:
+    """Whether a setting of the runs, or a wrapper, undoes it."""
+    first, wrappers = cases[0], facts.get("running_statistics") or ()
     if cause == "observation-scale":
-        return first.setting("env.normalize_obs") is True
+        return first.setting("env.normalize_obs") is True or "NormalizeObservation" in wrappers
     if cause in ("reward-scale-too-large", "reward-scale-too-small"):
-        return first.setting("env.normalize_reward") is True
+        return first.setting("env.normalize_reward") is True or "NormalizeReward" in wrappers
     # Actors of these map their output to whatever the box is.
     return cause == "action-bounds" and first.algo in columns.ACTORS
 
@@ -220,8 +231,9 @@ def compare(training: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[
     if limits[0] != limits[1]:
         differ(f"the time limit is {limits[0] or 'none'} in training and {limits[1] or 'none'} in evaluation")
     cuts = _find_cut(training), _find_cut(evaluation)
-    if limits[0] == limits[1] and cuts[0] and cuts[1] and cuts[0] != cuts[1]:
-        differ(f"random episodes are cut after {cuts[0]} steps in training and after {cuts[1]} in evaluation")
+    longest = [max((facts.get("random") or {}).get("lengths") or [0]) for facts in (training, evaluation)]
+    if limits[0] == limits[1] and ((0 < cuts[0] < longest[1]) or (0 < cuts[1] < longest[0])):
+        differ(f"random episodes last up to {longest[0]} steps in training and up to {longest[1]} in evaluation")
     ours, theirs = (facts.get("seeding") or {} for facts in (training, evaluation))
     for name, what in (("observations_repeat", "observations"), ("rewards_repeat", "rewards")):
         if ours.get(name) is not None and theirs.get(name) is not None and ours[name] != theirs[name]:

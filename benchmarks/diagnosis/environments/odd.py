@@ -306,7 +306,7 @@ def wrapped_drone() -> Any:
     """A Drone behind the wrappers that people use."""
     env: Any = gym.wrappers.TimeLimit(Drone(), 100)
     env = gym.wrappers.RescaleAction(env, np.float32(-1), np.float32(1))
-    env = gym.wrappers.TimeAwareObservation(env)
+    env = gym.wrappers.TimeAwareObservation(env, normalize_time=True)
     return gym.wrappers.FrameStackObservation(env, 2)
 
 
@@ -555,7 +555,7 @@ class Longer(Faulty):
 REAL: Final = "needs real numbers"
 FAULTS: Final[dict[str, tuple[type[Faulty], str, set[str]]]] = {
     "action ignored": (ActionIgnored, "", {"actions-without-effect"}),
-    "action lag": (ActionLag, "", {"observation-late"}),
+    "action lag": (ActionLag, "long", {"observation-late"}),
     "observation lag": (ObservationLag, "", {"observation-late"}),
     "observation stale": (ObservationStale, "", {"observation-not-updated", "observation-constant"}),
     "observation noise": (ObservationNoise, REAL, {"observation-noise"}),

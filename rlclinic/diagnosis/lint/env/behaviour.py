@@ -72,9 +72,6 @@ def _by_size(examination: Examination, kind: str) -> Iterator[Remark]:
     noted = examination.breach(kind)
     if noted is not None:
         size = noted["numbers"].get("size", 1.0)
-        if running := examination.facts.get("running_statistics"):
-            yield Remark(f"{noted['text']}; {' and '.join(running)} change with all that was seen", strength=0.1, numbers={"size": size})
-            return
         yield Remark(noted["text"], strength=1.0 if size > HAIR else 0.1, numbers={"size": size})
 
 

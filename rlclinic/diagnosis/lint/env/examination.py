@@ -55,6 +55,10 @@ class Examination:
     def random(self) -> Mapping[str, Any]:
         return self.facts.get("random") or {}
 
+    def is_normalized(self, what: str) -> bool:
+        """Whether a wrapper with running statistics rescales it: "Observation" or "Reward"."""
+        return f"Normalize{what}" in (self.facts.get("running_statistics") or ())
+
     @property
     def rewards(self) -> Mapping[str, float]:
         return self.facts.get("rewards") or {}

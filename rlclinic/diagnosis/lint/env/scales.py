@@ -74,7 +74,7 @@ def observation_scale(examination: Examination) -> Iterator[Remark]:
     ## Fix
     Scale by known ranges, or normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
     """
-    if not _looked(examination) or examination.observation.get("dtype") == "uint8":
+    if not _looked(examination) or examination.observation.get("dtype") == "uint8" or examination.is_normalized("Observation"):
         return
     sizes = [max(abs(dimension["min"]), abs(dimension["max"])) for dimension in examination.dimensions]
     large = [place for place, size in enumerate(sizes) if size > LARGE]
@@ -98,6 +98,8 @@ def scales_differ(examination: Examination) -> Iterator[Remark]:
     Normalize: env.normalize_obs=true, VecNormalize, NormalizeObservation.
     """
     spreads = [dimension["std"] for dimension in examination.dimensions if dimension["std"] > ROUNDING]
+    if examination.is_normalized("Observation"):
+        return
     if _looked(examination) and len(spreads) > 1 and max(spreads) / min(spreads) > SPREAD and max(spreads) <= LARGE:
         yield Remark(f"deviations of the observation's numbers go from {say(min(spreads))} to {say(max(spreads))}")
 
@@ -195,7 +197,7 @@ def reward_scale(examination: Examination) -> Iterator[Remark]:
     Divide the reward by a constant, or normalize it: env.normalize_reward=true, VecNormalize.
     """
     rewards = examination.rewards
-    if not _looked(examination) or not rewards:
+    if not _looked(examination) or not rewards or examination.is_normalized("Reward"):
         return
     size = max(abs(rewards["min"]), abs(rewards["max"]))
     typical = math.sqrt(rewards["mean"] ** 2 + rewards["std"] ** 2)
@@ -218,7 +220,7 @@ def reward_tiny(examination: Examination) -> Iterator[Remark]:
     """
     rewards = examination.rewards
     size = max(abs(rewards["min"]), abs(rewards["max"])) if rewards else 0.0
-    if _looked(examination) and 0 < size < TINY_REWARD:
+    if _looked(examination) and 0 < size < TINY_REWARD and not examination.is_normalized("Reward"):
         yield Remark(f"no reward is larger than {say(size)}")
 
 

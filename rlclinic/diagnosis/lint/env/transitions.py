@@ -27,6 +27,11 @@ def _moves(examination: Examination) -> bool:
     return bool(facts) and facts.get("within", 0.0) > STILL * max(facts.get("extent", 0.0), STILL)
 
 
+def _has_scale(examination: Examination) -> bool:
+    """Whether numbers of the observation are given to a network as they are, and change."""
+    return _moves(examination) and not examination.facts.get("summed_up") and not examination.is_normalized("Observation")
+
+
 def _has_choice(examination: Examination) -> bool:
     """Whether random actions differ in what they do; bounds that leave no choice, or lie far out, are faults of their own."""
     narrow = any(low >= high or high - low > FAR or low + high > high - low for _, low, high in examination.bounds())
@@ -132,7 +137,7 @@ def observation_tiny(examination: Examination) -> Iterator[Remark]:
     facts = _facts(examination)
     spread, largest = facts.get("spread") or 0.0, facts.get("largest") or 0.0
     strength = min(grade(-spread, -0.06, -0.025), grade(-largest, -0.5, -0.2))
-    if not examination.facts.get("summed_up") and _moves(examination) and strength > 0 and largest > 1e-6:
+    if _has_scale(examination) and strength > 0 and largest > 1e-6:
         yield Remark(f"no number of the observation is larger than {say(largest)}, or varies by more than {say(spread)}", strength=strength)
 
 
@@ -154,13 +159,7 @@ def observation_far_from_zero(examination: Examination) -> Iterator[Remark]:
         (abs(mean), spread) for mean, spread in zip(facts.get("means") or [], facts.get("spreads") or [], strict=False) if spread > 1e-9
     ]
     far = sorted(mean / spread for mean, spread in pairs)
-    if (
-        not examination.facts.get("summed_up")
-        and _moves(examination)
-        and far
-        and far[len(far) // 2] > 20
-        and max(mean for mean, _ in pairs) > 2
-    ):
+    if _has_scale(examination) and far and far[len(far) // 2] > 20 and max(mean for mean, _ in pairs) > 2:
         yield Remark(
             f"half of the numbers of the observation lie more than {say(far[len(far) // 2])} times their deviation away from 0",
             strength=grade(far[len(far) // 2], 10, 40),
@@ -184,7 +183,7 @@ def actions_hardly_count(examination: Examination) -> Iterator[Remark]:
     gain, size = facts.get("action_gain"), facts.get("action_size")
     if gain is None or not _moves(examination) or not _has_choice(examination):
         return
-    if _is_overwritten(facts):
+    if _is_overwritten(examination):
         # The jump from an end to a start is not the action's doing.
         return
     spreads = facts.get("feature_spreads") or []
@@ -400,8 +399,11 @@ def _breaks_off(facts: Mapping[str, Any]) -> bool:
     return (facts.get("end_jump") or 0.0) > JUMP or (facts.get("end_unseen") or 0.0) > 0.5
 
 
-def _is_overwritten(facts: Mapping[str, Any]) -> bool:
+def _is_overwritten(examination: Examination) -> bool:
     """Whether the last observation is the next episode's first one, rather than the other way round."""
+    facts = _facts(examination)
+    if examination.breach("reset-does-not-reset") is not None:
+        return False
     return (facts.get("last_is_next_start") or 0.0) > 0.9 and _breaks_off(facts) and (facts.get("starts_alike") or 0.0) < 0.5
 
 
@@ -423,7 +425,7 @@ def last_observation_belongs_to_the_next_episode(examination: Examination) -> It
     if not _moves(examination) or not facts.get("end_jump"):
         return
     same, jumps = facts.get("last_is_next_start") or 0.0, facts["end_jump"] > JUMP
-    if _is_overwritten(facts):
+    if _is_overwritten(examination):
         yield Remark(f"{percent(same)} of the episodes end with the very observation that the next one starts with")
     elif jumps and (facts.get("last_like_start") or 0.0) > 0.8:
         text = f"the last step of an episode moves the observation {say(facts['end_jump'])} times as far as nearly all others do"

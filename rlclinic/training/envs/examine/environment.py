@@ -47,7 +47,7 @@ MOST_SEARCH = 1.6
 
 
 RUNNING = ("NormalizeObservation", "NormalizeReward")
-"""Wrappers that change with all that they have seen: an episode is never quite repeated behind them."""
+"""Wrappers that change with all that they have seen: scales do not matter behind them."""
 MOST_WRAPPERS = 50
 
 
@@ -56,6 +56,7 @@ def examine(make: Make, name: str, seconds: float, report: Report = lambda facts
     clock, notes = Clock(seconds), Notes()
     facts: Facts = {"name": name, "limit": seconds, "phase": "making", "done": [], "skipped": {}}
     report(facts)
+    make = _with_statistics_frozen(make)
     env = make()
     facts["made_seconds"] = clock.spent
     _refuse_what_is_none(env, name)
@@ -178,7 +179,8 @@ def _constants(probe: Probe) -> dict[str, Any]:
 def described(env: Any, notes: Notes) -> Facts:
     """The spaces and the time limit, in numbers and words."""
     found: Facts = {"time_limit": making.find_time_limit(env), "spec_id": env.spec.id if getattr(env, "spec", None) else None}
-    found |= {"wrappers": (names := list_wrappers(env)), "running_statistics": [name for name in names if name in RUNNING]}
+    names = [type(each).__name__ for each in unwrap(env)]
+    found |= {"wrappers": names, "running_statistics": [name for name in names if name in RUNNING]}
     for role in ("observation", "action"):
         space = getattr(env, f"{role}_space", None)
         if space is None or not isinstance(space, spaces.Space):
@@ -189,13 +191,26 @@ def described(env: Any, notes: Notes) -> Facts:
     return found
 
 
-def list_wrappers(env: Any) -> list[str]:
-    """The wrappers around an environment, the outermost first, and its own class last."""
-    names: list[str] = []
-    while env is not None and len(names) < MOST_WRAPPERS:
-        names.append(type(env).__name__)
+def unwrap(env: Any) -> list[Any]:
+    """The wrappers around an environment, the outermost first, and the environment itself last."""
+    layers: list[Any] = []
+    while env is not None and len(layers) < MOST_WRAPPERS:
+        layers.append(env)
         env = env.__dict__.get("env") if hasattr(env, "__dict__") else None
-    return names
+    return layers
+
+
+def _with_statistics_frozen(make: Make) -> Make:
+    """Environments whose normalizers stay as they were made: what is seen is what they are given, and an episode can be repeated."""
+
+    def make_frozen() -> Any:
+        env = make()
+        for layer in unwrap(env):
+            if type(layer).__name__ in RUNNING and hasattr(layer, "update_running_mean"):
+                layer.update_running_mean = False
+        return env
+
+    return make_frozen
 
 
 def _space(space: Any) -> dict[str, Any]:

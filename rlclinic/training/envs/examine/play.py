@@ -172,7 +172,8 @@ def speed(env: Any, seconds: float = 1.0, steps: int = 5_000) -> dict[str, float
 
 def dimensions(found: Episodes) -> list[dict[str, float]]:
     """Of every number of the observation: mean, deviation, lowest, highest."""
-    rows = np.array(found.rows)
+    # What is shown at the start alone is seen, too.
+    rows = np.array([*found.starts, *found.rows])
     if not rows.size or rows.ndim != 2:
         return []
     return [

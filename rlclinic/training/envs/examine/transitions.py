@@ -17,6 +17,7 @@ MOST_STATE, MOST_FEATURES, MOST_STARTS = 48, 256, 200
 MOST_LAG = 10
 FEWEST_ENDS, LEAST_MOVE = 5, 0.05
 MOST_PAIRS = 2_000
+RESTLESS = 0.15
 SMALL = 1e-12
 OWN = 0.2
 """The share of an observation that an action explains from which on it is the action's own."""
@@ -85,7 +86,9 @@ def _describe_numbers(before: Array, after: Array, number: Array, actions: Array
         live &= np.array([one <= SMALL or _explain([actions], column / one) < OWN for column, one in zip(after.T, spread, strict=True)])
     cov = np.mean(steps[1:][later] * steps[:-1][later], axis=0) if later.sum() > 50 else np.zeros_like(spread)
     # Noise that is drawn anew at every step makes differences alternate: their covariance is minus its variance.
-    noise = np.clip(-cov[live] / np.maximum(spread[live] ** 2, SMALL), 0.0, 1.0)
+    # What stays for most steps and then leaps is an event, even if it alternates.
+    restless = np.median(np.abs(steps), axis=0)[live] > RESTLESS * spread[live]
+    noise = np.clip(-cov[live] / np.maximum(spread[live] ** 2, SMALL), 0.0, 1.0) * restless
     return {
         "largest": float(np.abs(after).max()),
         "spread": float(spread.max()),
