@@ -105,7 +105,9 @@ def diagnose(
     """
     from rlclinic.ops.diagnose.diagnose import diagnose
 
-    report = diagnose(_selector(target), _root(target), threshold=threshold, budget=budget, write=False, env=env, eval_env=eval_env)
+    report = diagnose(
+        _selector(target), _root(target), threshold=threshold, budget=budget, write=False, env=env, eval_env=eval_env, own_env=True
+    )
     return report.diagnosis
 
 

@@ -160,6 +160,12 @@ def check(*names: str) -> None:
         approve(*(each for each, _ in unknown))
 
 
+def may_run(name: str) -> bool:
+    """Whether this code was approved before and no limit forbids it; nobody is asked."""
+    _, key, digest = _identify(name)
+    return _current().run and _is_approved(key, digest)
+
+
 def refuse_where_nothing_is_run(name: str) -> None:
     """Untrusted where a limit forbids to run anything at all: environments that everybody knows are code, too."""
     if not _current().run:

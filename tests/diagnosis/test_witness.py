@@ -25,6 +25,7 @@ from rlclinic.serve.cli.app import app
 from rlclinic.training.envs.examine import play, search
 from rlclinic.training.envs.examine.environment import examine
 from tests.diagnosis.examined_envs import OF_TRANSITIONS, Walk
+from tests.ops.recorded import record_group
 
 SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
 Facts = dict[str, Any]
@@ -216,6 +217,41 @@ def test_where_nothing_may_be_run_no_environment_is_examined(env: str, env_file:
     with trust.limited(trust.Limits(run=False)), pytest.raises(Untrusted, match="read-only"):
         diagnose(str(SAMPLES / "sb3_zoo"), write=False, env=named)
     assert not env_file.with_name("was-run").exists()
+
+
+def test_the_own_environment_of_a_run_is_examined_unasked_while_its_code_is_what_was_trained(
+    env_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[type[Walk]], Facts]
+) -> None:
+    asked: list[dict[str, Any]] = []
+    facts = look(OF_TRANSITIONS["the start is shown for ever"][1])
+    monkeypatch.setattr("rlclinic.ops.diagnose.witness.facts_of", lambda env, settings, *_, **__: asked.append(settings) or facts)
+    name = f"{env_file}:StuckInEpisode"
+    trust.approve(name)
+    group = record_group(tmp_path / "runs", returns=lambda seed, share: 10.0 + share, changes=("run.max_env_steps=10240", f"env.id={name}"))
+
+    def ask() -> Diagnosis:
+        return diagnose(group.id, tmp_path / "runs", write=False, own_env=True).diagnosis
+
+    assert ask().causes[0].id == "observation-not-updated"
+    assert asked[0]["id"] == name
+    asked.clear()
+    with trust.limited(trust.Limits(run=False)):
+        assert ask().witness is None
+    env_file.write_text(env_file.read_text() + "# edited\n")
+    assert ask().witness is None
+    assert not asked
+
+
+def test_what_a_wrapper_does_is_told_from_what_the_environment_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[type[Walk]], Facts]
+) -> None:
+    late, sound = look(OF_TRANSITIONS["observations four steps old"][1]), look(Walk)
+    monkeypatch.setattr("rlclinic.ops.diagnose.witness.facts_of", lambda env, settings, *_, **__: late if settings["wrappers"] else sound)
+    wrapped = 'env.wrappers=[{"id": "DelayObservation", "kwargs": {"delay": 4}}]'
+    group = record_group(tmp_path / "runs", returns=lambda seed, share: 10.0 + share, changes=("run.max_env_steps=10240", wrapped))
+    first = diagnose(group.id, tmp_path / "runs", write=False, env="trained").diagnosis.causes[0]
+    assert first.id == "observation-late"
+    assert "with its wrappers DelayObservation; not without them" in first.moved_first
 
 
 def test_a_log_of_others_has_no_trained_environment() -> None:

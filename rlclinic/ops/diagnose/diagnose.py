@@ -45,12 +45,14 @@ def diagnose(
     env: "witness.Env | None" = None,
     eval_env: "witness.Env | None" = None,
     env_args: Mapping[str, Any] | None = None,
+    own_env: bool = False,
 ) -> DiagnosisReport:
     """Diagnose a group, a run, another framework's folder or file, or what comes in on stdin ("-").
 
     Our own groups get diagnosis.json, report.md and report.html, our runs diagnosis.json; other folders are never written to:
     `out` is a folder for the three files. A folder with runs of several configs gives one diagnosis for each.
-    `env` is examined as well (its code is run), and `eval_env` compared with it; see `rlclinic.ops.diagnose.witness`.
+    `env` is examined as well (its code is run), and `eval_env` compared with it; see `rlclinic.ops.diagnose.witness`. `own_env`: where
+    none is given and something is wrong, the run's own environment is, if its code is still what was trained and approved.
     """
     _check_out(target, out)
     chosen = rule_selection.chosen(select, ignore)
@@ -66,6 +68,8 @@ def diagnose(
     seen = None if env is None else witness.look(env, env_args or {}, owner)
     beside = None if eval_env is None else witness.look(eval_env, env_args or {}, owner)
     reports = [examine(owner, each, target, chosen, seen=seen, beside=beside) for each in groups or [[]]]
+    if own_env and env is None and not reports[0].diagnosis.causes[0].calm and (seen := witness.look_at_own(owner)) is not None:
+        reports = [examine(owner, each, target, chosen, seen=seen) for each in groups or [[]]]
     # A part of the rules, another threshold, or an environment as it is today, is a question and not the record.
     whole = not select and not ignore and threshold is None and budget is None and env is None
     files, not_written = [], None

@@ -8,14 +8,16 @@ from typing import Any, Final
 
 from rlclinic import trust
 from rlclinic.actions import Action, Argument
+from rlclinic.config.environment import EnvConfig
 from rlclinic.diagnosis.lint.env import EnvLint, lint_facts
-from rlclinic.errors import UsageError
+from rlclinic.diagnosis.witness import CAUSES
+from rlclinic.errors import RlclinicError, UsageError
 from rlclinic.ops.diagnose.examine_env import facts_in_process, facts_of
 from rlclinic.runs import env_code
 from rlclinic.runs.record import Group, Run
 
-SECONDS: Final = 20.0
-"""How long each environment is looked at, at most."""
+SECONDS, SECONDS_UNASKED = 20.0, 10.0
+"""How long each environment is looked at, at most: where somebody named it, and where nobody did."""
 TRAINED: Final = "trained"
 """Stands for the environment that a run of ours was trained on."""
 
@@ -42,19 +44,56 @@ def look(env: Env, kwargs: Mapping[str, Any], owner: Run | Group | None) -> Seen
         return _judge(facts_in_process((lambda: env) if instance else env, name, SECONDS, searches=True))
     trust.refuse_where_nothing_is_run(env)
     if env == TRAINED:
-        env, kwargs = _find_trained(owner)
-        if trust.names_code(env):
-            trust.check(env)
-    elif trust.names_code(env):
+        config = _find_trained(owner)
+        trust.check_envs([config])
+        return _look_at_trained(config, SECONDS)
+    if trust.names_code(env):
         trust.approve(env)
     return _judge(facts_of(env, dict(kwargs), SECONDS, searches=True))
+
+
+def look_at_own(owner: Run | Group | None) -> Seen | None:
+    """Examine a run's own environment without being asked to: only where its code is, byte for byte, what was trained and approved."""
+    if owner is None or owner.record.get("source") or env_code.hash_of(owner) is None or env_code.find_object(owner) is not None:
+        return None
+    try:
+        if env_code.list_changes(owner):
+            return None
+        config = _find_trained(owner)
+    except RlclinicError:
+        return None
+    if not all(map(trust.may_run, trust.names_in(config))):
+        return None
+    try:
+        return _look_at_trained(config, SECONDS_UNASKED)
+    except RlclinicError:
+        # Nobody asked for it: what the log says stands.
+        return None
+
+
+def _look_at_trained(config: EnvConfig, seconds: float) -> Seen:
+    """The environment with its wrappers; and, where something is wrong behind them, without."""
+    settings = config.model_dump(mode="json")
+    seen = _judge({**facts_of(TRAINED, settings, seconds, searches=True), "name": config.id})
+    if not config.wrappers or not any(finding.rule in CAUSES for finding in seen.lint.findings):
+        return seen
+    bare = lint_facts(facts_of(TRAINED, {**settings, "wrappers": []}, seconds))
+    alone = {finding.rule for finding in bare.findings}
+    names = ", ".join(wrapper.id for wrapper in config.wrappers)
+    findings = [
+        finding
+        if finding.rule in alone
+        else finding.model_copy(update={"text": f"{finding.text} (with its wrappers {names}; not without them)"})
+        for finding in seen.lint.findings
+    ]
+    return Seen(seen.lint.model_copy(update={"findings": tuple(findings)}), seen.facts)
 
 
 def _judge(facts: Mapping[str, Any]) -> Seen:
     return Seen(lint_facts(facts), facts)
 
 
-def _find_trained(owner: Run | Group | None) -> tuple[str, dict[str, Any]]:
+def _find_trained(owner: Run | Group | None) -> EnvConfig:
     if owner is None or owner.record.get("source"):
         raise UsageError(
             Argument("env", "trained"),
@@ -63,5 +102,4 @@ def _find_trained(owner: Run | Group | None) -> tuple[str, dict[str, Any]]:
             Action("diagnose", "LOGS", env="my_env.py:MyEnv"),
         )
     env_code.check_found(owner)
-    config = owner.config.env
-    return str(config.id), dict(config.kwargs or {})
+    return owner.config.env

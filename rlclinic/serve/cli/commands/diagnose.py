@@ -55,7 +55,7 @@ def diagnose(
 
     began = time.perf_counter()
     arguments = {**request.arguments, "env_args": _read_arguments(request.env_args)}
-    result = diagnose.diagnose(**arguments, runs_dir=request.runs_dir)
+    result = diagnose.diagnose(**arguments, runs_dir=request.runs_dir, own_env=True)
     if not as_json:
         print_diagnosis(result, time.perf_counter() - began)
     elif not probe:

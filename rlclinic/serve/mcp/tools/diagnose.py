@@ -25,7 +25,7 @@ class DiagnoseTools(Tools):
         self.settings.path(request.target, self.root)
         if request.env is not None:
             self.settings.environment(request.env)
-        result = diagnose(**request.arguments, runs_dir=self.root, write=False)
+        result = diagnose(**request.arguments, runs_dir=self.root, write=False, own_env=True)
         full = detail == "detailed"
         texts = [diagnosis.detailed(each) if full else diagnosis.concise(each) for each in (result, *result.more[:2])]
         data = diagnosis.data(result, full)

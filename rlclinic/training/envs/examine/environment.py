@@ -24,7 +24,7 @@ from rlclinic.errors import ConfigError, RlclinicError
 from rlclinic.training.envs import making
 from rlclinic.training.envs.examine import farming, play, repeat, scripts, search, transitions
 from rlclinic.training.envs.examine.contract import Broken, Clock, Notes, OutOfTime, Probe
-from rlclinic.training.envs.examine.target import Make, factory_of
+from rlclinic.training.envs.examine.target import TRAINED, Make, factory_of
 
 Facts = dict[str, Any]
 Report = Callable[[Facts], None]
@@ -249,7 +249,8 @@ def main() -> None:
     searches = len(sys.argv) > 4 and sys.argv[4] == SEARCH[0]
     warnings.simplefilter("ignore")
     try:
-        examine(factory_of(target, kwargs), target, seconds, lambda facts: _say(out, facts), searches=searches)
+        name = str(kwargs["id"]) if target == TRAINED else target
+        examine(factory_of(target, kwargs), name, seconds, lambda facts: _say(out, facts), searches=searches)
     except RlclinicError as error:
         _say(out, {"error": str(error), "exit_code": error.exit_code})
 

@@ -9,14 +9,20 @@ from typing import Any
 import gymnasium as gym
 
 from rlclinic.actions import Argument
+from rlclinic.config.environment import EnvConfig
 from rlclinic.errors import ConfigError, RlclinicError, UsageError
 from rlclinic.training.envs import making, modules
 
 Make = Callable[[], Any]
+TRAINED = "trained"
+"""Stands for an environment as a config has it, with its time limit and wrappers; its arguments are the config's."""
 
 
 def factory_of(target: str, kwargs: dict[str, Any]) -> Make:
     """A function that makes a new environment each time; NotFound, UsageError or ConfigError say what to type."""
+    if target == TRAINED:
+        config = EnvConfig.model_validate(kwargs)
+        return lambda: making.make_single(config)
     if target.endswith(".py"):
         raise UsageError(
             f"{target} is a file, and may hold several environments.\n  Which one is meant cannot be guessed.\n  Try: ",
