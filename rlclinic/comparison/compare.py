@@ -64,7 +64,9 @@ def _threshold(trained: Sequence[Side], given: float | None) -> tuple[float | No
         return None, []
     first = next(iter(known.values()))
     if len(set(known.values())) > 1:
-        return first, [f"the sides name different thresholds; all are judged by {next(iter(known))}'s, {first:g} (--threshold changes it)"]
+        return first, [
+            f"the sides name different thresholds; all are judged by {next(iter(known))}'s, {first:g} (give another to change it)"
+        ]
     return first, []
 
 

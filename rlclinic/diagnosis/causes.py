@@ -53,7 +53,7 @@ _OF_NO_RULE: Final = (
         ),
     ),
     KnownCause(HEALTHY, "healthy", "nothing wrong", doses=("longer-steps-if-short", "more-updates-if-few", "more-envs")),
-    KnownCause(NO_REFERENCE, "it learns; whether it learned enough cannot be told without a threshold (--threshold)", "nothing wrong"),
+    KnownCause(NO_REFERENCE, "it learns; whether it learned enough cannot be told without a threshold: give one", "nothing wrong"),
     KnownCause(TOO_EARLY, "too early to tell", "cannot tell"),
     KnownCause(NO_RETURN, "no return was logged: nothing can be said about learning", "cannot tell"),
 )

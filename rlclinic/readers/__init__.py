@@ -20,7 +20,7 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 
 from rlclinic import plugins
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.errors import NotFound, RlclinicError, UsageError
 from rlclinic.readers import (
     console,
@@ -170,7 +170,9 @@ def _read_folder(path: Path, options: Options, depth: int = 0) -> list[History]:
     if not histories:
         raise UsageError(
             f"{path} holds no log that can be read; looked for: {', '.join(form.name for form in (*FORMATS, *load_plugins()))}.\n"
-            "  Nothing can be said about it.\n  Give the log file itself, with --map METRIC=COLUMN if its columns have unusual names"
+            "  Nothing can be said about it.\n  Give the log file itself, with ",
+            Argument("map", "METRIC=COLUMN"),
+            " if its columns have unusual names",
         )
     return histories
 

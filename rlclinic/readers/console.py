@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
+from rlclinic.actions import Argument
 from rlclinic.errors import UsageError
 from rlclinic.readers import column_names, csv_jsonl, histories, hyperparameters, metric_aliases, tables, text_files
 from rlclinic.readers.metric_aliases import Framework
@@ -128,7 +129,9 @@ def _make_history(found: ConsoleText, options: Options, name: str, path: Path | 
     if found.early_stops:
         notes.append(f"target_kl ended an iteration's updates early {found.early_stops} times")
     if not series:
-        raise UsageError(f"{name}: its tables hold no metric that is known ({', '.join(names[:8])}).\n  Try: --map return=COLUMN")
+        raise UsageError(
+            f"{name}: its tables hold no metric that is known ({', '.join(names[:8])}).\n  Try: ", Argument("map", "return=COLUMN")
+        )
     return histories.make_history(name, "console", path, found.raw_log, series, found.settings, algo=algo, notes=notes, log=found.log)
 
 

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
+from rlclinic.actions import Argument
 from rlclinic.errors import UsageError
 from rlclinic.readers import column_names, hyperparameters, metric_aliases, tables, text_files
 from rlclinic.readers.column_names import Columns
@@ -23,8 +24,8 @@ NAMES: Final = ("progress.txt",)
 """Tables that are called text: Spinning Up's."""
 _AXES: Final = {
     "lengths": "env steps are the sum of episode lengths",
-    "rows": "no column counts env steps: the axis counts iterations or episodes; --map step=COLUMN*FACTOR makes env steps of them",
-    "order": "no column counts steps: the axis counts rows; --map step=COLUMN says which does",
+    "rows": "no column counts env steps: the axis counts iterations or episodes; a map of step=COLUMN*FACTOR makes env steps of them",
+    "order": "no column counts steps: the axis counts rows; a map of step=COLUMN says which does",
 }
 _USUAL: Final = ("progress", "result")
 _EXPORTED: Final = " - "
@@ -192,11 +193,13 @@ def _make_error(label: str, raw_log: RawLog) -> UsageError:
     names = raw_log.names
     if not len(raw_log):
         return UsageError(
-            f"{label}: no row says at which step it is.\n  It has no axis.\n  Say which column counts env steps: --map step=COLUMN"
+            f"{label}: no row says at which step it is.\n  It has no axis.\n  Say which column counts env steps: ",
+            Argument("map", "step=COLUMN"),
         )
     return UsageError(
         f"{label}: no column is known as a metric ({', '.join(names[:8])}).\n  Nothing can be said about the run.\n"
-        f"  Say which column is which: --map return={names[0] if names else 'COLUMN'}"
+        "  Say which column is which: ",
+        Argument("map", f"return={names[0] if names else 'COLUMN'}"),
     )
 
 
@@ -204,7 +207,7 @@ def _make_notes(series: Mapping[str, Series], axis: str, framework: str | None) 
     renamed = ", ".join(f"{name} = {found.name}" for name, found in series.items() if found.name != name)
     notes = [f"read as a log of {framework}"] if framework else []
     if renamed and not framework:
-        notes.append(f"columns by their names: {renamed}; --map METRIC=COLUMN corrects them")
+        notes.append(f"columns by their names: {renamed}; a map of METRIC=COLUMN corrects them")
     return notes + ([_AXES[axis]] if axis else [])
 
 

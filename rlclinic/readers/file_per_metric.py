@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from rlclinic.actions import Argument
 from rlclinic.errors import UsageError
 from rlclinic.readers import column_names, histories, hyperparameters, metric_aliases, sb3_settings, sidecar, tables, text_files
 from rlclinic.readers.options import Options
@@ -73,7 +74,8 @@ def read(path: Path, options: Options) -> list[History]:
     if not series:
         raise UsageError(
             f"{path}: no file is called as a metric ({', '.join(names[:8])}).\n  Nothing can be said about the run.\n"
-            f"  Say which is which: --map return={names[0] if names else 'FILE'}"
+            "  Say which is which: ",
+            Argument("map", f"return={names[0] if names else 'FILE'}"),
         )
     notes = [f"{len(names)} files, one for each metric, were joined as one run"]
     offline = d3rlpy and not _WITH_ENV & set(names)

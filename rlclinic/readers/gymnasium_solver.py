@@ -260,7 +260,7 @@ def _set_axis(train: RawLog, config: Mapping[str, Any], notes: list[str]) -> Non
     """`total_timesteps` counts steps of all envs at once: told by its growth per epoch, where the config says the sizes."""
     n_envs, n_steps = whole(config.get("n_envs")), whole(config.get("n_steps"))
     if n_envs is None or n_envs < 1:
-        notes.append("n_envs is not known: the axis counts steps of all envs at once; --map step=step*N_ENVS makes env steps of them")
+        notes.append("n_envs is not known: the axis counts steps of all envs at once; a map of step=step*N_ENVS makes env steps of them")
         return
     steps, epochs = train.raw("epoch")
     growth = np.diff(steps) / np.maximum(np.diff(epochs), 1.0) if len(steps) > 1 else np.empty(0)

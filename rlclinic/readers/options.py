@@ -33,8 +33,10 @@ class Mapping:
             if column not in names:
                 offered = nearest(column, names) or sorted(names)[:6]
                 raise UsageError(
-                    f"--map: the log has no column {column!r}; it has {', '.join(offered)}.\n"
-                    "  The metric would be missing.\n  Try: --map METRIC=COLUMN with one of these"
+                    Argument("map"),
+                    f": the log has no column {column!r}; it has {', '.join(offered)}.\n  The metric would be missing.\n  Try: ",
+                    Argument("map", "METRIC=COLUMN"),
+                    " with one of these",
                 )
 
 
@@ -85,8 +87,13 @@ def parse_mapping(entries: Iterable[str]) -> Mapping:
         match = _COLUMN.fullmatch(right.strip())
         if not equals or not left.strip() or match is None:
             raise UsageError(
-                f"--map {entry!r} is not METRIC=COLUMN.\n  Nothing was read.\n"
-                "  Try: --map entropy=-ent_loss, --map train/loss/value=vf*2, --map step=iteration*2048"
+                Argument("map"),
+                f" {entry!r} is not METRIC=COLUMN.\n  Nothing was read.\n  Try: ",
+                Argument("map", "entropy=-ent_loss"),
+                ", ",
+                Argument("map", "train/loss/value=vf*2"),
+                ", ",
+                Argument("map", "step=iteration*2048"),
             )
         factor = float(match["scale"] or 1.0) * (-1.0 if match["sign"] else 1.0)
         if column_names.normalize_name(left) in (*column_names.STEPS, "steps", "axis"):
@@ -113,5 +120,6 @@ def find_metric_name(word: str) -> str:
     offered = ends[:4] or nearest(word, [*known, "return", "eval_return", "kl", "entropy", "step"])
     hint = f"; nearest: {', '.join(offered)}" if offered else ""
     raise UsageError(
-        f"--map {word}=…: no metric has this name{hint}.\n  The column would be read as nothing.\n  See docs/metrics.md for all names"
+        Argument("map", f"{word}=…"),
+        f": no metric has this name{hint}.\n  The column would be read as nothing.\n  See docs/metrics.md for all names",
     )

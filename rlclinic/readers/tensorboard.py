@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from rlclinic.actions import Argument
 from rlclinic.errors import RlclinicError, UsageError
 from rlclinic.readers import csv_jsonl, hyperparameters, metric_aliases, rllib, sidecar, tfevents
 from rlclinic.readers.metric_aliases import Framework
@@ -151,6 +152,8 @@ def _make_error(path: Path, found: list[History], names: Iterable[str] = ()) -> 
     notes = "; ".join(found[0].notes) if found else ""
     what = f"its tags are {', '.join(seen)}" if seen else notes or "it holds no scalars"
     return UsageError(
-        f"{path}: no tag is known as a metric ({what}).\n  Nothing can be said about the run.\n"
-        "  Say which tag is which: --map return=TAG --map kl=TAG"
+        f"{path}: no tag is known as a metric ({what}).\n  Nothing can be said about the run.\n  Say which tag is which: ",
+        Argument("map", "return=TAG"),
+        " ",
+        Argument("map", "kl=TAG"),
     )

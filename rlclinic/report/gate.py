@@ -137,7 +137,7 @@ def decision_line(result: Regression) -> str:
         return "ended before the first look"
     shown = effect(result, result.looks[-1].effect)
     if min(result.baseline_seeds, result.candidate_seeds) < 2:
-        return f"n = 1, not assessable: {shown}; train more seeds: --seeds 8"
+        return f"n = 1, not assessable: {shown}; train more seeds, such as 8"
     look, margin = result.looks[-1], percent(result.rule.margin)
     failures = describe_failures(result, look)
     if result.decision == "passed":

@@ -54,7 +54,7 @@ def describe_race_plan(
         rows.append(("ends", "every run uses its whole budget" if plan.trial.whole_budget else end))
     cost = cost_text(plan.max_env_steps, max_seconds, None, cores)
     first = plan.cost()
-    budget = f", within --budget {short(plan.budget)}" if plan.budget is not None else ""
+    budget = f", within a budget of {short(plan.budget)}" if plan.budget is not None else ""
     rows += [
         ("can see", power_text(plan, power)),
         ("cost", f"{cost}{f', the first round ≤ {short(first)}' if first is not None else ''}{budget}"),
@@ -216,7 +216,7 @@ def _remarks(race: Race) -> list[tuple[str, str]]:
 def _not_shown(race: Race) -> list[str]:
     said = ["other environments", "values between those that were raced"]
     if race.outcome in CENSORED_OUTCOMES and not race.plan.trial.whole_budget and race.plan.trial.source != "command":
-        said.append(f"what happens after {number(race.threshold, 4)} (--whole-budget)")
+        said.append(f"what happens after {number(race.threshold, 4)} (takes the whole budget)")
     if race.plan.reserve <= 0:
         said.append("this race cannot be extended: its error is spent; a trial of two arms asks again, on fresh seeds")
     return said

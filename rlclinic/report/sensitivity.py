@@ -135,9 +135,9 @@ def summary(found: Sensitivity) -> str:
 
 
 def _power(table: Mapping[int, tuple[float, float]], seeds: int) -> str:
-    """ "--seeds 8 shows a factor of 4 in 92 % of studies, of 2 in 25 %"."""
+    """ "8 seeds show a factor of 4 in 92 % of studies, of 2 in 25 %"."""
     four, two = table[seeds]
-    return f"--seeds {seeds} shows a factor of 4 in {four:.0%} of studies of usual spread, of 2 in {two:.0%}".replace("%", " %")
+    return f"{seeds} seeds show a factor of 4 in {four:.0%} of studies of usual spread, of 2 in {two:.0%}".replace("%", " %")
 
 
 # ── documents ──

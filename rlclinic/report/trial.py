@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from rlclinic.actions import Action, Argument
 from rlclinic.comparison.curves import make_band
 from rlclinic.comparison.models import Band
 from rlclinic.report import charts
@@ -77,7 +78,7 @@ def describe_plan(question: str, plan: TrialPlan, power: Power, control: str, co
     rows.append(("rule", rule_text(plan)))
     if plan.outcome in CENSORED_OUTCOMES and plan.source != "command":
         end = f"at its first evaluation at or above {'its threshold' if plan.environments else number(plan.threshold, 4)}"
-        more = "--whole-budget trains on and guards the final return"
+        more = "with its whole budget it trains on, and the final return is guarded"
         rows.append(("ends", "every run uses its whole budget" if plan.whole_budget else f"a run ends {end} · {more}"))
     rows += [("can see", power_text(plan, power)), ("cost", cost)]
     return [Verdict("TRIAL", question), Rows(rows, 9, 2)]
@@ -500,16 +501,16 @@ def not_shown(trial: Trial) -> list[str]:
     if not all(arm.evaluated for arm in trial.arms):
         said.append("evaluations: the logs have none, so returns of training were compared")
     if trial.outcome in CENSORED_OUTCOMES and not trial.plan.whole_budget and trial.source != "command":
-        said.append(f"what happens after {'the threshold' if trial.environments else number(trial.threshold, 4)} (--whole-budget)")
+        said.append(f"what happens after {'the threshold' if trial.environments else number(trial.threshold, 4)} (takes the whole budget)")
     if trial.source == "translated":
-        said.append("your own script (--run 'python train.py --seed {seed} …')")
+        said.append("your own script, which a trial can train as a command with a place for the {seed}")
     return said
 
 
 def repeat(trial: Trial) -> str:
     """The command that makes the same trial again, with the same seeds."""
-    asked = trial.context.get("typed") or f"rlclinic trial … --looks {trial.plan.looks} --per-look {trial.plan.per_look}"
-    return f"{asked} --seed0 {trial.seed0}"
+    asked = trial.context.get("typed") or Action("trial", "…", looks=trial.plan.looks, per_look=trial.plan.per_look)
+    return f"{asked} {Argument('seed0', trial.seed0)}"
 
 
 def seeds_text(trial: Trial) -> str:
@@ -659,7 +660,7 @@ def document(store: Store, trial: Trial) -> list[Block]:
         Heading("Not shown"),
         Points(not_shown(trial)),
         Heading("Again"),
-        Code(f"rlclinic runs list --trial {trial.id}\n{repeat(trial)}"),
+        Code(f"{Action('runs list', trial=trial.id)}\n{repeat(trial)}"),
     ]
 
 

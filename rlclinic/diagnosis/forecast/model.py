@@ -329,9 +329,9 @@ def _unknown(case: Case) -> str:
     if case.progress is None:
         return "no return was logged yet"
     if case.threshold is None:
-        return "there is no threshold to reach (--threshold)"
+        return "there is no threshold to reach: give one"
     if not case.budget:
-        return "the budget is unknown (--budget)"
+        return "the budget is unknown: give it"
     return "it starts at or above the threshold; no evaluation confirmed it yet"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.comparison import trials
 from rlclinic.comparison.compare import compare_sides
 from rlclinic.comparison.models import Compared
@@ -76,5 +76,7 @@ def _write(result: Comparison, out: Path) -> list[str]:
             (out / name).write_text(text, encoding="utf-8")
             written.append(str(out / name))
     except OSError as error:
-        raise DiskFailed(f"{out} cannot be written: {error.strerror}.\n  There is no report.\n  Give another folder: --out DIR") from error
+        raise DiskFailed(
+            f"{out} cannot be written: {error.strerror}.\n  There is no report.\n  Give another folder: ", Argument("out", "DIR")
+        ) from error
     return written

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis import causes
 from rlclinic.diagnosis.findings import Cause, Diagnosis
 from rlclinic.diagnosis.lint.env import source_lines
@@ -62,7 +63,7 @@ def find_in_environment(cause: Cause, env_id: str) -> Suspect | None:
         title=cause.title,
         probability=cause.probability,
         places=places,
-        reproduce=test or f"rlclinic lint --env {env_id}",
+        reproduce=test or str(Action("lint", env=env_id)),
         fix=known.advice if known is not None and known.advice else cause.title,
     )
 
@@ -73,7 +74,7 @@ def _suspect(cause: Cause, bug: BugLocation, source: str, repeat: str | None) ->
         title=cause.title,
         probability=cause.probability,
         places=_places(bug, _FRAMEWORKS.get(source, ("own", "sb3", "cleanrl"))),
-        reproduce=f"{repeat} --max-env-steps {_QUICK}" if repeat else bug.check,
+        reproduce=f"{repeat} {Argument('max_env_steps', _QUICK)}" if repeat else bug.check,
         fix=bug.fix,
     )
 

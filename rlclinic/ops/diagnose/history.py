@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from rlclinic import stats
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.diagnosis import columns
 from rlclinic.diagnosis.case import Case, first_value
 from rlclinic.diagnosis.lint.config.linter import derived
@@ -318,7 +318,7 @@ def _rank(tried: Tried) -> tuple[float, float, float]:
 
 def _note(solved: Sequence[_Side], failed: Sequence[_Side], sides: Sequence[_Side]) -> str:
     if not any(side.tried.solved is not None for side in sides):
-        return "no threshold is known: give --threshold to tell solved from failed"
+        return "no threshold is known: give one to tell solved from failed"
     if min(len(solved), len(failed)) < FEWEST:
         return f"{len(solved)} solved and {len(failed)} failed groups: too few to say what separates them"
     return (
@@ -332,5 +332,8 @@ def _nothing(env: str, runs_dir: Path) -> None:
     offered = nearest(env, known) or known[:6]
     hint = f"\n  There are runs of: {', '.join(offered)}" if offered else ""
     raise NotFound(
-        f"no run of {env} in {runs_dir}.{hint}\n  Train it: ", Action("train", f"{env}:ppo"), ", or give folders of others: --path DIR"
+        f"no run of {env} in {runs_dir}.{hint}\n  Train it: ",
+        Action("train", f"{env}:ppo"),
+        ", or give folders of others: ",
+        Argument("path", "DIR"),
     )

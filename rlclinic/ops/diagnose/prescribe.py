@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import Config
 from rlclinic.diagnosis import engine
 from rlclinic.diagnosis.causes import HEALTHY, NO_REFERENCE, NO_RETURN, TOO_EARLY, UNKNOWN
@@ -39,7 +39,9 @@ def prescribe(
     `framework` adds that framework's spelling for a run of ours.
     """
     if framework is not None and framework not in FRAMEWORKS:
-        raise UsageError(f"--as {framework}: no such framework.\n  There is nothing to translate to.\n  Try: {', '.join(FRAMEWORKS)}")
+        raise UsageError(
+            Argument("as", framework), f": no such framework.\n  There is nothing to translate to.\n  Try: {', '.join(FRAMEWORKS)}"
+        )
     owner, groups = diagnose.read(target, runs_dir, threshold, budget, mapping)
     if not groups:
         raise NotFound(f"{target} holds no run to prescribe for.\n  See what there is: ", Action("runs list"))
@@ -86,7 +88,7 @@ def _written(rx: Prescription, config: Config | None, frameworks: Sequence[str])
 def _why_none(first: Cause) -> str:
     return {
         HEALTHY: "nothing needs a change, and nothing in its numbers says how to be faster",
-        NO_REFERENCE: "it learns; without a threshold nothing says that it should learn more (--threshold)",
+        NO_REFERENCE: "it learns; without a threshold nothing says that it should learn more: give one",
         TOO_EARLY: "too little was trained to tell",
         NO_RETURN: "no return was logged: nothing can be said about learning",
     }.get(first.id, "no setting is known to help here")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rlclinic import trust
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import files
 from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError, NotFound, UsageError
@@ -82,7 +82,7 @@ def play(
 ) -> EvaluationResult:
     """Let a policy act in its environment one episode after the other, in a window or as text. env: as `evaluate` has it."""
     if render not in RENDERS:
-        raise UsageError(f"--render {render}: there are {', '.join(RENDERS)}.")
+        raise UsageError(Argument("render", render), f": there are {', '.join(RENDERS)}.")
     if render == "human" and not films.has_screen():
         raise UsageError(
             "there is no screen here to open a window on.\n  Watch it as text: ",
@@ -127,7 +127,7 @@ def _describe_changes(run: Run) -> str | None:
     if (made := env_code.find_object(run)) is not None:
         return (
             f"it was trained on an object of a program ({made.inside} in {made.path}), and acts here in {run.env_id}: "
-            "if that is another environment, name its class as --env file.py:Class"
+            "if that is another environment, name its class as the environment (file.py:Class)"
         )
     return env_code.describe_changes(run, "it acts here in another environment than it learned in, and returns may differ for that alone")
 
@@ -341,8 +341,8 @@ def window(title: str, fps: float) -> Frame:
         import pygame
     except ModuleNotFoundError as missing:
         raise UsageError(
-            f"a window for {title} needs pygame, which is not installed.\n"
-            "  Type: pip install pygame-ce\n  Or watch it as text: --render ansi"
+            f"a window for {title} needs pygame, which is not installed.\n  Type: pip install pygame-ce\n  Or watch it as text: ",
+            Argument("render", "ansi"),
         ) from missing
     pygame.display.init()
     pygame.display.set_caption(title)

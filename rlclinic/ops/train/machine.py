@@ -26,8 +26,8 @@ EXTRAS = {
     "mujoco": ("HalfCheetah, Hopper and the other MuJoCo tasks", "pip install 'gymnasium[mujoco]'"),
     "ale-py": ("Atari", "pip install ale-py"),
     "mcp": ("rlclinic mcp: tools for coding agents", "pip install 'rlclinic[mcp]'"),
-    "tensorboard": ("looking at what train --tensorboard writes", "pip install tensorboard"),
-    "imageio-ffmpeg": ("evaluate --video out.mp4 (GIFs need only Pillow)", "pip install 'imageio[ffmpeg]'"),
+    "tensorboard": ("looking at what training writes for TensorBoard", "pip install tensorboard"),
+    "imageio-ffmpeg": ("a video of an evaluation as out.mp4 (GIFs need only Pillow)", "pip install 'imageio[ffmpeg]'"),
 }
 LOW_DISK_BYTES = 1_000_000_000
 # A child process asks torch, so that a broken installation cannot take this process down with it.
@@ -166,7 +166,7 @@ def _memory() -> Check:
         return Check(name="memory", status="ok", found="not known on this system")
     free = kilobytes * 1024
     if free < LOW_DISK_BYTES:
-        return Check(name="memory", status="warning", found=f"{size(free)} available", fix="train with --jobs 1, or end other programs")
+        return Check(name="memory", status="warning", found=f"{size(free)} available", fix="train one job at a time, or end other programs")
     return Check(name="memory", status="ok", found=f"{size(free)} available")
 
 

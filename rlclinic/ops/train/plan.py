@@ -239,7 +239,9 @@ def _best_or_last(run: Run) -> Checkpoint:
 def _plan_fork(request: TrainRequest, checkpoints: Sequence[Checkpoint]) -> TrainPlan:
     """Children that go on from checkpoints, with changes; without any they repeat their parents bit for bit."""
     if request.init_from is not None:
-        raise UsageError("a fork already starts from a checkpoint; --init-from would replace its weights.\n  Type one of the two")
+        raise UsageError(
+            "a fork already starts from a checkpoint; ", Argument("init_from"), " would replace its weights.\n  Type one of the two"
+        )
     changes = flag_changes(request)
     configs, parents = [], []
     notes: list[str] = []
@@ -392,11 +394,11 @@ def share_out(configs: Sequence[Config], cores: int, idle: int, free: Collection
         return shared, notes
     if "run.threads" in free and config.run.threads == 1 and _is_wide(config):
         shared = [one.model_copy(update={"run": one.run.model_copy(update={"threads": each})}) for one in shared]
-        notes.append(f"{each} CPU threads for each run, as cores are idle and its network is large; --threads 1 uses one")
+        notes.append(f"{each} CPU threads for each run, as cores are idle and its network is large; run.threads=1 uses one")
     workers = best_workers(config, each)
     if "env.workers" in free and not config.env.workers and workers:
         shared = [one.model_copy(update={"env": one.env.model_copy(update={"workers": workers})}) for one in shared]
-        notes.append(f"{workers} {_why(config)}; --env-workers 0 leaves it to the training process")
+        notes.append(f"{workers} {_why(config)}; env.workers=0 leaves it to the training process")
     return shared, notes
 
 

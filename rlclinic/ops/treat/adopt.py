@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from rlclinic import plain_files
-from rlclinic.actions import Action, ForPeople
+from rlclinic.actions import Action, Argument, ForPeople
 from rlclinic.config import Config, files, from_record, to_record
 from rlclinic.errors import UsageError
 from rlclinic.report.models import Result
@@ -181,7 +181,9 @@ def _keep_raced(race: Race, force: bool) -> Kept:
 def _named(ref: str) -> tuple[str, str]:
     env_id, separator, variant = ref.rpartition(":")
     if not separator or not env_id:
-        raise UsageError(f"--as {ref} is not ENV:VARIANT.\n  It cannot be told where to write.\n  Type: --as CartPole-v1:mine")
+        raise UsageError(
+            Argument("as", ref), " is not ENV:VARIANT.\n  It cannot be told where to write.\n  Type: ", Argument("as", "CartPole-v1:mine")
+        )
     return env_id, variant_file.check_variant(variant)
 
 
@@ -236,7 +238,8 @@ def trial_of(ref: str, folder: Path | None = None) -> str | None:
     path = variant_file.file_for(env_id, folder or files.user_folder())
     if not path.exists():
         raise UsageError(
-            f"{ref}: there is no {path}.\n  Nothing tells what it is made of.\n  Give the trial that it was adopted from: --ablate TRIAL"
+            f"{ref}: there is no {path}.\n  Nothing tells what it is made of.\n  Give the trial that it was adopted from: ",
+            Argument("ablate", "TRIAL"),
         )
     found = variant_file.trial_of(plain_files.read_text(path), variant)
     if found is None:

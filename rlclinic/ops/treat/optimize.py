@@ -199,7 +199,7 @@ def _evidence(ledger: Ledger) -> list[str]:
     best = ledger.best
     if best is None:
         return []
-    searched = f"rlclinic optimize {ledger.target} --budget {ledger.budget} (search {ledger.id})"
+    searched = f"{Action('optimize', ledger.target, budget=ledger.budget)} (search {ledger.id})"
     seen = f"{best.reached} of {best.n} runs reached it" if ledger.threshold is not None else f"{best.n} runs"
     if ledger.threshold is not None and ledger.outcome == "steps":
         seen += f" ({ledger.threshold:g}), in {count(best.score)} env steps on average"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rlclinic import trust
-from rlclinic.actions import Action
+from rlclinic.actions import Action, Argument
 from rlclinic.config import files
 from rlclinic.errors import UsageError
 from rlclinic.launch.batch import Interrupted, StopRequests
@@ -126,8 +126,10 @@ def _check_seeds(request: RaceRequest, resolved: Resolved) -> None:
     again = [seed for seed in resolved.used_seeds if request.seed0 is not None and seed >= request.seed0]
     if again:
         raise UsageError(
-            f"--seed0 {request.seed0} may use seed {min(again)} again, which runs of these arms have.\n"
-            f"  They would be counted twice.\n  Type: --seed0 {max(again) + 1}, or leave it out"
+            Argument("seed0", request.seed0),
+            f" may use seed {min(again)} again, which runs of these arms have.\n  They would be counted twice.\n  Type: ",
+            Argument("seed0", max(again) + 1),
+            ", or leave it out",
         )
 
 

@@ -159,7 +159,7 @@ def _usual_outcome(resolved: Resolved, threshold: float | None) -> Outcome:
         return "return"
     if resolved.loses:
         resolved.notes.append(
-            "these runs reach the threshold and lose it again: judged by the final return (--outcome steps asks the other)"
+            "these runs reach the threshold and lose it again: judged by the final return (an outcome of steps asks the other)"
         )
         return "return"
     return "steps"
@@ -173,9 +173,11 @@ def _check_seeds(request: TrialRequest, resolved: Resolved) -> None:
     again = sorted(seed for seed in resolved.used_seeds if request.seed0 <= seed < request.seed0 + count)
     if again:
         raise UsageError(
-            f"--seed0 {request.seed0} would use seed {again[0]} again, which the runs to be treated have.\n"
-            "  They were picked because of how they ended: as control they would be counted twice.\n"
-            f"  Type: --seed0 {max(resolved.used_seeds) + 1}, or leave it out"
+            Argument("seed0", request.seed0),
+            f" would use seed {again[0]} again, which the runs to be treated have.\n"
+            "  They were picked because of how they ended: as control they would be counted twice.\n  Type: ",
+            Argument("seed0", max(resolved.used_seeds) + 1),
+            ", or leave it out",
         )
 
 
@@ -204,7 +206,7 @@ def _preview(plan: TrialPlan, resolved: Resolved) -> Preview:
 def _warnings(plan: TrialPlan, power: Power) -> list[str]:
     found = []
     if max(power.by_effect.values()) < HOPELESS:
-        found.append(f"with {plan.looks} x {plan.per_look} seeds an arm even a large effect is hardly ever seen: take more (--per-look 8)")
+        found.append(f"with {plan.looks} x {plan.per_look} seeds an arm even a large effect is hardly ever seen: take more: 8 per look")
     for part in plan.parts:
         budgets = {arm.name: arm.config.run.max_env_steps for arm in part.arms if arm.config is not None}
         if len(set(budgets.values())) > 1 and not plan.own_budgets:
@@ -275,7 +277,7 @@ def _next(store: Store, trial: Trial) -> list[Action]:
         # Fresh seeds: what these ones show of the return was not asked of them.
         asked = trial.context.get("typed") or "rlclinic trial …"
         flag = "" if where is None else f" --runs-dir {where}"
-        commands.append(Action.quoted(f"{asked} --outcome return{'' if flag in asked else flag}"))
+        commands.append(Action.quoted(f"{asked} {Argument('outcome', 'return')}{'' if flag in asked else flag}"))
     commands.append(Action("runs list", trial=trial.id, runs_dir=where))
     return commands
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 
 from rlclinic import plain_files
+from rlclinic.actions import Argument
 from rlclinic.errors import UsageError
 from rlclinic.readers import hyperparameters, metric_aliases
 from rlclinic.readers.options import Options
@@ -100,8 +101,9 @@ def read(path: Path, options: Options) -> list[History]:
     if not histories:
         what = f"it cannot be read: {about}" if about else "no run in it has a metric that is known"
         raise UsageError(
-            f"{path}: a database of MLflow's, but {what}.\n  Nothing can be said about its runs.\n"
-            "  Say which metric is which: --map return=METRIC; or export them: mlflow runs describe --run-id ID"
+            f"{path}: a database of MLflow's, but {what}.\n  Nothing can be said about its runs.\n  Say which metric is which: ",
+            Argument("map", "return=METRIC"),
+            "; or export them: mlflow runs describe --run-id ID",
         )
     return (
         [replace(history, notes=(*history.notes, f"the database was read in part: {about}")) for history in histories]

@@ -74,7 +74,7 @@ def make_history(
         _set_axis(raw_log, framework, settings, options, said)
     series = raw_log.series(options.table(table), settings)
     if framework is None and series:
-        said.append("tags of no framework that is known: metrics by their names; --map METRIC=TAG corrects them")
+        said.append("tags of no framework that is known: metrics by their names; a map of METRIC=TAG corrects them")
     source = framework.source if framework and framework.source != metric_aliases.ANY else kind
     return histories.make_history(name, source, folder, raw_log, series, settings, algo=algo, notes=[*said, *last_notes], log=log)
 
@@ -111,4 +111,4 @@ def _set_axis(raw_log: RawLog, framework: Framework | None, settings: Mapping[st
         raw_log.step_factor = float(np.prod([size for size in sizes if size is not None]))
     elif framework is not None:
         unit = {"vec_steps": "steps of all envs at once", "iterations": "iterations"}[axis]
-        notes.append(f"{framework.name} counts {unit} on the axis; --map step=step*FACTOR makes env steps of them")
+        notes.append(f"{framework.name} counts {unit} on the axis; a map of step=step*FACTOR makes env steps of them")

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from rlclinic import plain_files
+from rlclinic.actions import Argument
 from rlclinic.errors import UsageError
 from rlclinic.readers import column_names, hyperparameters, metric_aliases, tables
 from rlclinic.readers.options import Options
@@ -79,8 +80,10 @@ def read(path: Path, options: Options) -> list[History]:
     if not kept:
         about = "; ".join(found[0].notes) if found else "no file could be read"
         raise UsageError(
-            f"{path}: no metric in it is known ({about}).\n  Nothing can be said about the run.\n"
-            "  Say which key is which: --map return=KEY --map step=KEY"
+            f"{path}: no metric in it is known ({about}).\n  Nothing can be said about the run.\n  Say which key is which: ",
+            Argument("map", "return=KEY"),
+            " ",
+            Argument("map", "step=KEY"),
         )
     return kept
 
@@ -113,7 +116,7 @@ def _read_run(file: Path, options: Options) -> History:
     said = [f"Weights & Biases' file {file.name}" + (f", on the axis {counter}" if counter else "")]
     if counter is None and run.counts_rows and run.rows > 1:
         said.append(
-            "its step counts calls of wandb.log, not env steps; --map step=KEY says which key does, --map step=_step*FACTOR converts"
+            "its step counts calls of wandb.log, not env steps; a map of step=KEY says which key does, one of step=_step*FACTOR converts"
         )
     made = tagged_logs.make_history(
         *(run.name or run.id or file.stem, "wandb", file.parent, raw_log, tagged_logs.translate_settings(run.config, run.name), options),

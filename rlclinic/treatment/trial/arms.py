@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from rlclinic.actions import Change
+from rlclinic.actions import Argument, Change
 from rlclinic.config import ALGORITHMS, Config, set_values, to_record
 from rlclinic.errors import UsageError
 from rlclinic.treatment.prescription.prescription import spelled, worded
@@ -92,13 +92,17 @@ def commands(template: str, values: Sequence[str]) -> list[Arm]:
     wanted = set(placeholders(template)) - {"seed", "out"}
     if "{seed}" not in template:
         raise UsageError(
-            f"--run {template!r} has no {{seed}}.\n  Every run of an arm would be the same run, and count as many.\n"
-            "  Type: --run 'python train.py --seed {seed} …'"
+            Argument("run"),
+            f" {template!r} has no {{seed}}.\n  Every run of an arm would be the same run, and count as many.\n  Type: ",
+            Argument("run", "python train.py --seed {seed} …"),
         )
     if len(values) < 2:
         raise UsageError(
-            f"a trial of a command needs two arms or more; here: {len(values)}.\n  There is nothing to compare.\n"
-            "  Type: --arm learning_rate=1e-3 --arm learning_rate=1e-2 (the first is the control)"
+            f"a trial of a command needs two arms or more; here: {len(values)}.\n  There is nothing to compare.\n  Type: ",
+            Argument("arm", "learning_rate=1e-3"),
+            " ",
+            Argument("arm", "learning_rate=1e-2"),
+            " (the first is the control)",
         )
     found = []
     for place, value in enumerate(values):
@@ -106,9 +110,11 @@ def commands(template: str, values: Sequence[str]) -> list[Arm]:
         if set(pairs) != wanted:
             shown = ", ".join(sorted(wanted)) or "none"
             raise UsageError(
-                f"--arm {value} gives {', '.join(pairs) or 'nothing'}, but the command has the placeholders: {shown}.\n"
-                "  What is left open could not be run, and what has no place would change nothing.\n"
-                f"  Type: --arm {','.join(f'{key}=VALUE' for key in sorted(wanted)) or 'KEY=VALUE, with {KEY} in the command'}"
+                Argument("arm", value),
+                f" gives {', '.join(pairs) or 'nothing'}, but the command has the placeholders: {shown}.\n"
+                "  What is left open could not be run, and what has no place would change nothing.\n  Type: ",
+                Argument("arm", ",".join(f"{key}=VALUE" for key in sorted(wanted)) or "KEY=VALUE"),
+                "" if wanted else ", with {KEY} in the command",
             )
         changes = tuple(f"{key}={text}" for key, text in pairs.items())
         name = CONTROL if place == 0 else _short(",".join(f"{key}-{text}" for key, text in pairs.items())) or f"arm{place}"
@@ -153,7 +159,11 @@ def _pairs(text: str) -> dict[str, str]:
     for part in re.split(r",(?![^\[{(]*[\]})])(?=[A-Za-z_][A-Za-z0-9_.]*=)", text):
         key, sign, value = part.partition("=")
         if not sign or not key.strip():
-            raise UsageError(f"--arm {text} is not KEY=VALUE.\n  It cannot be told what to try.\n  Type: --arm learning_rate=1e-3")
+            raise UsageError(
+                Argument("arm", text),
+                " is not KEY=VALUE.\n  It cannot be told what to try.\n  Type: ",
+                Argument("arm", "learning_rate=1e-3"),
+            )
         pairs[key.strip()] = value.strip()
     return pairs
 

@@ -143,7 +143,7 @@ def _finished(call: Call, timeout: float | None) -> bool:
     if code in _KILLED:
         call.killed += 1
         return True
-    reason = f"stopped after {timeout:g} s (--timeout)" if code is None else _why(code, call.log)
+    reason = f"stopped after {timeout:g} s, the timeout that was given" if code is None else _why(code, call.log)
     disk.write_json(call.folder / _ENDED, {"code": code, "seconds": seconds, "reason": reason})
     return True
 

@@ -183,9 +183,22 @@ def _check(control: Arm, treatments: Sequence[Arm], per_look: int, looks: int, a
             Argument("per_look", 8),
         )
     if not 0 < alpha < 0.5 or not 0 < margin < 1:
-        raise UsageError(f"--alpha {alpha} --margin {margin}: between 0 and 0.5, and between 0 and 1.\n  Type: --alpha 0.05 --margin 0.1")
+        raise UsageError(
+            Argument("alpha", alpha),
+            " ",
+            Argument("margin", margin),
+            ": between 0 and 0.5, and between 0 and 1.\n  Type: ",
+            Argument("alpha", 0.05),
+            " ",
+            Argument("margin", 0.1),
+        )
     if not 0 < arrival_margin < 1:
-        raise UsageError(f"--arrival-margin {arrival_margin}: a share between 0 and 1.\n  Type: --arrival-margin 0.1 for 10 points")
+        raise UsageError(
+            Argument("arrival_margin", arrival_margin),
+            ": a share between 0 and 1.\n  Type: ",
+            Argument("arrival_margin", 0.1),
+            " for 10 points",
+        )
 
 
 def _check_outcome(outcome: Outcome, per_look: int) -> None:

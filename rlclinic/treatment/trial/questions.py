@@ -74,8 +74,8 @@ def describe(history: History, alpha: float, wanted: float, *, independent: bool
     said = f"asked {times} times with this one (before: {named}): "
     said += f"the chance of at least one false verdict among them is up to {100 * chance:.2g} %"
     if independent:
-        return f"{said}; this one stands for itself (--independent), at alpha {alpha:.3g}"
-    return f"{said}; this one is charged: alpha {alpha:.2g} instead of {wanted:.2g}. To add seeds to an undecided trial instead: --extend"
+        return f"{said}; this one stands for itself, as an independent one, at alpha {alpha:.3g}"
+    return f"{said}; this one is charged: alpha {alpha:.2g} instead of {wanted:.2g}. To add seeds to an undecided trial, extend it instead"
 
 
 def register_plan(store: Store, plan: TrialPlan, tid: str, seed0: int) -> None:

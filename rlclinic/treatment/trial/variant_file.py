@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from rlclinic.actions import Argument
 from rlclinic.config import ALGORITHMS, Config, NetConfig, RunConfig, Spec, files, from_record, to_record, yaml_text
 from rlclinic.errors import ConfigError, RlclinicError, UsageError
 from rlclinic.runs.history import dotted
@@ -33,7 +34,8 @@ def check_variant(variant: str) -> str:
     """A variant's name that a file can hold; UsageError otherwise."""
     if not _VARIANT.fullmatch(variant) or variant in _RESERVED:
         raise UsageError(
-            f"{variant!r} cannot be a variant's name.\n  The file could not be read any more.\n  Take letters, digits and _: --as ENV:mine"
+            f"{variant!r} cannot be a variant's name.\n  The file could not be read any more.\n  Take letters, digits and _: ",
+            Argument("as", "ENV:mine"),
         )
     return variant
 
@@ -189,11 +191,13 @@ def _check_others(before: str, after: str, variant: str, env_id: str) -> None:
             same = _load(before, env_id, name) == _load(after, env_id, name)
         except RlclinicError as error:
             raise ConfigError(
-                f"variant {name} could not be loaded any more: {str(error).splitlines()[0]}\n"
-                "  Nothing was written.\n  Give another name: --as ENV:VARIANT"
+                f"variant {name} could not be loaded any more: {str(error).splitlines()[0]}\n  Nothing was written.\n  Give another name: ",
+                Argument("as", "ENV:VARIANT"),
             ) from None
         if not same:
-            raise ConfigError(f"variant {name} would change as well.\n  Nothing was written.\n  Give another name: --as ENV:VARIANT")
+            raise ConfigError(
+                f"variant {name} would change as well.\n  Nothing was written.\n  Give another name: ", Argument("as", "ENV:VARIANT")
+            )
 
 
 def _variants(text: str) -> list[str]:

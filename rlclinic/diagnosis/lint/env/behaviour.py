@@ -235,7 +235,7 @@ def blocks(examination: Examination) -> Iterator[Remark]:
     where = examination.facts.get("blocked_in")
     if where:
         text = f"the environment did not come back within {examination.facts.get('limit', 0):g} s, while {where} was looked at"
-        yield Remark(text, "If it only starts slowly: a larger --seconds. Else make it without rendering, and give every wait a limit.")
+        yield Remark(text, "If it only starts slowly, give it more seconds. Else make it without rendering, and give every wait a limit.")
 
 
 @check("ENV201", Severity.HIGH, ["towers2024gymnasium"])
