@@ -71,7 +71,7 @@ def test_rows_of_single_episodes_have_a_running_mean_on_summed_lengths(tmp_path:
 def test_without_env_steps_the_axis_counts_iterations_and_says_so(tmp_path: Path) -> None:
     found = read(tmp_path / "log.csv", "iteration,mean_reward\n1,10\n2,20\n")
     assert (found[RETURN].steps.tolist(), found.env_steps) == ([1, 2], None)
-    assert any("--map step=COLUMN*FACTOR" in note for note in found.notes)
+    assert any("a map of step=COLUMN*FACTOR" in note for note in found.notes)
 
 
 def test_without_any_counter_the_axis_counts_rows(tmp_path: Path) -> None:

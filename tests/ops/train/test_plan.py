@@ -260,7 +260,7 @@ def test_environments_whose_steps_are_slow_get_the_cores_that_are_idle(root: Pat
     assert workers("CartPole-v1:ppo") == 0, "nobody knows how long it takes, and it need not be Gymnasium's"
     assert workers("ALE/Pong-v5:ppo") == 2, "threads of ALE's own"
     note = plan(root, ref="BipedalWalker-v3:ppo").notes[-1]
-    assert "2 processes step the environments of each run, as cores are idle and 32 steps take 5.9 ms; --env-workers 0" in note
+    assert "2 processes step the environments of each run, as cores are idle and 32 steps take 5.9 ms; env.workers=0" in note
     with_cores(monkeypatch, 64)
     assert 4 <= workers("BipedalWalker-v3:ppo") < 16, "each worker costs messages of its own"
 

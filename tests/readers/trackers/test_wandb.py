@@ -73,7 +73,7 @@ def test_a_step_that_counts_calls_is_no_env_step_and_a_note_says_what_to_type(tm
     file = write(tmp_path, *(wandb_files.history(place, {"mean_reward": 1.0 * place}) for place in range(20)))
     (found,) = read(file)
     assert found.env_steps is None
-    assert any("--map step=_step*FACTOR" in note for note in found.notes)
+    assert any("one of step=_step*FACTOR" in note for note in found.notes)
     (found,) = read(file, mapping=["step=_step*500"])
     assert found.env_steps == 9_500
 
