@@ -239,7 +239,7 @@ def test_a_large_network_gets_the_cores_that_are_idle_and_a_small_one_does_not(r
     assert threads("net.hidden=[512, 512]", seeds=20) == 1
     assert threads("net.hidden=[512, 512]", threads=2) == 2
     assert threads("net.hidden=[512, 512]", "run.threads=1") == 1
-    assert "--threads 1" in plan(root, ref="CartPole-v1:ppo", changes=["net.hidden=[512]"]).notes[-1]
+    assert "run.threads=1" in plan(root, ref="CartPole-v1:ppo", changes=["net.hidden=[512]"]).notes[-1]
     with_cores(monkeypatch, 8, idle=3)
     assert threads("net.hidden=[512, 512]") == 3, "others use five"
     assert threads("net.hidden=[512, 512]", seeds=4) == 1
