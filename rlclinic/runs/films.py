@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -56,6 +56,18 @@ class Trace:
         self.rewards.append(float(reward))
         for name in [*self.terms, *(name for name in terms if name not in self.terms)]:
             self.terms.setdefault(name, [None] * steps).append(terms.get(name))
+
+
+def find_newest(runs: Iterable[Path]) -> Path | None:
+    """The film of the latest env step in any of these runs' folders; None where nothing was filmed."""
+    found = [
+        (int(file.stem), file)
+        for run in runs
+        for kind in KINDS
+        for file in (run / FOLDER).glob(f"*{kind}")
+        if file.stem.isdigit() and file.is_file() and not file.is_symlink()
+    ]
+    return max(found)[1] if found else None
 
 
 def has_screen() -> bool:

@@ -106,3 +106,16 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(tmp_path:
     with pytest.raises(NotFound, match="no metrics yet"):
         write(empty, "html", tmp_path / "x.html")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["runs", "taken"]
+
+
+def test_a_film_is_inside_of_the_page_and_of_the_hub_s_folder(tmp_path: Path) -> None:
+    group = record_group(tmp_path / "runs", seeds=(0,))
+    add_checkpoint(group.runs[0].path, 10_240, best=True)
+    (group.runs[0].path / "videos").mkdir()
+    for step in (512, 10_240):
+        (group.runs[0].path / "videos" / f"{step}.gif").write_bytes(b"GIF89a" + str(step).encode())
+    text = Path(write(group, "html", tmp_path / "page.html").path).read_text()
+    assert "data:image/gif;base64,R0lGODlhMTAyNDA=" in text, "the newest one"
+    write(group, "hf", tmp_path / "hub")
+    assert (tmp_path / "hub" / "replay.gif").read_bytes() == b"GIF89a10240"
+    assert "](replay.gif)" in (tmp_path / "hub" / "README.md").read_text()

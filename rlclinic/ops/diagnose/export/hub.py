@@ -7,7 +7,7 @@ from typing import Final
 from rlclinic.actions import Action
 from rlclinic.ops.diagnose.export.page import render_page
 from rlclinic.report.format import number, percent, plural, short
-from rlclinic.runs import disk
+from rlclinic.runs import disk, films
 from rlclinic.runs.record import METRICS, Group, Run
 
 POLICY: Final = "policy.safetensors"
@@ -31,11 +31,14 @@ def write_hub(owner: Run | Group, runs: list[Run], out: Path) -> list[Path]:
     if whole is not None:
         disk.write(out / "report.html", render_page(whole))
         files.append(out / "report.html")
-    disk.write(out / "README.md", _card(owner, best, runs, has_policy=(out / POLICY).exists()))
+    film = films.find_newest([best.path])
+    if film is not None:
+        files.append(_copy(film, out / f"replay{film.suffix}"))
+    disk.write(out / "README.md", _card(owner, best, runs, has_policy=(out / POLICY).exists(), film=film))
     return [*files, out / "README.md"]
 
 
-def _card(owner: Run | Group, best: Run, runs: list[Run], *, has_policy: bool) -> str:
+def _card(owner: Run | Group, best: Run, runs: list[Run], *, has_policy: bool, film: Path | None) -> str:
     """A model card with the results as the hub reads them."""
     import yaml
 
@@ -57,6 +60,7 @@ def _card(owner: Run | Group, best: Run, runs: list[Run], *, has_policy: bool) -
         "",
         f"Trained with rlclinic: {plural(len(runs), 'seed')}, {short(status.env_steps)} env steps each.",
         f"Group {owner.id}; this is run {best.id}.",
+        *(["", f"![An episode](replay{film.suffix})"] if film is not None and film.suffix == ".gif" else []),
         "",
         f"- best evaluation: {number(status.best_eval)}" + (f" (threshold {number(threshold)})" if threshold is not None else ""),
         f"- last evaluations over seeds: {', '.join(number(value) for value in finals) or 'none'}",
