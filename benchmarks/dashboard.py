@@ -5,6 +5,8 @@ first curve   a run with 100,000 rows of 113 columns: from the click to the firs
               rows; the one with every row in it, each place with its lowest and highest, takes its place.
 table         10,000 runs of 2,500 configs: from a click on a column's head, or from Enter after a filter, to the rows on the screen,
               for results and for settings. Median and slowest.
+film          an environment of one's own, in a file beside the store: from the click on *Watch an episode* to the film and its numbers
+              on the screen. At once after the page is there (a new process starts), and ten seconds later (one was made ready).
 row to point  from a row's bytes in metrics.csv to the number on the screen, while the run trains. Median and largest of 25 rows.
 """
 
@@ -199,6 +201,79 @@ def _append(writer: RunWriter, epoch: int) -> None:
     writer.status("running", 512 * epoch, return_mean=1000.0 + epoch)
 
 
+OWN_ENVIRONMENT = """
+import gymnasium as gym
+import numpy as np
+
+
+class Walk(gym.Env):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
+    observation_space = gym.spaces.Box(-3.0, 3.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(3)
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.steps = float(self.np_random.uniform(-1, 0)), 0
+        return self.see(), {}
+
+    def see(self):
+        return np.array([self.place, 1 - self.place], np.float32)
+
+    def step(self, action):
+        self.place, self.steps = float(np.clip(self.place + (action - 1) * 0.02, -3, 3)), self.steps + 1
+        terms = {"progress": (int(action) - 1) * 0.02, "time": -0.01}
+        return self.see(), sum(terms.values()), self.place > 1, self.steps >= 200, {"reward_terms": terms}
+
+    def render(self):
+        picture = np.full((300, 600, 3), 240, np.uint8)
+        at = int((self.place + 3) / 6 * 590)
+        picture[140:160, at : at + 10] = (200, 40, 40)
+        return picture
+"""
+
+
+def films(browser: Any, folder: Path, count: int) -> tuple[list[float], list[float]]:
+    """Seconds from the click to the film and its numbers: of the first film after a server's start, and of one when it is warm."""
+    folder.mkdir()
+    (folder / "own_walk.py").write_text(OWN_ENVIRONMENT)
+    root, surroundings = folder / "runs", {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [
+        "train",
+        f"{folder}/own_walk.py:Walk",
+        "--max-env-steps",
+        "4096",
+        "--seeds",
+        str(2 * count),
+        "--runs-dir",
+        str(root),
+        "--quiet",
+    ]
+    subprocess.run([sys.executable, "-m", "rlclinic", *command], env=surroundings, check=True, stdout=subprocess.DEVNULL)
+    runs = [run.id for run in Store(root).groups()[0].runs]
+    cold, warm = [], []
+    for first, second in zip(runs[:count], runs[count:], strict=True):
+        with serving(root) as url:
+            context = browser.new_context(viewport={"width": 1440, "height": 900})
+            page = context.new_page()
+            for run, took, wait in ((first, cold, 0), (second, warm, 10_000)):
+                page.goto(f"{url}/runs/{run}")
+                page.wait_for_selector("button:has-text('Watch an episode')", timeout=60_000)
+                page.wait_for_timeout(wait)
+                page.evaluate(
+                    "performance.clearMarks(); addEventListener('click', () => performance.mark('asked'), { capture: true, once: true })"
+                )
+                page.locator("button:has-text('Watch an episode')").last.click()
+                marks = "Object.fromEntries(performance.getEntriesByType('mark').map((mark) => [mark.name, mark.startTime]))"
+                while not {"film-shown", "trace-shown"} <= (seen := page.evaluate(marks)).keys():
+                    page.wait_for_timeout(10)
+                took.append((max(seen["film-shown"], seen["trace-shown"]) - seen["asked"]) / 1000.0)
+            context.close()
+    return cold, warm
+
+
 def main() -> None:
     parser = provenance.parser(__doc__)
     args = parser.parse_args()
@@ -212,6 +287,7 @@ def main() -> None:
         run = long_run(Path(name) / "long", rows)
         opened = [first_curve(browser, Path(name) / "long", run) for _ in range(servers)]
         news = row_to_point(browser, Path(name) / "live", live)
+        cold, warm = films(browser, Path(name) / "films", 1 if args.quick else 5)
         many_runs(Path(name) / "many", many)
         sorted_in = sort_and_filter(browser, Path(name) / "many")
         browser.close()
@@ -219,6 +295,8 @@ def main() -> None:
     found = [
         row(f"first curve of a run with {rows:,} rows", statistics.median(firsts), 1.5, 0.7, firsts),
         row(f"the same with every one of the {rows:,} rows in it", statistics.median(wholes), None, None, wholes),
+        row("a film of an own environment on the page, median", statistics.median(warm), 5.0, 2.0, warm),
+        row("the same right after the server's start, median", statistics.median(cold), 5.0, 2.0, cold),
         row("metric row on disk to point on screen, median", statistics.median(news), 2.0, 1.0, news),
         row("metric row on disk to point on screen, slowest", max(news), 2.0, 1.0, news),
         row(f"sort or filter {many:,} runs, to the screen, median", statistics.median(sorted_in), 0.5, 0.2, sorted_in),
