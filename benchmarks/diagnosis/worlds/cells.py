@@ -19,10 +19,10 @@ from rlclinic.config.overrides import set_values
 from rlclinic.errors import ConfigError
 
 SPLITS: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("split.json").read_text("utf-8"))
-HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20}
+HEALTHY: Final = {"fit": 8, "held_out": 38, "reserve": 20, "second": 28}
 """Healthy and odd-but-healthy groups of each world."""
-SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600}
-SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14}
+SEEDS: Final = {"fit": 0, "held_out": 300, "reserve": 600, "second": 900}
+SMALL: Final = {"fit": 0.1, "held_out": 0.22, "reserve": 0.14, "second": 0.22}
 """Share of worlds in which faults are planted that need a program of their own."""
 
 
@@ -56,7 +56,7 @@ class WorldCell(Cell):
 
 
 def part_of(name: str) -> str:
-    """fit, held_out or reserve."""
+    """fit, held_out, reserve or second."""
     family = families.world(name).family
     return next(part for part in SEEDS if family in SPLITS[part])
 

@@ -491,10 +491,147 @@ def battery(d: Draw) -> World:
     )  # fmt: skip
 
 
+# ── families of the second look: drawn after the first one, before anything was changed for it ──
+
+
+def steering(d: Draw) -> World:
+    """A cart that always rolls and can only be turned: it has to be driven through a gate."""
+    continuous = d.continuous
+    pace, turn, gate, field = d.between(0.15, 0.25), d.between(0.25, 0.45), d.between(0.35, 0.55), d.between(2.8, 3.6)
+    near, swerve, prize, fine = d.between(0.2, 1.0), d.between(0.0, 0.03), d.between(1.0, 4.0), d.between(0.5, 2.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        angle = 6.2832 * u[0]
+        return 1.8 * xp.cos(angle), 1.8 * xp.sin(angle), 6.2832 * u[1]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        wheel = _push(continuous, action, 3)
+        heading = s[2] + turn * wheel
+        x, y = s[0] + pace * xp.cos(heading), s[1] + pace * xp.sin(heading)
+        before, after = xp.sqrt(s[0] ** 2 + s[1] ** 2), xp.sqrt(x**2 + y**2)
+        through, lost = after < gate, after > field
+        terms = {"nearer": near * (before - after), "swerve": -swerve * wheel**2, "gate": prize * through, "lost": -fine * lost}
+        return Moved((x, y, heading), terms, through | lost, 1.0 * through)
+
+    return _world(
+        "steering", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (0.5 * s[0], 0.5 * s[1], xp.sin(s[2]), xp.cos(s[2])), obs_size=4, gamma=0.97, success=d.number % 3 != 0,
+    )  # fmt: skip
+
+
+def dosing(d: Draw) -> World:
+    """A drug that goes from the blood into tissue: its level there has to stay in a window that differs between patients."""
+    continuous = d.continuous
+    uptake, clearing, dose, harm = d.between(0.15, 0.3), d.between(0.15, 0.3), d.between(0.6, 0.9), d.between(0.2, 0.6)
+    price, width, stops = d.between(0.0, 0.05), d.between(0.15, 0.3), d.number % 3 == 2
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.5 * u[0], 2.0 * u[1], 0.5 + 1.0 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        given = 0.5 * dose * (_push(continuous, action, 4) + 1.0)
+        blood = s[0] + given
+        absorbed = uptake * blood
+        tissue = s[1] + absorbed - clearing * s[1]
+        miss = xp.clip(abs(tissue - s[2]) - width, 0.0, 9.0)
+        poisoned = tissue > 3.2 if stops else tissue > 1e9
+        terms = {
+            "window": 0.5 * (miss <= 0),
+            "miss": -miss,
+            "blood": -harm * xp.clip(blood - 2.5, 0.0, 9.0),
+            "drug": -price * given,
+            "poisoned": -4.0 * poisoned,
+        }
+        return Moved((blood - absorbed - 0.1 * blood, tissue, s[2]), terms, poisoned)
+
+    return _world(
+        "dosing", d, continuous=continuous, choices=4, limit=d.whole(40, 70), noise=3, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 1.0, s[1] - 1.0, s[2] - 1.0), obs_size=3, gamma=0.94,
+    )  # fmt: skip
+
+
+def traffic(d: Draw) -> World:
+    """A sender on a shared line: what is sent beyond the line's room queues up, and is lost when the queue is full."""
+    continuous = d.continuous
+    swing, pace, change, room = d.between(0.3, 0.6), d.between(0.15, 0.35), d.between(0.15, 0.3), d.between(1.5, 3.0)
+    delay_cost, loss_cost = d.between(0.1, 0.4), d.between(0.5, 2.0)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 0.2 + 1.2 * u[0], room * 0.5 * u[1], 6.2832 * u[2]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        rate = xp.clip(s[0] + change * _push(continuous, action, 3), 0.0, 2.0)
+        free = 1.0 + swing * xp.sin(s[2]) + 0.2 * (chance - 0.5)
+        waiting = s[1] + rate - free
+        lost, queued = xp.clip(waiting - room, 0.0, 9.0), xp.clip(waiting, 0.0, room)
+        terms = {"sent": rate - lost, "delay": -delay_cost * queued, "lost": -loss_cost * lost}
+        return Moved((rate, queued, s[2] + pace), terms, queued > 1e9)
+
+    return _world(
+        "traffic", d, continuous=continuous, choices=3, limit=d.whole(50, 90), noise=3, chance=True, start=start, step=step,
+        observe=lambda xp, s: (s[0] - 1.0, s[1] / room, xp.sin(s[2]), xp.cos(s[2])), obs_size=4, gamma=0.95,
+    )  # fmt: skip
+
+
+def lift(d: Draw) -> World:
+    """A lift with one caller at a time, who waits on some floor; the caller's floor is shown."""
+    floors, door, wait_cost = d.whole(6, 10), d.between(0.0, 0.05), d.between(0.05, 0.2)
+    fare, wrong = d.between(0.5, 2.0), d.between(0.1, 0.5)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return xp.floor(floors * u[0]), xp.floor(floors * u[1])
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        # Down, open the door, up.
+        place = xp.clip(s[0] + 1.0 * (action == 2) - 1.0 * (action == 0), 0.0, floors - 1.0)
+        opened = action == 1
+        met = opened & (abs(place - s[1]) < 0.5)
+        caller = xp.where(met, xp.floor(floors * chance) + 0.0 * place, s[1] + 0.0 * place)
+        terms = {
+            "wait": -wait_cost * abs(place - s[1]) / floors,
+            "fare": fare * met,
+            "door": -door * opened,
+            "wrong": -wrong * (opened & ~met),
+        }
+        return Moved((place, caller), terms, place > 1e9)
+
+    return _world(
+        "lift", d, continuous=False, choices=3, limit=d.whole(40, 70), noise=2, chance=True, start=start, step=step,
+        observe=lambda xp, s: (2.0 * s[0] / (floors - 1) - 1.0, 2.0 * s[1] / (floors - 1) - 1.0), obs_size=2, gamma=0.95,
+    )  # fmt: skip
+
+
+def beam(d: Draw) -> World:
+    """A ball on a beam that can be tilted: it has to lie still in the middle, and must not roll off."""
+    continuous = d.continuous
+    roll, tilt, friction, half = d.between(0.08, 0.15), d.between(0.3, 0.6), d.between(0.92, 0.99), d.between(1.0, 1.4)
+    alive, away, effort = d.between(0.5, 1.0), d.between(0.5, 1.5), d.between(0.0, 0.05)
+
+    def start(xp: Any, u: Sequence[Any]) -> State:
+        return 1.2 * u[0] - 0.6, 0.2 * u[1] - 0.1, 0.0 * u[0]
+
+    def step(xp: Any, s: State, action: Any, chance: Any) -> Moved:
+        push = _push(continuous, action, 3)
+        slope = xp.clip(s[2] + tilt * push, -1.0, 1.0)
+        speed = friction * s[1] + roll * slope
+        place = s[0] + 0.5 * speed
+        off = abs(place) > half
+        terms = {"alive": alive + 0.0 * place, "away": -away * abs(place), "effort": -effort * push**2, "off": -5.0 * off}
+        return Moved((place, speed, slope), terms, off)
+
+    return _world(
+        "beam", d, continuous=continuous, choices=3, limit=d.whole(60, 120), noise=2, chance=False, start=start, step=step,
+        observe=lambda xp, s: (s[0], 3.0 * s[1], s[2]), obs_size=3, gamma=0.96,
+    )  # fmt: skip
+
+
 FAMILIES: Final[dict[str, Callable[[Draw], World]]] = {
     made.__name__: made
-    for made in (point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery)
-}
+    for made in (
+        point, chain, pendulum, cart, queue, thermostat, grid, tracker, inventory, pursuit, lander, tank, harvest, crane, battery,
+        steering, dosing, traffic, lift, beam,
+    )
+}  # fmt: skip
 
 
 @cache

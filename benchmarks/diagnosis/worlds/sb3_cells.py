@@ -56,8 +56,14 @@ PLACES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "a2c": ("pursuit-2", "tank-4"),
     },
     "reserve": {"ppo": ("harvest-0", "crane-1", "battery-2")},
+    "second": {
+        "ppo": ("steering-0", "dosing-1", "traffic-2", "lift-1", "beam-3", "steering-5", "dosing-4", "traffic-3"),
+        "dqn": ("lift-3", "traffic-0", "dosing-2"),
+        "sac": ("dosing-3", "beam-1"),
+        "a2c": ("traffic-4", "beam-2"),
+    },
 }
-TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1}
+TIMES: Final = {"fit": 1, "held_out": 2, "reserve": 1, "second": 2}
 """In how many worlds each fault of PPO is planted."""
 OFTEN: Final = ("actions-without-effect", "observation-scale", "reward-sign")
 """Faults of several kinds, planted twice as often."""
@@ -223,7 +229,7 @@ def all_specs(part: str) -> Iterator[Spec]:
     """The cells of a part of the split, healthy ones first."""
     for algo, worlds in PLACES[part].items():
         for place, world in enumerate(worlds):
-            odd = ODD[: 4 if algo in ("ppo",) and part == "held_out" else 2 if place < 2 else 1]
+            odd = ODD[: 4 if algo in ("ppo",) and part in ("held_out", "second") else 2 if place < 2 else 1]
             yield from (Spec(part, algo, world, what) for what in odd)
         causes: dict[str, list[Planted]] = {}
         for what in MENUS[algo]:
