@@ -301,7 +301,8 @@ class Case:
         """Too little was trained to judge: its first part while it still runs, or hardly any rows."""
         rows = len(self.signal(columns.RETURN)) or len(self.returns)
         running = self.history.state == "running" and self.budget is not None and self.trained < self.first_part * self.budget
-        return running or rows < 4
+        # A run that ended with hardly any rows is not early: that is all that it will ever be.
+        return running or (rows < 4 and not (rows >= 2 and self.history.state == "finished"))
 
     @cached_property
     def first_part(self) -> float:

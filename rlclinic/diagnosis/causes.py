@@ -32,6 +32,8 @@ EXPLAINED: Final = 0.25
 """What a finding that an earlier cause explains still counts for the next one."""
 NEAR: Final = 0.5
 """Log-odds within which the order in time decides."""
+CLEAR: Final = 0.5
+"""Strength from which a finding speaks for its cause by itself."""
 LEAST: Final = 0.005
 MOST: Final = 5
 
@@ -131,6 +133,7 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
     by_rule = {finding.rule: finding for finding in findings}
     strength = {rule: finding.strength for rule, finding in by_rule.items()}
     scores = {row.id: _score(row, strength) for row in rows.values() if row.key & by_rule.keys()}
+    scores = _lower_symptoms(scores, rows, strength)
     first = _origin(max(scores, key=lambda id: (scores[id], id), default=None), scores, rows, by_rule)
     if first is not None:
         later = {rule: value * (EXPLAINED if _explained(rows[first], rule, by_rule) else 1.0) for rule, value in strength.items()}
@@ -141,6 +144,20 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
     ordered = sorted(chances, key=lambda id: (-chances[id], id))
     kept = [id for id in ordered if chances[id] >= LEAST][:MOST]
     return [_cause(rows[id], chances[id], by_rule, runs, rows[first] if first else None) for id in kept]
+
+
+def _lower_symptoms(scores: Mapping[str, float], rows: Mapping[str, Weights], strength: Mapping[str, float]) -> dict[str, float]:
+    """A symptom does not outrank a cause that it lists and whose own checks found it."""
+    known_causes, lowered = registry.known_causes(), dict(scores)
+    for id in scores:
+        listed = [one.cause for one in known_causes[id].behind] if id in known_causes else []
+        clear = [other for other in listed if other in scores and max(strength.get(rule, 0.0) for rule in rows[other].key) >= CLEAR]
+        if clear and known_causes[id].kind == "symptom":
+            best = max(clear, key=lambda other: (scores[other], other))
+            # Both had a share of what was seen: the cause has all of it now.
+            lowered[best] = max(lowered[best], scores[id])
+            lowered[id] = min(scores[id], lowered[best] - 2 * NEAR)
+    return lowered
 
 
 def _score(row: Weights, strength: Mapping[str, float]) -> float:

@@ -26,7 +26,7 @@ FEWEST: Final = 3
 @cache
 def load(part: str, folder: Path = FOLDER) -> tuple[Group, ...]:
     """The groups of a part of the split. What was recorded again, with columns that came later, replaces what was there."""
-    by_id = {str(entry.about["id"]): entry for path in sorted(folder.glob(f"{part}*.npz")) for entry in packing.load(path)}
+    by_id = {str(entry.about["id"]): entry for path in _list(folder, part) for entry in packing.load(path)}
     worlds: dict[str, list[packing.Entry]] = {}
     for name in sorted(by_id):
         worlds.setdefault(by_id[name].about["task"], []).append(by_id[name])
@@ -35,9 +35,19 @@ def load(part: str, folder: Path = FOLDER) -> tuple[Group, ...]:
     return tuple(replace(group, role="unclear") if _pays_otherwise(group) or _lacks_lags(group) else group for group in admitted)
 
 
+def _list(folder: Path, part: str) -> list[Path]:
+    """The files of a part, what was recorded later last."""
+    return sorted(folder.glob(f"{part}*.npz"), key=lambda path: path.stem)
+
+
 def _lacks_lags(group: Group) -> bool:
-    """Whether it was recorded before lags of more than two steps were measured, and has one: no log of today lacks the column."""
-    return "observation-late" in group.causes and not any("train/sentinel/action_lag" in run.series for run in group.runs)
+    """Whether it was recorded before what tells its fault was measured: long lags, distances of rewards. No log of today lacks them."""
+    needs = {"observation-late": "train/sentinel/action_lag", "reward-delayed": "train/sentinel/reward_gap"}
+    by_the_clock = "20" in group.about["labels"]
+    return any(
+        cause in group.causes and (by_the_clock or cause == "observation-late") and not any(column in run.series for run in group.runs)
+        for cause, column in needs.items()
+    )
 
 
 def _pays_otherwise(group: Group) -> bool:

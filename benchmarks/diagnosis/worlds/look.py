@@ -1,4 +1,4 @@
-"""`python -m benchmarks.diagnosis.worlds.look held_out`: what the diagnosis says about families that it has never met, once.
+"""`python -m benchmarks.diagnosis.worlds.look second`: what the diagnosis says about families that it has never met, once.
 
 The answers are kept in benchmarks/diagnosis/looks. A second look at the same families is refused, as whatever was changed since was
 changed with them in sight. `rows` makes the table's rows of a look that was taken.
@@ -6,6 +6,7 @@ changed with them in sight. `rows` makes the table's rows of a look that was tak
 
 import argparse
 import json
+import multiprocessing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from rlclinic.diagnosis.findings import Severity
 from rlclinic.runs.history import History
 
 FOLDER: Final = Path(__file__).parents[1] / "looks"
+LOOKS: Final = {"held_out": ("held_out",), "second": ("reserve", "second")}
+"""Parts of the split that a look is at."""
 SURE: Final = 0.75
 WELL: Final = ("healthy", UNKNOWN, "no-reference", "too-early")
 
@@ -80,20 +83,23 @@ def answer(id: str, view: str, role: str, about: dict[str, Any], accepted: froze
     )
 
 
-def answers(part: str) -> list[Seen]:
-    """Every group of a part of the split that counts."""
-    seen = [
-        answer(group.id, "ours", group.role, group.about, group.accepted, group.runs)
-        for group in corpus.load(part)
-        if group.role != "unclear"
-    ]
-    for cell in corpus.load_sb3(part):
-        if cell.role != "dropped":
-            seen += [
-                answer(cell.about["name"], view, cell.role, cell.about, cell.accepted, runs)
-                for view, runs in (("callback", cell.sentinels), ("plain", cell.plain))
-            ]
-    return seen
+def answers(parts: Sequence[str], processes: int = 2) -> list[Seen]:
+    """Every group of some parts of the split that counts."""
+    asked: list[tuple[Any, ...]] = []
+    for part in parts:
+        asked += [
+            (group.id, "ours", group.role, group.about, group.accepted, group.runs)
+            for group in corpus.load(part)
+            if group.role != "unclear"
+        ]
+        for cell in corpus.load_sb3(part):
+            if cell.role != "dropped":
+                asked += [
+                    (cell.about["name"], view, cell.role, cell.about, cell.accepted, runs)
+                    for view, runs in (("callback", cell.sentinels), ("plain", cell.plain))
+                ]
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        return pool.starmap(answer, asked, chunksize=16)
 
 
 def rows(seen: Sequence[Seen], look: str) -> dict[str, Any]:
@@ -152,31 +158,31 @@ def _fair(each: Seen) -> bool:
     return each.answers[0] in WELL if each.role == "healthy" else each.right
 
 
-def file(part: str) -> Path:
-    return FOLDER / f"worlds_{part}.json"
+def file(look: str) -> Path:
+    return FOLDER / f"worlds_{look}.json"
 
 
-def load(part: str) -> list[Seen]:
+def load(look: str) -> list[Seen]:
     """The answers of a look that was taken."""
-    found = json.loads(file(part).read_text("utf-8"))["groups"]
+    found = json.loads(file(look).read_text("utf-8"))["groups"]
     return [Seen(**{**row, "causes": tuple(row["causes"]), "answers": tuple(row["answers"])}) for row in found]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("held_out", "reserve"))
-    part = parser.parse_args().part
-    if file(part).exists():
+    parser.add_argument("look", choices=tuple(LOOKS))
+    look = parser.parse_args().look
+    if file(look).exists():
         raise SystemExit(
-            f"{file(part).name} is there already: such a look is taken once.\n  Its rows: python -m benchmarks.diagnosis.measure"
+            f"{file(look).name} is there already: such a look is taken once.\n  Its rows: python -m benchmarks.diagnosis.measure"
         )
-    seen = answers(part)
-    origin = provenance.provenance(f"python -m benchmarks.diagnosis.worlds.look {part}")
+    seen = answers(LOOKS[look])
+    origin = provenance.provenance(f"python -m benchmarks.diagnosis.worlds.look {look}")
     head = json.dumps({key: origin[key] for key in ("date", "commit", "command")})
     body = ",\n".join(json.dumps(vars(each)) for each in seen)
     FOLDER.mkdir(exist_ok=True)
-    file(part).write_text(f'{{"provenance": {head},\n"groups": [\n{body}\n]}}\n', "utf-8")
-    for name, value in rows(seen, part).items():
+    file(look).write_text(f'{{"provenance": {head},\n"groups": [\n{body}\n]}}\n', "utf-8")
+    for name, value in rows(seen, look).items():
         print(f"{name:95} {value}")
 
 

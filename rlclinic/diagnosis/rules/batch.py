@@ -46,21 +46,28 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
     """
     # Where nobody knows the budget, what was trained counts, once that should have shown something.
     budget = case.budget or (case.trained if case.sick else 0)
-    if case.rollout is None or case.planned_updates is None or not budget:
+    if case.rollout is None or not budget:
         return
     rollouts = math.ceil(budget / case.rollout)
-    steps = rollouts * case.planned_updates
+    # Where minibatches are not known, a pass over the rollout is one step or more.
+    planned = case.planned_updates or (case.count("algo.n_epochs") if case.algo == "ppo" else None)
+    if planned is None or (case.planned_updates is None and case.rollout <= USUAL_ROLLOUT):
+        return
+    steps = rollouts * planned
     # PPO's steps are held short by its clip range; REINFORCE takes few and long ones.
     weak, strong = (300.0, 80.0) if case.algo == "ppo" else (60.0, 20.0)
     # Few rollouts of a usual length are a small budget, which is another matter.
     long = case.rollout > USUAL_ROLLOUT
     strength = max(
-        grade(-steps, -weak, -strong) if long or case.planned_updates < 8 else 0.0, grade(-rollouts, -10.0, -4.0) if long else 0.0
+        grade(-steps, -weak, -strong) if case.planned_updates and (long or planned < 8) else 0.0,
+        grade(-rollouts, -10.0, -4.0) if long else 0.0,
     )
     if strength <= 0:
         return
     text = (
-        f"{steps} gradient steps in the whole run: {rollouts} rollouts of {case.rollout} transitions, {case.planned_updates} steps on each"
+        f"{steps} gradient steps in the whole run: {rollouts} rollouts of {case.rollout} transitions, {planned} steps on each"
+        if case.planned_updates
+        else f"{rollouts} rollouts of {case.rollout} transitions in the whole run, {planned} passes over each"
     )
     proof = evidence("config:algo.n_steps", text, gradient_steps=float(steps), rollouts=float(rollouts))
     fixes = []
@@ -68,7 +75,7 @@ def too_few_gradient_steps(case: Case) -> Iterator[Finding]:
         n_steps = max(int(budget / 50 / (case.count("env.n_envs") or 1)), 16)
         n_steps = 1 << (n_steps.bit_length() - 1)
         fixes.append(change(case, "algo.n_steps", n_steps, "50 rollouts or more in the budget", "> 30 %"))
-    if case.algo == "ppo" and case.planned_updates < 20:
+    if case.algo == "ppo" and planned < 20:
         fixes.append(change(case, "algo.batch_size", 0.25, "four minibatches per epoch", "> 30 %"))
         fixes.append(change(case, "algo.n_epochs", 10, "use each rollout ten times", "> 30 %"))
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=tuple(fixes[:3]))

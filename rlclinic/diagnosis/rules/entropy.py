@@ -6,11 +6,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import ACTION_STD, ENTROPY, RETURN, sentinel
+from rlclinic.diagnosis.columns import ACTION_STD, ENTROPY, ENTROPY_LOSS, POLICY_LOSS, RETURN, TOTAL_LOSS, VALUE_LOSS, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
+from rlclinic.diagnosis.signals.detect import Signal
+from rlclinic.runs.history import History
 
 RELATIVE = sentinel("entropy_relative")
 STD_MIN, STD_MAX = sentinel("action_std_min"), sentinel("action_std_max")
@@ -234,7 +236,7 @@ def action_noise_grows(case: Case) -> Iterator[Finding]:
     ## When it is fine
     A modest rise early on, when larger actions are found to pay.
     """
-    deviation = case.signal(STD_MAX) if case.has(STD_MAX) else case.signal(ACTION_STD)
+    deviation = _deviation(case)
     ratio = deviation.share(0.8).median / max(deviation.first, 1e-9)
     strength = grade(ratio, 1.5, 3.0)
     if strength <= 0 or not case.sick:
@@ -275,14 +277,77 @@ def entropy_bonus_unusually_large(case: Case) -> Iterator[Finding]:
     yield Finding(strength=grade(decades(coefficient), -1.0, -0.3), text=text, evidence=(proof,), remedies=(fix,))
 
 
+def _without_bonus(weight: float) -> History:
+    """A policy that stays random although nothing pays for it."""
+    losses: dict[str, cases.Shape] = {
+        "train/loss/total": lambda share: weight * (2 - share),
+        "train/loss/policy": 0.0,
+        "train/loss/entropy": -0.69,
+        "train/metrics/entropy": 0.69,
+        "train/loss/value": lambda share: 2 - share,
+    }
+    return cases.foreign(losses, settings={"algo.ent_coef": None})
+
+
+@rule(
+    "ENT310",
+    severity=Severity.HIGH,
+    algos=ON_POLICY,
+    needs=[TOTAL_LOSS, POLICY_LOSS, ENTROPY_LOSS, VALUE_LOSS],
+    cites=["andrychowicz2021matters"],
+    causes=["entropy-bonus-too-high"],
+    bad=lambda: cases.foreign(
+        {
+            "train/loss/total": lambda share: 0.5 * (2 - share) - 3 * 0.69,
+            "train/loss/policy": 0.0,
+            "train/loss/entropy": -0.69,
+            "train/metrics/entropy": 0.69,
+            "train/loss/value": lambda share: 2 - share,
+        },
+        settings={"algo.ent_coef": None},
+    ),
+    good=[
+        # The same losses without a bonus; and with a critic that weighs twice as much.
+        lambda: _without_bonus(0.5),
+        lambda: _without_bonus(1.0),
+        lambda: _without_bonus(0.1),
+    ],
+)
+def the_loss_pays_for_entropy(case: Case) -> Iterator[Finding]:
+    """The total loss lies below the sum of its other parts by as much as a large entropy bonus takes off.
+
+    Where no setting says it, the losses do: total = policy + ent_coef x entropy loss + vf_coef x value loss, row by row.
+
+    ## Why it hurts
+    Advantages are scaled to 1: a bonus of 0.1 per nat or more competes with them, and the policy stays random.
+
+    ## When it is fine
+    Tasks so easy that they learn all the same.
+    """
+    if case.setting("algo.ent_coef") is not None or not case.sick:
+        return
+    coefficient = measures.implied_entropy_bonus(case)
+    relative = measures.relative_entropy(case)
+    pinned = grade(relative.share(0.6).median, 0.8, 0.93) if len(relative) else grade(_growth(case), -0.1, 0.1)
+    strength = min(grade(decades(coefficient), -1.0, -0.3), pinned)
+    if strength <= 0:
+        return
+    text = f"the losses add up with an ent_coef of about {say(coefficient)}; usual is 0 to 0.02"
+    fix = change(case, "algo.ent_coef", 0.01, "a usual weight", "> 30 %")
+    proof = evidence(TOTAL_LOSS, text, *case.span, coefficient=coefficient)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
 @rule(
     "ENT307",
     severity=Severity.HIGH,
     algos=ON_POLICY,
-    needs=[STD_MAX, "config:net.log_std_init"],
+    needs=[(STD_MAX, ACTION_STD)],
     cites=["andrychowicz2021matters"],
     causes=["initial-policy-too-sure"],
     bad=lambda: cases.continuous({"train/sentinel/action_std_max": 0.02}),
+    # Noise that fell as the policy grew sure is no noise that was missing at the start.
+    good=[lambda: cases.continuous({"train/sentinel/action_std_max": lambda share: np.maximum(1 - 4 * share, 0.02)})],
 )
 def action_noise_tiny_from_the_start(case: Case) -> Iterator[Finding]:
     """Continuous actions start with next to no noise.
@@ -293,13 +358,19 @@ def action_noise_tiny_from_the_start(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Noise that depends on the state (gSDE), and policies that continue from trained ones.
     """
-    deviation = case.signal(STD_MAX)
+    deviation = _deviation(case)
     strength = grade(-deviation.share(0.0, 0.05).median, -0.12, -0.04)
-    if strength <= 0 or not case.sick or case.setting("start"):
+    if strength <= 0 or not case.sick or case.setting("start") or case.setting("algo.use_sde"):
         return
-    text = f"actions start with a deviation of {say(deviation.first)} (log_std_init {say(case.real('net.log_std_init') or 0.0)})"
+    start = case.real("net.log_std_init")
+    text = f"actions start with a deviation of {say(deviation.first)}" + ("" if start is None else f" (log_std_init {say(start)})")
     fix = change(case, "net.log_std_init", 0.0, "a deviation of 1: of the order of the action's range", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence(STD_MAX, text, first=deviation.first),), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(evidence(deviation.name, text, first=deviation.first),), remedies=(fix,))
+
+
+def _deviation(case: Case) -> Signal:
+    """The deviation of continuous actions: the largest component's, or the mean that another framework logs."""
+    return case.signal(STD_MAX) if case.has(STD_MAX) else case.signal(ACTION_STD)
 
 
 cause(
@@ -315,7 +386,7 @@ cause(
     "ENT308",
     severity=Severity.HIGH,
     algos=ON_POLICY,
-    needs=["config:net.log_std_init"],
+    needs=[("config:net.log_std_init", ACTION_STD)],
     cites=["andrychowicz2021matters"],
     causes=["action-noise-too-wide"],
     bad=lambda: cases.continuous(settings={"net.log_std_init": 2.5}),
@@ -329,7 +400,9 @@ def initial_action_noise_huge(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Boxes that are far larger than [-1, 1].
     """
-    start = case.real("net.log_std_init")
+    start, logged = case.real("net.log_std_init"), case.signal(ACTION_STD)
+    if start is None and len(logged) and case.sick:
+        start = decades(logged.first) * math.log(10)
     if start is None or start < 1.9:
         return
     text = f"log_std_init {say(start)}: a deviation of {say(math.exp(min(start, 50.0)))}; usual is 0.1 to 1.6"

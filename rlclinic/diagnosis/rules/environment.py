@@ -28,6 +28,8 @@ from rlclinic.diagnosis.signals import detect, measures
 REPEAT, OBS_STD, OBS_MAX = sentinel("obs_repeat"), sentinel("obs_std_min"), sentinel("obs_abs_max")
 TERMINATED, TRUNCATED = sentinel("terminated"), sentinel("truncated")
 SETTLED = 0.1
+HIGHEST_RATE = 0.02
+"""Above every learning rate that suits Adam."""
 SLIVER = 0.05
 """Of half a box's width: a deviation below it leaves nearly all of the box untried."""
 
@@ -44,7 +46,7 @@ cause(
 @rule(
     "ENV601",
     severity=Severity.HIGH,
-    needs=[OBS_STD, REPEAT],
+    needs=[OBS_STD, (REPEAT, OBS_MAX)],
     cites=["schulman2016nuts"],
     causes=["observation-constant"],
     bad=lambda: cases.unsolved({"train/sentinel/obs_std_min": 0.0, "train/sentinel/obs_repeat": 1.0, "train/sentinel/obs_abs_max": 1.0}),
@@ -61,11 +63,11 @@ def observations_never_change(case: Case) -> Iterator[Finding]:
     deviation, repeat = case.signal(OBS_STD), case.signal(REPEAT)
     if not _blind(case):
         return
-    text = f"the observation is the same after {percent(max(repeat.median, 0.95))} of the steps, and in all episodes"
+    text = f"the observation is the same after {percent(max(measures.known(repeat.median, 1.0), 0.95))} of the steps, and in all episodes"
     if _vanishes(case):
         text = f"every observation is as good as zero: no component is larger than {say(case.signal(OBS_MAX).top)} to the network"
     fix = advice("print a few observations of the wrapped environment: which wrapper or reader returns a constant?", "> 30 %")
-    proof = evidence(REPEAT, text, *case.span, repeat=repeat.median, deviation=deviation.median)
+    proof = evidence(OBS_STD, text, *case.span, deviation=deviation.median)
     yield Finding(text=text, evidence=(proof,), remedies=(fix,))
 
 
@@ -266,6 +268,14 @@ cause(
     certain=True,
     causes=["environment-not-finite"],
     bad=lambda: cases.failed("the environment gave an observation that is not finite at step 20005"),
+    # Steps that long make any weights burst.
+    good=[
+        lambda: cases.changed(
+            cases.failed("ValueError: Expected parameter loc of distribution Normal to satisfy the constraint Real(), but found nan"),
+            {"train/hp/learning_rate": 0.3},
+            settings={"algo.learning_rate": 0.3},
+        )
+    ],
 )
 def environment_failed(case: Case) -> Iterator[Finding]:
     """The environment raised an error, or returned something that is not a number.
@@ -279,6 +289,10 @@ def environment_failed(case: Case) -> Iterator[Finding]:
     reason = case.history.reason or ""
     known = ("environment", "observation", "reward", "env ", "nan", "not finite")
     if case.history.state != "failed" or not any(word in reason.lower() for word in known):
+        return
+    # That a network's output is not a number has two reasons: what it was shown, or weights that steps far too long have driven away.
+    by_network = any(word in reason.lower() for word in ("distribution", "parameter", "logits"))
+    if by_network and (case.number("learning_rate") or 0.0) > HIGHEST_RATE:
         return
     first = reason.splitlines()[0].rstrip(".")
     yield Finding(

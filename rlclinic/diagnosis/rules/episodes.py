@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlclinic.diagnosis.case import Case
-from rlclinic.diagnosis.columns import EPISODES, LENGTH, RETURN, sentinel
+from rlclinic.diagnosis.columns import EPISODES, EVAL_LENGTH, LENGTH, RETURN, sentinel
 from rlclinic.diagnosis.findings import Finding, Severity
 from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
@@ -109,6 +109,8 @@ cause(
         lambda: cases.q_learner(
             {"train/sentinel/next_obs_is_reset": 1.0, "train/sentinel/truncated": 0.0, "train/sentinel/terminated": 1.0}
         ),
+        # Every observation is the same: so are the last and the first.
+        lambda: cases.q_learner({"train/sentinel/next_obs_is_reset": 1.0, "train/sentinel/obs_constant": 1.0}),
     ],
 )
 def final_observation_overwritten(case: Case) -> Iterator[Finding]:
@@ -126,6 +128,8 @@ def final_observation_overwritten(case: Case) -> Iterator[Finding]:
     repeat, deviation = case.signal(REPEAT), case.signal(OBS_STD)
     # Observations that hardly ever change equal the next first one by themselves.
     blind = len(repeat) > 0 and len(deviation) > 0 and repeat.median > 0.9
+    constant = case.sentinel("obs_constant")
+    blind = blind or (len(constant) > 0 and constant.median >= 1.0)
     # Only where a time limit cuts an episode is its final observation looked at: a terminal state has no future.
     truncated, terminated = case.signal(TRUNCATED), case.signal(TERMINATED)
     harmless = len(truncated) > 0 and truncated.top == 0 and len(terminated) > 0 and terminated.top > 0
@@ -189,6 +193,45 @@ def every_episode_runs_into_the_time_limit(case: Case) -> Iterator[Finding]:
     curious = change(case, "algo.ent_coef", max(3 * (case.number("ent_coef") or 0.0), 0.01), "keep looking for the goal", "10-30 %")
     proof = evidence(TRUNCATED, text, *case.span, share=share)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(longer, curious))
+
+
+@rule(
+    "ENV625",
+    severity=Severity.HIGH,
+    needs=[LENGTH],
+    cites=["pardo2018time"],
+    causes=["episode-too-short"],
+    bad=lambda: cases.foreign({"train/roll/ep_len_mean": 6.0, "val/roll/ep_len_mean": 6.0}),
+    good=[
+        lambda: cases.foreign({"train/roll/ep_len_mean": 60.0, "val/roll/ep_len_mean": 60.0}),
+        # Episodes that end by themselves end at different times.
+        lambda: cases.foreign({"train/roll/ep_len_mean": lambda share: 6.0 + 2 * share, "val/roll/ep_len_mean": 7.0}),
+    ],
+)
+def every_episode_is_over_after_a_few_steps(case: Case) -> Iterator[Finding]:
+    """Every episode has the same length, a few steps, in training and in evaluation.
+
+    ## Why it hurts
+    Something other than the task ends episodes: a time limit that is far too short. Nothing that takes longer can be reached or learned.
+
+    ## When it is fine
+    Tasks of a few decisions, such as bandits and short games.
+    """
+    length, judged = case.signal(LENGTH), case.signal(EVAL_LENGTH)
+    ended = case.signal(TERMINATED)
+    if len(length) < 4 or not case.sick or (case.time_limit and case.time_limit > 1.5 * length.median):
+        return
+    same = float(np.ptp(length.values)) <= 0.01 * length.median
+    same = same and (not len(judged) or abs(judged.median - length.median) <= 0.01 * length.median)
+    usual = case.count("spec.max_episode_steps")
+    if not same or length.median < 2 or (usual and usual <= 1.5 * length.median) or (len(ended) and ended.top > 0 and case.ours):
+        return
+    strength = grade(-length.median, -16.0, -9.0)
+    if strength <= 0:
+        return
+    text = f"every episode is over after {say(length.median)} steps, in training and in evaluation"
+    longer = change(case, "env.max_episode_steps", int(10 * length.median), "can a scripted agent get there in that time?", "> 30 %")
+    yield Finding(strength=strength, text=text, evidence=(evidence(LENGTH, text, *case.span, length=length.median),), remedies=(longer,))
 
 
 cause(

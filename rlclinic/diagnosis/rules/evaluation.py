@@ -248,6 +248,8 @@ def settled_below_the_threshold(case: Case) -> Iterator[Finding]:
     most = case.sentinel("action_top_share")
     one_action = len(most) > 0 and most.share(0.8).median > 0.98
     strength = min(grade(-moved, -0.12, -0.04), grade(way, 0.25, 0.5), grade(-(judged.top - late.median) / gain, -0.15, -0.05))
+    # Where acting costs, chance pays the most for its noise: what was gained over it is less of that, and says nothing of the task.
+    strength *= 1.0 - grade(measures.known(measures.noise_price(case), 0.0), 0.45, 0.75)
     if strength <= 0 or one_action:
         return
     text = f"returns settled at {say(late.median)}, {percent(way)} of the way from random to the threshold, and move by {percent(moved)}"

@@ -42,7 +42,7 @@ cause(
 @rule(
     "LRN101",
     severity=Severity.MEDIUM,
-    algos=ON_POLICY,
+    algos=(*ON_POLICY, *OFF_POLICY),
     needs=[RATE],
     cites=["andrychowicz2021matters", "huang2022details"],
     causes=["learning-rate-too-high"],
@@ -171,13 +171,15 @@ cause(
 @rule(
     "LRN104",
     severity=Severity.HIGH,
-    needs=[RATE, "budget"],
+    needs=[(applied("learning_rate"), RATE)],
     cites=["engstrom2020matters"],
     causes=["learning-rate-schedule-too-short"],
     bad=lambda: cases.unsolved(
         {"train/hp/learning_rate": lambda share: np.maximum(1e-3 * (1 - 10 * share), 0)},
         settings={"algo.learning_rate": {"start": 1e-3, "end": 0.0, "schedule": "linear", "to": 0.1}},
     ),
+    # Where nobody wrote the budget down, a schedule that ends with the log is one that ends with the run.
+    good=[lambda: cases.foreign({"train/hp/learning_rate": lambda share: 1e-3 * (1 - share)}, max_env_steps=None)],
 )
 def schedule_ends_long_before_the_run(case: Case) -> Iterator[Finding]:
     """The learning rate reaches (almost) 0 long before the budget is used up.
@@ -190,6 +192,8 @@ def schedule_ends_long_before_the_run(case: Case) -> Iterator[Finding]:
     """
     logged = case.signal(applied("learning_rate"))
     budget = float(case.budget or 0)
+    if len(logged) < 4 and not budget:
+        return
     steps = logged.steps if len(logged) >= 4 else np.linspace(0, budget, 101)
     rates = logged.values if len(logged) >= 4 else case.planned("learning_rate", steps)
     if rates is None or not len(rates) or rates.max() <= 0:

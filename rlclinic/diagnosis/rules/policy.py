@@ -1,5 +1,6 @@
 """The policy's update: how far it moves, in which direction, and whether it is the update that was meant."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,9 +8,10 @@ import numpy as np
 from rlclinic.diagnosis.case import Case
 from rlclinic.diagnosis.columns import CLIP_FRACTION, KL, sentinel
 from rlclinic.diagnosis.findings import Finding, Remedy, Severity
-from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, evidence, grade, percent, rule, say
+from rlclinic.diagnosis.registry import ON_POLICY, BugLocation, advice, cause, change, decades, evidence, grade, percent, rule, say
 from rlclinic.diagnosis.rules import cases
 from rlclinic.diagnosis.signals import detect, measures
+from rlclinic.runs.history import History
 
 KL_EXACT = sentinel("kl_exact")
 RATIO = sentinel("ratio_first_dev")
@@ -244,6 +246,52 @@ def target_kl_stops_almost_every_update(case: Case) -> Iterator[Finding]:
     proof = evidence(sentinel("updates"), text, *case.span, median=taken, planned=float(case.planned_updates or 0))
     fix = change(case, "algo.target_kl", 0.02, "0.01 to 0.03 lets most epochs run", "> 30 %", "larger steps: watch KL")
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
+
+
+@rule(
+    "POL112",
+    severity=Severity.HIGH,
+    algos=["ppo"],
+    needs=[KL, "config:algo.n_epochs"],
+    cites=["schulman2017ppo"],
+    causes=["target-kl-too-tight"],
+    bad=lambda: _counted_passes(1, 1e-4),
+    good=[
+        # Ten passes: nothing stopped them.
+        lambda: _counted_passes(10, 1e-4),
+        # One pass that moves the policy by a full step.
+        lambda: _counted_passes(1, 0.02),
+    ],
+)
+def every_update_stops_after_one_pass(case: Case) -> Iterator[Finding]:
+    """The log counts one pass over each rollout, the policy hardly moves, and the learning rate is a usual one.
+
+    Where no setting was written down, the number of passes is counted in the log. Whoever trains PPO takes several; one, and a KL far
+    below a usual step, is what a target_kl leaves that stops at the first minibatches.
+
+    ## Why it hurts
+    The data of a rollout is thrown away after a few gradient steps: learning takes many times the env steps.
+
+    ## When it is fine
+    With n_epochs set to 1 on purpose.
+    """
+    unsaid = all(case.setting(f"algo.{name}") is None for name in ("target_kl", "batch_size"))
+    if not unsaid or case.history.source != "sb3" or case.count("algo.n_epochs") != 1 or (case.rollout or 0) > 4096 or not case.sick:
+        return
+    size, rate = measures.step_size(case), case.number("learning_rate")
+    moves = case.learning(KL)
+    strength = 0.9 * min(grade(-size, -0.2, -0.08), grade(decades(rate if rate is not None else 3e-4), -4.5, -4.0))
+    if strength <= 0 or not len(moves) or moves.median <= 0:
+        return
+    text = f"one pass over each rollout was counted, and KL is {say(size)} of a usual step at a learning rate of {say(rate or math.nan)}"
+    fix = change(case, "algo.target_kl", 0.02, "0.01 to 0.03 lets most epochs run", "> 30 %", "larger steps: watch KL")
+    yield Finding(strength=strength, text=text, evidence=(evidence(KL, text, *case.span, share=size),), remedies=(fix,))
+
+
+def _counted_passes(passes: int, kl: float) -> History:
+    """A log of PPO without settings but for those that its columns show."""
+    free = {"algo.batch_size": None, "algo.target_kl": None, "algo.n_epochs": passes, "algo.learning_rate": 1e-3}
+    return cases.foreign({"train/metrics/kl_divergence": kl, "train/hp/learning_rate": 1e-3}, settings=free)
 
 
 cause(

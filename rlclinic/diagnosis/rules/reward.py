@@ -448,7 +448,9 @@ def returns_do_not_add_up(case: Case) -> Iterator[Finding]:
     cites=["jones2021debugging"],
     certain=True,
     causes=["reward-sign"],
-    bad=lambda: cases.unsolved({"train/sentinel/reward_max": -1.0, "train/sentinel/reward_min": -1.0}),
+    bad=lambda: cases.unsolved(
+        {"train/sentinel/reward_max": -1.0, "train/sentinel/reward_min": -1.0, "val/roll/ep_rew_mean": -20.0, RETURN: -22.0}
+    ),
 )
 def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     """No reward is positive, but the threshold is: no episode can ever reach it.
@@ -463,19 +465,23 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
     most, least = _extremes(case)
     if case.threshold is None or case.threshold <= 0 or not (most < 0 and least < 0):
         return
+    judged = case.signal(EVAL_RETURN)
+    # Evaluation pays, as the threshold has it: only training differs. By a constant, unless it pays as much as the other costs.
+    shifted = len(judged) > 0 and judged.bottom > 0 and measures.mirrors_at_first(case) < 0.5
     length = case.signal(LENGTH)
     shorter = len(length) > 0 and length.share(0.6).median < 0.7 * length.first
     text = f"rewards lie between {say(least)} and {say(most)}, the threshold is {say(case.threshold)}"
     text += f"; episodes became shorter ({say(length.first)} -> {say(length.share(0.6).median)})" if shorter else ""
     fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
     proof = evidence(HIGH, text, *case.span, largest=most, smallest=least)
-    yield Finding(strength=1.0 if shorter else 0.7, text=text, evidence=(proof,), remedies=(fix,))
+    strength = (1.0 if shorter else 0.7) * (0.5 if shifted else 1.0) * (1.0 if _is_certain_of_extremes(case) else 0.4)
+    yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
 
 
 @rule(
     "REW511",
     severity=Severity.HIGH,
-    needs=[RETURN, EVAL_RETURN, sentinel("random_return")],
+    needs=[RETURN, EVAL_RETURN],
     cites=["jones2021debugging"],
     causes=["reward-sign"],
     bad=lambda: cases.unsolved(
@@ -486,6 +492,11 @@ def rewards_cannot_add_up_to_the_threshold(case: Case) -> Iterator[Finding]:
             "train/roll/ep_rew_mean": lambda share: 20 + 40 * share,
         }
     ),
+    good=[
+        # A constant per step sets the two apart; they do not mirror each other.
+        lambda: cases.foreign({"val/roll/ep_rew_mean": -10.0, "train/roll/ep_rew_mean": lambda share: 140 + 10 * share}),
+        lambda: cases.foreign({"val/roll/ep_rew_mean": 15.0}),
+    ],
 )
 def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     """What training calls better, evaluation calls worse: its reward has the opposite sign.
@@ -498,7 +509,16 @@ def training_pays_the_opposite_of_evaluation(case: Case) -> Iterator[Finding]:
     """
     progress, chance = case.progress, measures.random_return(case)
     trained, judged = case.signal(RETURN), case.signal(EVAL_RETURN)
-    if progress is None or chance is None or len(judged) < 3 or not case.sick:
+    if progress is None or len(judged) < 3 or not case.sick:
+        return
+    if chance is None:
+        # Nobody measured what chance gets: the two curves beside each other say it too.
+        strength = min(measures.mirrors_evaluation(case), 1.0 if case.improved else 0.7)
+        if strength > 0:
+            text = f"training returns {say(trained.first)} to {say(trained.last)}, evaluation {say(judged.first)} to {say(judged.last)}"
+            fix = advice("print a training reward beside the same step's reward in evaluation: which wrapper negates it?", "> 30 %")
+            proof = evidence(EVAL_RETURN, f"{text}: one is the other with its sign turned around", *case.span, last=judged.last)
+            yield Finding(strength=strength, text=proof.text, evidence=(proof,), remedies=(fix,))
         return
     mean, deviation = chance
     scale = max(deviation, 0.05 * abs(mean), 1e-9)
@@ -532,6 +552,12 @@ def _extremes(case: Case) -> tuple[float, float]:
     each = returns.values / np.maximum(np.interp(returns.steps, length.steps, length.values), 1.0)
     most, least = float(each.max()), float(each.min())
     return (most, least) if most - least <= CONSTANT * abs(least) else (math.nan, math.nan)
+
+
+def _is_certain_of_extremes(case: Case) -> bool:
+    """Whether rewards were seen one by one, or are the same to the last digit; else a goal that was never met may pay otherwise."""
+    most, least = _extremes(case)
+    return (case.has(HIGH) and case.has(LOW)) or most - least <= 1e-3 * abs(least)
 
 
 # ── when and how rewards come: see stats/transitions.py ──
@@ -702,7 +728,7 @@ cause(
 @rule(
     "REW514",
     severity=Severity.HIGH,
-    needs=[RETURN, LENGTH, sentinel("random_return"), sentinel("random_length"), sentinel("reward_mean")],
+    needs=[RETURN, LENGTH, (sentinel("random_return"), EVAL_RETURN), (sentinel("random_length"), EVAL_LENGTH), sentinel("reward_mean")],
     cites=["jones2021debugging"],
     causes=["reward-shifted"],
     bad=lambda: cases.unsolved(
@@ -741,18 +767,29 @@ def training_pays_more_or_less_for_every_step(case: Case) -> Iterator[Finding]:
     chance, length, returns = measures.random_return(case), case.signal(LENGTH), case.signal(RETURN)
     steps, mean = measures.early(case, "random_length"), case.sentinel("reward_mean").share(0.0, 0.15)
     first = mean.median if len(mean) else math.nan
-    if chance is None or not steps > 0 or first != first or not len(length) or len(returns) < 4 or not case.sick:
+    if first != first or not len(length) or len(returns) < 4 or not case.sick:
         return
-    paid = chance[0] / steps
-    shift = measures.reward_shift(case)
-    # By how much the mean reward of a step may differ by chance: between policies, and between stretches of one.
-    scale = max(chance[1] / steps, 0.2 * abs(paid), 0.3 * measures.known(measures.early(case, "reward_std"), 0.0), 1e-9)
+    spread = 0.3 * measures.known(measures.early(case, "reward_std"), 0.0)
+    if chance is not None and steps > 0:
+        paid = chance[0] / steps
+        shift = measures.reward_shift(case)
+        # By how much the mean reward of a step may differ by chance: between policies, and between stretches of one.
+        scale = max(chance[1] / steps, 0.2 * abs(paid), spread, 1e-9)
+        text = f"a step of a random policy pays {say(paid)} in evaluation and {say(first)} in training"
+    elif case.algo in OFF_POLICY:
+        return  # what exploration gets and what the greedy policy gets differ from the first
+    else:
+        # Nobody measured what chance gets: the first evaluations are nearly that, and differ more.
+        shift, moved = measures.shift_beside_evaluation(case)
+        paid = first - shift
+        scale = max(1.5 * moved, 0.5 * abs(paid), spread, 1e-9) if shift == shift else math.inf
+        text = f"at first a step of evaluation pays {say(paid)}, and one of training {say(first)}"
     strength = grade(abs(shift) / scale, 1.5, 4.0)
     mirrored = abs(first + paid) < 0.4 * abs(paid)
-    many_times = paid != 0 and not 0.05 < abs(first / paid) < 20 and abs(paid) > scale
+    # Another unit is a factor, which leaves the sign as it is.
+    many_times = first * paid > 0 and not 0.05 < abs(first / paid) < 20 and abs(paid) > scale
     if strength <= 0 or mirrored or many_times:
         return
-    text = f"a step of a random policy pays {say(paid)} in evaluation and {say(first)} in training"
     fix = advice(f"take the constant of about {say(shift)} per step out of the training reward", "> 30 %")
     proof = evidence(sentinel("reward_mean"), text, *case.span, shift=shift, training=first, evaluation=paid)
     yield Finding(strength=strength, text=text, evidence=(proof,), remedies=(fix,))
@@ -776,6 +813,10 @@ def training_pays_more_or_less_for_every_step(case: Case) -> Iterator[Finding]:
     ),
     good=[
         lambda: cases.unsolved({"train/sentinel/reward_max": 0.0, "train/sentinel/reward_min": -1.0}, threshold=-110.0),
+        # Evaluation pays costs: training alone differs.
+        lambda: cases.unsolved(
+            {"train/sentinel/reward_max": 3.0, "train/sentinel/reward_min": 2.5, "val/roll/ep_rew_mean": -150.0}, threshold=-110.0
+        ),
     ],
 )
 def every_reward_is_above_a_threshold_of_costs(case: Case) -> Iterator[Finding]:
@@ -787,9 +828,11 @@ def every_reward_is_above_a_threshold_of_costs(case: Case) -> Iterator[Finding]:
     ## When it is fine
     Never; a threshold below 0 belongs to rewards below 0.
     """
-    most, least = case.signal(HIGH), case.signal(LOW)
+    most, least, judged = case.signal(HIGH), case.signal(LOW), case.signal(EVAL_RETURN)
     if case.threshold is None or case.threshold >= 0 or not len(most) or not (least.bottom >= 0 and most.top > 0):
         return
+    if len(judged) and judged.top < 0 and measures.mirrors_at_first(case) < 0.5:
+        return  # evaluation has costs, as the threshold has it: only training differs, by a constant
     text = f"rewards lie between {say(least.bottom)} and {say(most.top)}, the threshold is {say(case.threshold)}"
     fix = advice("turn the reward's sign around, or name the threshold of this reward", "> 30 %")
     yield Finding(text=text, evidence=(evidence(LOW, text, *case.span, largest=most.top, smallest=least.bottom),), remedies=(fix,))
@@ -884,7 +927,7 @@ def evaluation_pays_more_than_training_can(case: Case) -> Iterator[Finding]:
 @rule(
     "REW517",
     severity=Severity.MEDIUM,
-    needs=[RETURN, sentinel("action_effect_reward"), (sentinel("action_top_share"), sentinel("action_std_max"))],
+    needs=[RETURN, (sentinel("action_effect_reward"), EVAL_RETURN), (sentinel("action_top_share"), sentinel("action_std_max"))],
     cites=["schulman2016nuts"],
     causes=["deceptive-reward"],
     bad=lambda: cases.unsolved(
@@ -895,6 +938,8 @@ def evaluation_pays_more_than_training_can(case: Case) -> Iterator[Finding]:
         lambda: cases.unsolved(
             {"train/sentinel/action_effect_reward": 0.05, "train/sentinel/action_top_share": lambda share: np.minimum(0.5 + 2 * share, 1.0)}
         ),
+        # Noise shrinks because the policy found something: evaluation rises with training.
+        lambda: cases.continuous({"train/sentinel/action_std_max": lambda share: 1 - 0.8 * share}),
     ],
 )
 def the_price_of_acting_decides(case: Case) -> Iterator[Finding]:
@@ -908,16 +953,20 @@ def the_price_of_acting_decides(case: Case) -> Iterator[Finding]:
     """
     effect = case.sentinel("action_effect_reward").share(0.0, 0.4)
     top, deviation = case.sentinel("action_top_share"), case.sentinel("action_std_max")
-    if not len(effect) or not case.sick:
+    if not case.sick:
         return
     if len(top):
-        alone = grade(top.share(0.8).median, 0.85, 0.97)
+        strength = min(grade(effect.median, 0.15, 0.45), grade(top.share(0.8).median, 0.6, 0.97)) if len(effect) else 0.0
+        text = (
+            f"actions explain {percent(effect.median)} of what the observation leaves open of the reward, and one is preferred to the end"
+        )
     else:
-        first = deviation.share(0.0, 0.1).median
-        alone = 0.7 * grade(-deviation.share(0.8).median / max(first, 1e-9), -0.6, -0.3) if len(deviation) else 0.0
-    strength = min(grade(effect.median, 0.15, 0.45), alone)
+        # A price of the action's size is paid for noise as well: training gains as its noise shrinks, evaluation does not.
+        first, price = deviation.share(0.0, 0.1).median, measures.known(measures.noise_price(case), 0.0)
+        shrunk = grade(-deviation.share(0.8).median / max(first, 1e-9), -0.6, -0.3) if len(deviation) else 0.0
+        strength = max(min(grade(price, 0.45, 0.75), shrunk), 0.7 * min(grade(effect.median, 0.15, 0.45), shrunk) if len(effect) else 0.0)
+        text = f"{percent(min(price, 1.0))} of what training gained was less noise: acting costs more than it brings"
     if strength <= 0:
         return
-    text = f"actions explain {percent(effect.median)} of what the observation leaves open of the reward, and one of them is taken for ever"
     fix = advice("lower the price of acting until the goal pays more than it costs to get there", "> 30 %")
-    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, explained=effect.median),), remedies=(fix,))
+    yield Finding(strength=strength, text=text, evidence=(evidence(RETURN, text, *case.span, strength=strength),), remedies=(fix,))

@@ -85,9 +85,11 @@ def return_rises_without_success(case: Case) -> Iterator[Finding]:
     required = case.required_success
     if required is None or len(success) < 4 or not case.sick or case.is_early:
         return
-    ended = success.share(0.7).median
+    ended, trained = success.share(0.7).median, case.signal(SUCCESS)
     if ended > min(RARE, 0.5 * required):
         return
+    if len(trained) and trained.share(0.7).median > max(RARE, 3 * ended):
+        return  # training does the task, and evaluation does not: they differ
     rise = _rise(returns)
     # Past the threshold for the return, nothing but success is missing.
     passed = case.threshold is not None and returns.share(0.7).median >= case.threshold

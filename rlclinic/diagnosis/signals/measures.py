@@ -12,6 +12,8 @@ from rlclinic.diagnosis.signals import detect
 from rlclinic.diagnosis.signals.detect import Signal
 
 USUAL_CLIP: Final = 0.2
+USUAL_CRITIC: Final = 0.5
+"""vf_coef where nobody says otherwise."""
 TINY_STEP: Final = 0.02
 """Below this share of a usual step the policy stands still for practical purposes: a hundred updates make one."""
 
@@ -202,3 +204,80 @@ def starts_alike(case: Case) -> float:
     if not len(share) or not len(several):
         return 0.0
     return grade(-share.median * float(np.median(several)), -2.5, -1.5)
+
+
+def implied_entropy_bonus(case: Case) -> float:
+    """The entropy coefficient that makes the losses add up; 0 where they do without one, or do not say.
+
+    total = policy + ent_coef x entropy loss + vf_coef x value loss. The total is often that of one minibatch: many rows average that
+    out. With a critic's weight that nobody knows, the smaller of two answers counts: the usual weight, and the one that fits best.
+    """
+    names = (columns.TOTAL_LOSS, columns.POLICY_LOSS, columns.ENTROPY_LOSS, columns.VALUE_LOSS)
+    total, policy, entropy, value = (case.signal(name) for name in names)
+    if min(map(len, (total, policy, entropy, value))) < 4 or not len(total) == len(policy) == len(entropy) == len(value):
+        return 0.0
+    rest, parts = total.values - policy.values, np.stack([entropy.values, value.values], 1)
+    if not np.isfinite(parts).all() or not np.isfinite(rest).all() or float(np.abs(entropy.values).min()) < 0.05:
+        return 0.0
+    each = (rest - USUAL_CRITIC * value.values) / entropy.values
+    usual, error = float(np.median(each)), detect.spread(each) / math.sqrt(len(each))
+    # Rows weigh alike: a large value loss is a noisy one.
+    weights = 1.0 / (1.0 + np.abs(value.values))
+    fitted = float(np.linalg.lstsq(parts * weights[:, None], rest * weights, rcond=1e-6)[0][0])
+    # A value loss of hundreds leaves room for any bonus in its noise.
+    return max(min(usual, fitted), 0.0) if usual > 4 * error else 0.0
+
+
+def mirrors_evaluation(case: Case) -> float:
+    """How clearly training returns are evaluation's with the other sign, all along: 0 not at all, 1 as in a mirror."""
+    trained, judged = case.signal(columns.RETURN), case.signal(columns.EVAL_RETURN)
+    if len(trained) < 4 or len(judged) < 3:
+        return 0.0
+    beside = np.interp(judged.steps, trained.steps, trained.values)
+    apart = np.abs(beside - judged.values)
+    opposite = float(np.mean(beside * judged.values < 0))
+    off = float(np.median(np.abs(beside + judged.values) / np.maximum(apart, 1e-12)))
+    return min(grade(opposite, 0.7, 0.95), grade(-off, -0.45, -0.25))
+
+
+def mirrors_at_first(case: Case) -> float:
+    """How clearly a first step of training pays what one of evaluation (or of a random policy in it) costs: 0 not at all, 1 exactly."""
+    chance, steps = random_return(case), early(case, "random_length")
+    first = case.sentinel("reward_mean").share(0.0, 0.15)
+    if not len(first):
+        return 0.0
+    shift, _ = shift_beside_evaluation(case)
+    paid = chance[0] / steps if chance is not None and steps > 0 else first.median - shift
+    return grade(-abs(first.median + paid) / max(abs(paid), 1e-9), -1.0, -0.3) if paid == paid else 0.0
+
+
+def shift_beside_evaluation(case: Case) -> tuple[float, float]:
+    """(by how much a step of training pays more than one of evaluation, how far either moved by itself), both of the first third.
+
+    A constant in the reward is there from the first step; what learning or another evaluation environment brings about is not.
+    """
+    trained, length = case.signal(columns.RETURN).share(0.0, 0.35), case.signal(columns.LENGTH).share(0.0, 0.35)
+    judged, judged_length = case.signal(columns.EVAL_RETURN).share(0.0, 0.35), case.signal(columns.EVAL_LENGTH).share(0.0, 0.35)
+    if min(map(len, (trained, length, judged, judged_length))) < 2 or length.median <= 0 or judged_length.median <= 0:
+        return math.nan, math.nan
+    ours = trained.values / np.maximum(np.interp(trained.steps, length.steps, length.values), 1.0)
+    theirs = judged.values / np.maximum(np.interp(judged.steps, judged_length.steps, judged_length.values), 1.0)
+    moved = max(float(np.ptp(ours)), float(np.ptp(theirs)))
+    return float(np.median(ours) - np.median(theirs)), moved
+
+
+def noise_price(case: Case) -> float:
+    """How much of what training gained was nothing but less noise: 0 none of it, 1 all; NaN for choices, or where it is not known.
+
+    Where acting costs, the noise of exploration does too: training returns lie far below those of evaluation, which has no noise,
+    and rise as the noise shrinks, while evaluation stays where it is.
+    """
+    deviation, trained, judged = case.sentinel("action_std_max"), case.signal(columns.RETURN), case.signal(columns.EVAL_RETURN)
+    if not len(deviation) or len(trained) < 6 or len(judged) < 6:
+        return math.nan
+    gained = trained.share(0.85).median - trained.share(0.0, 0.1).median
+    before = judged.share(0.0, 0.35).median - trained.share(0.0, 0.35).median
+    after = judged.share(0.7).median - trained.share(0.7).median
+    # Training returns are means over many episodes and lag behind: where evaluation rose as far, it only rose before them.
+    risen = judged.share(0.85).median - float(np.median(judged.values[:2]))
+    return min((before - after) / gained, 1.0 - risen / gained) if gained > 0 else 0.0
