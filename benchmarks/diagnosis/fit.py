@@ -2,8 +2,8 @@
 
 The model is the shipped one: log-odds by finding, softmax over the causes that have a key finding, and "unknown". Weights are drawn
 towards those that are in the table already, so that what the corpus says little about stays as the rules' authors put it. How
-strongly is chosen by leaving whole tasks and families of worlds out, a fold at a time; so is the temperature of the softmax, which makes
-probabilities as high as the share of right answers. Worlds count three times: as they were logged, one seed alone, and with the columns
+strongly is chosen by leaving whole tasks and families of worlds out, a fold at a time. The temperature of the softmax stays at 1: what the
+first cause explains counts less for the others afterwards, which makes probabilities about as high as the share of right answers. Worlds count three times: as they were logged, one seed alone, and with the columns
 that Stable-Baselines3 logs by itself; runs of it count with our callback and without.
 
 Families of the first look are fitted on since then (FITTED); those of later looks never are.
@@ -129,7 +129,7 @@ class Model:
         scores = priors + strengths @ weights.T
         return torch.log_softmax(scores.masked_fill(~possible, -30.0), 1)
 
-    def fitted(self, data: Sequence[Example], pull: float, steps: int = 200) -> tuple[Tensor, Tensor]:
+    def fitted(self, data: Sequence[Example], pull: float, steps: int = 150) -> tuple[Tensor, Tensor]:
         """Weights and priors that make the right answers likely, each class counting about alike; where only some rules' weights may
         move, priors stay."""
         strengths, right = self.tensors(data)
@@ -159,41 +159,25 @@ class Model:
         return float(hit), float(torch.logsumexp(chances + (right + 1e-9).log(), 1).clamp(min=-12).mean())
 
 
-def choose(model: Model, data: Sequence[Example]) -> tuple[float, float]:
-    """The pull whose fits predict what they have not seen best, and the temperature at which those predictions are calibrated."""
+def choose(model: Model, data: Sequence[Example]) -> float:
+    """The pull whose fits predict what they have not seen best."""
     tasks = sorted({each.task for each in data})
     if len(tasks) < 2:
-        return 1.0, 1.0  # nothing to leave out: stay near what the rules' authors put there
+        return 1.0  # nothing to leave out: stay near what the rules' authors put there
     folds = [tasks[first::FOLDS] for first in range(min(FOLDS, len(tasks)))]
-    scores, unseen = {}, {}
+    scores = {}
     for pull in PULLS:
-        found, parts = [], []
+        found = []
         for fold in folds:
             rest, left = [each for each in data if each.task not in fold], [each for each in data if each.task in fold]
             weights, priors = model.fitted(rest, pull)
             found.append(model.judged(left, weights, priors))
-            strengths, right = model.tensors(left)
-            parts.append((model.log_chances(strengths, weights, priors), right))
-        scores[pull], unseen[pull] = tuple(np.mean(found, axis=0)), parts
+        scores[pull] = tuple(np.mean(found, axis=0))
         print(f"pull {pull}: top-1 of what was left out {scores[pull][0]:.3f}, log-likelihood {scores[pull][1]:.3f}", flush=True)
-    best = max(scores, key=lambda pull: (round(float(scores[pull][0]), 3), scores[pull][1]))
-    return best, _temperature(unseen[best])
+    return max(scores, key=lambda pull: (round(float(scores[pull][0]), 3), scores[pull][1]))
 
 
-def _temperature(parts: Sequence[tuple[Tensor, Tensor]]) -> float:
-    """Where the log-likelihood of answers to what was left out is highest."""
-
-    def likelihood(temperature: float) -> float:
-        total = [
-            torch.logsumexp(torch.log_softmax(chances / temperature, 1) + (right + 1e-9).log(), 1).clamp(min=-12).sum()
-            for chances, right in parts
-        ]
-        return float(sum(total))
-
-    return max((round(0.7 + 0.05 * step, 2) for step in range(35)), key=likelihood)
-
-
-def rewrite(model: Model, weights: Tensor, priors: Tensor, temperature: float) -> None:
+def rewrite(model: Model, weights: Tensor, priors: Tensor) -> None:
     """Put the fitted numbers into the file of weights; causes that were declared since are added."""
     raw = json.loads(TABLE.read_text("utf-8"))
     for row, cause in enumerate(model.causes):
@@ -206,7 +190,6 @@ def rewrite(model: Model, weights: Tensor, priors: Tensor, temperature: float) -
         entry["speaks"] = dict(sorted({**untouched, **kept}.items(), key=lambda item: -item[1]))
         entry["prior"] = round(float(priors[row]), 2) if cause == UNKNOWN else min(round(float(priors[row]), 2), -0.1)
     raw["fitted"] = True
-    raw["temperature"] = temperature
     head = {key: value for key, value in raw.items() if key != "causes"}
     rows = ",\n".join(f"    {json.dumps(cause)}: {json.dumps(entry)}" for cause, entry in raw["causes"].items())
     TABLE.write_text(json.dumps(head, indent=2)[:-2] + ',\n  "causes": {\n' + rows + "\n  }\n}\n", "utf-8")
@@ -225,11 +208,11 @@ def main() -> None:
     rules = sorted({rule for each in data for rule in each.strengths})
     model = Model(causes.table(), rules, ("RPL", "QVL", "ACT") if asked.off_policy else ())
     print(f"{len(data)} examples; as it is: top-1 {model.judged(data, model.weights, model.priors)[0]:.3f}", flush=True)
-    pull, temperature = (asked.pull, causes.temperature()) if asked.pull else choose(model, data)
+    pull = asked.pull or choose(model, data)
     weights, priors = model.fitted(data, pull)
-    print(f"pull {pull}, temperature {temperature}: top-1 on what was fitted {model.judged(data, weights, priors)[0]:.3f}")
+    print(f"pull {pull}: top-1 on what was fitted {model.judged(data, weights, priors)[0]:.3f}")
     if not asked.dry_run:
-        rewrite(model, weights, priors, temperature)
+        rewrite(model, weights, priors)
 
 
 if __name__ == "__main__":
