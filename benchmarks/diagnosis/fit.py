@@ -3,7 +3,8 @@
 The model is the shipped one: log-odds by finding, softmax over the causes that have a key finding, and "unknown". Weights are drawn
 towards those that are in the table already, so that what the corpus says little about stays as the rules' authors put it. How
 strongly is chosen by leaving whole tasks and families of worlds out, a fold at a time. The temperature of the softmax stays at 1: what the
-first cause explains counts less for the others afterwards, which makes probabilities about as high as the share of right answers. Worlds count three times: as they were logged, one seed alone, and with the columns
+first cause explains counts less for the others afterwards, which makes probabilities about as high as the share of right answers. Worlds
+count three times: as they were logged, one seed alone, and with the columns
 that Stable-Baselines3 logs by itself; runs of it count with our callback and without.
 
 Families of the first look are fitted on since then (FITTED); those of later looks never are.
@@ -77,11 +78,11 @@ def _name_right(role: str, accepted: frozenset[str]) -> frozenset[str]:
 
 
 def tellable(fault: str, right: frozenset[str]) -> frozenset[str]:
-    """What is right to say where only the usual columns are logged: the cause if they can tell it, else also that they cannot."""
+    """What is right to say where only the usual columns are logged: the cause if they can tell it, else also the symptom."""
     if fault in sb3_cells.TELLABLE:
         return right
     covering = {id for id, row in causes.table().items() if right & row.covers}
-    return right | covering | {UNKNOWN}
+    return right | (covering or {UNKNOWN})
 
 
 def plain_names() -> frozenset[str]:
@@ -115,6 +116,8 @@ class Model:
                 if rule in at:
                     self.keys[row, at[rule]] = 1.0
         self.priors = torch.tensor([weights.prior for weights in table.values()])
+        # No finding speaks for "unknown": it has a prior alone.
+        self.weights[self.causes.index(UNKNOWN)] = 0.0
 
     def tensors(self, data: Sequence[Example]) -> tuple[Tensor, Tensor]:
         """Strengths [N, R] and right answers [N, C]."""
@@ -145,6 +148,8 @@ class Model:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            with torch.no_grad():
+                weights[self.causes.index(UNKNOWN)] = 0.0
             if self.free is not None:
                 with torch.no_grad():
                     weights.copy_(torch.where(self.free, weights, self.weights))
