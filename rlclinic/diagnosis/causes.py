@@ -149,12 +149,12 @@ def rank(findings: Sequence[GroupFinding], runs: int, weights: Mapping[str, Weig
 def _lower_symptoms(scores: Mapping[str, float], rows: Mapping[str, Weights], strength: Mapping[str, float]) -> dict[str, float]:
     """A symptom does not outrank a cause that it lists and whose own checks found it."""
     known_causes, lowered = registry.known_causes(), dict(scores)
+    of_groups = {rule.id for rule in registry.rules() if rule.scope == "group"}
     for id in scores:
         listed = [one.cause for one in known_causes[id].behind] if id in known_causes else []
         clear = [other for other in listed if other in scores and max(strength.get(rule, 0.0) for rule in rows[other].key) >= CLEAR]
         # That seeds differ is a symptom of the group: what one seed shows does not explain it.
-        of_runs = all(registry.find(rule).scope == "run" for rule in rows[id].key)
-        if clear and of_runs and known_causes[id].kind == "symptom":
+        if clear and not rows[id].key & of_groups and known_causes[id].kind == "symptom":
             best = max(clear, key=lambda other: (scores[other], other))
             # Both had a share of what was seen: the cause has all of it now.
             lowered[best] = max(lowered[best], scores[id])
