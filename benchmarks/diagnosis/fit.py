@@ -10,8 +10,8 @@ that Stable-Baselines3 logs by itself; runs of it count with our callback and wi
 Families of the first look may be fitted on since then (FITTED); those of later looks never are.
 
 The weights in the package are of a shorter fit than this one, made before the first look: groups only, part of the corpus, four folds of
-two families, the pull at 0.3. Rules that came later have the usual weight. A fit of today answers what was left out no better where sentinels
-are logged (92.9 against 93.5 % of faults), and no longer names a budget that is too small on recorded groups: it was not adopted.
+two families, the pull at 0.3. Rules that came later have the usual weight. A fit of today answers what was left out no better where
+sentinels are logged (92.9 against 93.5 % of faults), and no longer names a budget that is too small on recorded groups: it was not adopted.
 """
 
 import argparse
