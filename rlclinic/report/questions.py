@@ -55,9 +55,9 @@ def describe(found: QuestionList) -> list[Block]:
         return [Text("no questions yet: every trial, search, sensitivity study and regression writes down what it asks")]
     rows = []
     for row in found.questions:
-        times = ", ".join(f"{each.refers} {each.verdict or '…'}" for each in row.asked[-4:])
+        times = ", ".join(f"{question.refers} {question.verdict or '…'}" for question in row.asked[-4:])
         spent, following = f"{100 * row.spent_alpha:.2g} %", f"{100 * row.next_alpha:.2g} %"
-        last = ago(time.time() - max(each.when for each in row.asked)) if row.asked else ""
+        last = ago(time.time() - max(question.when for question in row.asked)) if row.asked else ""
         rows.append([row.env_id, clip(row.title, 60), str(row.times), spent, following, last, times])
     explained = "error: the chance of at least one false verdict among all times; next: what a trial at 5 % would be allowed now"
     return [Table(["environment", "question", ">asked", ">error", ">next", "last", "verdicts"], rows), Text(explained)]

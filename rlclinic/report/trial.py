@@ -74,7 +74,7 @@ def describe_plan(question: str, plan: TrialPlan, power: Power, control: str, co
     rows = [("note", warning) for warning in warnings]
     rows.append(("arms", f"{plan.control.name} = {control} · {_treatments(plan)} · {_freshness(plan)}"))
     if plan.environments:
-        rows.append(("in", " · ".join(_place_text(plan, each) for each in plan.environments)))
+        rows.append(("in", " · ".join(_place_text(plan, environment) for environment in plan.environments)))
     rows.append(("rule", rule_text(plan)))
     if plan.outcome in CENSORED_OUTCOMES and plan.source != "command":
         end = f"at its first evaluation at or above {'its threshold' if plan.environments else number(plan.threshold, 4)}"

@@ -71,6 +71,6 @@ def _check(value: Any) -> Counts | None:
         return None
     low, high, counts = value
     numbers = [low, high, *counts]
-    if not all(isinstance(each, int | float) and math.isfinite(each) for each in numbers):
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         return None
-    return float(low), float(high), [int(each) for each in counts]
+    return float(low), float(high), [int(count) for count in counts]

@@ -76,7 +76,7 @@ class History:
     @property
     def spent(self) -> float:
         """The chance of at least one false verdict among all times, each on fresh seeds."""
-        return chance_of_any([each.alpha for each in self.asked])
+        return chance_of_any([question.alpha for question in self.asked])
 
 
 def identify(env_id: str, control: Config | str, changes: Sequence[str], outcome: str, title: str = "") -> Question:
@@ -138,13 +138,13 @@ def histories(store: Store) -> list[History]:
     except OSError:
         return []
     read = [history for path in paths if (history := _read_asked_of(store, path)) is not None]
-    return sorted(read, key=lambda history: -max((each.when for each in history.asked), default=0.0))
+    return sorted(read, key=lambda history: -max((question.when for question in history.asked), default=0.0))
 
 
 def _read_asked_of(store: Store, path: Path) -> History | None:
     """A question with the times that it was really asked; None if there was none."""
     history = _read(path)
-    asked = tuple(each for each in history.asked if not _never_began(store, each)) if history is not None else ()
+    asked = tuple(question for question in history.asked if not _never_began(store, question)) if history is not None else ()
     return replace(history, asked=asked) if history is not None and asked else None
 
 
@@ -160,7 +160,7 @@ def _as_record(history: History) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "id": history.id,
         **asdict(history.question),
-        "asked": [asdict(each) for each in history.asked],
+        "asked": [asdict(question) for question in history.asked],
     }
 
 

@@ -55,7 +55,7 @@ class PendingRow:
             return tensor.to("cpu", non_blocking=True)
 
         names = list(self.readings[0])
-        table = torch.cat([torch.stack([each[name] for name in names]) for each in self.readings], 1)  # [K, U, M]
+        table = torch.cat([torch.stack([reading[name] for name in names]) for reading in self.readings], 1)  # [K, U, M]
         self.readings = [dict(zip(names, fetched(table).unbind(0), strict=True))]
         self.sentinels = fetched(self.sentinels)
         self.outcome = CapturedOutcome(fetched(outcome.alive), Ended(*(fetched(each) for each in outcome.ended)))

@@ -147,5 +147,5 @@ def _busy(session: Session, iteration_seconds: float) -> float:
         for _ in range(WARM_UPS):
             _iterate(session)
         torch.cuda.synchronize()
-    computing: Any = sum(each.self_device_time_total for each in record.key_averages()) / 1e6 / WARM_UPS
+    computing: Any = sum(average.self_device_time_total for average in record.key_averages()) / 1e6 / WARM_UPS
     return min(1.0, float(computing) / iteration_seconds)

@@ -279,7 +279,7 @@ def _configs(request: TrialRequest) -> Resolved:
     notes += [note for side in sides for note in side.notes]
     resolved = Resolved(arms.control(configs[0]), arms.unique(treatments), described=request.targets[0], notes=notes)
     _add_history(resolved, sides[0].histories)
-    resolved.above_seed = max([resolved.above_seed, *(each.seed or -1 for side in sides for each in side.histories)])
+    resolved.above_seed = max([resolved.above_seed, *(history.seed or -1 for side in sides for history in side.histories)])
     return resolved
 
 
@@ -410,25 +410,25 @@ def _add_history(resolved: Resolved, histories: Sequence[History]) -> None:
     config = resolved.control.config
     if config is not None:
         resolved.context["derived"] = describe(config)
-    seeds = [each.seed for each in histories if each.seed is not None]
+    seeds = [history.seed for history in histories if history.seed is not None]
     resolved.above_seed, resolved.used_seeds = max(seeds, default=-1), seeds
     if histories:
-        outcomes = [measure_log(each, each.goal, choose_source([each])) for each in histories]
-        resolved.context["steps"] = [each.reached_at for each in outcomes]
-        resolved.context["steps_within"] = max((float(each.steps[-1]) for each in outcomes if len(each.steps)), default=None)
+        outcomes = [measure_log(history, history.goal, choose_source([history])) for history in histories]
+        resolved.context["steps"] = [outcome.reached_at for outcome in outcomes]
+        resolved.context["steps_within"] = max((float(outcome.steps[-1]) for outcome in outcomes if len(outcome.steps)), default=None)
         resolved.steps_per_second = _speed(histories)
-        reached = [each for each in outcomes if each.reached_at is not None]
+        reached = [outcome for outcome in outcomes if outcome.reached_at is not None]
         lost = [each for each in reached if each.source == "evaluation" and each.lost]
         resolved.loses = 2 * len(lost) > len(reached) and 2 * len(reached) > len(histories)
 
 
 def _speed(histories: Sequence[History]) -> float | None:
     """Env steps per second of all runs together, as their own clocks had it: they trained side by side."""
-    clocks = [each.series["time"] for each in histories if "time" in each.series and len(each.series["time"]) > 1]
+    clocks = [history.series["time"] for history in histories if "time" in history.series and len(history.series["time"]) > 1]
     if not clocks:
         return None
     seconds = max(float(clock.values.max()) for clock in clocks) - min(float(clock.values.min()) for clock in clocks)
-    steps = sum(each.env_steps or 0 for each in histories)
+    steps = sum(history.env_steps or 0 for history in histories)
     return steps / seconds if seconds > 0 else None
 
 

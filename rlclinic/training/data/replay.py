@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     def split(self, size: int) -> list["Batch"]:
         """All parts of so many rows; no copy."""
         columns = [None if each is None else each.split(size, 1) for each in self]
-        return [Batch(*(each and each[part] for each in columns)) for part in range(self.reward.shape[1] // size)]  # type: ignore[arg-type]
+        return [Batch(*(column and column[part] for column in columns)) for part in range(self.reward.shape[1] // size)]  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _tensors(plan: AnyPlan, learner: AnyLearner) -> list[Tensor]:
 
 
 def _copied(plan: AnyPlan, learner: AnyLearner) -> AnyLearner:
-    weights, *stats = (each.clone() for each in _tensors(plan, learner))
+    weights, *stats = (tensor.clone() for tensor in _tensors(plan, learner))
     seen = Moments(*stats) if stats else None
     if isinstance(learner, on_policy.Learner):
         return replace(learner, flat=weights, obs_stats=seen)

@@ -117,7 +117,7 @@ def _update_member(
     """A member's gradient steps towards targets [U, B]; writes down the norms [U, 1, 1] and returns the Q-values [U, B] on the way."""
     count, size = target.shape
     rounds = plan.nets["q"].rounds(size, count, rests=not plan.optimizers["q"].weight_decay)
-    flat, mean, square, steps = (each[member : member + 1] for each in (learner.nets["q"], *learner.optimizers["q"]))
+    flat, mean, square, steps = (optimizer[member : member + 1] for optimizer in (learner.nets["q"], *learner.optimizers["q"]))
     rounds.begin(flat, mean, square, batch.obs)
     descend = off_policy.prepare_descent(plan, "q", rounds, steps, hp, member)
     action = batch.action.view(count, size, 1)

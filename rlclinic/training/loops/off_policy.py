@@ -214,7 +214,7 @@ def concatenate(cycles: list[Transitions]) -> Transitions:
     if len(cycles) == 1:
         return cycles[0]
     columns = zip(*cycles, strict=True)
-    return Transitions(*(None if each[0] is None else torch.cat(each, 1) for each in columns))  # type: ignore[arg-type]
+    return Transitions(*(None if column[0] is None else torch.cat(column, 1) for column in columns))  # type: ignore[arg-type]
 
 
 def stack_steps(plan: Plan, taken: list[tuple[Tensor, Tensor, Step, Tensor | None]]) -> Transitions:

@@ -150,7 +150,7 @@ class MultiCategorical:
         log_probs, entropies, backs = zip(*(part.with_slope(logits, choice) for part, logits, choice in rows), strict=True)
 
         def back(by_log_prob: Tensor, by_entropy: Tensor | None) -> Tensor:
-            return torch.cat([each(by_log_prob, by_entropy) for each in backs], -1)
+            return torch.cat([back(by_log_prob, by_entropy) for back in backs], -1)
 
         return torch.stack(log_probs, -1).sum(-1), torch.stack(entropies, -1).sum(-1), back
 

@@ -110,7 +110,7 @@ def _only(steps: Transitions, trained: Tensor, shown: Tensor | None, member: int
         return None if x is None else x[member : member + 1].flatten(1, 2)[:, counts].unsqueeze(2)
 
     steps = steps._replace(following=on_policy_sentinels.after_resets(steps.following, steps.end, steps.valid), valid=None)
-    return Transitions(*(keep(each) for each in steps)), keep(trained), keep(shown)  # type: ignore[arg-type, return-value]
+    return Transitions(*(keep(step) for step in steps)), keep(trained), keep(shown)  # type: ignore[arg-type, return-value]
 
 
 def _steps(plan: Plan, steps: Transitions, trained: Tensor, shown: Tensor | None, env: VecEnv) -> dict[str, Tensor]:

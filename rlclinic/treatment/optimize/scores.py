@@ -75,6 +75,6 @@ def better(entry: Entry, best: Best, *, improving: bool) -> bool:
 
 def pool(winner: Entry, runs: Sequence[Entry]) -> Best:
     """A config over all the runs that were made of it."""
-    n = sum(each.n for each in runs)
-    total = sum((each.score or 0.0) * each.n for each in runs)
-    return Best(entry=winner, n=n, reached=sum(each.reached for each in runs), score=total / max(n, 1), settled=True)
+    n = sum(run.n for run in runs)
+    total = sum((run.score or 0.0) * run.n for run in runs)
+    return Best(entry=winner, n=n, reached=sum(run.reached for run in runs), score=total / max(n, 1), settled=True)

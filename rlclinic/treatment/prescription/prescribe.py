@@ -67,7 +67,7 @@ def make_prescriptions(
     """
     known = config if config is not None else stand_in(histories)
     chart = Chart(histories, known)
-    found = [fitted for each in _candidates(diagnosis, chart) if (fitted := _fitted(each, known)) is not None]
+    found = [fitted for candidate in _candidates(diagnosis, chart) if (fitted := _fitted(candidate, known)) is not None]
     found += _together(found, known) if together else []
     scored = sorted(found, key=lambda each: (-_score(each, known, effects), each.place))
     chosen = _distinct(scored)[:most]
@@ -94,17 +94,19 @@ def _of_cause(cause: Cause, chart: Chart) -> Iterator[Candidate]:
     row = causes.known().get(id)
     if cause.rules[:1] == (STOPPED,):
         # Nothing is known to be wrong with its settings: it was stopped before it had used its budget.
-        yield from (Candidate(cause, {}, each.text, "", 0, cause.probability) for each in cause.remedies if each.setting is None)
+        yield from (Candidate(cause, {}, remedy.text, "", 0, cause.probability) for remedy in cause.remedies if remedy.setting is None)
         return
     given = [(dict(dose.changes), dose.text, dose.risk) for dose in doses.compute_for(id, chart)]
     dosed = {setting for changes, _, _ in given for setting in changes}
     # A cause without cures lies in the code or in the environment: no setting mends that. Nor one beside the dose that undoes it.
     others = row is None or (len(row.doses) > 1 if row.kind == "fault of environment" else bool(row.doses))
-    remedies = [each for each in cause.remedies if others and not _another_task(each, chart)]
+    remedies = [remedy for remedy in cause.remedies if others and not _another_task(remedy, chart)]
     given += [
-        ({each.setting: each.value}, each.text, each.risk) for each in remedies if each.setting is not None and each.setting not in dosed
+        ({remedy.setting: remedy.value}, remedy.text, remedy.risk)
+        for remedy in remedies
+        if remedy.setting is not None and remedy.setting not in dosed
     ]
-    told = row.advice if row is not None and row.advice else next((each.text for each in cause.remedies if each.setting is None), "")
+    told = row.advice if row is not None and row.advice else next((remedy.text for remedy in cause.remedies if remedy.setting is None), "")
     given += [({}, told, "")] if told else []
     for place, (changes, text, risk) in enumerate(given):
         yield Candidate(cause, changes, text, risk, place, cause.probability)

@@ -81,9 +81,9 @@ class Effects:
         """The forecast for a change of this config; None without a single trial of it."""
         wanted = directions(config, changes)
         kin = self.of_kin(config.algo.name)
-        own = [each for each in kin.outcomes if each.changes == wanted and each.cause == cause]
+        own = [outcome for outcome in kin.outcomes if outcome.changes == wanted and outcome.cause == cause]
         if not own:
-            own = [each for each in kin.outcomes if each.changes == wanted]
+            own = [outcome for outcome in kin.outcomes if outcome.changes == wanted]
         if not own:
             return None
         measure = max(("steps", "return"), key=lambda name: sum(each.measure == name for each in own))
@@ -103,7 +103,7 @@ class Effects:
             trials=len(own),
             adopted=sum(each.adopted for each in own),
             cells=len(cells),
-            cells_improved=sum(each.adopted for each in cells),
+            cells_improved=sum(cell.adopted for cell in cells),
             level=level,
         )
 
@@ -122,19 +122,21 @@ class Effects:
         Trials for other causes say little: a higher learning rate cures one that is too low, and nothing else.
         """
         wanted = directions(config, changes)
-        own = [each.adopted for each in self.of_kin(config.algo.name).outcomes if each.changes == wanted and each.cause == cause]
+        own = [
+            outcome.adopted for outcome in self.of_kin(config.algo.name).outcomes if outcome.changes == wanted and outcome.cause == cause
+        ]
         return (prior * BELIEF + sum(own)) / (BELIEF + len(own))
 
     def of_kin(self, algo: str) -> "Effects":
         """What was tried with learners of the same kind: a change of PPO's learning rate says nothing about DQN's."""
-        return Effects([each for each in self.outcomes if _replays(each.algo) == _replays(algo)], self.widths)
+        return Effects([outcome for outcome in self.outcomes if _replays(outcome.algo) == _replays(algo)], self.widths)
 
     def predict(self, own: Sequence[Outcome], measure: str) -> tuple[float, float, int]:
         """Mean and deviation of the next trial's outcome, and the degrees of freedom that the deviation rests on."""
         groups: dict[str, list[Outcome]] = {}
-        for each in self.outcomes:
-            if each.measure == measure:
-                groups.setdefault(_key(each), []).append(each)
+        for outcome in self.outcomes:
+            if outcome.measure == measure:
+                groups.setdefault(_key(outcome), []).append(outcome)
         within, freedom = _within(groups.values(), measure)
         between, key, cause = BETWEEN[measure], _key(own[0]), own[0].cause
         others = [members for members in groups.values() if members[0].cause != cause]
@@ -143,7 +145,7 @@ class Effects:
         mean, spread = 0.0, between
         for level in (others, relatives, [list(own)]):
             if level:
-                seen = fmean(fmean(scaled(each) for each in members) for members in level)
+                seen = fmean(fmean(scaled(member) for member in members) for members in level)
                 noise = fmean(within**2 / len(members) for members in level) / len(level)
                 noise += 0.0 if level[0] == list(own) else between**2 / len(level)
                 weight = spread**2 / (spread**2 + noise)
@@ -172,7 +174,7 @@ def _within(groups: Iterable[Sequence[Outcome]], measure: str) -> tuple[float, i
     """The deviation of trials of one change around its mean, pooled over changes and with what was assumed before."""
     squares, freedom = BELIEF * WITHIN[measure] ** 2, BELIEF
     for members in groups:
-        values = [scaled(each) for each in members]
+        values = [scaled(member) for member in members]
         squares += sum((value - fmean(values)) ** 2 for value in values)
         freedom += len(values) - 1
     return math.sqrt(squares / freedom), freedom
@@ -251,7 +253,7 @@ def read(text: str, name: str) -> list[Outcome]:
 def write(path: Path, outcomes: Sequence[Outcome], about: str, widths: Mapping[str, float] | None = None) -> None:
     """Write a table of outcomes, one a line."""
     head = {"schema_version": SCHEMA_VERSION, "about": about, "widths": dict(widths or {})}
-    lines = ",\n  ".join(json.dumps(each.model_dump()) for each in outcomes)
+    lines = ",\n  ".join(json.dumps(outcome.model_dump()) for outcome in outcomes)
     path.write_text(json.dumps(head, indent=1)[:-2] + f',\n "outcomes": [\n  {lines}\n ]\n}}\n', encoding="utf-8")
 
 

@@ -105,7 +105,7 @@ def _checkpoints(runs: Sequence[Run], config: Config, arms: Sequence[Arm]) -> tu
     """
     if config.algo.loop == "off_policy" or any(not setting.startswith("algo.") for arm in arms for setting in arm.changes):
         return ()
-    found = [next((each for each in run.checkpoints if each.best and each.valid), None) for run in runs]
+    found = [next((checkpoint for checkpoint in run.checkpoints if checkpoint.best and checkpoint.valid), None) for run in runs]
     enough = all(each is not None and each.step <= (1 - SHARE / 2) * config.run.max_env_steps for each in found)
     return tuple(f"{each.run.id}@{each.step}" for each in found if each is not None) if enough else ()
 
@@ -173,7 +173,7 @@ def _task(first: Cause, second: Cause, group: Group, config: Config) -> Experime
 def _noise(first: Cause, second: Cause, group: Group, config: Config) -> Experiment:
     """Gradients of two batch sizes at one policy: the last that was saved, or the first."""
     runs = group.runs[:SEEDS]
-    saved = [next((each for each in run.checkpoints if each.last and each.valid), None) for run in runs]
+    saved = [next((checkpoint for checkpoint in run.checkpoints if checkpoint.last and checkpoint.valid), None) for run in runs]
     parents = tuple(f"{each.run.id}@{each.step}" for each in saved if each is not None)
     parents = parents if len(parents) == len(runs) else ()
     span = NOISE_ROLLOUTS * config.rollout_size

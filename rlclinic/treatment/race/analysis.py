@@ -109,7 +109,7 @@ class Standing:
         return paid
 
     def _find_dead_end(self) -> str:
-        seen = [each for name in self.names for each in self.data.observations(name)]
+        seen = [observation for name in self.names for observation in self.data.observations(name)]
         scores = np.concatenate(self.board.scores)
         if all(each.state in outcomes.FAILED for each in seen):
             return f"every run of every arm failed: {(seen[0].reason or 'no reason was recorded').splitlines()[0]}"
@@ -226,7 +226,7 @@ def _ratio(interval: Interval) -> Range:
 
 def _horizon(standing: Standing, pair: Pair) -> float:
     """Up to where every run of both arms was watched; the last rollout may end a little after the budget, and its evaluation counts."""
-    seen = [each for arm in pair for each in standing.data.observations(standing.names[arm])]
+    seen = [observation for arm in pair for observation in standing.data.observations(standing.names[arm])]
     given = standing.plan.trial.budget or max((each.env_steps for each in seen), default=0)
     return max([float(given), *(float(each.reached_at) for each in seen if each.reached_at is not None)])
 

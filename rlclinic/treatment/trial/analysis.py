@@ -230,7 +230,7 @@ class Standing:
     def _find_dead_end(self, arms: Sequence[str]) -> str:
         """Why more seeds could not help; empty if they could. Giving up early never makes a wrong "adopt" likelier."""
         scores = np.concatenate([stratum for arm in (self.plan.control.name, *arms) for stratum in self.strata(arm)])
-        seen = [each for part in self.data for observations in part.values() for each in observations]
+        seen = [observation for part in self.data for observations in part.values() for observation in observations]
         if all(each.state in outcomes.FAILED for each in seen):
             return f"every run of every arm failed: {(seen[0].reason or 'no reason was recorded').splitlines()[0]}"
         if np.isinf(scores).all():

@@ -123,10 +123,10 @@ def drop_z(arrivals: Sequence[Arrivals]) -> Numbers:
     """How far all environments together speak of fewer arrivals: the differences in each, added up (Mantel and Haenszel 1959)."""
     drop: Numbers = np.zeros(())
     variance: Numbers = np.zeros(())
-    for each in arrivals:
-        share = (np.asarray(each.control) + np.asarray(each.treatment)) / (each.n + each.m)
-        drop = drop + np.asarray(each.control) / each.n - np.asarray(each.treatment) / each.m
-        variance = variance + share * (1.0 - share) * (1.0 / each.n + 1.0 / each.m)
+    for arrival in arrivals:
+        share = (np.asarray(arrival.control) + np.asarray(arrival.treatment)) / (arrival.n + arrival.m)
+        drop = drop + np.asarray(arrival.control) / arrival.n - np.asarray(arrival.treatment) / arrival.m
+        variance = variance + share * (1.0 - share) * (1.0 / arrival.n + 1.0 / arrival.m)
     result: Numbers = drop / np.sqrt(np.where(variance > 0, variance, np.inf))
     return result
 
@@ -134,10 +134,10 @@ def drop_z(arrivals: Sequence[Arrivals]) -> Numbers:
 def pool(arrivals: Sequence[Arrivals]) -> Arrivals:
     """Arrivals of all environments: each has the same number of runs in both arms, so that their sum compares like with like."""
     return Arrivals(
-        np.sum([each.control for each in arrivals], axis=0),
-        sum(each.n for each in arrivals),
-        np.sum([each.treatment for each in arrivals], axis=0),
-        sum(each.m for each in arrivals),
+        np.sum([arrival.control for arrival in arrivals], axis=0),
+        sum(arrival.n for arrival in arrivals),
+        np.sum([arrival.treatment for arrival in arrivals], axis=0),
+        sum(arrival.m for arrival in arrivals),
     )
 
 

@@ -120,15 +120,15 @@ class TrialPlan(Part):
             self.model_copy(
                 update={
                     "environments": (),
-                    "env_id": each.env_id,
-                    "control": each.control,
-                    "treatments": each.treatments,
-                    "threshold": each.threshold,
-                    "budget": each.budget,
-                    "algo": each.control.config.algo.name if each.control.config is not None else self.algo,
+                    "env_id": environment.env_id,
+                    "control": environment.control,
+                    "treatments": environment.treatments,
+                    "threshold": environment.threshold,
+                    "budget": environment.budget,
+                    "algo": environment.control.config.algo.name if environment.control.config is not None else self.algo,
                 }
             )
-            for each in self.environments
+            for environment in self.environments
         )
 
     @property

@@ -57,7 +57,7 @@ def charge(store: Store, plan: TrialPlan, *, independent: bool = False) -> Trial
     A trial that is repeated with the seeds of an earlier one asks nothing new.
     """
     known = [history for question in of_plan(plan) if (history := questions.look_up(store, question)) is not None]
-    if not known or any(plan.seed0 is not None and each.seed0 == plan.seed0 for history in known for each in history.asked):
+    if not known or any(plan.seed0 is not None and question.seed0 == plan.seed0 for history in known for question in history.asked):
         return plan
     most = max(known, key=lambda history: len(history.asked))
     alpha = plan.alpha if independent else questions.next_alpha(plan.alpha, len(most.asked))
@@ -69,8 +69,8 @@ def charge(store: Store, plan: TrialPlan, *, independent: bool = False) -> Trial
 def describe(history: History, alpha: float, wanted: float, *, independent: bool) -> str:
     """How often a question was asked, what that may have led to, and what this time may err by."""
     times = len(history.asked) + 1
-    chance = questions.chance_of_any([*(each.alpha for each in history.asked), alpha])
-    named = ", ".join(f"{each.kind} {each.refers}" for each in history.asked[-3:])
+    chance = questions.chance_of_any([*(question.alpha for question in history.asked), alpha])
+    named = ", ".join(f"{question.kind} {question.refers}" for question in history.asked[-3:])
     said = f"asked {times} times with this one (before: {named}): "
     said += f"the chance of at least one false verdict among them is up to {100 * chance:.2g} %"
     if independent:

@@ -153,8 +153,8 @@ def larger_of_two_critics(script: Script) -> Iterator[Spot]:
             yield Spot(call, f"the larger of `{ast.unparse(call.args[0])}` is taken: errors upwards are kept and learned", "torch.min")
         if len(call.args) != 2:
             continue
-        if ast.dump(call.args[0]) != ast.dump(call.args[1]) and all(_is_critics_value(script, each) for each in call.args):
-            first, second = (ast.unparse(each) for each in call.args)
+        if ast.dump(call.args[0]) != ast.dump(call.args[1]) and all(_is_critics_value(script, argument) for argument in call.args):
+            first, second = (ast.unparse(argument) for argument in call.args)
             yield Spot(call, f"the larger of `{first}` and `{second}` is taken: errors upwards are kept and learned", "torch.min")
 
 
@@ -410,10 +410,12 @@ def _scaled_and_added(script: Script) -> Iterator[Spot]:
         name = script.dotted(scaled.func.value)
         chained = script.parents.get(script.parents[scaled])
         added = chained if script.last(chained) == "add_" and isinstance(chained, ast.Call) else None  # type: ignore[arg-type]
-        added = added or next((each for each in script.calls("add_", within=script.loops(scaled)[0]) if script.owner(each) == name), None)
+        added = added or next((call for call in script.calls("add_", within=script.loops(scaled)[0]) if script.owner(call) == name), None)
         if not isinstance(added, ast.Call) or not added.args:
             continue
-        share = [each for each in factors(added.args[0]) if _is_rest(each) or isinstance(each, ast.Name | ast.Attribute | ast.Constant)]
+        share = [
+            factor for factor in factors(added.args[0]) if _is_rest(factor) or isinstance(factor, ast.Name | ast.Attribute | ast.Constant)
+        ]
         number = script.constant(kept)
         if number is not None:
             wrong = number < LARGE_SHARE

@@ -104,7 +104,7 @@ def _handles_timeouts(script: Script, call: ast.Call) -> bool:
 def _is_bootstrapped_at_a_limit(script: Script) -> bool:
     """if truncated: reward += gamma * value(next_obs)."""
     for node in script.all(ast.AugAssign):
-        branch = next((each for each in script.ancestors(node) if isinstance(each, ast.If)), None)
+        branch = next((ancestor for ancestor in script.ancestors(node) if isinstance(ancestor, ast.If)), None)
         discounted = words.mentions(node.value, words.GAMMA) or any(nets.is_network(script, each) for each in ast.walk(node.value))
         if words.RETURN(words.own_name(node.target)) and branch is not None and discounted and words.mentions(branch.test, words.TRUNCATED):
             return True
@@ -129,7 +129,7 @@ def _cuts_a_bootstrap(script: Script, node: ast.AST) -> bool:
 
 
 def _discounts(product: ast.BinOp) -> bool:
-    names = [words.own_name(each) for each in factors(product)]
+    names = [words.own_name(factor) for factor in factors(product)]
     return any(map(words.GAMMA, names)) and not any(map(words.LAMBDA, names))
 
 
@@ -256,17 +256,17 @@ def reset_returns_two_values(script: Script) -> Iterator[Spot]:
 
 def _is_taken_apart(script: Script, name: str, at: ast.AST) -> bool:
     scope = script.scope(at)
-    for each in ast.walk(scope):
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Tuple) and script.dotted(each.value) == name:
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and script.dotted(node.value) == name:
             return True
         if (
-            isinstance(each, ast.Subscript)
-            and script.dotted(each.value) == name
-            and isinstance(each.slice, ast.Constant)
-            and each.slice.value == 0
+            isinstance(node, ast.Subscript)
+            and script.dotted(node.value) == name
+            and isinstance(node.slice, ast.Constant)
+            and node.slice.value == 0
         ):
             return True
-        if script.called(each) == "isinstance" and isinstance(each, ast.Call) and script.dotted(each.args[0]) == name:
+        if script.called(node) == "isinstance" and isinstance(node, ast.Call) and script.dotted(node.args[0]) == name:
             return True
     return False
 
@@ -328,7 +328,7 @@ def _called_functions(script: Script, node: ast.AST, env: str) -> list[Function]
 def _leaves_at_the_end(script: Script, loop: ast.AST) -> bool:
     if isinstance(loop, ast.While) and not isinstance(loop.test, ast.Constant):
         return True
-    return any(isinstance(each, ast.Break | ast.Return) for each in ast.walk(loop))
+    return any(isinstance(node, ast.Break | ast.Return) for node in ast.walk(loop))
 
 
 @check("COD106", Severity.HIGH, ["tambon2023rlmutation"])
@@ -401,12 +401,12 @@ def _is_read(node: ast.AST, name: str) -> bool:
 
 def _is_carried(script: Script, loop: ast.AST, old: str, new: str) -> bool:
     """Whether the loop sets `old` by anything but a reset."""
-    for each in ast.walk(loop):
-        if isinstance(each, ast.Call) and script.owner(each) == old and script.last(each) in ("copy_", "fill_", "append", "update"):
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and script.owner(node) == old and script.last(node) in ("copy_", "fill_", "append", "update"):
             return True
-        targets = each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.AugAssign | ast.AnnAssign) else []
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
         names = {words.own_name(part) for target in targets for part in ([*target.elts] if isinstance(target, ast.Tuple) else [target])}
-        if old in names and script.last(getattr(each, "value", each)) != "reset":
+        if old in names and script.last(getattr(node, "value", node)) != "reset":
             return True
     return False
 
@@ -425,12 +425,12 @@ def env_classes(script: Script) -> Iterator[ast.ClassDef]:
 
 def method(owner: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     """A method by name."""
-    return next((each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == name), None)
+    return next((statement for statement in owner.body if isinstance(statement, ast.FunctionDef) and statement.name == name), None)
 
 
 def own_returns(script: Script, function: Function) -> list[ast.Return]:
     """The return statements of a function, those of functions inside it left out."""
-    return [each for each in ast.walk(function) if isinstance(each, ast.Return) and script.scope(each) is function]
+    return [node for node in ast.walk(function) if isinstance(node, ast.Return) and script.scope(node) is function]
 
 
 @check("COD107", Severity.HIGH, ["towers2024gymnasium"])
@@ -575,7 +575,7 @@ def _resets_its_base(script: Script, function: ast.FunctionDef) -> bool:
 
 
 def _uses_seed(function: ast.FunctionDef) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == "seed" and isinstance(each.ctx, ast.Load) for each in ast.walk(function))
+    return any(isinstance(node, ast.Name) and node.id == "seed" and isinstance(node.ctx, ast.Load) for node in ast.walk(function))
 
 
 @check("COD110", Severity.MEDIUM, ["pardo2018time"])

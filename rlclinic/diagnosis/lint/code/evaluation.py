@@ -60,7 +60,7 @@ def _inside(script: Script, call: ast.Call) -> ast.AST | None:
 
 def _training_env(script: Script) -> ast.AST | None:
     envs = [argument(call, 1, "env") for call in models(script).values()]
-    return next((each for each in envs if each is not None), None)
+    return next((env for env in envs if env is not None), None)
 
 
 def _evaluated(script: Script) -> Iterator[tuple[ast.Call, ast.AST]]:

@@ -114,9 +114,9 @@ class Kind:
         passed = after is None
         for kind in self.lineage():
             if passed and kind.node is not None:
-                for each in kind.node.body:
-                    if isinstance(each, ast.FunctionDef) and each.name == name:
-                        return each, kind
+                for statement in kind.node.body:
+                    if isinstance(statement, ast.FunctionDef) and statement.name == name:
+                        return statement, kind
             passed = passed or kind is after
         return None
 
@@ -126,7 +126,7 @@ class Kind:
     def is_trainer(self) -> bool:
         """A module that trains networks which are its parts."""
         doing = {"backward", "manual_backward", "load_state_dict", "zero_grad", "deepcopy", "configure_optimizers"}
-        named = {each.attr for kind in self.lineage() if kind.node for each in ast.walk(kind.node) if isinstance(each, ast.Attribute)}
+        named = {node.attr for kind in self.lineage() if kind.node for node in ast.walk(kind.node) if isinstance(node, ast.Attribute)}
         return bool(doing & named) or self.method("configure_optimizers") is not None
 
     def is_environment(self) -> bool:
@@ -222,19 +222,21 @@ class Execution:
 
     def _run_the_rest(self, tree: ast.Module) -> None:
         """Functions that nobody calls: entry points of a framework, or of another file."""
-        for each in tree.body:
-            if isinstance(each, ast.FunctionDef) and each not in self._run:
-                self._enter_alone(Closure(each, self._module))
-            elif isinstance(each, ast.ClassDef):
-                kind = self._module.names.get(each.name)
+        for statement in tree.body:
+            if isinstance(statement, ast.FunctionDef) and statement not in self._run:
+                self._enter_alone(Closure(statement, self._module))
+            elif isinstance(statement, ast.ClassDef):
+                kind = self._module.names.get(statement.name)
                 if not isinstance(kind, Kind) or kind.is_environment():
                     continue
                 made = [record for record in self.records if kind in record.kind.lineage()]
-                methods = [one for one in each.body if isinstance(one, ast.FunctionDef) and one not in self._run and one.name != "__init__"]
+                methods = [
+                    one for one in statement.body if isinstance(one, ast.FunctionDef) and one not in self._run and one.name != "__init__"
+                ]
                 if methods and not made:
                     initializer = kind.method("__init__")
                     given = self._unknown(initializer[0], skip=1) if initializer else []
-                    record = self._make(kind, given, {}, each)
+                    record = self._make(kind, given, {}, statement)
                     made = [record] if isinstance(record, Record) else []
                 for one in methods if made else ():
                     if one not in self._run:
@@ -296,7 +298,7 @@ class Execution:
                 path = f"{node.module or ''}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name if alias.asname else name
                 scope.names[name] = Symbol("ext", (), node, path)
         elif isinstance(node, ast.Try):
-            for body in (node.body, node.orelse, *(each.body for each in node.handlers), node.finalbody):
+            for body in (node.body, node.orelse, *(handler.body for handler in node.handlers), node.finalbody):
                 self._block(body, scope)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             scope.outside |= set(node.names)
@@ -304,7 +306,11 @@ class Execution:
             self._eval(node.test, scope)
 
     def _fields(self, node: ast.ClassDef) -> list[str] | None:
-        own = [each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        own = [
+            statement.target.id
+            for statement in node.body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        ]
         marks = {_last_name(mark.func if isinstance(mark, ast.Call) else mark) for mark in node.decorator_list}
         return (
             own
@@ -484,8 +490,8 @@ class Execution:
                 return self._symbol("observed", (value,), node) if place == 0 else self._symbol("item", (value,), node, place)
             if value.op == "columns" and value.args:
                 return self._symbol("column", (self._part(value.args[0], place, count, node),), node, place)
-            if value.op in ("phi", "read", "carried", "element") and all(not isinstance(each, Symbol) for each in value.args[1:]):
-                parts = [self._part(each, place, count, node) for each in value.args]
+            if value.op in ("phi", "read", "carried", "element") and all(not isinstance(argument, Symbol) for argument in value.args[1:]):
+                parts = [self._part(argument, place, count, node) for argument in value.args]
                 return self._symbol(value.op, tuple(parts), node, value.data)
         return self._symbol("item", (value,), node, place)
 
@@ -531,7 +537,7 @@ class Execution:
         if isinstance(node, ast.BoolOp):
             return self._symbol(type(node.op).__name__, tuple(self._eval(each, scope) for each in node.values), node)
         if isinstance(node, ast.Compare):
-            args = (self._eval(node.left, scope), *(self._eval(each, scope) for each in node.comparators))
+            args = (self._eval(node.left, scope), *(self._eval(comparator, scope) for comparator in node.comparators))
             return self._symbol("Compare", args, node, type(node.ops[0]).__name__)
         if isinstance(node, ast.IfExp):
             test = self._eval(node.test, scope)
@@ -572,9 +578,9 @@ class Execution:
 
     def _listed(self, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
         items: list[Value] = []
-        for each in node.elts:
-            value = self._eval(each, scope)
-            if isinstance(each, ast.Starred):
+        for element in node.elts:
+            value = self._eval(element, scope)
+            if isinstance(element, ast.Starred):
                 items += _iterate(value) or [value]
             else:
                 items.append(value)
@@ -633,7 +639,7 @@ class Execution:
             return self._symbol("element", (iterated,), node)
         if isinstance(iterated, Symbol):
             if iterated.op == "zipped":
-                return Items([self._element(each, node) for each in iterated.args], node)
+                return Items([self._element(argument, node) for argument in iterated.args], node)
             if iterated.op == "enumerated":
                 return Items([self._symbol("index", (), node), self._element(iterated.args[0], node)], node)
             if iterated.op == "range":
@@ -641,7 +647,7 @@ class Execution:
             if iterated.op in ("sampled", "reversed", "carried") and iterated.args and not isinstance(iterated.args[0], Symbol):
                 return self._element(iterated.args[0], node)
             if iterated.op == "phi":
-                held = [each for each in iterated.args[1:] if not isinstance(each, Symbol)]
+                held = [argument for argument in iterated.args[1:] if not isinstance(argument, Symbol)]
                 if held:
                     return self._element(held[0], node)
         return self._symbol("element", (iterated,), node)
@@ -651,7 +657,7 @@ class Execution:
             if holder.op == "ext":
                 return Symbol("ext", (), node, f"{holder.data}.{name}")
             if holder.op in ("phi", "carried") and name not in ("T", "shape", "data"):
-                inner = [each for each in holder.args[-2:] if isinstance(each, Record)]
+                inner = [argument for argument in holder.args[-2:] if isinstance(argument, Record)]
                 if inner:
                     return self._attribute(inner[0], name, node)
             return self._symbol("attribute", (holder,), node, name)
@@ -705,7 +711,7 @@ class Execution:
             if isinstance(place, int) and -len(holder.items) <= place < len(holder.items):
                 return holder.items[place]
             if isinstance(key, Symbol) and key.op == "slice":
-                backwards = any(isinstance(each, Symbol) and each.op == "USub" for each in key.args[-1:])
+                backwards = any(isinstance(argument, Symbol) and argument.op == "USub" for argument in key.args[-1:])
                 return self._symbol("reversed", (holder,), node) if backwards and len(key.args) == 1 else holder
             return self._element(holder, node)
         if isinstance(holder, Table):
@@ -729,9 +735,9 @@ class Execution:
 
     def _call(self, node: ast.Call, scope: Scope) -> Value:
         args: list[Value] = []
-        for each in node.args:
-            value = self._eval(each, scope)
-            if isinstance(each, ast.Starred):
+        for argument in node.args:
+            value = self._eval(argument, scope)
+            if isinstance(argument, ast.Starred):
                 known = _iterate(value)
                 if isinstance(node.func, ast.Name) and node.func.id == "zip":
                     return self._symbol("columns", (self._element(value, node),), node)
@@ -784,9 +790,9 @@ class Execution:
             if function.op == "ext":
                 return self._library(str(function.data), args, keys, node)
             if function.op == "phi":
-                for each in function.args[1:]:
-                    if isinstance(each, Closure | Kind | Record):
-                        return self._apply(each, args, keys, node)
+                for argument in function.args[1:]:
+                    if isinstance(argument, Closure | Kind | Record):
+                        return self._apply(argument, args, keys, node)
             if function.op in ("parameter", "attribute"):
                 made = self._symbol("asked", (function, *args), node, function.data)
                 made.keys = keys
@@ -848,7 +854,7 @@ class Execution:
             scope.names[name] = value
         if function.args.vararg is not None:
             scope.names[function.args.vararg.arg] = Items(list(given[len(places) :]), node)
-        names = {*places, *(each.arg for each in function.args.kwonlyargs)}
+        names = {*places, *(kwonlyarg.arg for kwonlyarg in function.args.kwonlyargs)}
         for name, value in keys.items():
             if name in names:
                 scope.names[name] = value
@@ -1096,9 +1102,13 @@ class Execution:
         if name in ("SimpleNamespace", "Namespace", "TensorDict"):
             return Table({**(first.items if isinstance(first, Table) else {}), **keys}, node)
         if path == "zip":
-            if all(isinstance(each, Items) and not each.is_open for each in args):
+            if all(isinstance(argument, Items) and not argument.is_open for argument in args):
                 return Items(
-                    [Items(list(row), node) for row in zip(*(each.items for each in args if isinstance(each, Items)), strict=False)], node
+                    [
+                        Items(list(row), node)
+                        for row in zip(*(argument.items for argument in args if isinstance(argument, Items)), strict=False)
+                    ],
+                    node,
                 )
             return self._symbol("zipped", tuple(args), node)
         if path == "enumerate" and first is not None:

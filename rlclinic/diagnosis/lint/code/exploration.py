@@ -51,9 +51,9 @@ def epsilon_never_decays(script: Script) -> Iterator[Spot]:
     for node in script.all(ast.Compare):
         drawn = any(script.last(each) in ("random", "rand", "uniform", "random_sample") for each in ast.walk(node))
         names = [
-            each
-            for each in (node.left, *node.comparators)
-            if isinstance(each, ast.Name | ast.Attribute) and words.EPSILON(words.own_name(each))
+            comparator
+            for comparator in (node.left, *node.comparators)
+            if isinstance(comparator, ast.Name | ast.Attribute) and words.EPSILON(words.own_name(comparator))
         ]
         if not drawn or not names:
             continue
@@ -110,7 +110,7 @@ def epsilon_cut_at_once(script: Script) -> Iterator[Spot]:
         name, call = words.own_name(node.targets[0]), node.value
         if not words.EPSILON(name) or script.called(call) not in ("min", "numpy.minimum") or not isinstance(call, ast.Call):
             continue
-        falling = any(isinstance(each, ast.BinOp) and name in set(words.identifiers(each)) for each in call.args)
+        falling = any(isinstance(argument, ast.BinOp) and name in set(words.identifiers(argument)) for argument in call.args)
         others = [argument for argument in call.args if not isinstance(argument, ast.BinOp)]
         floor = any(_FLOOR.search(words.own_name(other).lower()) or (script.constant(other) or 1.0) < LARGE_EPSILON for other in others)
         if falling and floor:
@@ -169,7 +169,7 @@ def no_exploration(script: Script) -> Iterator[Spot]:
         if words.EVALUATION(getattr(function, "name", "")) or not (action.startswith("act") or isinstance(target, ast.Return)):
             continue
         callers = [script.scope(site) for site in script.calls(function.name)] if isinstance(function, ast.FunctionDef) else []
-        if not any(_draws(script, each) for each in (function, *callers)):
+        if not any(_draws(script, caller) for caller in (function, *callers)):
             yield Spot(call, "every action is the greedy one: nothing around it draws a random one")
             return
 
@@ -243,5 +243,5 @@ def _acts_at_random(script: Script, part: ast.AST | list[ast.stmt]) -> bool:
     if any(script.last(call) in ("argmax", "max") for call in calls):
         return False
     return any(
-        script.last(each) in ("randint", "randrange", "choice", "integers") or "action_space" in script.owner(each) for each in calls
+        script.last(call) in ("randint", "randrange", "choice", "integers") or "action_space" in script.owner(call) for call in calls
     )

@@ -77,7 +77,9 @@ def reaching(script: Script, name: str, at: ast.AST) -> list[Assigned]:
     """Assignments that a name may hold its value from: back to the last one that is made whatever branch is taken."""
     here = position(script.statement(at))
     around = set(script.ancestors(at))
-    before = sorted((each for each in script.assignments(name, at) if each.line < here), key=lambda each: each.line, reverse=True)
+    before = sorted(
+        (assignment for assignment in script.assignments(name, at) if assignment.line < here), key=lambda each: each.line, reverse=True
+    )
     reached: list[Assigned] = []
     for each in before:
         if any(_is_overwritten(script, each.statement, later.statement) for later in reached):
@@ -235,9 +237,9 @@ def _all_entries(script: Script) -> dict[str, list[Value]]:
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 entries.setdefault(key.value, []).append(Value(value))
     for call in script.calls("dict", "SimpleNamespace", "TensorDict", "Namespace"):
-        for each in call.keywords:
-            if each.arg:
-                entries.setdefault(each.arg, []).append(Value(each.value))
+        for keyword in call.keywords:
+            if keyword.arg:
+                entries.setdefault(keyword.arg, []).append(Value(keyword.value))
     return entries
 
 
@@ -245,11 +247,15 @@ def _fields(script: Script) -> dict[str, list[Value]]:
     """Fields of records that the script makes: SimpleNamespace(adv=x), and named tuples and dataclasses by place and by name."""
     fields: dict[str, list[Value]] = {}
     for call in script.calls("SimpleNamespace", "Namespace"):
-        for each in call.keywords:
-            if each.arg:
-                fields.setdefault(each.arg, []).append(Value(each.value))
+        for keyword in call.keywords:
+            if keyword.arg:
+                fields.setdefault(keyword.arg, []).append(Value(keyword.value))
     for kind in script.classes:
-        names = [each.target.id for each in kind.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+        names = [
+            statement.target.id
+            for statement in kind.body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        ]
         if not any(words.own_name(base) == "NamedTuple" for base in kind.bases) and not kind.decorator_list:
             continue
         for call in script.calls(kind.name) if names else ():
@@ -320,8 +326,8 @@ def _function_of(script: Script, call: ast.Call) -> Function | None:
 
 def _functions(script: Script) -> dict[str, list[Function]]:
     by_name: dict[str, list[Function]] = {}
-    for each in script.functions:
-        by_name.setdefault(each.name, []).append(each)
+    for function in script.functions:
+        by_name.setdefault(function.name, []).append(function)
     return by_name
 
 
@@ -372,7 +378,7 @@ def _parts(script: Script, node: ast.AST, index: int | None) -> list[Value]:
         if followed:
             return followed
         held = node.func.value if isinstance(node.func, ast.Attribute) and words.own_name(node.func.value) not in MODULES else None
-        given = [*node.args, *(each.value for each in node.keywords)]
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
         return [Value(each) for each in ([held] if held is not None else []) + given]
     if isinstance(node, ast.IfExp):
         return [Value(node.body), Value(node.orelse)]
@@ -429,8 +435,8 @@ def _polarity(script: Script, node: ast.AST) -> int:
         if script.last(node) == "step":
             return 0
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-        known = {polarity(script, each.node) for each in sources(script, node) if each.place is None} - {0}
-        unpacked = {each.place for each in sources(script, node) if script.last(each.node) == "step"}
+        known = {polarity(script, source.node) for source in sources(script, node) if source.place is None} - {0}
+        unpacked = {source.place for source in sources(script, node) if script.last(source.node) == "step"}
         if unpacked & {2, 3}:
             return 1
         if len(known) == 1:

@@ -31,7 +31,7 @@ def execution(script: Script) -> Execution:
     """The script, run with symbols; empty for one that trains nothing by hand."""
 
     def run() -> Execution:
-        attributes = {node.attr for node in script.all(ast.Attribute)} | {each.name for each in script.functions}
+        attributes = {node.attr for node in script.all(ast.Attribute)} | {function.name for function in script.functions}
         learns = attributes & {"backward", "training_step", "manual_backward"}
         tree = ast.parse(script.source.text) if learns else ast.Module(body=[], type_ignores=[])
         return Execution(tree)
@@ -100,7 +100,7 @@ def _through(value: Symbol) -> list[Value] | None:
 
 def role(value: Value) -> str | None:
     """next_obs, reward, terminated, truncated, obs; None for anything else, and for what is several things."""
-    roles = {_role(each) for each in origins(value) if each.op != "const"}
+    roles = {_role(origin) for origin in origins(value) if origin.op != "const"}
     return roles.pop() if len(roles) == 1 else None
 
 
@@ -108,7 +108,7 @@ def is_reward(value: Value, depth: int = 4) -> bool:
     """A reward, or a sum of discounted ones."""
     if role(value) == "reward":
         return True
-    made = [each for each in origins(value) if each.op != "const"]
+    made = [origin for origin in origins(value) if origin.op != "const"]
     return depth > 0 and bool(made) and all(_sums_rewards(each, depth) for each in made)
 
 
@@ -116,9 +116,9 @@ def _sums_rewards(value: Symbol, depth: int) -> bool:
     if _role(value) == "reward":
         return True
     if value.op == "Add" and value.data == "in place":
-        return any(is_reward(each, depth - 1) for each in value.args)
+        return any(is_reward(argument, depth - 1) for argument in value.args)
     if value.op == "Add":
-        held = [each for each in value.args if number(each) is None]
+        held = [argument for argument in value.args if number(argument) is None]
         return (
             bool(held)
             and any(is_reward(each, depth - 1) for each in held)
@@ -199,11 +199,11 @@ def flag(value: Value, depth: int = 12) -> Flag | None:
         "maximum",
         "bitwise_or",
     ):
-        flags = [one for one in (flag(each, depth - 1) for each in value.args[-2:] if number(each) is None) if one]
+        flags = [one for one in (flag(argument, depth - 1) for argument in value.args[-2:] if number(argument) is None) if one]
         if value.op == "Mult":
             return (
                 flags[0]
-                if len(flags) == 1 and any(number(each) is not None for each in value.args)
+                if len(flags) == 1 and any(number(argument) is not None for argument in value.args)
                 else _agree(flags)
                 if len(flags) == 2
                 else None
@@ -347,7 +347,7 @@ def terms(value: Value, sign: int = 1, node: ast.AST | None = None, depth: int =
     if value.op == "carried":
         return terms(value.args[0], sign, where, depth - 1)
     if value.op == "phi":
-        held = [each for each in value.args[1:] if number(each) != 0]
+        held = [argument for argument in value.args[1:] if number(argument) != 0]
         return terms(held[0], sign, where, depth - 1) if len(held) == 1 else [Term(sign, [value], node or where)]
     if value.op in ("Mult", "Div"):
         held = factors(value)
@@ -413,12 +413,12 @@ def holds(whole: Value, part: Value | None, depth: int = 9) -> bool:
     if depth == 0:
         return False
     if isinstance(whole, Record):
-        return any(holds(each, part, depth - 1) for each in whole.attributes.values())
+        return any(holds(attribute, part, depth - 1) for attribute in whole.attributes.values())
     if isinstance(whole, Items):
         return any(holds(each, part, depth - 1) for each in whole.items)
     if isinstance(whole, Table):
         return any(holds(each, part, depth - 1) for each in whole.items.values())
-    return isinstance(whole, Symbol) and whole.op == "net" and any(holds(each, part, depth - 1) for each in whole.args)
+    return isinstance(whole, Symbol) and whole.op == "net" and any(holds(argument, part, depth - 1) for argument in whole.args)
 
 
 def asked(value: Value) -> list[Symbol]:
@@ -477,7 +477,7 @@ def gradient(value: Value) -> list[Symbol]:
             if current.op == "attribute" and current.data in ("data", "shape", "indices"):
                 continue
             if current.op == "out":
-                reached += [each for each in current.args[:1] if isinstance(each, Symbol)]
+                reached += [argument for argument in current.args[:1] if isinstance(argument, Symbol)]
                 pending += current.args[1:]
             elif current.op == "phi":
                 pending += current.args[1:]
@@ -490,7 +490,9 @@ def gradient(value: Value) -> list[Symbol]:
 
 def optimized(run: Execution, network: Value) -> list[Symbol]:
     """Optimizers that hold a network's weights."""
-    return [each for each in run.optimizers if any(holds(one, network) or _is_inside(one, network) for one in parameters(each))]
+    return [
+        optimizer for optimizer in run.optimizers if any(holds(one, network) or _is_inside(one, network) for one in parameters(optimizer))
+    ]
 
 
 def _is_inside(holder: Value, network: Value) -> bool:

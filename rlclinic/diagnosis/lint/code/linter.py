@@ -57,7 +57,7 @@ def lint_code(target: str, *, select: Sequence[str] | None = None, ignore: Seque
             skipped.append(Skipped(file=source.name, why=str(reason).splitlines()[0]))
             continue
         lines += source.text.count("\n")
-        findings += [finding for each in asked for finding in examine(each, script)]
+        findings += [finding for question in asked for finding in examine(question, script)]
     ordered = sorted(findings, key=lambda finding: (-finding.severity.rank, finding.run, finding.evidence[0].numbers["line"], finding.rule))
     ordered = _say_once(ordered)
     return CodeLint(
@@ -67,11 +67,11 @@ def lint_code(target: str, *, select: Sequence[str] | None = None, ignore: Seque
 
 def _say_once(findings: list[Finding]) -> list[Finding]:
     """One note where many files of a folder do what most published scripts do; it says how many."""
-    notes = [each for each in findings if each.rule in SAID_ONCE]
+    notes = [finding for finding in findings if finding.rule in SAID_ONCE]
     if len(notes) < 2:
         return findings
     first = notes[0].model_copy(update={"text": f"{notes[0].text} (and in {len(notes) - 1} more files)"})
-    return [first if each is notes[0] else each for each in findings if each is notes[0] or each.rule not in SAID_ONCE]
+    return [first if finding is notes[0] else finding for finding in findings if finding is notes[0] or finding.rule not in SAID_ONCE]
 
 
 def parse(source: Source) -> Script:

@@ -75,7 +75,9 @@ def _surrogates(script: Script) -> Iterator[ast.Call]:
     for call in script.calls(*MINIMA, *MAXIMA):
         if len(call.args) != 2:
             continue
-        if all(_weighs_a_ratio(script, argument) for argument in call.args) and any(_is_clipped(script, each) for each in call.args):
+        if all(_weighs_a_ratio(script, argument) for argument in call.args) and any(
+            _is_clipped(script, argument) for argument in call.args
+        ):
             yield call
 
 
@@ -145,9 +147,7 @@ def _becomes_loss(script: Script, name: str, statement: ast.stmt) -> ast.stmt:
         return statement
     uses = [each for each in script.inside(script.scope(statement), ast.Assign) if position(each) > position(statement)]
     later = (
-        each
-        for each in uses
-        if words.LOSS(words.own_name(each.targets[0])) and name in {script.dotted(part) for part in ast.walk(each.value)}
+        use for use in uses if words.LOSS(words.own_name(use.targets[0])) and name in {script.dotted(part) for part in ast.walk(use.value)}
     )
     return next(later, statement)
 
@@ -491,7 +491,9 @@ def is_bootstrapped(script: Script, node: ast.AST) -> bool:
     """Whether a value is a reward and a discounted future: reward + gamma * next_value."""
     stop = lambda part: nets.is_network(script, part)  # noqa: E731
     return any(
-        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult) and any(words.GAMMA(words.own_name(each)) for each in factors(part))
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Mult)
+        and any(words.GAMMA(words.own_name(factor)) for factor in factors(part))
         for part, _ in flow.made_of(script, node, stop)
     )
 

@@ -61,7 +61,7 @@ def _makes_network(script: Script, value: ast.AST) -> bool:
             value.args[0] if value.args and words.own_name(value.func) in ("deepcopy", "compile") else getattr(value.func, "value", None)
         )
         return inner is not None and (
-            makes_network(script, inner) or any(makes_network(script, each.node) for each in flow.sources(script, inner))
+            makes_network(script, inner) or any(makes_network(script, source.node) for source in flow.sources(script, inner))
         )
     if script.last(value) in module_classes(script) or script.called(value) in {f"torch.nn.{name}" for name in CONTAINERS}:
         return True
@@ -97,8 +97,8 @@ def optimizers(script: Script) -> dict[str, ast.Call]:
 
 def configured_optimizers(script: Script) -> list[ast.Call]:
     """Optimizers that a Lightning module returns."""
-    functions = [each for each in script.functions if each.name == "configure_optimizers"]
-    return [call for each in functions for call in script.inside(each, ast.Call) if script.last(call) in OPTIMIZERS]
+    functions = [function for function in script.functions if function.name == "configure_optimizers"]
+    return [call for function in functions for call in script.inside(function, ast.Call) if script.last(call) in OPTIMIZERS]
 
 
 def held_by(script: Script, optimizer: ast.Call) -> set[str] | None:
@@ -108,7 +108,7 @@ def held_by(script: Script, optimizer: ast.Call) -> set[str] | None:
         return None
     given = script.resolve(params)
     owners = {script.owner(call) for call in script.calls("parameters", "named_parameters", within=given)}
-    names = {script.dotted(each) for each in ast.walk(given) if isinstance(each, ast.Name | ast.Attribute)}
+    names = {script.dotted(node) for node in ast.walk(given) if isinstance(node, ast.Name | ast.Attribute)}
     listed = isinstance(given, ast.List | ast.Tuple) and all(isinstance(elt, ast.Name | ast.Attribute) for elt in given.elts)
     return owners | names if owners or listed else None
 
@@ -158,8 +158,15 @@ def ends_with(script: Script, value: ast.AST) -> str:
 
 def _forward(script: Script, kind: str) -> str:
     owner = next((each for each in script.classes if each.name == kind and kind in module_classes(script)), None)
-    forward = next((each for each in (owner.body if owner else []) if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
-    returned = [each.value for each in ast.walk(forward) if isinstance(each, ast.Return)] if forward else []
+    forward = next(
+        (
+            statement
+            for statement in (owner.body if owner else [])
+            if isinstance(statement, ast.FunctionDef) and statement.name == "forward"
+        ),
+        None,
+    )
+    returned = [node.value for node in ast.walk(forward) if isinstance(node, ast.Return)] if forward else []
     if len(returned) != 1 or returned[0] is None:
         return ""
     value = script.resolve(returned[0])
@@ -172,7 +179,7 @@ def width_of(script: Script, value: ast.AST) -> int | None:
     """How many outputs the network that a call asks has; None if the script does not show it."""
     if not isinstance(value, ast.Call):
         return None
-    widths = {_width(script, each.node) for each in flow.sources(script, value.func) if each.place is None}
+    widths = {_width(script, source.node) for source in flow.sources(script, value.func) if source.place is None}
     return widths.pop() if len(widths) == 1 else None
 
 
@@ -212,9 +219,14 @@ def returned(script: Script, call: ast.Call, index: int | None = None) -> ast.AS
         kind = script.last(_made(script, call.func))
         owner = next((each for each in script.classes if each.name == kind), None)
         function = next(
-            (each for each in (owner.body if owner else []) if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
+            (
+                statement
+                for statement in (owner.body if owner else [])
+                if isinstance(statement, ast.FunctionDef) and statement.name == "forward"
+            ),
+            None,
         )
-    values = [each.value for each in ast.walk(function) if isinstance(each, ast.Return)] if function is not None else []
+    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)] if function is not None else []
     if len(values) != 1 or values[0] is None:
         return None
     whole = values[0]
@@ -261,7 +273,7 @@ def is_network_call(script: Script, node: ast.AST) -> bool:
 
 def trains(script: Script) -> bool:
     """Whether the script learns: by backward, or as a Lightning module."""
-    return bool(script.calls("backward")) or any(each.name == "training_step" for each in script.functions)
+    return bool(script.calls("backward")) or any(function.name == "training_step" for function in script.functions)
 
 
 def target_copies(script: Script) -> dict[str, str]:

@@ -62,7 +62,7 @@ def _is_for_safety(script: Script, clip: ast.AST) -> bool:
     """A hair's breadth inside an open interval, so that no logarithm is infinite."""
     names = words.mentions(clip, lambda name: "eps" in name.lower() or "tiny" in name.lower())
     return names or any(
-        isinstance(each, ast.Constant) and isinstance(each.value, float) and 0 < abs(each.value) < 1e-2 for each in ast.walk(clip)
+        isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < abs(node.value) < 1e-2 for node in ast.walk(clip)
     )
 
 

@@ -242,9 +242,9 @@ def _copied_by_function(script: Script) -> Iterator[Spot]:
         names = [each.arg for each in function.args.args if each.arg != "self"]
         for loop in (each for each in script.inside(function, ast.For) if script.called(each.iter) == "zip"):
             owners = [script.owner(given) for given in getattr(loop.iter, "args", []) if isinstance(given, ast.Call)]
-            variables = [words.own_name(each) for each in loop.target.elts] if isinstance(loop.target, ast.Tuple) else []
+            variables = [words.own_name(element) for element in loop.target.elts] if isinstance(loop.target, ast.Tuple) else []
             written = {script.owner(call).removesuffix(".data") for call in script.calls("copy_", "mul_", "add_", "lerp_", within=loop)}
-            if len(owners) != len(variables) or len(owners) != 2 or not all(each in names for each in owners):
+            if len(owners) != len(variables) or len(owners) != 2 or not all(owner in names for owner in owners):
                 continue
             into = [owner for owner, variable in zip(owners, variables, strict=True) if variable in written]
             if len(into) != 1:
@@ -398,7 +398,7 @@ def target_copied_at_every_step(script: Script) -> Iterator[Spot]:
         if not source or script.last(call.args[0]) != "state_dict" or not words.TARGET(script.owner(call).rpartition(".")[2]):
             continue
         scope, loops = script.scope(call), script.loops(call)
-        around = [each for each in script.ancestors(call) if isinstance(each, ast.If)]
+        around = [ancestor for ancestor in script.ancestors(call) if isinstance(ancestor, ast.If)]
         inside = [each for each in around if not loops or position(each) > position(loops[0])]
         stepped = loops and any(script.loops(each)[:1] == loops[:1] for each in script.calls("step", within=loops[0]) if each.args)
         if not inside and (stepped or getattr(scope, "name", "") == "training_step"):

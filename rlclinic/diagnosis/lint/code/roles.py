@@ -79,7 +79,7 @@ class Names:
         except RecursionError:
             # An expression of a thousand terms: its names stay as they are.
             return
-        methods = {each for node in nodes if isinstance(node, ast.ClassDef) for each in node.body}
+        methods = {statement for node in nodes if isinstance(node, ast.ClassDef) for statement in node.body}
         for node in nodes:
             _rename(node, meanings, self.original, node in methods)
 
@@ -115,7 +115,7 @@ def _rename(node: ast.AST, meanings: dict[Place, str], original: dict[str, str],
 
 
 def _returned_by(function: ast.FunctionDef) -> list[ast.expr]:
-    return [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
+    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
 class _Meanings:
@@ -149,12 +149,12 @@ class _Meanings:
                 self.buffers.add(kind.name)
             for node in ast.walk(kind):
                 self.own_class[node] = kind.name
-            for each in kind.body:
-                if isinstance(each, ast.FunctionDef):
-                    self.methods.add(each)
-                    self.returns[f"{kind.name}.{each.name}"] = _returned_by(each)
-                    if each.name == "__init__":
-                        self.functions[kind.name] = None if kind.name in self.functions else each
+            for statement in kind.body:
+                if isinstance(statement, ast.FunctionDef):
+                    self.methods.add(statement)
+                    self.returns[f"{kind.name}.{statement.name}"] = _returned_by(statement)
+                    if statement.name == "__init__":
+                        self.functions[kind.name] = None if kind.name in self.functions else statement
         for node in nodes:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = None if node.name in self.functions else node
@@ -169,7 +169,7 @@ class _Meanings:
         if isinstance(listed, ast.Constant) and isinstance(listed.value, str):
             self.fields[str(call.args[0].value)] = listed.value.replace(",", " ").split()
         elif isinstance(listed, ast.Tuple | ast.List):
-            self.fields[str(call.args[0].value)] = [str(each.value) for each in listed.elts if isinstance(each, ast.Constant)]
+            self.fields[str(call.args[0].value)] = [str(element.value) for element in listed.elts if isinstance(element, ast.Constant)]
 
     def find(self) -> dict[Place, str]:
         """The names that hold one thing and do not say so."""
@@ -259,7 +259,7 @@ class _Meanings:
             return self._of_operation(node)
         if isinstance(node, ast.IfExp):
             meanings = {self.meaning(node.body), self.meaning(node.orelse)} - {None}
-            return meanings.pop() if len(meanings) == 1 else _TOGETHER.get(frozenset(each for each in meanings if each)) or None
+            return meanings.pop() if len(meanings) == 1 else _TOGETHER.get(frozenset(meaning for meaning in meanings if meaning)) or None
         return None
 
     def _of_name(self, place: Place) -> str | None:
@@ -269,7 +269,7 @@ class _Meanings:
         return next((meaning for meaning, says in _KNOWN if says(place.name)), None) if place not in self.held else None
 
     def _combine(self, meanings: list[str | None]) -> str | None:
-        return "ended" if len(meanings) > 1 and all(each in ("terminated", "truncated", "ended") for each in meanings) else None
+        return "ended" if len(meanings) > 1 and all(meaning in ("terminated", "truncated", "ended") for meaning in meanings) else None
 
     def _of_operation(self, node: ast.BinOp) -> str | None:
         left, right = self.meaning(node.left), self.meaning(node.right)
@@ -322,7 +322,7 @@ class _Meanings:
             return inner if inner in ("q_value", "objective") else None
         if name in _SQUARES and index is None:
             inner = self.meaning(held) if held is not None else None
-            given = {self.meaning(each) for each in node.args}
+            given = {self.meaning(argument) for argument in node.args}
             return "value_loss" if inner in ("advantage", "error") or "value" in given or given & {"advantage", "error"} else None
         if name == "setup" and index is not None and index < len(node.args):
             return self.meaning(node.args[index])
@@ -336,7 +336,7 @@ class _Meanings:
         if name == "entropy" and held is not None:
             return "entropy"
         if name in ("logical_or", "bitwise_or"):
-            return self._combine([self.meaning(each) for each in node.args])
+            return self._combine([self.meaning(argument) for argument in node.args])
         if name == "logical_not" and node.args:
             return "not_ended" if self.meaning(node.args[0]) in ("terminated", "truncated", "ended") else None
         if name == "deepcopy" and node.args:
@@ -346,7 +346,7 @@ class _Meanings:
         if name in ("Sequential", "ModuleList", "mlp", "MLP") or (name in self.modules and name not in ("Module", "LightningModule")):
             return "net"
         if name in ("where",) and len(node.args) == 3:
-            meanings = {self.meaning(each) for each in node.args[1:]}
+            meanings = {self.meaning(argument) for argument in node.args[1:]}
             return meanings.pop() if len(meanings) == 1 else None
         if name in _PASSING:
             inner = (
@@ -490,7 +490,7 @@ class _Meanings:
 
     def _given(self, node: ast.Call, name: str) -> Iterator[tuple[Place, ast.expr]]:
         """The parameters or fields that a call fills."""
-        if any(isinstance(each, ast.Starred) for each in node.args):
+        if any(isinstance(argument, ast.Starred) for argument in node.args):
             return
         fields = self.fields.get(name)
         if fields is not None:

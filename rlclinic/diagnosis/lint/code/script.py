@@ -336,7 +336,7 @@ class Script:
             return None
         places = [*function.args.posonlyargs, *function.args.args]
         given = max((len(call.args) for call in self.calls(function.name)), default=0)
-        names = [each.arg for each in places]
+        names = [place.arg for place in places]
         if parameter in names and names.index(parameter) < given:
             return None
         pairs = [*zip(reversed(places), reversed(function.args.defaults), strict=False)]
@@ -350,9 +350,9 @@ class Script:
         """Defaults of the script's settings, in a dataclass or on its command line; those that are filled in later are left out."""
         values: dict[str, list[ast.expr]] = defaultdict(list)
         for kind in self.classes:
-            for each in kind.body:
-                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.value is not None:
-                    values[each.target.id].append(each.value)
+            for statement in kind.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
+                    values[statement.target.id].append(statement.value)
         for call in self.calls("add_argument"):
             flag = next((each.value for each in reversed(call.args) if isinstance(each, ast.Constant) and isinstance(each.value, str)), "")
             default = keyword(call, "default")

@@ -143,12 +143,12 @@ def _changing(loops: list[ast.For | ast.While | ast.AsyncFor]) -> set[str]:
     """Names that the loops change: their variables, and what is assigned inside."""
     names = set()
     for loop in loops:
-        for each in ast.walk(loop):
+        for node in ast.walk(loop):
             targets = (
-                each.targets
-                if isinstance(each, ast.Assign)
-                else [each.target]
-                if isinstance(each, ast.AugAssign | ast.For | ast.AnnAssign)
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AugAssign | ast.For | ast.AnnAssign)
                 else []
             )
             names |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}

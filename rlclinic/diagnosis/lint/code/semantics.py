@@ -34,7 +34,7 @@ def _spot(where: ast.AST | None, text: str, fix: str = "") -> Spot:
 
 def _is_trace(target: formulas.Target) -> bool:
     """A trace of advantages: the running sum beside a value of what comes next."""
-    carried = any(isinstance(each, Symbol) and each.op == "carried" for each in target.future.factors)
+    carried = any(isinstance(factor, Symbol) and factor.op == "carried" for factor in target.future.factors)
     others = [term for term in terms(target.sum) if len(term.factors) > 1 and term.factors != target.future.factors]
     return carried and any(any(asked(one) for one in term.factors) for term in others)
 
@@ -55,7 +55,7 @@ def _stored_factor(factor: Value) -> list[Symbol]:
     """A discount that was computed when the transition was stored."""
     if formulas.is_scalar(factor) or asked(factor):
         return []
-    return [each for each in formulas.origins(factor) if each is not factor and each.op in ("Pow", "Mult", "phi")]
+    return [origin for origin in formulas.origins(factor) if origin is not factor and origin.op in ("Pow", "Mult", "phi")]
 
 
 def masked_lines(script: Script) -> set[int]:
@@ -65,12 +65,12 @@ def masked_lines(script: Script) -> set[int]:
 
 
 def _masked(target: formulas.Target) -> bool:
-    direct = [flag(each) for each in target.future.factors]
+    direct = [flag(factor) for factor in target.future.factors]
     if _is_choice(target):
         return False
     if any(formulas.marks_end(each) for each in direct):
         return True
-    return any(formulas.depends_on_flag(each) for each in target.future.factors) or any(
+    return any(formulas.depends_on_flag(factor) for factor in target.future.factors) or any(
         formulas.marks_end(flag(guard)) or formulas.depends_on_flag(guard) for guard in target.sum.guards
     )
 
@@ -96,7 +96,7 @@ def mask_inverted(script: Script) -> Iterator[Spot]:
 
 def trace_not_cut(script: Script) -> Iterator[Spot]:
     for target in formulas.targets(script):
-        cut = any(formulas.flag(each) or _flag_beside(each) for each in target.future.factors)
+        cut = any(formulas.flag(factor) or _flag_beside(factor) for factor in target.future.factors)
         guarded = any(flag(guard) or formulas.depends_on_flag(guard) for guard in target.sum.guards)
         if _is_trace(target) and not cut and not guarded:
             yield _spot(
@@ -152,7 +152,7 @@ def online_network_in_target(script: Script) -> Iterator[Spot]:
 
 
 def _asked_about_next(out: Symbol) -> bool:
-    roles = {role(each) for each in out.args[1:]}
+    roles = {role(argument) for argument in out.args[1:]}
     return "next_obs" in roles or not roles & {"obs"}
 
 
@@ -169,7 +169,7 @@ def larger_of_critics(script: Script) -> Iterator[Spot]:
 
 
 def _compares_networks(value: Symbol) -> bool:
-    given = [each for each in value.args if asked(each)]
+    given = [argument for argument in value.args if asked(argument)]
     tops = [{id(out.args[0]) for out in asked(each)} for each in given]
     return len(given) == 2 and not tops[0] & tops[1]
 
@@ -265,7 +265,7 @@ def _log_prob_factor(factor: Value) -> int | None:
 def _is_log_prob(value: Value) -> bool:
     if isinstance(value, Items):
         return bool(value.items) and all(_is_log_prob(each) for each in value.items)
-    made = [each for each in formulas.origins(value) if each.op != "const"]
+    made = [origin for origin in formulas.origins(value) if origin.op != "const"]
     return bool(made) and all(called(_summed(each)) == "log_prob" and _summed(each).op == "method" for each in made)
 
 
@@ -348,7 +348,7 @@ def entropy_in_actor_loss(script: Script) -> Iterator[Spot]:
 
 def _holds_log_prob(value: Value) -> bool:
     """A log-probability, with or without its correction for squashing."""
-    return any(term.sign > 0 and any(_is_log_prob(each) for each in term.factors) for term in terms(_detached(value)))
+    return any(term.sign > 0 and any(_is_log_prob(factor) for factor in term.factors) for term in terms(_detached(value)))
 
 
 def soft_value_sign(script: Script) -> Iterator[Spot]:
@@ -376,7 +376,7 @@ def surrogate(script: Script) -> Iterator[tuple[Symbol, int, Event, int]]:
                     and isinstance(chosen, Symbol)
                     and len(chosen.args) == 2
                 ):
-                    inner = [terms(each) for each in chosen.args]
+                    inner = [terms(argument) for argument in chosen.args]
                     if all(len(one) == 1 and any(_is_ratio(each) for each in one[0].factors) for one in inner):
                         yield chosen, term.sign, event, inner[0][0].sign
 
@@ -423,7 +423,7 @@ def entropy_sign(script: Script) -> Iterator[Spot]:
     for event in formulas.backwards(execution(script)):
         for term in terms(event.value) if event.value is not None else ():
             for factor in term.factors:
-                made = [each for each in formulas.origins(_bare(factor)) if each.op != "const"]
+                made = [origin for origin in formulas.origins(_bare(factor)) if origin.op != "const"]
                 if made and all(called(_summed(each)) == "entropy" for each in made) and term.sign > 0 and len(term.factors) > 1:
                     yield _spot(
                         term.node or event.node,
@@ -445,7 +445,7 @@ def value_sign(script: Script) -> Iterator[Spot]:
                 squared
                 and term.sign < 0
                 and len(squared) == 1
-                and all(formulas.is_scalar(each) for each in term.factors if each is not squared[0])
+                and all(formulas.is_scalar(factor) for factor in term.factors if factor is not squared[0])
             ):
                 yield _spot(
                     term.node or event.node,
@@ -459,7 +459,7 @@ def temperature_sign(script: Script) -> Iterator[Spot]:
         for term in terms(event.value) if event.value is not None else ():
             weights = [factor for factor in term.factors if _is_weight(factor)]
             others = [factor for factor in term.factors if not _is_weight(factor)]
-            if len(weights) != 1 or any(gradient(each) for each in others):
+            if len(weights) != 1 or any(gradient(other) for other in others):
                 continue
             for factor in others:
                 for inner in terms(_detached(factor)):
@@ -561,21 +561,21 @@ def squashed_without_correction(script: Script) -> Iterator[Spot]:
             if part.op in ("Add", "Sub") or part.data == "in place":
                 held = terms(part)
                 probabilities = [
-                    _summed(each)
+                    _summed(origin)
                     for term in held
                     for factor in term.factors
-                    for each in formulas.origins(factor)
-                    if called(_summed(each)) == "log_prob"
+                    for origin in formulas.origins(factor)
+                    if called(_summed(origin)) == "log_prob"
                 ]
                 for probability in probabilities:
                     given = list(formulas.origins(probability.args[1])) if len(probability.args) > 1 else []
                     if any(id(each) in drawn for each in given) and any(
                         _depends_on(term, drawn)
                         for term in held
-                        if not any(called(_summed(each)) == "log_prob" for factor in term.factors for each in formulas.origins(factor))
+                        if not any(called(_summed(origin)) == "log_prob" for factor in term.factors for origin in formulas.origins(factor))
                     ):
                         corrected.add(id(probability))
-            if called(part) == "log_prob" and len(part.args) > 1 and any(id(each) in drawn for each in formulas.origins(part.args[1])):
+            if called(part) == "log_prob" and len(part.args) > 1 and any(id(origin) in drawn for origin in formulas.origins(part.args[1])):
                 plain[id(part)] = part
         for key, part in plain.items():
             if key not in corrected:
@@ -666,7 +666,7 @@ def _is_backwards(walked: Value) -> bool:
         if walked.op == "range":
             return len(walked.args) == 3
         if walked.op in ("zipped", "enumerated"):
-            return any(_is_backwards(each) for each in walked.args)
+            return any(_is_backwards(argument) for argument in walked.args)
         return walked.op != "const" and (walked.op in ("reversed", "item", "read", "unknown", "parameter", "call", "method"))
     return False
 
@@ -690,7 +690,7 @@ def copy_never_updated(script: Script) -> Iterator[Spot]:
     copied = formulas.copies(run)
     if not copied or not run.complete or any(copied_the_wrong_way(script)):
         return
-    fresh = {id(each[1]) for each in updates(run) if each[3]}
+    fresh = {id(update[1]) for update in updates(run) if update[3]}
     for target in formulas.targets(script):
         for factor in target.future.factors:
             for out in asked(factor):
@@ -815,7 +815,7 @@ def _share(value: Value, into: Value) -> float | None:
         sources = [_weights_of(factor) for factor in term.factors]
         if any(source is not None and source is not into for source in sources):
             numbers = [formulas.number(factor) for factor in term.factors]
-            known = [each for each in numbers if each is not None]
+            known = [number for number in numbers if number is not None]
             return known[0] if len(known) == 1 and len(term.factors) == 2 else None
     return None
 
@@ -889,9 +889,9 @@ def _is_prediction(loss: Value, network: Symbol) -> bool:
 
 def _is_held_twice(run: Execution, optimizer: Symbol) -> bool:
     """Whether another optimizer holds all that this one does."""
-    own = {id(root(each)) for each in formulas.parameters(optimizer)}
+    own = {id(root(parameter)) for parameter in formulas.parameters(optimizer)}
     others = [each for each in run.optimizers if each.node is not optimizer.node]
-    return any(own <= {id(root(one)) for one in formulas.parameters(each)} for each in others)
+    return any(own <= {id(root(one)) for one in formulas.parameters(other)} for other in others)
 
 
 # ── episodes ──
@@ -927,7 +927,7 @@ def never_reset(script: Script) -> Iterator[Spot]:
         innermost = event.loops[-1]
         resets = [each for each in run.events if each.name == "env reset" and each.subject is event.subject]
         ends = isinstance(innermost, ast.While) and not _is_endless(innermost)
-        if not resets or ends or any(each.loops for each in resets):
+        if not resets or ends or any(reset.loops for reset in resets):
             continue
         if any(part.op == "out" for given in made.args[1:] for part in formulas.parts(given)):
             yield _spot(

@@ -27,15 +27,15 @@ def shape(value: Value, depth: int = 16) -> str | None:
             return None
         return (
             "column"
-            if any(_is_batch(each) for each in value.args[1:])
+            if any(_is_batch(argument) for argument in value.args[1:])
             else "single"
-            if any(_is_one(each) for each in value.args[1:])
+            if any(_is_one(argument) for argument in value.args[1:])
             else None
         )
     if value.op == "read":
         return _of_array(value)
     if value.op == "column":
-        inner = [each for each in formulas.origins(value.args[0]) if each.op != "const"]
+        inner = [origin for origin in formulas.origins(value.args[0]) if origin.op != "const"]
         return "row" if inner and all(each.op == "stepped" and each.data[0] in (1, 2, 3) for each in inner) else None
     if name in ("squeeze", "flatten", "ravel") or (name in ("view", "reshape") and _sizes(value) == [-1]):
         return "row" if shape(value.args[0], depth - 1) in ("row", "column") else None
@@ -78,13 +78,13 @@ def _of_list(listed: Items, name: str, depth: int) -> str | None:
     if not listed.is_open or not listed.items:
         return None
     if name in ("as_tensor", "tensor", "array", "FloatTensor"):
-        made = [each for item in listed.items for each in formulas.origins(item) if each.op != "const"]
+        made = [origin for item in listed.items for origin in formulas.origins(item) if origin.op != "const"]
         return "row" if made and all(each.op == "stepped" and each.data[0] in (1, 2, 3) for each in made) else None
     inner = {shape(each, depth - 1) for each in listed.items}
     if inner == {"single"}:
         return "column" if name == "stack" else "row"
     arrays = [each for each in listed.items if isinstance(each, Symbol) and each.op == "array"]
-    if name in ("cat", "concatenate") and len(arrays) == len(listed.items) and all(_dimensions(each) == 1 for each in arrays):
+    if name in ("cat", "concatenate") and len(arrays) == len(listed.items) and all(_dimensions(array) == 1 for array in arrays):
         return "row"
     return None
 
@@ -117,7 +117,9 @@ def _is_single_env(value: Symbol) -> bool:
 
 
 def _of_both(value: Symbol, depth: int) -> str | None:
-    shapes = [shape(each, depth - 1) for each in value.args if formulas.number(each) is None and not formulas.is_scalar(each)]
+    shapes = [
+        shape(argument, depth - 1) for argument in value.args if formulas.number(argument) is None and not formulas.is_scalar(argument)
+    ]
     known = {each for each in shapes if each and each != "single"}
     return known.pop() if len(known) == 1 else None
 
@@ -137,7 +139,7 @@ def _of_array(value: Symbol) -> str | None:
         and isinstance(array.args[1], Symbol)
         and formulas.number(array.args[1]) is not None
     ):
-        numbers = [each for each in array.args if isinstance(each, Symbol) and each.op != "ext"]
+        numbers = [argument for argument in array.args if isinstance(argument, Symbol) and argument.op != "ext"]
     if len(numbers) == 1:
         return "row"
     return "column" if len(numbers) == 2 and formulas.number(numbers[1]) == 1 else None
@@ -146,7 +148,7 @@ def _of_array(value: Symbol) -> str | None:
 def _is_many(key: Value | None) -> bool:
     """Indices that were drawn at random."""
     return isinstance(key, Symbol) and any(
-        called(each) in ("randint", "choice", "integers", "randperm", "permutation", "sample") for each in formulas.parts(key)
+        called(part) in ("randint", "choice", "integers", "randperm", "permutation", "sample") for part in formulas.parts(key)
     )
 
 
@@ -166,7 +168,7 @@ def _is_batch(value: Value) -> bool:
 
 
 def _sizes(value: Symbol) -> list[float | None]:
-    return [formulas.number(each) for each in value.args[1:]]
+    return [formulas.number(argument) for argument in value.args[1:]]
 
 
 def _is_column_of_indices(value: Value) -> bool:

@@ -71,11 +71,11 @@ def _is_stepped_before(script: Script, node: ast.stmt, new: str) -> bool:
     loops = script.loops(node)
     steps = [script.statement(call) for call in script.calls("step", within=loops[0])] if loops else []
     return any(
-        isinstance(each, ast.Assign)
-        and isinstance(each.targets[0], ast.Tuple)
-        and words.own_name(each.targets[0].elts[0]) == new
-        and position(each) < position(node)
-        for each in steps
+        isinstance(step, ast.Assign)
+        and isinstance(step.targets[0], ast.Tuple)
+        and words.own_name(step.targets[0].elts[0]) == new
+        and position(step) < position(node)
+        for step in steps
     )
 
 

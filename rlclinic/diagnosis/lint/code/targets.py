@@ -62,7 +62,7 @@ def _discounted_futures(script: Script) -> Iterator[tuple[ast.BinOp, ast.AST]]:
             written = any(0.8 <= (script.constant(each) or 0.0) < 1 for each in held)
             named = any(words.GAMMA(words.own_name(each)) for each in held)
             futures = [each for each in held if not words.GAMMA(words.own_name(each)) and not isinstance(each, ast.Constant)]
-            if len(held) > 1 and (named or written) and any(_is_future(script, each) for each in futures):
+            if len(held) > 1 and (named or written) and any(_is_future(script, future) for future in futures):
                 yield node, term
                 break
 
@@ -118,7 +118,7 @@ def _flags_not_read(script: Script) -> Iterator[Spot]:
         flags = {each for each in bound if words.END(each)}
         read = {each.id for each in ast.walk(loops[0]) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
         if isinstance(scope, ast.FunctionDef) and not flags:
-            flags = {each.arg for each in scope.args.args if words.END(each.arg)}
+            flags = {argument.arg for argument in scope.args.args if words.END(argument.arg)}
             read = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
         if flags and not flags & read:
             text = f"`{min(flags)}` is never looked at: what comes after an end is added to the return before it"
@@ -359,7 +359,7 @@ def returns_left_reversed(script: Script) -> Iterator[Spot]:
 
 
 def _runs_backwards(script: Script, loop: ast.For) -> bool:
-    sliced = any(isinstance(each, ast.Slice) and isinstance(each.step, ast.UnaryOp) for each in ast.walk(loop.iter))
+    sliced = any(isinstance(node, ast.Slice) and isinstance(node.step, ast.UnaryOp) for node in ast.walk(loop.iter))
     return sliced or bool(script.calls("reversed", within=loop.iter))
 
 
@@ -473,7 +473,7 @@ def _makes_a_copy(script: Script, value: ast.AST) -> bool:
 
 def _is_used(script: Script, name: str) -> bool:
     # A list of critics is asked one by one: (q(obs, action) for q in targets).
-    walked = {script.dotted(each.iter) for node in script.all(ast.GeneratorExp, ast.ListComp) for each in node.generators}
+    walked = {script.dotted(generator.iter) for node in script.all(ast.GeneratorExp, ast.ListComp) for generator in node.generators}
     return name in walked or any(
         script.dotted(call.func) == name or (script.owner(call).startswith(name) and _asks(script, call, name))
         for call in script.all(ast.Call)
@@ -525,7 +525,11 @@ def _is_whole_program(script: Script) -> bool:
 
 def _only_freezes(script: Script, node: ast.AST) -> bool:
     """for p in target.parameters(): p.requires_grad = False."""
-    loop = node if isinstance(node, ast.For) else next((each for each in script.ancestors(node) if isinstance(each, ast.For)), None)
+    loop = (
+        node
+        if isinstance(node, ast.For)
+        else next((ancestor for ancestor in script.ancestors(node) if isinstance(ancestor, ast.For)), None)
+    )
     if loop is None or (node is not loop and not any(each is node for each in ast.walk(loop.iter))):
         return False
     writes = script.calls("copy_", "mul_", "add_", "lerp_", "data", "load_state_dict", within=loop)
@@ -539,7 +543,7 @@ def _may_update(script: Script, call: ast.Call, name: str) -> bool:
     if function is None:
         return script.last(call) != "deepcopy"
     parameters = [argument.arg for argument in function.args.args if argument.arg != "self"]
-    place = [script.dotted(each) for each in call.args].index(name)
+    place = [script.dotted(argument) for argument in call.args].index(name)
     known = parameters[place] if place < len(parameters) else ""
     touched = script.calls("parameters", "state_dict", "load_state_dict", "named_parameters", within=function)
     handed = [
@@ -626,7 +630,7 @@ def discount_out_of_range(script: Script) -> Iterator[Spot]:
         (argument.arg, value, value)
         for function in script.functions
         for call in script.calls(function.name)
-        for argument, value in zip([each for each in function.args.args if each.arg != "self"], call.args, strict=False)
+        for argument, value in zip([argument for argument in function.args.args if argument.arg != "self"], call.args, strict=False)
         if words.GAMMA(argument.arg) and (script.constant(value) or 0.0) > 1
     ]
     # A photograph has a gamma, too.

@@ -80,8 +80,8 @@ def setting_far_outside(script: Script) -> Iterator[Spot]:
         yield from _longer_than_the_budget(script, kept, call)
     for call in script.calls("NormalActionNoise", "OrnsteinUhlenbeckActionNoise") if models(script) else ():
         spread = argument(call, 1, "sigma")
-        sizes = [script.constant(each) for each in factors(spread)] if spread is not None else []
-        loudest = max((each for each in sizes if each is not None), default=0.0)
+        sizes = [script.constant(factor) for factor in factors(spread)] if spread is not None else []
+        loudest = max((size for size in sizes if size is not None), default=0.0)
         if loudest > LOUDEST:
             yield Spot(call, f"the noise has a deviation of {loudest:g}, on actions between -1 and 1: every action is an extreme one")
 
@@ -99,7 +99,7 @@ def _longer_than_the_budget(script: Script, kept: str, call: ast.Call) -> Iterat
 
 
 def _learned(script: Script, kept: str) -> list[ast.Call]:
-    return [each for each in script.calls("learn") if script.owner(each) == kept]
+    return [call for call in script.calls("learn") if script.owner(call) == kept]
 
 
 def _repeats(script: Script, call: ast.Call) -> float | None:
@@ -406,10 +406,10 @@ def same_seed_in_every_copy(script: Script) -> Iterator[Spot]:
         given = _made_of(script, call)
         if not isinstance(given, ast.ListComp):
             continue
-        looped = {each.id for generator in given.generators for each in ast.walk(generator.target) if isinstance(each, ast.Name)}
-        used = {each.id for each in ast.walk(given.elt) if isinstance(each, ast.Name)}
+        looped = {node.id for generator in given.generators for node in ast.walk(generator.target) if isinstance(node, ast.Name)}
+        used = {node.id for node in ast.walk(given.elt) if isinstance(node, ast.Name)}
         seeded = words.mentions(given.elt, lambda name: "seed" in name.lower()) or any(
-            key.arg == "seed" for each in ast.walk(given.elt) if isinstance(each, ast.Call) for key in each.keywords
+            key.arg == "seed" for node in ast.walk(given.elt) if isinstance(node, ast.Call) for key in node.keywords
         )
         if seeded and not looped & used:
             yield Spot(given, "every copy gets the same seed: they play the same episodes", "seed + i")

@@ -44,7 +44,7 @@ def lint_facts(facts: Mapping[str, Any], *, select: Sequence[str] | None = None,
     """Findings, the severe first; what was not seen is not judged."""
     examination = Examination(facts)
     asked = checks.selected("ENV", select, ignore)
-    findings = [_finding(each, remark, str(facts["name"])) for each in asked for remark in each.function(examination)]
+    findings = [_finding(question, remark, str(facts["name"])) for question in asked for remark in question.function(examination)]
     ordered = sorted(findings, key=lambda finding: (-finding.severity.rank, -finding.strength, finding.rule))
     return EnvLint(
         name=str(facts["name"]),

@@ -122,5 +122,5 @@ def _print_variants(result: "Profile", say: Callable[[str], None]) -> None:
 def _settings(asked: Sequence[str], changes: Sequence[str]) -> str:
     """What was asked for, as far as it is not changed, and the changes."""
     changed = {change.partition("=")[0] for change in changes}
-    kept = [each for each in asked if each.partition("=")[0] not in changed]
+    kept = [question for question in asked if question.partition("=")[0] not in changed]
     return " ".join(f"--set {change}" for change in [*kept, *changes])

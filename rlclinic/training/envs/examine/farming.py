@@ -81,10 +81,12 @@ def measure(probe: Probe) -> dict[str, Any]:
             seed = number % SEEDS
             # Long holds cross the room, short ones look around; a few episodes keep to one action nearly all the time.
             episodes.append(_play(probe, seed, _held_random(choices, probe.env.action_space, rng, horizon), horizon))
-        by_success = any(each.success is not None for each in episodes)
+        by_success = any(episode.success is not None for episode in episodes)
         finished = _best(episodes, by_success)
         if finished is not None:
-            shortest = min((each for each in episodes if _finishes(each, episodes, by_success)), key=lambda each: len(each.actions))
+            shortest = min(
+                (episode for episode in episodes if _finishes(episode, episodes, by_success)), key=lambda each: len(each.actions)
+            )
             direct = _shorten(probe, shortest, episodes, by_success, rng, horizon, lambda each: -len(each.actions))
             finished = _shorten(probe, finished, episodes, by_success, rng, horizon, lambda each: (each.total, -len(each.actions)))
             finished = max(finished, direct, key=lambda each: each.total)
@@ -92,9 +94,9 @@ def measure(probe: Probe) -> dict[str, Any]:
     except OutOfTime:
         if not episodes:
             raise
-    by_success = any(each.success is not None for each in episodes)
+    by_success = any(episode.success is not None for episode in episodes)
     finished = finished or _best(episodes, by_success)
-    others = [each for each in episodes if each.rewards and not _finishes(each, episodes, by_success)]
+    others = [episode for episode in episodes if episode.rewards and not _finishes(episode, episodes, by_success)]
     other = max(others, key=lambda each: each.total, default=None)
     # An income that lasts: the second half of the episode pays as the first one does.
     loops = [each for each in others if each.how and sum(each.rewards[len(each.rewards) // 2 :]) > LASTING * each.total > 0]
@@ -177,7 +179,7 @@ def _finishes(episode: Episode, episodes: Sequence[Episode], by_success: bool) -
 
 
 def _best(episodes: Sequence[Episode], by_success: bool) -> Episode | None:
-    return max((each for each in episodes if _finishes(each, episodes, by_success)), key=lambda each: each.total, default=None)
+    return max((episode for episode in episodes if _finishes(episode, episodes, by_success)), key=lambda each: each.total, default=None)
 
 
 def _shorten(
@@ -213,7 +215,7 @@ def _farm(
     """The cycles that pay best, played to the end of an episode."""
     starts: list[tuple[str, int, list[Any]]] = [("", finished.seed, [])]
     starts += [("just before the end, ", finished.seed, finished.actions[:-back]) for back in (1, 2, 4) if len(finished.actions) > back]
-    paying = [(each, step) for each in episodes for step, reward in enumerate(each.rewards[:-1]) if reward > _usual(each)]
+    paying = [(episode, step) for episode in episodes for step, reward in enumerate(episode.rewards[:-1]) if reward > _usual(episode)]
     paying = [paying[place] for place in rng.permutation(len(paying))[: MOST_PREFIXES - len(starts)]] if paying else []
     starts += [("where something is paid, ", each.seed, each.actions[: step + 1]) for each, step in paying]
     cycles: list[tuple[tuple[str, ...], tuple[Any, ...]]] = [((label,), (action,)) for label, action in choices]

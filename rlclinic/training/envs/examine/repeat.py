@@ -202,10 +202,10 @@ def _when_they_differ(probe: Probe, traces: list[Trace]) -> dict[str, Any]:
 def _apart(probe: Probe, traces: list[Trace]) -> list[float]:
     """Of every number of the observation: the largest distance between two ways to act, at the same step."""
     rows = [_to_rows(probe, [step[0] for step in each[1:]]) for each in traces]
-    if any(each is None for each in rows):
+    if any(row is None for row in rows):
         return []
     steps = min(map(len, rows))
-    stacked = np.stack([each[:steps] for each in rows])
+    stacked = np.stack([row[:steps] for row in rows])
     return [float(each) for each in np.nan_to_num(np.ptp(stacked, axis=0)).max(0)]
 
 

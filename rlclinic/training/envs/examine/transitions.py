@@ -180,7 +180,7 @@ def _describe_effects(before: Array, after: Array, actions: Array | None, reward
     if actions is None:
         return found
     products = [actions * scaled[:, [place]] for place in range(scaled.shape[1])]
-    extended = [actions, *products] if sum(each.shape[1] for each in products) <= MOST_PRODUCTS else [actions]
+    extended = [actions, *products] if sum(product.shape[1] for product in products) <= MOST_PRODUCTS else [actions]
     targets = [*(nexts - scaled).T, reward] if usual.std() > 0 else [*(nexts - scaled).T]
     gains, sizes = [0.0], [0.0]
     for place, target in enumerate(targets):

@@ -97,7 +97,7 @@ def rescale_actions(chart: Chart) -> Dose | None:
     wrappers = list(chart.setting("env.wrappers") or ())
     if chart.algo in OFF_POLICY:
         return None  # their policies end in a tanh that is stretched to the box, whatever its size
-    if any(isinstance(each, Mapping) and "RescaleAction" in str(each.get("id")) for each in wrappers):
+    if any(isinstance(wrapper, Mapping) and "RescaleAction" in str(wrapper.get("id")) for wrapper in wrappers):
         return None
     wrappers.append({"id": "RescaleAction", "min_action": -1.0, "max_action": 1.0})
     return Dose({"env.wrappers": wrappers}, "the policy's first actions have a deviation of about 1: so should the box")
