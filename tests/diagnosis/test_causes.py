@@ -165,3 +165,30 @@ def test_a_cause_without_a_setting_to_try_lies_in_the_code_or_the_environment_or
     """Prescriptions say so of every cause without doses."""
     by_hand = {row.id for row in causes.known().values() if not row.doses and row.kind in ("fault of settings", "symptom")}
     assert by_hand == {"settings-mixed", "run-failed", "evaluation-mismatch"}
+
+
+SYMPTOM = {
+    row.id: row
+    for row in (
+        UNKNOWN,
+        weights("updates-too-small", {"FAM101": 9.0}),
+        weights("target-kl-too-tight", {"POL105": 4.0}),
+        weights("critic-not-trained", {"VAL202": 4.0}),
+        weights("unlucky-seed", {"BUD103": 9.0}),
+        weights("reward-never-seen", {"REW505": 4.0}),
+    )
+}
+
+
+def test_a_symptom_does_not_outrank_a_cause_that_it_lists_and_that_was_found() -> None:
+    found = causes.rank([finding("FAM101"), finding("POL105", 0.6)], 4, SYMPTOM)
+    assert [cause.id for cause in found[:2]] == ["target-kl-too-tight", "updates-too-small"]
+
+
+def test_a_symptom_stays_first_beside_a_cause_that_it_does_not_list_or_that_is_hardly_seen() -> None:
+    for other in (finding("VAL202"), finding("POL105", 0.4)):
+        assert causes.rank([finding("FAM101"), other], 4, SYMPTOM)[0].id == "updates-too-small"
+
+
+def test_what_one_seed_shows_does_not_explain_that_seeds_differ() -> None:
+    assert causes.rank([finding("BUD103"), finding("REW505")], 4, SYMPTOM)[0].id == "unlucky-seed"
