@@ -167,13 +167,19 @@ def main() -> None:
     asked = parser.parse_args()
     wanted = list(list_cells(asked.part, asked.worlds))[:: asked.every]
     with get_context("spawn").Pool(asked.processes) as pool:
-        answers = pool.map(look, wanted, chunksize=4)
-    for cell, (first, odds, right) in zip(wanted, answers, strict=True):
-        if not right:
-            name = (
-                "sound" if cell.fault is None else cell.fault if isinstance(cell.fault, str) else f"{cell.fault.cause}/{cell.fault.label}"
-            )
-            print(f"{name:40} {cell.world:16} {first} {odds:.2f}")
+        answers = []
+        for cell, answer in zip(wanted, pool.imap(look, wanted), strict=True):
+            answers.append(answer)
+            first, odds, right = answer
+            if not right:
+                name = (
+                    "sound"
+                    if cell.fault is None
+                    else cell.fault
+                    if isinstance(cell.fault, str)
+                    else f"{cell.fault.cause}/{cell.fault.label}"
+                )
+                print(f"{name:40} {cell.world:16} {first} {odds:.2f}", flush=True)
     faults = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is not None]
     sound = [answer for cell, answer in zip(wanted, answers, strict=True) if cell.fault is None]
     rows = []

@@ -117,6 +117,14 @@ def test_twice_the_budget_where_no_slope_says_how_much():
     assert found.changes == {"run.max_env_steps": 100_000}
 
 
+@pytest.mark.parametrize(("paid", "setting"), [(-80.0, "env.reward_scale"), (80.0, "env.train_reward_scale")])
+def test_the_sign_is_turned_in_training_alone_where_evaluation_pays_the_opposite(paid: float, setting: str) -> None:
+    run = history(train__roll__ep_rew_mean=paid, val__roll__ep_rew_mean=-80.0)
+    found = doses.compute("turn-rewards-around", Chart([run], config()))
+    assert found is not None
+    assert found.changes == {setting: -1.0}
+
+
 def test_a_budget_of_a_few_rollouts_becomes_one_of_many():
     # 6,000 env steps are 23 rollouts of 256; 128 are wanted.
     found = doses.compute("more-steps", Chart([history(train__roll__ep_rew_mean=20.0)], config("run.max_env_steps=6000")))
