@@ -25,12 +25,12 @@ _FRAMEWORKS: Final = {
 _QUICK: Final = 20_000
 
 
-def find_suspects(diagnosis: Diagnosis, repeat: str | None, env_id: str | None = None) -> list[Suspect]:
+def find_suspects(diagnosis: Diagnosis, repeat: str | None, env_id: str | None = None, *, examined: bool = False) -> list[Suspect]:
     """Bugs among the likely causes, the likeliest first. `repeat` is the command that trains our own group again; env_id, where it is
-    path/to/file.py:Class, the environment whose lines are looked at."""
+    path/to/file.py:Class, the environment whose lines are looked at; one that was examined may lie anywhere."""
     known = causes.known()
     likely = [cause for cause in diagnosis.causes if cause.probability >= LEAST and cause.consequence_of is None]
-    found = [(cause, find_in_environment(cause, env_id) if env_id else None) for cause in likely]
+    found = [(cause, find_in_environment(cause, env_id, examined=examined) if env_id else None) for cause in likely]
     return [
         in_file or _suspect(cause, known[cause.id].bug, diagnosis.facts.source, repeat)  # type: ignore[arg-type]
         for cause, in_file in found
@@ -38,14 +38,15 @@ def find_suspects(diagnosis: Diagnosis, repeat: str | None, env_id: str | None =
     ]
 
 
-def find_in_environment(cause: Cause, env_id: str) -> Suspect | None:
-    """The lines of the user's own environment file, under the working folder, that a fault of the environment sits in."""
+def find_in_environment(cause: Cause, env_id: str, *, examined: bool = False) -> Suspect | None:
+    """The lines of the user's own environment file that a fault of the environment sits in. A file that only a log names must lie under
+    the working folder; of one that was examined the code has been run."""
     file, _, name = env_id.rpartition(":")
     if not file.endswith(".py") or not name.isidentifier():
         return None
     try:
         path = Path(file).resolve()
-        if not path.is_relative_to(Path.cwd()) or path.stat().st_size > LARGEST_FILE:
+        if not (examined or path.is_relative_to(Path.cwd())) or path.stat().st_size > LARGEST_FILE:
             return None
         lines = source_lines.find_lines(path.read_text("utf-8"), name, cause.id)
     except (OSError, UnicodeDecodeError):

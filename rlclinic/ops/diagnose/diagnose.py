@@ -112,6 +112,7 @@ def examine(
         diagnosis = join(diagnosis, [Case(each) for each in histories], seen.lint, seen.facts, evaluation)
     diagnosis = possible_causes.name_commands(diagnosis, owner, target, ours=owner is not None and is_ours(owner))
     cases, calm = [Case(each) for each in histories], diagnosis.causes[0].calm
+    env_id = _find_env(histories) if seen is None else seen.lint.name
     advised = advice.recommended(diagnosis, histories, owner)
     return DiagnosisReport(
         target=target,
@@ -123,7 +124,7 @@ def examine(
         panels=tuple(evidence.panels(diagnosis, cases)),
         marked=evidence.marked(diagnosis, cases),
         recommendations=tuple(advised),
-        suspects=tuple(bug_locations.find_suspects(diagnosis, _repeat(owner), _find_env(histories))),
+        suspects=tuple(bug_locations.find_suspects(diagnosis, _repeat(owner), env_id, examined=seen is not None)),
         watched=watch_list.checked(owner, histories),
         comparable=best_group.best(owner, histories, others) if isinstance(owner, Group) and not calm else None,
         switched=rules.switched,

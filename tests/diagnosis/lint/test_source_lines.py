@@ -1,4 +1,5 @@
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,61 @@ def test_the_line_that_does_it_is_named_first(cause: str, line: str, look: str) 
     first = source_lines.find_lines(SOURCE, "Cart", cause)[0]
     assert (first.text, first.look) == (line, look)
     assert SOURCE.splitlines()[first.number - 1].strip() == line
+
+
+ENDS = """
+import gymnasium as gym
+
+
+class Lift(gym.Env):
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.begin()
+        return self.floor, {}
+
+    def begin(self):
+        self.floor = self.np_random.uniform()
+
+    def step(self, action):
+        self.floor += action
+        self.steps += 1
+        obs = self.floor
+        terminated = self.steps >= 200
+        if terminated:
+            obs, _ = self.reset()
+        return obs, 1.0, terminated, False, {}
+
+
+def make_lift():
+    return gym.wrappers.TimeLimit(Lift(), 300)
+"""
+
+
+@pytest.mark.parametrize(
+    ("cause", "line", "look"),
+    [
+        ("never-reset", "self.steps += 1", "self.steps is changed here, and reset() does not set it"),
+        ("final-observation-overwritten", "obs, _ = self.reset()", "step() resets by itself: the last observation is lost"),
+        ("time-limit-as-terminal", "terminated = self.steps >= 200", "a clock ends the task here: return it as truncated"),
+    ],
+)
+@pytest.mark.parametrize("name", ["Lift", "make_lift"])
+def test_lines_of_ends_and_resets_are_found_in_the_class_or_behind_a_function(cause: str, line: str, look: str, name: str) -> None:
+    first = source_lines.find_lines(ENDS, name, cause)[0]
+    assert (first.text, first.look) == (line, look)
+    assert ast.parse(source_lines.write_test("lift", "Lift", cause))
+
+
+def test_an_environment_that_was_examined_may_lie_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "lift.py").write_text(ENDS)
+    monkeypatch.chdir(tmp_path / "project")
+    cause = Cause(id="never-reset", title="x", probability=0.9, severity=Severity.HIGH, rules=(), agree=1, of=1)
+    named = f"{tmp_path / 'lift.py'}:Lift"
+    assert bug_locations.find_in_environment(cause, named) is None
+    found = bug_locations.find_in_environment(cause, named, examined=True)
+    assert found is not None
+    assert found.places[0].file.endswith("lift.py:16")
 
 
 def test_a_fixed_seed_is_found() -> None:

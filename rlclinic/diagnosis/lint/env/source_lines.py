@@ -28,13 +28,21 @@ MOST: Final = 3
 
 
 def find_lines(source: str, class_name: str, cause: str) -> list[CodeLine]:
-    """At most three lines of the class, those that look wrong first; none where the file has no such class or the cause is another's."""
+    """At most three lines of the class, those that look wrong first; none where the file has no such class or the cause is another's.
+
+    The name may be that of a function that makes the environment.
+    """
     look = _LOOKS.get(cause)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    owner = next((node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == class_name), None)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    owner = next((node for node in classes if node.name == class_name), None)
+    if owner is None:
+        # A function that makes the environment: of the only class that can be stepped.
+        stepped = [node for node in classes if any(isinstance(part, ast.FunctionDef) and part.name == "step" for part in node.body)]
+        owner = stepped[0] if len(stepped) == 1 else None
     if look is None or owner is None:
         return []
     methods = {node.name: node for node in owner.body if isinstance(node, ast.FunctionDef)}
@@ -166,6 +174,50 @@ def _names_of_call(call: ast.Call) -> set[str]:
     return {keyword.arg or "" for keyword in call.keywords} | {name for argument in call.args for name in _names(argument)}
 
 
+def _ending_lines(methods: Methods) -> Iterator[_Found]:
+    for word, place in (("terminated", 2), ("done", 2), ("truncated", 3)):
+        for node, function, value in _made(methods, word, place):
+            counted = any(part in name for name in _names(value) for part in ("step", "limit", "max", "time", "count", "age", "elapsed"))
+            if counted and word != "truncated":
+                yield _Found(node, function, "a clock ends the task here: return it as truncated")
+            elif counted:
+                yield _Found(node, function, "the limit that cuts episodes")
+            elif not isinstance(value, ast.Constant | ast.Name):
+                yield _Found(node, function, "one of the lines that end an episode")
+
+
+def _self_resets(methods: Methods) -> Iterator[_Found]:
+    step = methods.get("step")
+    for node in ast.walk(step) if step is not None else ():
+        if isinstance(node, ast.Assign | ast.Expr | ast.Return | ast.AnnAssign) and node.value is not None:
+            calls = (part for part in ast.walk(node.value) if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute))
+            if any(call.func.attr == "reset" for call in calls if isinstance(call.func, ast.Attribute)):
+                yield _Found(node, "step", "step() resets by itself: the last observation is lost")
+
+
+def _forgotten_lines(methods: Methods) -> Iterator[_Found]:
+    """What step() changes and reset() does not set, nor anything that reset() calls."""
+    step, reset = methods.get("step"), methods.get("reset")
+    if step is None or reset is None:
+        return
+    called = {node.func.attr for node in ast.walk(reset) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    begun = {name for method in (reset, *(methods[name] for name in called & methods.keys())) for name, _ in _own_attributes(method)}
+    for name, node in _own_attributes(step):
+        if name not in begun:
+            yield _Found(node, "step", f"self.{name} is changed here, and reset() does not set it")
+
+
+def _own_attributes(method: ast.FunctionDef) -> Iterator[tuple[str, ast.stmt]]:
+    """Attributes of self that a method assigns, with the statement."""
+    for node in ast.walk(method):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+                    owner = part.value if isinstance(part, ast.Subscript) else part
+                    if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == "self":
+                        yield owner.attr, node
+
+
 _ANY_REWARD: Final = _reward_lines(lambda node, value: False, "")
 _LOOKS: Final[dict[str, Callable[[Methods], Iterator[_Found]]]] = {
     "reward-sign": _reward_lines(lambda node, value: _is_negative(value) or _is_subtracted(node), "the sign of this"),
@@ -183,6 +235,10 @@ _LOOKS: Final[dict[str, Callable[[Methods], Iterator[_Found]]]] = {
     "observation-partial": _observation_lines,
     "actions-without-effect": _action_lines,
     "starts-identical": _start_lines,
+    "never-reset": _forgotten_lines,
+    "final-observation-overwritten": _self_resets,
+    "time-limit-as-terminal": _ending_lines,
+    "episode-too-short": _ending_lines,
 }
 
 _PLAY: Final = """    env.reset(seed=0)
@@ -218,6 +274,31 @@ _TESTS: Final = {
     env = {env}()
     assert (env.reset(seed=1)[0] != env.reset(seed=2)[0]).any()
     assert (env.reset(seed=1)[0] == env.reset(seed=1)[0]).all()
+""",
+    "never-reset": """def test_a_reset_begins_anew():
+    env = {env}()
+    first = env.reset(seed=0)[0]
+    for _ in range(20):
+        env.step(env.action_space.sample())
+    assert (env.reset(seed=0)[0] == first).all()
+""",
+    "final-observation-overwritten": """def test_the_last_observation_is_not_the_next_start():
+    env, over = {env}(), False
+    env.reset(seed=0)
+    while not over:
+        obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        over = terminated or truncated
+    assert (env.reset()[0] != obs).any()
+""",
+    "time-limit-as-terminal": """def test_the_end_of_the_time_is_no_end_of_the_task():
+    env = {env}()
+    env.reset(seed=0)
+    idle = ...  # an action that ends nothing by itself
+    for _ in range(10_000):
+        _, _, terminated, truncated, _ = env.step(idle)
+        if terminated or truncated:
+            break
+    assert truncated and not terminated
 """,
     "reward-shifted": """def test_a_step_in_which_nothing_happens_pays_nothing():
     env = {env}()
