@@ -338,6 +338,19 @@ FOREIGN: Final[dict[str, Metric]] = {metric.name: metric for metric in _OTHERS}
 """Metrics that other frameworks log and training here does not, by the name that readers give them."""
 
 
+_SAID: Final = {
+    ("terms", "return"): ("return", 'What the term {} of info["reward_terms"] adds up to in an episode.'),
+    ("terms", "share"): ("share", "The share of {} in the sizes of all terms of the reward: 1 means that it decides alone."),
+    ("info", "mean"): ("-", 'Mean of info["{}"] over an episode (env.log_info).'),
+    ("info", "last"): ("-", 'info["{}"] at the end of an episode (env.log_info).'),
+}
+"""Columns that an environment brings along: train/terms/NAME/return and the like."""
+
+
 def find(name: str) -> Metric | None:
     """The entry of a column; None if it is not one of ours."""
-    return METRICS.get(name) or FOREIGN.get(name)
+    known = METRICS.get(name) or FOREIGN.get(name)
+    parts = name.split("/")
+    if known is None and len(parts) == 4 and parts[0] == "train" and (said := _SAID.get((parts[1], parts[3]))) is not None:
+        return Metric(name, said[1].format(parts[2]), said[0], LAST100)
+    return known

@@ -22,6 +22,8 @@ LARGEST_FILE: Final = 4 << 20
 """Bytes of a file that is hashed."""
 MOST_FILES: Final = 200
 """Files of one environment that are followed."""
+MOST_PARSED: Final = 256 << 10
+"""Bytes of all files of one environment whose imports are looked for: a megabyte of Python can take half a gigabyte to parse."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def find_root(path: Path, module: str | None = None) -> Path:
 def imports_relatively(path: Path) -> bool:
     """Whether a file imports from its own package by dots, which needs the package."""
     try:
-        tree = ast.parse(_read(path) or b"")
+        tree = ast.parse((_read(path) or b"")[:MOST_PARSED])
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(isinstance(node, ast.ImportFrom) and node.level > 0 for node in ast.walk(tree))
@@ -115,6 +117,7 @@ def _hash_files(path: Path, module: str | None) -> dict[str, str]:
     hashes: dict[str, str] = {}
     packages = [folder / "__init__.py" for folder in path.parents if folder.is_relative_to(root) and folder != root]
     waiting = [path, *(file for file in packages if file.is_file())]
+    parsed = 0
     while waiting and len(hashes) < MOST_FILES:
         file = waiting.pop(0)
         key = os.path.relpath(file, root)
@@ -122,7 +125,8 @@ def _hash_files(path: Path, module: str | None) -> dict[str, str]:
         if key in hashes or content is None:
             continue
         hashes[key] = hashlib.sha256(content).hexdigest()
-        if not trust.is_installed(path):
+        parsed += len(content)
+        if parsed <= MOST_PARSED and not trust.is_installed(path):
             waiting += sorted(_list_imports(content, file, root))
     return hashes
 

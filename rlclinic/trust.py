@@ -2,9 +2,10 @@
 
 Making such an environment imports its file, which may do anything. Whoever types the name, or names a config file that holds it, has
 said yes: `approve` writes that down in the user's own folder, outside of every store. What stands in a run folder, a log or a trial's
-record is only a claim: `check` lets it pass if this very code was approved before, by its path (edits are fine) or by its bytes (a
-project may be moved). A server limits its callers further (`limit`): none of them chooses code outside of the folders that its operator
-gave, and where it is read-only nothing is run at all.
+record is only a claim: `check` lets it pass if this very code was approved before, by its path (edits are fine) or by its bytes and
+those of all Python beside it (a project may be moved; a copy of one file among a stranger's others would import those). A server limits
+its callers further (`limit`): none of them chooses code outside of the folders that its operator gave, and where it is read-only nothing
+is run at all.
 
 `check` is asked wherever code is imported (`training.envs.modules`), and before runs are created or started, so that a refusal comes
 before anything is spent. Processes that are started inherit approvals and limits.
@@ -38,6 +39,9 @@ _LIMITS: Final = "RLCLINIC_LIMITS"
 _FILE: Final = "trusted.jsonl"
 _LARGEST_RECORD: Final = 16 << 20
 _LARGEST_CODE: Final = 4 << 20
+_LARGEST_FOLDER: Final = 16 << 20
+_MOST_FILES: Final = 300
+_IMPORTABLE: Final = (".py", ".pyc", ".so", ".pyd")
 _PROBE: Final = re.compile(r"probe:\d+")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
@@ -121,12 +125,13 @@ def approve(*names: str) -> None:
         path, key, digest = _identify(name)
         if not limits.run:
             raise _refused(name, "this server is read-only")
-        if _is_approved(key, digest):
+        if _is_approved(path, key, digest):
             continue
         if not limits.allow(path):
             raise _refused(name, "it lies outside of the folders whose code may be run")
         os.environ[_APPROVED] = json.dumps([*_inherited(), key])
-        _remember({"code": key, "sha256": digest, "named": name, "time": time.time()})
+        beside = None if path is None else _digest_folder(path)
+        _remember({"code": key, "sha256": digest, "beside": beside, "named": name, "time": time.time()})
 
 
 def approve_new(before: Any, after: Any) -> None:
@@ -140,10 +145,10 @@ def check(*names: str) -> None:
     limits = _current()
     unknown = []
     for name in names:
-        _, key, digest = _identify(name)
+        path, key, digest = _identify(name)
         if not limits.run:
             raise _refused(name, "this server is read-only")
-        if not _is_approved(key, digest):
+        if not _is_approved(path, key, digest):
             unknown.append((name, key))
     if unknown:
         name, key = unknown[0]
@@ -293,12 +298,32 @@ def _digest(path: Path) -> str | None:
     return None
 
 
-def _is_approved(key: str, digest: str | None) -> bool:
+def _digest_folder(path: Path) -> str | None:
+    """A hash of all Python in a file's folder and below: what the file may import before anything else. None where that is too much."""
+    folder, size = path.parent, 0
+    lines: list[str] = []
+    with suppress(OSError):
+        for place, folders, files in os.walk(folder):
+            # No import reaches into the others.
+            folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
+            for file in (Path(place, name) for name in files if name.endswith(_IMPORTABLE)):
+                content = _digest(file)
+                size += file.stat().st_size
+                if content is None or len(lines) >= _MOST_FILES or size > _LARGEST_FOLDER:
+                    return None
+                lines.append(f"{file.relative_to(folder)} {content}")
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+    return None
+
+
+def _is_approved(path: Path | None, key: str, digest: str | None) -> bool:
     if os.environ.get(TRUST) == "all" or key in _inherited():
         return True
-    keys, digests = _remembered()
-    inside = key.rpartition(":")[2]
-    return key in keys or (digest is not None and (digest, inside) in digests)
+    keys, moved = _remembered()
+    if key in keys:
+        return True
+    known = {beside for sha256, beside, inside in moved if (sha256, inside) == (digest, key.rpartition(":")[2])}
+    return path is not None and bool(known) and _digest_folder(path) in known
 
 
 def _inherited() -> list[str]:
@@ -319,7 +344,8 @@ def _remember(line: dict[str, Any]) -> None:
             out.write((json.dumps(line) + "\n").encode())
 
 
-def _remembered() -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+def _remembered() -> tuple[frozenset[str], frozenset[tuple[str, str, str]]]:
+    """What is approved by its path, and by its bytes: those of the file and of what lies beside it, and the name in it."""
     path = record_file()
     try:
         stat = path.stat()
@@ -329,10 +355,11 @@ def _remembered() -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, modified: int, size: int) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+def _read(path: Path, modified: int, size: int) -> tuple[frozenset[str], frozenset[tuple[str, str, str]]]:
     lines = _read_lines(path)
-    keys = frozenset(str(line["code"]) for line in lines)
-    return keys, frozenset((str(line["sha256"]), str(line["code"]).rpartition(":")[2]) for line in lines if line.get("sha256"))
+    whole = [line for line in lines if line.get("sha256") and line.get("beside")]
+    by_bytes = frozenset((str(line["sha256"]), str(line["beside"]), str(line["code"]).rpartition(":")[2]) for line in whole)
+    return frozenset(str(line["code"]) for line in lines), by_bytes
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

@@ -1,11 +1,12 @@
 """Kills at random moments: is anything lost, judged otherwise, left running or locked?
 
 A case starts a command, a job, a server or an agent's server in a store of its own. One of its processes (chosen at random: the command,
-a launcher, a trainer, a worker) gets SIGKILL at a random moment, some are paused by SIGSTOP instead, and the same thing goes on where it
-was, until it ends by itself. Then rows and verdicts must be those of the same command that nobody disturbed, no process may be left, and
-every run's lock must be free. `train` trains for real, and its rows and weights must be the same to the byte; so must those of a run
-whose disk was full for a while. Trials, searches, studies, jobs and servers have `pretended` trainers, which are killed just as well.
-Cases run side by side (`--workers`), two cores each.
+a launcher, a trainer, a worker) gets SIGKILL at a random moment, some are paused by SIGSTOP instead or see their clock jump by up to ten
+years, and the same thing goes on where it was, until it ends by itself. Then rows and verdicts must be those of the same command that
+nobody disturbed, no process may be left, and every run's lock must be free. `train` trains for real, and its rows and weights must be the
+same to the byte. Cases of `full_disk` do the same with a training or a trial in a small file system: it is filled again and again, what
+runs there is killed while nothing can be written, it is asked to go on while there is no room, and at last there is. Trials, searches,
+studies, jobs and servers have `pretended` trainers, which are killed just as well. Cases run side by side (`--workers`), two cores each.
 """
 
 import hashlib
@@ -39,7 +40,8 @@ SHARES: Final = {
     "train": 0.15,
     "train_dqn": 0.05,
     "full_disk": 0.05,
-    "trial": 0.2,
+    "full_disk_trial": 0.05,
+    "trial": 0.15,
     "optimize": 0.15,
     "sensitivity": 0.15,
     "jobs": 0.1,
@@ -48,9 +50,26 @@ SHARES: Final = {
 }
 PAUSES: Final = 0.2
 """Share of the blows that stop a process for a while instead of killing it."""
+JUMPS: Final = 0.1
+"""Share of the blows that let the clock of every process of a store jump instead."""
+JUMP_SECONDS: Final = (60.0, 3_600.0, 86_400.0, 10 * 365 * 86_400.0)
+CLOCK: Final = "clock"
+"""The file of a store that says how far its clock is off."""
 MOST_SECONDS: Final = 150.0
 GRACE_SECONDS: Final = 40.0
+NOTHING_LEFT: Final = (2, 3)
+"""How a command ends that is asked to go on with something that has finished: it was killed while it reported."""
 DISK: Final = "4m"
+JUMPING: Final = """
+import os, time
+def _jump(now=time.time):
+    try:
+        with open(os.environ["RLCLINIC_KILLED_STORE"] + "/clock") as file:
+            return now() + float(file.read() or 0)
+    except (OSError, KeyError, ValueError):
+        return now()
+time.time = _jump
+"""
 PRETENDS: Final = """
 import sys
 if any("rlclinic" in word for word in sys.orig_argv):
@@ -73,6 +92,8 @@ COMMANDS: Final = {
     "optimize": ("optimize", "{group}", "--budget", "600000", "--run-env-steps", "20000", "--yes"),
     "sensitivity": ("sensitivity", "{group}", "--yes", "--seeds", "3", "--only", "learning_rate", "--only", "gamma"),
 }
+DISKS: Final = {"full_disk": "train", "full_disk_trial": "trial"}
+"""Which command is disturbed by a disk that is full."""
 HARMS: Final = {
     "rows": "runs that lost rows",
     "verdicts": "verdicts that changed",
@@ -91,8 +112,7 @@ class Harm:
     filled: int = 0
     full_kills: int = 0
     """Kills of a training whose disk was full at that moment."""
-    jumps: int = 0
-    """Resumes whose clock had jumped."""
+    jumps: Counter[str] = field(default_factory=Counter)
     rows: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
@@ -151,7 +171,8 @@ def rows(size: str, workers: int = 2, seconds: float = 1e9, seed: int = 0) -> It
     limits = {"unit": "times", "better": "lower", "bar": 0, "stretch": 0}
     kills = sum(harm.kills.values())
     what = ", ".join(f"{name} {count}" for name, count in sorted(harm.kills.items()))
-    note = f"{what}; {sum(harm.pauses.values())} paused, {harm.filled} disks filled beside"
+    beside = f"{sum(harm.pauses.values())} paused, {sum(harm.jumps.values())} jumps of the clock, disks filled {harm.filled} times beside"
+    note = f"{what}; {harm.full_kills} of them while the disk was full; {beside}; seed {seed}, {workers} cases at a time"
     for kind, text in HARMS.items():
         yield {"what": f"kills at random moments: {text}", "value": float(len(getattr(harm, kind))), **limits, "note": note}
     yield {"what": "kills at random moments", "value": float(kills), "unit": "kills", "better": "higher", "bar": 200, "stretch": 2_000}
@@ -164,11 +185,14 @@ def storm(kills: int, seed: int = 0, only: Sequence[str] = tuple(SHARES), worker
     with tempfile.TemporaryDirectory(prefix="rlclinic-kills-", ignore_cleanup_errors=True) as name, ThreadPoolExecutor(workers) as pool:
         folder = Path(name)
         (folder / "pretends").mkdir()
-        (folder / "pretends" / "sitecustomize.py").write_text(PRETENDS)
+        (folder / "pretends" / "sitecustomize.py").write_text(JUMPING + PRETENDS)
+        (folder / "clocks").mkdir()
+        (folder / "clocks" / "sitecustomize.py").write_text(JUMPING)
         (folder / "base").mkdir()
         base = folder / "base"
         run(base, folder, ["train", *SICK, "--seeds", "2", "--max-env-steps", "20000", "--no-report"])
-        targets = [target for target in only if target != "full_disk" or _can_mount(folder)]
+        can_mount = any(target in DISKS for target in only) and _can_mount(folder)
+        targets = [target for target in only if target not in DISKS or can_mount]
         ready = dict(zip(targets, pool.map(lambda target: _prepare(target, base, folder), targets), strict=True))
         print(f"  undisturbed after {time.monotonic() - began:.0f} s", flush=True)
 
@@ -204,7 +228,7 @@ def storm(kills: int, seed: int = 0, only: Sequence[str] = tuple(SHARES), worker
 
 
 def _prepare(target: str, base: Path, folder: Path) -> Ready:
-    group = "" if target.startswith("train") or target == "full_disk" else next((base / "runs" / "@groups").iterdir()).name
+    group = "" if DISKS.get(target, target).startswith("train") else next((base / "runs" / "@groups").iterdir()).name
     plain = folder / f"{target}-plain"
     began = time.monotonic()
     if group:
@@ -226,7 +250,9 @@ def _carry_out(case: Case) -> None:
         if case.ready.group:
             shutil.copytree(case.ready.base / "runs", case.store / "runs", symlinks=True)
         work: Callable[[Case], None]
-        work = {"serve": _kill_server, "mcp": _kill_agent, "jobs": _kill_job, "full_disk": _fill_disk}.get(case.target, _kill_command)
+        work = {"serve": _kill_server, "mcp": _kill_agent, "jobs": _kill_job, **dict.fromkeys(DISKS, _fill_disk)}.get(
+            case.target, _kill_command
+        )
         try:
             work(case)
         except (RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
@@ -252,7 +278,7 @@ def _carry_out(case: Case) -> None:
 def _place(case: Case) -> Iterator[None]:
     """The store's folder; for a disk that is to be full, a file system of its own."""
     case.store.mkdir()
-    mounted = case.target == "full_disk" and _mount(case.store)
+    mounted = case.target in DISKS and _mount(case.store)
     try:
         yield
     finally:
@@ -270,7 +296,7 @@ def _outcome(store: Path, target: str) -> dict[str, Any]:
 
     outcome: dict[str, Any] = {}
     for run in Store(store / "runs").runs():
-        if target.startswith("train") or target == "full_disk":
+        if DISKS.get(target, target).startswith("train"):
             lines = [line.split(",") for line in (run.path / "metrics.csv").read_text().splitlines()]
             kept = [place for place, name in enumerate(lines[0]) if not name.startswith("time")]
             outcome[f"rows {run.seed}"] = [run.status.state, *(",".join(line[place] for place in kept) for line in lines)]
@@ -351,6 +377,13 @@ def _strike(case: Case, victims: list[int], began: float) -> bool:
         case.blows.append(f"{time.monotonic() - began:.1f} s: paused {words}")
         case.harm.pauses[case.target] += 1
         return False
+    if case.chance.random() < JUMPS / (1 - PAUSES):
+        jump = case.chance.choice(JUMP_SECONDS) * case.chance.choice((-1, 1))
+        with suppress(OSError):
+            (case.store / CLOCK).write_text(str(jump))
+        case.blows.append(f"{time.monotonic() - began:.1f} s: the clock is off by {jump:g} s")
+        case.harm.jumps[case.target] += 1
+        return False
     with suppress(ProcessLookupError):
         os.kill(victim, signal.SIGKILL)
     case.blows.append(f"{time.monotonic() - began:.1f} s: killed {words}")
@@ -363,7 +396,7 @@ def _strike(case: Case, victims: list[int], began: float) -> bool:
 
 
 def _command(target: str, group: str) -> list[str]:
-    words = COMMANDS["train" if target == "full_disk" else target]
+    words = COMMANDS[DISKS.get(target, target)]
     return [word.replace("{group}", group) for word in words]
 
 
@@ -390,11 +423,17 @@ def _kill_command(case: Case) -> None:
             process.wait()
             break
         case.blows.append(f"{' '.join(words[:3])} ended with {process.returncode}")
-        if process.returncode == 0 or (process.returncode == 3 and words is go_on):
+        if process.returncode == 0 or (words is go_on and process.returncode in NOTHING_LEFT and _has_finished(case.store)):
             return
         # Nothing was written down before the kill: there is nothing to go on with.
         words = go_on if _has_begun(case.store, begin[0]) else begin
     raise RuntimeError(f"{' '.join(begin)} did not end within {MOST_SECONDS:g} s")
+
+
+def _has_finished(store: Path) -> bool:
+    from rlclinic.runs.store import Store
+
+    return all(run.status.state == "finished" for run in Store(store / "runs").runs())
 
 
 def _has_begun(store: Path, command: str) -> bool:
@@ -404,42 +443,66 @@ def _has_begun(store: Path, command: str) -> bool:
 
 
 def _fill_disk(case: Case) -> None:
-    """A training whose disk is full at a random moment; it is killed there, too. Once there is room it goes on."""
-    began, words = time.monotonic(), _command("train", "")
-    process = start(case.store, case.folder, words, pretend=False)
-    while not any((case.store / "runs").glob("*/metrics.csv")) and process.poll() is None:
-        time.sleep(0.05)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(case.chance.uniform(0.0, 0.7 * case.ready.seconds))
-    ballast = case.store / "ballast"
-    with suppress(OSError), ballast.open("wb") as out:
-        while out.tell() < 64 << 20:
-            out.write(bytes(case.chance.choice((1, 511, 4096, 65536))))
-            out.flush()
-    case.harm.filled += process.poll() is None
-    case.blows.append(f"{time.monotonic() - began:.1f} s: no room")
-    if case.chance.random() < 0.5:
+    """A training or a trial whose disk is full at random moments: killed then, asked to go on while there is no room, and once there is."""
+    begin = _command(case.target, case.ready.group)
+    go_on = [begin[0], "--resume", "@last"]
+    kills, most, began = 0, case.chance.randint(2, 6), time.monotonic()
+    words = begin
+    while case.left:
+        process = start(case.store, case.folder, words, pretend=bool(case.ready.group))
+        if kills < most:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(case.chance.uniform(0.5, max(2.0, min(0.9 * case.ready.seconds, 0.25 * MOST_SECONDS / most))))
+            kills += _strike_when_full(case, process, began)
+            for _ in range(case.chance.randint(0, 2)):
+                # Nothing can be written: it may end at once, and must lose nothing.
+                words = go_on if _has_begun(case.store, begin[0]) else begin
+                process = start(case.store, case.folder, words, pretend=bool(case.ready.group))
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(case.chance.uniform(0.2, 4.0))
+                kills += _strike_when_full(case, process, began)
+            (case.store / "ballast").unlink(missing_ok=True)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(case.chance.uniform(0.1, 4.0))
+            process.wait(case.left)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            break
+        case.blows.append(f"{' '.join(words[:3])} ended with {process.returncode}")
+        if process.returncode == 0 or (words is go_on and process.returncode in NOTHING_LEFT and _has_finished(case.store)):
+            return
+        words = go_on if _has_begun(case.store, begin[0]) else begin
+    raise RuntimeError(f"{' '.join(begin)} did not end within {MOST_SECONDS:g} s after its disk was full")
+
+
+def _strike_when_full(case: Case, process: "subprocess.Popen[bytes]", began: float) -> bool:
+    """Take all room that is left, and strike a moment later; whether something was killed while nothing could be written."""
+    killed = False
+    if process.poll() is None:
+        with suppress(OSError), (case.store / "ballast").open("ab") as out:
+            while out.tell() < 64 << 20:
+                out.write(bytes(case.chance.choice((1, 511, 4096, 65536))))
+                out.flush()
+        case.harm.filled += 1
+        case.blows.append(f"{time.monotonic() - began:.1f} s: no room")
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(case.chance.uniform(0.0, 0.3))
         victims = _tree(process.pid) if process.poll() is None else []
         if victims:
-            _strike(case, victims, began)
+            killed = _strike(case, victims[:1] if case.chance.random() < 0.5 else victims, began)
+            case.harm.full_kills += killed
     with suppress(subprocess.TimeoutExpired):
-        process.wait(case.left)
+        # What is left of it fails at its next write; what only waits is ended.
+        process.wait(min(20.0, case.left))
     if process.poll() is None:
         process.kill()
-        raise RuntimeError("a training whose disk is full did not end")
-    case.blows.append(f"ended with {process.returncode}")
-    ballast.unlink()
-    for _ in range(3):
-        if process.returncode == 0:
-            return
-        process = start(case.store, case.folder, ["train", "--resume", "@last"], pretend=False)
-        process.wait(case.left)
-        case.blows.append(f"resumed: {process.returncode}")
-        if process.returncode == 3:
-            return
-    raise RuntimeError("after there was room again it did not go on")
+        process.wait()
+        case.harm.kills[case.target] += 1
+        case.kills += 1
+        case.harm.full_kills += 1
+        case.blows.append(f"{time.monotonic() - began:.1f} s: killed what waited")
+        killed = True
+    return killed
 
 
 def _can_mount(folder: Path) -> bool:
@@ -632,7 +695,7 @@ def _post(port: int, path: str, body: str) -> None:
 
 def _environment(store: Path, folder: Path, *, pretend: bool = True) -> dict[str, str]:
     here = str(Path(__file__).resolve().parents[2])
-    path = [*([str(folder / "pretends")] if pretend else []), here, os.environ.get("PYTHONPATH", "")]
+    path = [str(folder / ("pretends" if pretend else "clocks")), here, os.environ.get("PYTHONPATH", "")]
     # The working folder is in every process's environment: that is how those of a store are found again.
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", "RLCLINIC_KILLED_STORE": str(store)}
 

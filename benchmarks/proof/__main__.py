@@ -3,6 +3,7 @@
     python -m benchmarks.proof                      all figures, 20,000 simulated cases each
     python -m benchmarks.proof --only compare       the figures of one room
     python -m benchmarks.proof --quick              200 cases each: shows that it works
+    PROOF_WORKERS=4 python -m benchmarks.proof      on four cores (all of them); figures do not depend on it
 
 Every figure comes from the product's own decision functions, on data drawn as benchmarks/proof/scenarios.py says. Each module beside this
 one has `rows(simulations)`: one dict for each figure with `what`, `unit`, `value`, `interval`, `better`, `bar`, `stretch`.
@@ -14,7 +15,7 @@ from typing import Final
 
 from benchmarks import provenance
 
-MODULES: Final = ("trials", "environments", "compare", "regress", "intervals", "sensitivity", "optimize", "race", "questions")
+MODULES: Final = ("trials", "environments", "compare", "regress", "intervals", "sensitivity", "optimize", "race", "questions", "fresh")
 SIMULATIONS: Final = 20_000
 QUICK: Final = 200
 

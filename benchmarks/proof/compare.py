@@ -4,11 +4,12 @@ The tests are `stats.compare_means_by_row` of returns, and of log steps within t
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.proof import scenarios
+from benchmarks.proof import parallel, scenarios
 from benchmarks.proof.scenarios import Draws
 from benchmarks.proof.shares import describe_value
 from rlclinic import stats
@@ -107,10 +108,16 @@ def different_by_bootstrap(pair: Pair, cases: int, seed: int = 0) -> tuple[float
     return float(np.mean([(each.low or 0.0) > 0 for each in found])), float(np.mean([(each.high or 0.0) < 0 for each in found]))
 
 
+def _by_bootstrap(pair: Pair, cases: int) -> float:
+    return sum(different_by_bootstrap(pair, cases))
+
+
 def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """The worst of each kind, and each scenario."""
-    equal = {name: sum(different(pair, simulations)) for name, pair in EQUAL.items()}
-    wrong = {name: different(pair, simulations)[1] for name, pair in COLLAPSING.items()}
+    asked = EQUAL | COLLAPSING | UNSEEN
+    called = parallel.evaluate({name: partial(different, pair, simulations) for name, pair in asked.items()})
+    equal = {name: sum(called[name]) for name in EQUAL}
+    wrong = {name: called[name][1] for name in COLLAPSING}
     worst = max(equal, key=lambda name: equal[name])
     yield describe_value(f"compare, equal sides called different, worst of {len(equal)} ({worst})", equal[worst], simulations, 0.06, 0.05)
     worst = max(wrong, key=lambda name: wrong[name])
@@ -119,15 +126,13 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
     )
     for name, value in {**equal, **wrong}.items():
         yield describe_value(f"compare: {name}", value, simulations, 0.06 if name in equal else 0.025, 0.05 if name in equal else 0.02)
-    for name, pair in UNSEEN.items():
-        yield describe_value(
-            f"compare, called worse although its mean is higher: {name}", different(pair, simulations)[1], simulations, None, None
-        )
-    few = max(50, simulations // 20)
-    alone = {name: different_by_welch(pair, few) for name, pair in EQUAL.items()}
+    for name in UNSEEN:
+        yield describe_value(f"compare, called worse although its mean is higher: {name}", called[name][1], simulations, None, None)
+    alone = parallel.evaluate({name: partial(different_by_welch, pair, simulations) for name, pair in EQUAL.items()})
     worst = max(alone, key=lambda name: alone[name])
-    yield describe_value(f"Welch's test alone, equal sides called different, worst ({worst})", alone[worst], few, None, None)
-    drawn = {name: sum(different_by_bootstrap(pair, few)) for name, pair in EQUAL.items()}
+    yield describe_value(f"Welch's test alone, equal sides called different, worst ({worst})", alone[worst], simulations, None, None)
+    few = max(50, simulations // 5)
+    drawn = parallel.evaluate({name: partial(_by_bootstrap, pair, few) for name, pair in EQUAL.items()})
     worst = max(drawn, key=lambda name: drawn[name])
     yield describe_value(f"bootstrap of IQMs (rliable), equal sides called different, worst ({worst})", drawn[worst], few, None, None)
     ahead = "20 % collapse, the others are ahead by 10, 24 a side"

@@ -6,12 +6,13 @@ runs by `environments.SeveralStanding`.
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.proof import scenarios, trials
+from benchmarks.proof import parallel, scenarios, trials
 from benchmarks.proof.scenarios import Draws
 from benchmarks.proof.trials import Draw, draw_ends, draw_exponential, draw_heavy, draw_pair, row
 from rlclinic.config import Config, load, set_values
@@ -112,12 +113,15 @@ BARS: Final = {"twice the steps": 0.01, "50 % more steps": 0.05, "arrival 100 ->
 
 def find_hidden(kind: str, simulations: int, *, each: bool = True) -> dict[str, float]:
     """How often an arm is adopted although one environment gets worse, over 2, 3 and 5 environments and three effects elsewhere."""
-    found = {}
-    for count in (2, 3, 5):
-        for elsewhere in (0.7, 1 / 3, 0.1):
-            calls, _ = carry_out(hidden(kind, count, elsewhere), simulations, each=each)
-            found[f"{count} environments, {elsewhere:.2g} of the steps elsewhere"] = share(calls, BETTER)
-    return found
+    return parallel.evaluate(
+        {
+            f"{count} environments, {elsewhere:.2g} of the steps elsewhere": partial(
+                count_calls, hidden(kind, count, elsewhere), simulations, BETTER, each=each
+            )
+            for count in (2, 3, 5)
+            for elsewhere in (0.7, 1 / 3, 0.1)
+        }
+    )
 
 
 # ── power ──
@@ -213,53 +217,49 @@ COVERED: Final = (
 )
 """How many times the steps the treatment takes in three environments, and their spreads."""
 _AT_ONCE: Final = 2_000
+"""Trials that fit into memory."""
 
 
-def coverage(cases: int) -> dict[str, float]:
+def coverage(ratios: Sequence[float], spreads: Sequence[float], cases: int) -> float:
     """How often the intervals of all environments hold the truth together, and that at every look: wherever the trial stops.
 
     An interval holds every ratio that the test does not refuse (`sequential.ratio_test` at the bounds of one environment), so the true one
     is asked for. Runs are seen by evaluations every 1,000 env steps up to 200,000.
     """
-    rule, found = Rule(environments=3), {}
-    for ratios, spreads in COVERED:
-        rng, held = np.random.default_rng(8), 0
-        for start in range(0, cases, _AT_ONCE):
-            shape = (min(_AT_ONCE, cases - start), rule.looks * rule.per_look)
-            kept = np.ones(shape[0], dtype=bool)
-            for median, ratio, spread in zip(ENVIRONMENTS.values(), ratios, spreads, strict=True):
-                sides = [scenarios.draw_times(rng, shape, median=own, spread=spread) * median for own in (1.0, ratio)]
-                control, treatment = (scenarios.censor(scenarios.round_up(side, 1_000), 200_000) for side in sides)
-                for look, bounds in enumerate(rule.environment_bounds(), start=1):
-                    seen = look * rule.per_look
-                    z = sequential.ratio_test([control[:, :seen]], [treatment[:, :seen]], 200_000.0, 1_000.0)(np.array(math.log(ratio)))
-                    kept &= (z <= bounds.better) & (z >= -bounds.worse)
-            held += int(kept.sum())
-        found[", ".join(f"{ratio:g}" for ratio in ratios)] = held / cases
-    return found
+    rule, rng, held = Rule(environments=3), np.random.default_rng(8), 0
+    for start in range(0, cases, _AT_ONCE):
+        shape = (min(_AT_ONCE, cases - start), rule.looks * rule.per_look)
+        kept = np.ones(shape[0], dtype=bool)
+        for median, ratio, spread in zip(ENVIRONMENTS.values(), ratios, spreads, strict=True):
+            sides = [scenarios.draw_times(rng, shape, median=own, spread=spread) * median for own in (1.0, ratio)]
+            control, treatment = (scenarios.censor(scenarios.round_up(side, 1_000), 200_000) for side in sides)
+            for look, bounds in enumerate(rule.environment_bounds(), start=1):
+                seen = look * rule.per_look
+                z = sequential.ratio_test([control[:, :seen]], [treatment[:, :seen]], 200_000.0, 1_000.0)(np.array(math.log(ratio)))
+                kept &= (z <= bounds.better) & (z >= -bounds.worse)
+        held += int(kept.sum())
+    return held / cases
 
 
-def coverage_of_trials(cases: int) -> dict[str, float]:
+def count_covered(ratios: Sequence[float], spreads: Sequence[float], rng: np.random.Generator, cases: int) -> int:
     """The same of the intervals that a trial prints where it stopped, from its runs."""
-    plan, found = make_plan(), {}
-    for ratios, spreads in COVERED:
-        rng, held = np.random.default_rng(8), 0
-        for _ in range(cases):
-            standing = end_trial(plan, ratios, spreads, rng)
-            made = [each.effects[0].ratio for each in environments.results(standing, [{}] * len(ratios))]
-            held += all(
-                own is not None and (own.low or 0.0) <= ratio <= (math.inf if own.high is None else own.high)
-                for own, ratio in zip(made, ratios, strict=True)
-            )
-        found[", ".join(f"{ratio:g}" for ratio in ratios)] = held / cases
-    return found
+    plan, held = make_plan(), 0
+    for _ in range(cases):
+        standing = end_trial(plan, ratios, spreads, rng)
+        for place, ratio in enumerate(ratios):
+            limits = environments.judge_environment(standing, place, "rx1").limits
+            made = standing.parts[place].ratio("rx1", limits)
+            if made is None or not made.low <= ratio <= made.high:
+                break
+        else:
+            held += 1
+    return held
 
 
-def count_equivalent(cases: int, ratios: Sequence[float]) -> float:
-    """Share of trials over three environments that end as EQUIVALENT, with so little spread that they can."""
-    rng, plan = np.random.default_rng(9), make_plan(margin=0.2)
-    verdicts = [analysis.verdict(end_trial(plan, ratios, (0.1, 0.1, 0.1), rng))[0] for _ in range(cases)]
-    return verdicts.count("equivalent") / cases
+def count_equivalent(ratios: Sequence[float], rng: np.random.Generator, cases: int) -> int:
+    """Trials over three environments that end as EQUIVALENT, with so little spread that they can."""
+    plan = make_plan(margin=0.2)
+    return sum(analysis.verdict(end_trial(plan, ratios, (0.1, 0.1, 0.1), rng))[0] == "equivalent" for _ in range(cases))
 
 
 def describe_power(name: str, found: dict[str, NDArray[np.float64]]) -> Iterator[dict[str, Any]]:
@@ -275,57 +275,82 @@ def describe_power(name: str, found: dict[str, NDArray[np.float64]]) -> Iterator
 
 def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """All figures about trials over several environments."""
-    nulls = {name: share(carry_out(draws, simulations)[0], BETTER, WORSE, MIXED) for name, draws in NULLS.items()}
-    nulls |= {
-        f"{name}, 4 seeds a look": share(carry_out(draws, simulations, Rule(per_look=4, environments=len(draws)))[0], BETTER, WORSE, MIXED)
+    for count in {len(draws) for draws in NULLS.values()} | {2, 3, 5}:
+        for per_look in (4, 8):
+            rule = Rule(per_look=per_look, environments=count)
+            _ = rule.bounds, rule.environment_bounds()  # simulated once, not once in every process
+    asked = {
+        (name, per_look): partial(count_calls, draws, simulations, BETTER, WORSE, MIXED, per_look=per_look)
         for name, draws in NULLS.items()
+        for per_look in (8, 4)
     }
+    nulls = _name_looks(parallel.evaluate(asked))
     yield row("environments: false verdicts, worst of 22 null scenarios", max(nulls.values()), 0.055, stretch=0.05, each=nulls)
-    mixed = {name: share(carry_out(draws, simulations)[0], wrong) for name, (draws, wrong) in ONE_SIDED.items()}
-    mixed |= {
-        f"{name}, 4 seeds a look": share(carry_out(draws, simulations, Rule(per_look=4, environments=len(draws)))[0], wrong)
+    asked = {
+        (name, per_look): partial(count_calls, draws, simulations, wrong, per_look=per_look)
         for name, (draws, wrong) in ONE_SIDED.items()
+        for per_look in (8, 4)
     }
+    mixed = _name_looks(parallel.evaluate(asked))
     yield row('environments: false "helps here, hurts there", worst of 12', max(mixed.values()), 0.05, stretch=0.025, each=mixed)
-    ways = {}
-    for count in (2, 3, 5):
-        draws = [draw_pair({}, {"median": 1.1}), *[draw_pair({"spread": 1.0}, {"spread": 1.0, "median": 1.2})] * (count - 1)]
-        ways[f"{count} environments, all slower"] = share(carry_out(draws, simulations)[0], BETTER)
+    slower = {
+        f"{count} environments, all slower": [
+            draw_pair({}, {"median": 1.1}),
+            *[draw_pair({"spread": 1.0}, {"spread": 1.0, "median": 1.2})] * (count - 1),
+        ]
+        for count in (2, 3, 5)
+    }
+    ways = parallel.evaluate({name: partial(count_calls, draws, simulations, BETTER) for name, draws in slower.items()})
     yield row("environments: wrong way, worst", max(ways.values()), 0.02, each=ways)
     for kind in ("twice the steps", "50 % more steps", "30 % more steps", "arrival 100 -> 75 %", "arrival 100 -> 65 %"):
         found = find_hidden(kind, simulations)
         yield row(f"environments: ADOPT although one environment has {kind}, worst", max(found.values()), BARS.get(kind), each=found)
         alone = find_hidden(kind, simulations, each=False)
         yield row(f"environments: the same by the average alone, {kind}, worst", max(alone.values()), None, each=alone)
-    for name in CASES:
-        yield from describe_power(name, compare_power(name, simulations))
+    powers = parallel.evaluate({name: partial(compare_power, name, simulations) for name in CASES})
+    for name, power in powers.items():
+        yield from describe_power(name, power)
     calls, seeds = carry_out([draw_pair({}, {"median": 0.5}), draw_pair({}, {"median": 1.5}), EQUAL], simulations)
     yield row('environments: "helps here, hurts there" where steps are 0.5, 1.5 and 1 times as many', share(calls, MIXED), 0.8, "higher")
     yield row("environments: seeds an arm in each environment until then", float(seeds.mean()), None)
     calls, _ = carry_out([FASTER, EQUAL, EQUAL], simulations)
     yield row("environments: ADOPT where one of three gets twice as fast and none worse", share(calls, BETTER), None, "higher")
-    losses = {}
-    for count in (2, 3, 5):
-        for arriving in (1.0, 0.95, 0.9):
-            draws = [draw_pair({"arriving": arriving}, {"median": 0.7, "arriving": arriving})] * count
-            both, one = (share(carry_out(draws, simulations, each=each)[0], BETTER) for each in (True, False))
-            losses[f"{count} environments, {100 * arriving:.0f} % arrive"] = one - both
+    equal = {
+        f"{count} environments, {100 * arriving:.0f} % arrive": [draw_pair({"arriving": arriving}, {"median": 0.7, "arriving": arriving})]
+        * count
+        for count in (2, 3, 5)
+        for arriving in (1.0, 0.95, 0.9)
+    }
+    both, one = (
+        parallel.evaluate({name: partial(count_calls, draws, simulations, BETTER, each=each) for name, draws in equal.items()})
+        for each in (True, False)
+    )
+    losses = {name: one[name] - both[name] for name in equal}
     yield row("environments: power lost to looking into each, arrival equal, worst", max(losses.values()), None, each=losses)
-    few = max(simulations // 100, 20)
-    held = coverage(simulations)
+    held = parallel.evaluate({_name_ratios(ratios): partial(coverage, ratios, spreads, simulations) for ratios, spreads in COVERED})
     yield row("environments: all intervals hold together at every look, worst", min(held.values()), 0.92, "higher", 0.95, each=held)
-    held = coverage_of_trials(few)
+    few = max(simulations // 20, 20)
+    held = {}
+    for ratios, spreads in COVERED:
+        held[_name_ratios(ratios)] = float(parallel.add_up(partial(count_covered, ratios, spreads), few, 8, 25) / few)
     yield row("environments: all intervals hold together, worst", min(held.values()), 0.92, "higher", 0.95, each=held, simulations=few)
-    yield row(
-        "environments: EQUIVALENT where arms are equal in all, little spread",
-        count_equivalent(few, (1.0, 1.0, 1.0)),
-        0.8,
-        "higher",
-        simulations=few,
-    )
-    yield row(
-        "environments: EQUIVALENT where steps are 0.7, 1 and 1.4 times as many",
-        count_equivalent(few, (0.7, 1.0, 1.4)),
-        0.05,
-        simulations=few,
-    )
+    cases = max(simulations // 4, 20)
+    for ratios, what, bar, better in (
+        ((1.0, 1.0, 1.0), "where arms are equal in all, little spread", 0.8, "higher"),
+        ((0.7, 1.0, 1.4), "where steps are 0.7, 1 and 1.4 times as many", 0.05, "lower"),
+    ):
+        found_alike = int(parallel.add_up(partial(count_equivalent, ratios), cases, 9, 50))
+        yield row(f"environments: EQUIVALENT {what}", found_alike / cases, bar, better, simulations=cases)
+
+
+def count_calls(draws: Sequence[Draw], simulations: int, *wanted: int, per_look: int = 8, each: bool = True) -> float:
+    """Share of trials that were called so."""
+    return share(carry_out(draws, simulations, Rule(per_look=per_look, environments=len(draws)), each=each)[0], *wanted)
+
+
+def _name_looks(found: dict[tuple[str, int], float]) -> dict[str, float]:
+    return {name if per_look == 8 else f"{name}, {per_look} seeds a look": value for (name, per_look), value in found.items()}
+
+
+def _name_ratios(ratios: Sequence[float]) -> str:
+    return ", ".join(f"{ratio:g}" for ratio in ratios)

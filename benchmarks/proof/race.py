@@ -7,14 +7,14 @@ Beside it, on the same seeds: all arms trained to the end and compared by Welch'
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.proof import scenarios
+from benchmarks.proof import parallel, scenarios
 from benchmarks.proof.scenarios import Draws
 from benchmarks.proof.shares import describe_share
 from rlclinic import stats
@@ -80,12 +80,12 @@ NULLS: Final[dict[str, tuple[int, Callable[[np.random.Generator], Draw]]]] = {
 }
 
 
-def count_false(rng: np.random.Generator, races: int, arms: int, world: Callable[[np.random.Generator], Draw]) -> int:
+def count_false(arms: int, world: Callable[[np.random.Generator], Draw], rng: np.random.Generator, races: int) -> int:
     """Races of equal arms in which any two are told apart."""
     return sum(bool(run(Rule(arms, ratios=True), world(rng)).better) for _ in range(races))
 
 
-def count_false_extended(rng: np.random.Generator, races: int, arms: int, extensions: int = 10) -> int:
+def count_false_extended(arms: int, rng: np.random.Generator, races: int, *, extensions: int = 10) -> int:
     """The same where each race is extended again and again; whoever does it looks first, and takes few seeds where arms are nearly told
     apart."""
     wrong = 0
@@ -143,45 +143,52 @@ def ask_adastop(tables: Sequence[Draws], permutations: int = 1_000, python: str 
     return [(alive, runs) for alive, runs in json.loads(done.stdout)]
 
 
-def describe_runs(what: str, runs: Sequence[int], of: int) -> dict[str, Any]:
+def describe_runs(what: str, total: float, squares: float, races: int, of: int) -> dict[str, Any]:
     """Mean runs of a race, as a share of those that all arms would train to the end."""
-    mean, error = float(np.mean(runs)), float(np.std(runs) / np.sqrt(len(runs)))
+    mean = total / races
+    error = float(np.sqrt(max(squares / races - mean**2, 0.0) / races))
     row = {"what": what, "unit": f"runs of {of}", "value": mean, "interval": [mean - 1.96 * error, mean + 1.96 * error]}
-    return {**row, "better": "lower", "bar": None, "stretch": None, "simulations": len(runs)}
+    return {**row, "better": "lower", "bar": None, "stretch": None, "simulations": races}
 
 
-def compare_ways(rng: np.random.Generator, races: int) -> list[dict[str, Any]]:
+def count_named(medians: Draws, rng: np.random.Generator, races: int) -> Draws:
+    """Races of arms with these medians: best arm named, best arm dropped, any pair wrong, runs, runs squared; best arm named by Welch."""
+    found = np.zeros(6)
+    for _ in range(races):
+        table = scenarios.draw_times(rng, (len(medians), SEEDS)) * medians[:, None]
+        board = race_table(table)
+        runs = sum(map(len, board.scores))
+        wrong = any(medians[i] >= medians[j] for i, j in board.better)
+        found += [board.alive == [0], 0 not in board.alive, wrong, runs, runs**2, name_by_welch(table) == [0]]
+    return found
+
+
+def compare_ways(simulations: int) -> Iterator[dict[str, Any]]:
     """How often each way names the best arm, and the runs that it takes, on the same tables of runs."""
-    rows = []
-    for name, medians in FIELDS.items():
+    for place, (name, medians) in enumerate(FIELDS.items()):
         arms = len(medians)
-        count = races if arms <= 5 else races // 4 if arms <= 10 else races // 20
-        tables = [scenarios.draw_times(rng, (arms, SEEDS)) * medians[:, None] for _ in range(max(count, 20))]
-        boards = [race_table(table) for table in tables]
-        named = sum(board.alive == [0] for board in boards)
-        rows.append(describe_share(f"race: best arm named, {name}", named, len(tables), None, better="higher"))
-        lost = sum(0 not in board.alive for board in boards)
-        rows.append(describe_share(f"race: best arm dropped, {name}", lost, len(tables), 0.05, 0.01))
-        wrong = sum(any(medians[i] >= medians[j] for i, j in board.better) for board in boards)
-        rows.append(describe_share(f"race: any pair the wrong way, or equal and told apart, {name}", wrong, len(tables), 0.055, 0.05))
-        rows.append(describe_runs(f"race: mean runs, {name}", [sum(map(len, board.scores)) for board in boards], arms * SEEDS))
-        welch = sum(name_by_welch(table) == [0] for table in tables)
-        rows.append(
-            describe_share(f"Welch with Holm, all {arms * SEEDS} runs: best arm named, {name}", welch, len(tables), None, better="higher")
-        )
-        few = tables[: max(20, min(FEW, len(tables)) // (1 if arms <= 5 else 4 if arms <= 10 else 20))]
-        judged = ask_adastop(few) if arms <= 10 else None
+        races = max(20, simulations // (10 if arms <= 10 else 40))
+        named, lost, wrong, runs, squares, welch = parallel.add_up(partial(count_named, medians), races, 100 + place, 10)
+        yield describe_share(f"race: best arm named, {name}", int(named), races, None, better="higher")
+        yield describe_share(f"race: best arm dropped, {name}", int(lost), races, 0.05, 0.01)
+        yield describe_share(f"race: any pair the wrong way, or equal and told apart, {name}", int(wrong), races, 0.055, 0.05)
+        yield describe_runs(f"race: mean runs, {name}", runs, squares, races, arms * SEEDS)
+        what = f"Welch with Holm, all {arms * SEEDS} runs: best arm named, {name}"
+        yield describe_share(what, int(welch), races, None, better="higher")
+        few = max(20, min(FEW, races) // (1 if arms <= 5 else 4))
+        rng = np.random.default_rng([20_261_116, place])
+        tables = [scenarios.draw_times(rng, (arms, SEEDS)) * medians[:, None] for _ in range(few)]
+        judged = ask_adastop(tables) if arms <= 10 else None
         if judged is not None:
-            hits = sum(alive == [0] for alive, _ in judged)
-            rows.append(describe_share(f"AdaStop 0.1.3: best arm named, {name}", hits, len(few), None, better="higher"))
-            rows.append(describe_runs(f"AdaStop 0.1.3: mean runs, {name}", [runs for _, runs in judged], arms * SEEDS))
-    return rows
+            hits, taken = sum(alive == [0] for alive, _ in judged), np.array([runs for _, runs in judged], dtype=np.float64)
+            yield describe_share(f"AdaStop 0.1.3: best arm named, {name}", hits, few, None, better="higher")
+            yield describe_runs(f"AdaStop 0.1.3: mean runs, {name}", taken.sum(), (taken**2).sum(), few, arms * SEEDS)
 
 
 # ── a faster arm that arrives less often ──
 
 
-def count_unreliable(rng: np.random.Generator, races: int, arriving: float, median: float = 1 / 3) -> int:
+def count_unreliable(arriving: float, rng: np.random.Generator, races: int, *, median: float = 1 / 3) -> int:
     """Races of four arms in which the fastest is called best, although it arrives in fewer seeds than the others."""
 
     def draw(arm: int) -> Draws:
@@ -219,7 +226,7 @@ def _observe(step: int) -> Observation:
     )
 
 
-def cover(rng: np.random.Generator, races: int, medians: Draws) -> tuple[int, int, int]:
+def cover(medians: Draws, rng: np.random.Generator, races: int) -> tuple[int, int, int]:
     """Races in which all sets of ranks, and all intervals, hold together; and in which a shown difference has an interval with none."""
     ranks = intervals = contradicted = 0
     plan, arms = plan_of(len(medians)), len(medians)
@@ -246,43 +253,39 @@ COVERED: Final = {
 }
 
 
-def rows(simulations: int) -> list[dict[str, Any]]:
+def count_best(medians: Draws, rng: np.random.Generator, races: int) -> int:
+    """Races that name the first arm, and no other."""
+    tables = (scenarios.draw_times(rng, (len(medians), SEEDS)) * medians[:, None] for _ in range(races))
+    return sum(race_table(table).alive == [0] for table in tables)
+
+
+def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """Family-wise error by world, power and runs beside other ways, arrival, and coverage."""
-    rng = np.random.default_rng(20_261_116)
-    made = []
-    for name, (arms, world) in NULLS.items():
-        races = max(20, simulations // (10 if arms <= 10 else 20))
-        began = time.monotonic()
-        count = count_false(rng, races, arms, world)
-        made.append(describe_share(f"race: equal arms told apart, {name}", count, races, 0.055, 0.05))
-        print(f"  {name}: {count / races:.3f} of {races}, {time.monotonic() - began:.0f} s", flush=True)
+    for arms in (2, 3, 4, 5, 10, 30):
+        Rule(arms).bound(2, 1, 1)  # simulated once, not once in every process
+    for place, (name, (arms, world)) in enumerate(NULLS.items()):
+        races = simulations if arms <= 10 else max(20, simulations // 5)
+        count = int(parallel.add_up(partial(count_false, arms, world), races, place, 50 if arms <= 10 else 10))
+        yield describe_share(f"race: equal arms told apart, {name}", count, races, 0.055, 0.05)
+    races = max(20, simulations // 5)
     for arms in (3, 5):
-        races = max(20, simulations // 10)
         what = f"race: equal arms told apart, {arms} arms, each race extended ten times, sizes chosen by what was seen"
-        made.append(describe_share(what, count_false_extended(rng, races, arms), races, 0.05))
-    made += compare_ways(rng, max(40, simulations // 10))
-    races = max(20, simulations // 20)
+        yield describe_share(what, int(parallel.add_up(partial(count_false_extended, arms), races, 30 + arms, 25)), races, 0.05)
+    yield from compare_ways(simulations)
     for arriving in (0.75, 0.65):
         what = f"race: an arm that takes a third of the steps called best, though it arrives in {arriving:.0%} of its seeds, others in all"
-        made.append(describe_share(what, count_unreliable(rng, races, arriving), races, 0.12 if arriving > 0.7 else 0.05))
-    races = max(20, simulations // 40)
+        count = int(parallel.add_up(partial(count_unreliable, arriving), races, 40, 50))
+        yield describe_share(what, count, races, 0.12 if arriving > 0.7 else 0.05)
+    races = max(20, simulations // 20)
     for name, medians in COVERED.items():
-        ranks, intervals, contradicted = cover(rng, races, medians)
-        made.append(describe_share(f"race: sets of ranks hold together, {name}", ranks, races, 0.95, better="higher"))
-        made.append(
-            describe_share(f"race: intervals against the first hold together, {name}", intervals, races, 0.92, 0.95, better="higher")
-        )
-        made.append(describe_share(f"race: a shown difference whose interval has none in it, {name}", contradicted, races, 0.02, 0.0))
-    return [*made, *_compare_power(rng, max(40, simulations // 40))]
-
-
-def _compare_power(rng: np.random.Generator, races: int) -> list[dict[str, Any]]:
-    """How far "can see" is from what comes true."""
-    found = []
+        ranks, intervals, contradicted = parallel.add_up(partial(cover, medians), races, 50, 10)
+        yield describe_share(f"race: sets of ranks hold together, {name}", int(ranks), races, 0.95, better="higher")
+        what = f"race: intervals against the first hold together, {name}"
+        yield describe_share(what, int(intervals), races, 0.92, 0.95, better="higher")
+        yield describe_share(f"race: a shown difference whose interval has none in it, {name}", int(contradicted), races, 0.02, 0.0)
     for arms, effect in ((3, 0.3), (5, 0.3), (10, 0.4)):
         medians = np.array([1 - effect] + (arms - 1) * [1.0])
-        hits = sum(race_table(scenarios.draw_times(rng, (arms, SEEDS)) * medians[:, None]).alive == [0] for _ in range(races))
+        hits = int(parallel.add_up(partial(count_best, medians), races, 60 + arms, 50))
         said = chance_of_naming(Rule(arms), round(-float(np.log(1 - effect)) / scenarios.USUAL_SPREAD, 3))
         what = f"race: can see {said:.2f}, comes true, {arms} arms, {effect:.0%} fewer steps"
-        found.append(describe_share(what, hits, races, None, better="higher"))
-    return found
+        yield describe_share(what, hits, races, None, better="higher")

@@ -4,13 +4,14 @@ Cases are ended by `power.run_gate`, look by look, as `rlclinic regress` ends on
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from benchmarks.proof import scenarios
+from benchmarks.proof import parallel, scenarios
 from benchmarks.proof.scenarios import Draws
-from benchmarks.proof.shares import describe_value
+from benchmarks.proof.shares import describe_share, describe_value
 from rlclinic import stats
 from rlclinic.comparison import power, regression
 from rlclinic.comparison.regression import Gate, Outcome
@@ -106,9 +107,8 @@ def end(case: Case, cases: int, seed: int = 0) -> Ends:
     return Ends(float(passed.mean()), float(alarmed.mean()))
 
 
-def settled(cases: int, seed: int = 0) -> float:
-    """Of undecided cases (30 % margin, 16 seeds a side, losses of 0 to 30 %), the share that the suggested seeds settle."""
-    rng = np.random.default_rng(seed)
+def count_settled(rng: np.random.Generator, cases: int) -> tuple[int, int]:
+    """Undecided cases (30 % margin, 16 seeds a side, losses of 0 to 30 %): those that the suggested seeds settle, and all."""
     rule = make_rule("steps", 1, 16, margin=0.3)
     held, all_of_them = 0, 0
     for _ in range(cases):
@@ -123,7 +123,7 @@ def settled(cases: int, seed: int = 0) -> float:
         final = regression.judge(base, more, make_rule("steps", 1, needed[0], margin=0.3, seeds=needed[1]), 1)
         all_of_them += 1
         held += final.decision != "undecided" or min(final.alarm or 0.0, final.passing or 0.0) > final.bound
-    return held / max(all_of_them, 1)
+    return held, all_of_them
 
 
 def _values(kept: regression.Baseline) -> Draws:
@@ -159,10 +159,11 @@ def _keep(steps: Draws) -> regression.Baseline:
 
 def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """The worst of each kind, and each scenario."""
-    equal = {name: end(case, simulations) for name, case in EQUAL.items()}
+    equal = parallel.evaluate({name: partial(end, case, simulations) for name, case in EQUAL.items()})
     worst = max(equal, key=lambda name: equal[name].alarmed)
     yield describe_value(f"regress, false alarms, worst of {len(equal)} ({worst})", equal[worst].alarmed, simulations, 0.055, 0.05)
-    quarter = {name: end(case, simulations).passed for name, (case, _) in QUARTER.items()}
+    ended = parallel.evaluate({name: partial(end, case, simulations) for name, (case, _) in QUARTER.items()})
+    quarter = {name: ends.passed for name, ends in ended.items()}
     for seeds, looks in (("8 seeds", ("1 x 8",)), ("16 seeds or more", ("1 x 16", "2 x 8", "4 x 8"))):
         name = max((name for name in quarter if name.endswith(looks)), key=lambda name: quarter[name])
         yield describe_value(
@@ -187,5 +188,5 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
             None,
             "higher",
         )
-    cases = max(100, simulations // 20)
-    yield describe_value("regress, the seeds that would settle it settle it", settled(cases), cases, 0.8, None, "higher")
+    held, asked = parallel.add_up(count_settled, simulations, 0, 250)
+    yield describe_share("regress, the seeds that would settle it settle it", int(held), int(asked), 0.8, better="higher")

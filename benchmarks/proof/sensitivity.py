@@ -1,13 +1,14 @@
 """`sensitivity`: how often one of 24 values that do not matter is shown to, whether intervals hold together, and what seeds can show."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.proof import scenarios
+from benchmarks.proof import parallel, scenarios
 from benchmarks.proof.scenarios import Draws
 from benchmarks.proof.shares import describe_share
 from rlclinic.treatment.sensitivity import effects
@@ -64,34 +65,36 @@ def covered(scores: Draws) -> NDArray[np.bool_]:
     return np.array(found)
 
 
-def rows(simulations: int) -> list[dict[str, Any]]:
+def count_shown(name: str, seeds: int, rng: np.random.Generator, studies: int) -> int:
+    """Studies of equal values that show one to matter."""
+    return int(shown(NULLS[name](rng, (studies, VALUES + 1, seeds))).any(axis=1).sum())
+
+
+def count_seen(seeds: int, factor: float, rng: np.random.Generator, studies: int) -> int:
+    """Studies of which one value takes so many times the steps, and is shown to."""
+    scores = NULLS["log-normal"](rng, (studies, VALUES + 1, seeds))
+    scores[:, 1] += math.log(factor)
+    return int(shown(scores)[:, 0].sum())
+
+
+def count_covered(name: str, rng: np.random.Generator, studies: int) -> int:
+    """Studies of equal values whose intervals all hold."""
+    return int(covered(NULLS[name](rng, (studies, VALUES + 1, 8))).sum())
+
+
+def rows(simulations: int) -> Iterator[dict[str, Any]]:
     """False "shown to matter" by world and number of seeds, simultaneous coverage, and power by effect and seeds."""
-    rng = np.random.default_rng(20_261_117)
-    made = []
     for seeds in (6, 8):
-        for name, draw in NULLS.items():
-            wrong = sum(int(shown(draw(rng, (size, VALUES + 1, seeds))).any(axis=1).sum()) for size in _sizes(simulations))
+        for name in NULLS:
+            wrong = int(parallel.add_up(partial(count_shown, name, seeds), simulations, seeds, 1_000))
             what = f"sensitivity: studies of {VALUES} equal values that show one to matter, {seeds} seeds, {name}"
-            made.append(describe_share(what, wrong, simulations, 0.05))
-    studies = min(simulations, 2_000)
+            yield describe_share(what, wrong, simulations, 0.05)
     for name in ("log-normal", "half of the runs censored"):
-        held = int(covered(NULLS[name](rng, (studies, VALUES + 1, 8))).sum())
-        made.append(
-            describe_share(f"sensitivity: studies whose intervals all hold, 8 seeds, {name}", held, studies, 0.92, 0.94, better="higher")
-        )
+        held = int(parallel.add_up(partial(count_covered, name), simulations, 20, 250))
+        what = f"sensitivity: studies whose intervals all hold, 8 seeds, {name}"
+        yield describe_share(what, held, simulations, 0.92, 0.94, better="higher")
     for seeds, factor in ((6, 4), (8, 4), (8, 2), (12, 4), (12, 2), (16, 2)):
-        count = min(simulations, 20_000 if seeds <= 8 else 2_000)
-        seen = 0
-        for size in _sizes(count):
-            scores = NULLS["log-normal"](rng, (size, VALUES + 1, seeds))
-            scores[:, 1] += math.log(factor)
-            seen += int(shown(scores)[:, 0].sum())
+        studies = simulations if seeds <= 8 else max(simulations // 10, 20)
+        seen = int(parallel.add_up(partial(count_seen, seeds, factor), studies, 30 + seeds, 250))
         bar = 0.9 if (seeds, factor) == (8, 4) else 0.0
-        made.append(describe_share(f"sensitivity: power at a factor of {factor} with {seeds} seeds", seen, count, bar, better="higher"))
-    return made
-
-
-def _sizes(simulations: int) -> list[int]:
-    """In blocks that fit into memory."""
-    block = 4_000
-    return [min(block, simulations - start) for start in range(0, simulations, block)]
+        yield describe_share(f"sensitivity: power at a factor of {factor} with {seeds} seeds", seen, studies, bar, better="higher")

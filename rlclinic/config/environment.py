@@ -11,6 +11,9 @@ __all__ = ["EnvConfig", "Spec", "Wrapper"]
 
 ATARI_FRAME_SKIP: Final = 4
 
+InfoName = Annotated[str, Field(pattern=r"^[\w.+-]{1,40}$")]
+"""The name of a number in `info`: it becomes a part of a column's name."""
+
 
 class Spec(Strict):
     """What is known about the task itself; nothing here changes what the agent sees."""
@@ -148,6 +151,13 @@ class EnvConfig(Strict):
     step_timeout: Annotated[Real, Field(gt=0)] | None = Field(None, exclude_if=lambda seconds: seconds is None)
     """Seconds after which a call to an environment that has not come back ends: its worker process is killed, or the run ends, with the
     last checkpoint intact. none: status and log say that it hangs after 60 s, and it may go on. Usual: none; far above the slowest step."""
+
+    log_info: Annotated[tuple[InfoName, ...], Kind.SHAPE] = Field((), exclude_if=lambda names: not names)
+    """Numbers of the environment's `info` to log, e.g. `[progress, energy]`: for each the mean over an episode and its last value, as
+    `train/info/NAME/mean` and `train/info/NAME/last`, over the last 100 episodes. Not for natively stepped environments."""
+    log_terms: Annotated[tuple[InfoName, ...] | None, Kind.SHAPE] = Field(None, exclude_if=lambda names: names is None)
+    """Terms of `info["reward_terms"]` to log, as `train/terms/NAME/return` (sum over an episode) and `train/terms/NAME/share` (of the
+    sizes of all). none: those that an environment of your own reports in its first steps; []: none of them."""
 
     @property
     def atari(self) -> bool:

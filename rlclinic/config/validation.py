@@ -186,5 +186,6 @@ def _format(value: Any) -> str:
         value = list(value)
     if isinstance(value, Mapping) and value:
         return "{" + ", ".join(f"{key}: {_format(item)}" for key, item in value.items()) + "}"
-    text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else repr(value)
+    # On one line: a value of a stranger's config must not look like a line of ours.
+    text = " ".join(value.splitlines()) if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -31,7 +31,10 @@ from rlclinic.runs.store import Store
 OBSERVE_SECONDS: Final = 0.5
 RESTARTS: Final = 2
 """How often a run whose process was killed is taken up again before it counts as failed."""
-KILLED: Final = ("killed by", "out of memory", "aborted", "stopped before")
+KILLED: Final = (
+    *("killed by", "out of memory", "aborted", "stopped before"),
+    *("the disk is full", "your quota is used up", "No space left on device", "Disk quota exceeded"),
+)
 """How the reason of a failure begins, or what is in it, where the machine did it and not the config."""
 SMALL_COHORT, LARGE_COHORT = 4, 8
 """Members of a cohort, at least and at most, where runs end at their threshold: smaller ones end sooner."""

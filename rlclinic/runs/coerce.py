@@ -1,9 +1,11 @@
 """Values as a file has them: of the kind that is expected, or none. A damaged file must not end a list of runs."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 _LARGEST: Final = 1e300
+_BREAKS: Final = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def within(record: Mapping[str, Any], section: str, name: str) -> Any:
@@ -27,6 +29,11 @@ def whole(value: Any) -> int | None:
 def text(value: Any) -> str | None:
     """A text; None for anything else, and for none."""
     return value if isinstance(value, str) and value else None
+
+
+def one_line(value: Any) -> str | None:
+    """A text on one line; None for anything else. A name with a line break in it could pretend to be a line of ours."""
+    return _BREAKS.sub(" ", value) if isinstance(value, str) and value else None
 
 
 def pair(value: Any) -> tuple[float, float] | None:

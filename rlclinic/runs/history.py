@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rlclinic import metrics
 from rlclinic.errors import RlclinicError
 from rlclinic.runs import record
-from rlclinic.runs.coerce import real, text, whole
+from rlclinic.runs.coerce import one_line, real, whole
 from rlclinic.runs.goal import Goal, make_goal
 from rlclinic.runs.metrics_file import table
 from rlclinic.runs.record import Run
@@ -142,8 +142,8 @@ def of_run(run: Run) -> History:
         id=run.id,
         source=str(source.get("framework", "rlclinic")),
         path=run.path,
-        env_id=text(_section(about, "env").get("id")),
-        algo=text(_section(about, "algo").get("name")),
+        env_id=one_line(_section(about, "env").get("id")),
+        algo=one_line(_section(about, "algo").get("name")),
         seed=whole(about.get("seed")),
         threshold=real(spec.get("threshold")),
         success=real(spec.get("success")),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rlclinic.config import Config, to_record
-from rlclinic.runs import coerce, disk, studies, trials
+from rlclinic.runs import coerce, disk, selector, studies, trials
 from rlclinic.runs.store import Store
 
 QUESTIONS: Final = "@questions"
@@ -150,6 +150,8 @@ def _read_asked_of(store: Store, path: Path) -> History | None:
 
 def _never_began(store: Store, asked: Attempt) -> bool:
     """Whether what asks was killed between its folder and its record: it has asked nothing. One that somebody has removed has asked."""
+    if not selector.ID.fullmatch(asked.refers):
+        return False  # of a regression, or not what we write: no path is made of it
     if asked.kind in ("race", "sensitivity"):
         return studies.folder(store, asked.kind, asked.refers).is_dir() and not studies.exists(store, asked.kind, asked.refers)
     return asked.kind != "regress" and trials.folder(store, asked.refers).is_dir() and not trials.exists(store, asked.refers)

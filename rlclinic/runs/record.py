@@ -48,7 +48,7 @@ GROUPS: Final = "@groups"
 
 META: Final = frozenset(
     {"schema_version", "id", "group", "members", "label", "created", "parent", "start", "repeats", "prescription", "trial"}
-    | {"origins", "engine", "versions", "random_policy", "source", "corrections", "env_code"}
+    | {"origins", "engine", "versions", "random_policy", "source", "corrections", "env_code", "reward_terms"}
 )
 """Keys of config.json and group.json that are about the run; all others are its settings, nested as in YAML."""
 
@@ -121,16 +121,16 @@ class Run:
 
     @property
     def env_id(self) -> str:
-        return coerce.text(coerce.within(self.record, "env", "id")) or "?"
+        return coerce.one_line(coerce.within(self.record, "env", "id")) or "?"
 
     @property
     def algo(self) -> str:
-        return coerce.text(coerce.within(self.record, "algo", "name")) or "?"
+        return coerce.one_line(coerce.within(self.record, "algo", "name")) or "?"
 
     @property
     def name(self) -> str:
         """The config's name: "CartPole-v1:ppo"."""
-        return coerce.text(self.record.get("name")) or "?"
+        return coerce.one_line(self.record.get("name")) or "?"
 
     @property
     def threshold(self) -> float | None:
@@ -285,20 +285,20 @@ class Group:
     @property
     def name(self) -> str:
         """The config's name: "CartPole-v1:ppo"."""
-        return coerce.text(self.record.get("name")) or "?"
+        return coerce.one_line(self.record.get("name")) or "?"
 
     @property
     def label(self) -> str | None:
         """What the user called it, if anything."""
-        return coerce.text(self.record.get("label"))
+        return coerce.one_line(self.record.get("label"))
 
     @property
     def env_id(self) -> str:
-        return coerce.text(coerce.within(self.record, "env", "id")) or "?"
+        return coerce.one_line(coerce.within(self.record, "env", "id")) or "?"
 
     @property
     def algo(self) -> str:
-        return coerce.text(coerce.within(self.record, "algo", "name")) or "?"
+        return coerce.one_line(coerce.within(self.record, "algo", "name")) or "?"
 
     @property
     def threshold(self) -> float | None:

@@ -4,14 +4,17 @@ Their runs are ordinary groups that carry the study's id in the place of a trial
 """
 
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from rlclinic.actions import Action
 from rlclinic.errors import NotFound, RunError, UsageError, nearest
-from rlclinic.runs import disk, selector
+from rlclinic.runs import coerce, disk, selector
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 
+Model = TypeVar("Model", bound=BaseModel)
 Kind = Literal["sensitivity", "optimize", "race", "probe"]
 FILES: Final[dict[Kind, str]] = {"sensitivity": "study.json", "optimize": "ledger.json", "race": "race.json", "probe": "probe.json"}
 _LETTER: Final[dict[Kind, str]] = {"sensitivity": "s", "optimize": "o", "race": "c", "probe": "p"}
@@ -39,9 +42,12 @@ def ids(store: Store, kind: Kind) -> list[str]:
     except FileNotFoundError:
         return []
     kept = [entry for entry in found if exists(store, kind, entry.name)]
-    return [
-        entry.name for entry in sorted(kept, key=lambda entry: (float((read(store, kind, entry.name)).get("created", 0.0)), entry.name))
-    ]
+
+    def created(entry: Path) -> float:
+        # One that is damaged must not hide all others.
+        return coerce.real((disk.read_json(entry / FILES[kind]) or {}).get("created")) or 0.0
+
+    return [entry.name for entry in sorted(kept, key=lambda entry: (created(entry), entry.name))]
 
 
 def find(store: Store, kind: Kind, text: str) -> str:
@@ -64,6 +70,20 @@ def read(store: Store, kind: Kind, id: str) -> dict[str, Any]:
     if record is None:
         raise RunError(f"{path} is missing or damaged; nothing can be said about this study.\n  Start it anew: ", Action(kind))
     return record
+
+
+def load(store: Store, kind: Kind, text: str, model: type[Model]) -> Model:
+    """The study that a text is, or begins, as what wrote it; RunError if its file is not what was written."""
+    id = find(store, kind, text)
+    try:
+        return model.model_validate(read(store, kind, id))
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise RunError(
+            f"{folder(store, kind, id) / FILES[kind]} is damaged, or from another version: {where or 'it'} is not as it should be.\n"
+            "  Nothing can be said about this study.\n  Start it anew: ",
+            Action(kind),
+        ) from None
 
 
 def write(store: Store, kind: Kind, id: str, record: dict[str, Any]) -> None:

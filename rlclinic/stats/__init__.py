@@ -43,7 +43,7 @@ from rlclinic.stats.estimates import (
     share_interval,
     share_upper_bound,
 )
-from rlclinic.stats.exact_ranks import as_normal_bound, exact_rank_z
+from rlclinic.stats.exact_ranks import WORTH_COUNTING, as_normal_bound, exact_rank_z
 from rlclinic.stats.group_sequential import crossing_probability, obrien_fleming_bounds, pocock_bound, wang_tsiatis_bounds
 from rlclinic.stats.significance import (
     MANY_SEEDS,
@@ -62,6 +62,7 @@ __all__ = [
     "LEVEL",
     "MANY_SEEDS",
     "RESAMPLES",
+    "WORTH_COUNTING",
     "Estimate",
     "Survival",
     "TestResult",

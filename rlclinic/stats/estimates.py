@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from rlclinic.stats.distributions import Numbers, incomplete_beta, normal_quanti
 
 RESAMPLES: Final = 10_000
 LEVEL: Final = 0.95
+_FEW: Final = 64
+"""Seeds up to which the rows of a bootstrap are kept: the same ones are asked for again and again, and those of many fill the memory."""
 LEAST_SEEDS: Final = 8
 """Below this, the lowest and the highest seed are given and no interval: where three in ten seeds collapse, one of six draws of five seeds
 shows none of it, and no interval can know."""
@@ -202,6 +205,7 @@ def improvement(a: ArrayLike, b: ArrayLike, *, level: float = LEVEL) -> Estimate
     return Estimate(found, _score_limit(found, 0.0, len(ours), len(theirs), wide), _score_limit(found, 1.0, len(ours), len(theirs), wide))
 
 
+@lru_cache(maxsize=1_024)
 def _score_limit(found: float, towards: float, m: int, n: int, wide: float) -> float:
     """The probability furthest towards 0 or 1 that would still give `found` within `wide` of its own standard errors."""
     near, far = found, towards
@@ -263,8 +267,15 @@ def _known(value: float | None) -> float:
 
 
 def draws(count: int, resamples: int, seed: int) -> NDArray[np.int64]:
-    """Rows to draw, with replacement: [resamples, count]."""
-    return np.random.default_rng(seed).integers(count, size=(resamples, count))
+    """Rows to draw, with replacement: [resamples, count]; not to be written to."""
+    return _draw(count, resamples, seed) if count <= _FEW else _draw.__wrapped__(count, resamples, seed)
+
+
+@lru_cache(maxsize=8)
+def _draw(count: int, resamples: int, seed: int) -> NDArray[np.int64]:
+    rows = np.random.default_rng(seed).integers(count, size=(resamples, count))
+    rows.flags.writeable = False
+    return rows
 
 
 def percentiles(resampled: Numbers, level: float) -> tuple[float, float]:

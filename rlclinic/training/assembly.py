@@ -29,6 +29,7 @@ from rlclinic.training.data.replay import Replay
 from rlclinic.training.engines import select
 from rlclinic.training.engines.captured_replay import CapturedReplay
 from rlclinic.training.engines.eager import Eager, Engine
+from rlclinic.training.envs import info_columns
 from rlclinic.training.envs.base import VecEnv
 from rlclinic.training.fast import twins
 from rlclinic.training.loops import off_policy
@@ -42,7 +43,7 @@ from rlclinic.training.sentinels import random_policy
 Factory = Callable[..., Any]
 SAME_TRANSITIONS: Final = frozenset(
     {"n_envs", "max_episode_steps", "normalize_obs", "normalize_reward", "clip_obs", "clip_reward", "noop_max", "action_mask"}
-    | {"native", "workers"}
+    | {"native", "workers", "step_timeout", "log_info", "log_terms"}
 )
 """Settings of an environment that change nothing of a single stored transition: those are kept raw."""
 
@@ -162,7 +163,7 @@ def assemble(together: Sequence[tuple[Run, Start]], factory: Factory | None = No
     """A cohort ready to train, of runs of one shape that start from the same step; RunError if none of them can be written to."""
     with ExitStack() as undo:
         # Whatever fails in here, no lock and no env worker may stay behind.
-        members, starts, refused = _open(together, undo)
+        members, starts, refused = _open(together, undo, factory)
         config = members[0].config
         device = device_of(config)
         torch.backends.cudnn.allow_tf32 = config.run.precision == "tf32"  # PyTorch's own default rounds convolutions to ten bits
@@ -249,12 +250,24 @@ def _compare_with_random(cohort: Cohort, factory: Factory | None) -> None:
         member.baseline = member.baseline or found
 
 
-def _open(together: Sequence[tuple[Run, Start]], undo: ExitStack) -> tuple[list[Member], list[Start], list[RunError]]:
+def _open(
+    together: Sequence[tuple[Run, Start]], undo: ExitStack, factory: Factory | None
+) -> tuple[list[Member], list[Start], list[RunError]]:
     """Take every run's folder; one that is busy or read-only is left out, and the others train."""
     members, starts, refused = [], [], []
+    terms: tuple[str, ...] | None = None
     for run, start in together:
+        config = run.config
+        if config.env.log_terms is None:
+            known = run.record.get("reward_terms")
+            if known is None and start.how != "resume":
+                # Once for all members: they have the same environment.
+                terms = info_columns.find_terms(config.env, factory) if terms is None else terms
+                known = terms
+            # A run from before terms were logged goes on without them: the columns of its table do not change.
+            config = config.model_copy(update={"env": config.env.model_copy(update={"log_terms": tuple(known or ())})})
         try:
-            member = _member(run, start)
+            member = _member(run, start, config)
         except RunError as error:
             refused.append(error)
             continue
@@ -312,10 +325,10 @@ def fresh_learner(plan: AnyPlan, seeds: list[int], n_envs: int, device: torch.de
     return Learner(flat, optim.start(flat), obs_stats, reward_stats, carry)
 
 
-def _member(run: Run, start: Start) -> Member:
+def _member(run: Run, start: Start, config: Config) -> Member:
     found, how = start.found, start.how
     offset = found.state["metrics_offset"] if found is not None and how == "resume" else 0 if start.again else None
-    member = Member(run, run.config, RunWriter(run.path, rows.columns(run.config), offset))
+    member = Member(run, config, RunWriter(run.path, rows.columns(config), offset))
     if run.config.run.tensorboard:
         member.events = EventFile(run.path)
     for message in start.messages:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rlclinic.config import Config, numbers
 from rlclinic.training.algos import find_off_policy
+from rlclinic.training.envs import info_columns
 from rlclinic.training.sentinels import off_policy_sentinels, on_policy_sentinels
 
 COUNTERS: Final = ("time", "total_timesteps", "epoch", "total_episodes")
@@ -53,6 +54,7 @@ def columns(config: Config) -> list[str]:
         *(f"time/{phase}" for phase in PHASES),
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *on_policy_sentinels.COLUMNS,
+        *info_columns.columns(config.env),
     ]
 
 
@@ -81,6 +83,7 @@ def _replay_columns(config: Config) -> list[str]:
         *(f"train/hp/{name}" for name in numbers(config.algo)),
         *(f"train/hp/{name}" for name in applied),
         *off_policy_sentinels.columns(algorithm.ACTIONS == "discrete"),
+        *info_columns.columns(config.env),
     ]
 
 

@@ -109,7 +109,8 @@ def begin(session: Session) -> None:
     facts = provenance(cohort)
     for member in cohort.members:
         with member.writing(cohort.env_steps):
-            member.writer.annotate(**facts, random_policy=member.baseline)
+            terms = {"reward_terms": list(member.config.env.log_terms)} if member.config.env.log_terms else {}
+            member.writer.annotate(**facts, **terms, random_policy=member.baseline)
             member.writer.status("running", cohort.env_steps, max_env_steps=config.run.max_env_steps)
     if config.run.histograms_every_env_steps is not None:
         for member in cohort.members:
@@ -249,6 +250,8 @@ def contents(cohort: Cohort, pending: PendingRow, evaluated: Evaluation | None, 
     cells |= summaries(cohort, pending) | pending.sentinel_cells()
     cells |= {on_policy_sentinels.PREFIX + name: each for name, each in rows.by_column([member.baseline for member in members]).items()}
     cells |= {f"train/hp/{name}": each for name, each in rows.by_column(pending.numbers).items()}
+    if (said := getattr(cohort.env, "info", None)) is not None:
+        cells |= said.cells()
     if environment.MARK in pending.names:
         cells |= environment.of_episodes([cohort.episodes.recent(index) for index in range(len(members))])
     return cells | ({} if evaluated is None else rows.by_column([evaluated.row(index) for index in range(len(members))]))

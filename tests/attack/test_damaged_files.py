@@ -1,6 +1,8 @@
 """Files that block, lie, are cut or flipped, or cannot be replaced: said in words, at once, and never in silence."""
 
 import gzip
+import hashlib
+import json
 import os
 import time
 from contextlib import suppress
@@ -11,17 +13,19 @@ import pytest
 from typer.testing import CliRunner
 
 from rlclinic import plain_files, plain_text, readers
-from rlclinic.errors import DiskFailed, RlclinicError
+from rlclinic.errors import CheckpointCorrupt, DiskFailed, RlclinicError
 from rlclinic.ops.diagnose.diagnose import diagnose
 from rlclinic.ops.jobs import budget
 from rlclinic.ops.jobs.audit import Caller
 from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.train.plan import plan_training
 from rlclinic.ops.train.requests import TrainRequest
-from rlclinic.runs import disk, history, status_file
+from rlclinic.runs import disk, history, status_file, studies
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
+from rlclinic.training.checkpoints import files as checkpoints
+from rlclinic.training.checkpoints import replay_files
 from tests.ops.recorded import add_checkpoint, record_group
 
 
@@ -160,3 +164,47 @@ def test_only_plain_files_are_opened(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 100)
     with pytest.raises(plain_files.TooLarge):
         plain_files.read_bytes(tmp_path / "large", 99)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "policy.safetensors", "replay/manifest.json", "replay/rest.safetensors"])
+@pytest.mark.parametrize("what", ["a pipe", "a device", "a deep file"])
+def test_a_checkpoint_of_pipes_and_devices_is_refused_at_once(tmp_path: Path, name: str, what: str) -> None:
+    """Of a stranger's run in an environment that everybody has: nobody is asked before its policy acts."""
+    folder = checkpoints.write(tmp_path, checkpoints.Checkpoint({}, {}, {}, {"env_steps": 100}), best=True, sync=False)
+    (folder / "replay").mkdir()
+    content = replay_files.save_tensors({})
+    (folder / "replay" / "rest.safetensors").write_bytes(content)
+    said = {"stored": 0, "capacity": 1, "files": {"rest.safetensors": hashlib.sha256(content).hexdigest()}}
+    (folder / "replay" / "manifest.json").write_text(json.dumps(said))
+    assert checkpoints.read(folder, replay=True).replay is not None
+    (folder / name).unlink()
+    if what == "a pipe":
+        os.mkfifo(folder / name)
+    elif what == "a device":
+        (folder / name).symlink_to("/dev/zero")
+    else:
+        (folder / name).write_text("[" * 100_000)
+    if name.startswith("replay"):
+        assert checkpoints.read(folder, replay=True).replay is None
+    else:
+        with pytest.raises(CheckpointCorrupt):
+            checkpoints.read(folder)
+
+
+def test_a_replay_that_names_files_elsewhere_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "replay").mkdir()
+    (tmp_path / "secret").write_bytes(replay_files.save_tensors({}))
+    digest = hashlib.sha256((tmp_path / "secret").read_bytes()).hexdigest()
+    said = {"stored": 0, "capacity": 1, "files": {"../secret": digest, "rest.safetensors": digest}}
+    (tmp_path / "replay" / "manifest.json").write_text(json.dumps(said))
+    (tmp_path / "replay" / "rest.safetensors").write_bytes((tmp_path / "secret").read_bytes())
+    assert replay_files.read(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"created": "yesterday"}', '{"created": {}}', '{"created": 1e999}'])
+def test_a_damaged_study_hides_no_other(tmp_path: Path, content: str) -> None:
+    for kind, file in studies.FILES.items():
+        for name, text in (("xgood", '{"created": 1}'), ("xbad", content)):
+            (tmp_path / f"@{kind}" / name).mkdir(parents=True)
+            (tmp_path / f"@{kind}" / name / file).write_text(text)
+        assert set(studies.ids(Store(tmp_path), kind)) == {"xgood", "xbad"}

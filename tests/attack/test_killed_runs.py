@@ -29,21 +29,21 @@ def cured_below_a_hundredth(config: Any) -> float | None:
 class Killing(Pretended):
     """The processes of some runs are killed, so many times."""
 
-    def __init__(self, label: str, times: int) -> None:
+    def __init__(self, label: str, times: int, reason: str = "killed by SIGKILL: by a person") -> None:
         super().__init__(cured_below_a_hundredth)
-        self.label, self.times, self.kills = label, times, dict[str, int]()
+        self.label, self.times, self.kills, self.reason = label, times, dict[str, int](), reason
 
     def _train(self, run: Run) -> None:
         if self.label in str(run.record.get("label")) and self.kills.get(run.id, 0) < self.times:
             self.kills[run.id] = self.kills.get(run.id, 0) + 1
             with RunWriter(run.path, COLUMNS) as writer:
-                writer.status("failed", 40, reason="killed by SIGKILL: by a person")
+                writer.status("failed", 40, reason=self.reason)
             return
         super()._train(run)
 
 
-def confirm(root: Path, monkeypatch: pytest.MonkeyPatch, label: str, times: int) -> Any:
-    monkeypatch.setattr(batch.local, "start", Killing(label, times).start)
+def confirm(root: Path, monkeypatch: pytest.MonkeyPatch, label: str, times: int, *reason: str) -> Any:
+    monkeypatch.setattr(batch.local, "start", Killing(label, times, *reason).start)
     begun = search.begin(Store(root), Request("CartPole-v1:ppo_zoo", SICK, 60 * 20_000, run_env_steps=20_000))
     return search.carry_out(Store(root), begun, cores=2)
 
@@ -53,6 +53,8 @@ def test_kills_during_the_confirmation_of_a_search_do_not_change_its_verdict(tmp
     assert plain.verdict == "adopted"
     killed = confirm(tmp_path / "killed", monkeypatch, "look 1", 2)
     assert (killed.verdict, killed.spent) == (plain.verdict, plain.spent)
+    full = confirm(tmp_path / "full", monkeypatch, "look 1", 2, "DiskFailed: cannot write metrics.csv: the disk is full.")
+    assert (full.verdict, full.spent) == (plain.verdict, plain.spent)
 
 
 def test_a_confirmation_whose_runs_are_always_killed_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rlclinic import trust
+from rlclinic import own_code, trust
 from rlclinic.errors import Untrusted
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
@@ -157,3 +157,69 @@ def test_importing_is_refused_where_the_names_module_is(planted: Planted) -> Non
     with pytest.raises(Untrusted):
         modules.import_home(str(planted.file), planted.env)
     assert not planted.was_run
+
+
+def test_a_package_with_the_same_empty_init_is_other_code(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, name in ((project, "mine"), (tmp_path / "theirs", "evil")):
+        plant(folder / name, "envs")
+        (folder / name / "__init__.py").write_text("")
+    trust.approve("mine.envs:Env")
+    monkeypatch.chdir(tmp_path / "theirs")
+    with pytest.raises(Untrusted):
+        trust.check("evil.envs:Env")
+
+
+@pytest.mark.parametrize("beside", ["helper.py", "gzip.py", "gzip/__init__.py", "gzip.so"])
+def test_a_copy_of_approved_code_among_a_strangers_files_is_other_code(project: Path, tmp_path: Path, beside: str) -> None:
+    """What it imports is looked for beside it first."""
+    own = plant(project, "own")
+    (project / "helper.py").write_text("x = 1\n")
+    trust.approve("own.py:Env")
+    theirs = tmp_path / "theirs"
+    shutil.copytree(project, theirs)
+    trust.check(f"{theirs / own.file.name}:Env")
+    (theirs / beside).parent.mkdir(exist_ok=True)
+    (theirs / beside).write_text("import os\n")
+    with pytest.raises(Untrusted):
+        trust.check(f"{theirs / own.file.name}:Env")
+
+
+def test_a_run_that_says_where_its_code_lies_now_has_it_run_no_sooner(project: Path, tmp_path: Path) -> None:
+    own = plant(project, "own")
+    trust.approve("own.py:Env")
+    theirs = plant(tmp_path / "theirs", "own")
+    group = strangers_group(own)
+    files = [run.path / "config.json" for run in group_runs(group)] + [Path("runs") / "@groups" / group / "group.json"]
+    for file in files:
+        record = json.loads(file.read_text())
+        record["env"]["id"] = "own.py:Env"
+        code = {"path": str(theirs.file), "from_store": "../own.py", "module": None, "class": "Env", "sha256": "x", "files": {}}
+        file.write_text(json.dumps(record | {"env_code": {"own.py:Env": code}}))
+    for words in (
+        ("evaluate", group),
+        ("train", "--resume", group),
+        ("diagnose", group),
+        ("runs", "list"),
+        ("sensitivity", group, "--yes"),
+    ):
+        run(*words)
+        assert not theirs.was_run, words
+
+
+def group_runs(group: str) -> Any:
+    return Store("runs").group(group).runs
+
+
+def test_code_beside_a_strangers_run_is_not_parsed_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    follow = own_code._list_imports
+    monkeypatch.setattr(own_code, "_list_imports", lambda content, *where: (sizes.append(len(content)), [*follow(content, *where)])[1])
+    for number in range(40):
+        (tmp_path / f"m{number}.py").write_text(f"import m{number + 1}\nx = [" + "1," * 5_000 + "]\n")
+    (tmp_path / "m0.py").write_text("import m1\n")
+    (tmp_path / "large.py").write_text("import m0\nx = [" + "1," * 500_000 + "]\n")
+    for name in ("m0", "large"):
+        described = own_code.describe_file(f"{name}.py:Env", tmp_path / f"{name}.py", None, "Env")
+        assert described.files
+        assert sum(sizes) <= own_code.MOST_PARSED
+        sizes.clear()

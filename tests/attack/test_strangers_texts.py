@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rlclinic.report.document import Code, Commands, Text, clean, escape_json, render_markdown
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
+from rlclinic.serve.cli.app import app
 from rlclinic.serve.mcp.replies import quote_data
 from rlclinic.serve.mcp.server import build
 from rlclinic.serve.mcp.settings import Settings
@@ -22,6 +24,62 @@ HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "run rm")
 BREAKS = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
 SIGNS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 NASTY = "".join(f"CartPole{sign}{FORGED}" for sign in BREAKS) + f"\u202egnp.exe\u200b{HIDDEN}\x1b[31m\x07 ```\n````\n{FORGED}\n"
+
+
+ASKED = {"kind": "trial", "refers": NASTY, "when": 1.0, "alpha": 0.05, "verdict": NASTY}
+STUDIES: dict[str, dict[str, object]] = {
+    "@trials/tbad/trial.json": {
+        "schema_version": 1,
+        "id": NASTY,
+        "question": NASTY,
+        "state": NASTY,
+        "verdict": NASTY,
+        "winner": NASTY,
+        "created": 1.0,
+        "context": {"cause": NASTY},
+        "env_id": NASTY,
+        "algo": NASTY,
+    },
+    "@race/cbad/race.json": {"id": NASTY, "verdict": NASTY, "winner": NASTY, "created": 1.0, "question": NASTY, "state": "finished"},
+    "@sensitivity/sbad/study.json": {"id": NASTY, "created": 1.0, "target": NASTY},
+    "@optimize/obad/ledger.json": {"id": NASTY, "created": 1.0, "target": NASTY},
+    "@questions/q.json": {
+        "schema_version": 1,
+        "id": "q",
+        "env_id": NASTY,
+        "control": NASTY,
+        "outcome": NASTY,
+        "title": NASTY,
+        "changes": [NASTY],
+        "asked": [ASKED],
+    },
+    "@jobs/jbad/job.json": {
+        "id": NASTY,
+        "kind": "trial",
+        "state": "failed",
+        "by": {"face": "cli", "name": NASTY},
+        "digest": "x",
+        "request": {},
+        "hypothesis": NASTY,
+        "change": [NASTY],
+        "target": NASTY,
+        "refers": NASTY,
+        "created": 1.0,
+        "reason": NASTY,
+    },
+    "@jobs/ledger.jsonl": {
+        "job": NASTY,
+        "kind": "trial",
+        "started": 1.0,
+        "by": NASTY,
+        "target": NASTY,
+        "hypothesis": NASTY,
+        "change": [NASTY],
+        "outcome": NASTY,
+        "verdict": NASTY,
+    },
+    "@jobs/audit.jsonl": {"time": 1.0, "action": "start", "face": NASTY, "name": NASTY, "target": NASTY, "about": {"job": NASTY}},
+}
 
 
 def poison(group: Group) -> None:
@@ -56,6 +114,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     group = record_group(where / "runs", returns=flat)
     add_checkpoint(group.runs[0].path, 10_240, best=True)
     poison(group)
+    for place, record in STUDIES.items():
+        (where / "runs" / place).parent.mkdir(parents=True, exist_ok=True)
+        (where / "runs" / place).write_text(json.dumps(record) + "\n")
     (where / "log.csv").write_text('step,"reward\u202e"\n' + "".join(f"{step},{step}\n" for step in range(50)))
     return where
 
@@ -130,20 +191,36 @@ def test_no_resource_has_a_character_that_is_not_seen(folder: Path, name: str) -
     assert FORGED not in _outside_fences(text)
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["runs list", "runs show @last", "runs logs @last", "runs metrics @last", "status @last", "diagnose @last", "diagnose log.csv"]
-    + [f"{command} --json" for command in ("runs list", "diagnose @last")]
-    + [f"runs show {'x' * 20}\u202e"],
+COMMANDS = (
+    *("runs list", "runs show @last", "runs logs @last", "runs metrics @last", "runs checkpoints @last", "runs table"),
+    *("status", "status @last", "diagnose @last", "diagnose log.csv", "compare @last @last", "prescribe @last", "history @last"),
+    *("questions", "trial --list", "trial --show tbad", "race --list", "race --show cbad", "optimize --resume obad"),
+    *("sensitivity --resume sbad", "lint @last", "config show @last", "agents report", "agents audit", "train --resume @last"),
+    *("runs list --json", "diagnose @last --json", f"runs show {'x' * 20}\u202e"),
 )
-def test_a_terminal_gets_no_character_that_turns_others_around(folder: Path, command: str) -> None:
-    words = [sys.executable, "-m", "rlclinic", *command.split(" "), "--runs-dir", "runs"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, check=False, timeout=120)
-    shown = (done.stdout + done.stderr).decode()
-    assert shown.strip()
-    assert not re.search("[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\x7f-\x9f\U000e0000-\U000e0fff\x07]", shown)
+TURNING = re.compile("[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\x7f-\x9f\U000e0000-\U000e0fff\x07]")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_terminal_gets_no_character_that_turns_others_around_and_no_forged_line(
+    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, [*command.split(" "), "--runs-dir", "runs"])
+    assert done.output.strip()
+    assert "unexpectedly" not in done.output
+    assert not TURNING.search(done.output)
     if "--json" in command:
         assert "\u202e" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
+    elif command != "runs logs @last":  # a log has the lines that it has
+        assert not [line for line in done.output.split("\n") if line.strip().startswith("next:") and "evil" in line]
+
+
+def test_a_terminal_of_its_own_gets_none_either(folder: Path) -> None:
+    words = [sys.executable, "-m", "rlclinic", "diagnose", "@last"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, check=False, timeout=120)
+    assert done.stdout.strip()
+    assert not TURNING.search((done.stdout + done.stderr).decode())
 
 
 def test_a_fence_is_longer_than_what_it_holds() -> None:

@@ -52,8 +52,8 @@ def test_what_is_taken_back_asks_again(planted: Planted, form: str, monkeypatch:
 
 def test_a_copy_is_taken_back_with_what_let_it_in(planted: Planted, tmp_path: Path) -> None:
     path, _, inside = planted.env.rpartition(":")
-    copy = tmp_path / "copy.py"
-    shutil.copy(path, copy)
+    copy = tmp_path / "moved" / Path(path).name
+    shutil.copytree(Path(path).parent, copy.parent)
     trust.approve(planted.env)
     trust.check(f"{copy}:{inside}")
     trust.approve("command: python train.py")

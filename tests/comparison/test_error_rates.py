@@ -3,9 +3,11 @@ more cases and all scenarios."""
 
 import math
 
+import numpy as np
 import pytest
 
 from benchmarks.proof import compare, intervals, regress
+from rlclinic import stats
 
 CASES = 2_000
 
@@ -65,7 +67,8 @@ def test_a_candidate_that_fails_as_often_as_the_baseline_is_rarely_alarmed_about
 
 
 def test_the_seeds_that_would_settle_it_settle_it() -> None:
-    assert regress.settled(120, seed=1) >= 0.8 - 3 * math.sqrt(0.8 * 0.2 / 60)
+    held, asked = regress.count_settled(np.random.default_rng(1), 120)
+    assert held / asked >= 0.8 - 3 * math.sqrt(0.8 * 0.2 / asked)
 
 
 # ── intervals ──
@@ -75,22 +78,36 @@ def test_the_seeds_that_would_settle_it_settle_it() -> None:
     ("scenario", "seeds"), [("normal", 8), ("30 % collapse", 8), ("30 % collapse", 16), ("log steps, 30 % never arrive", 8)]
 )
 def test_the_interval_of_an_iqm_covers_it(scenario: str, seeds: int) -> None:
-    assert intervals.cover_iqm(scenario, seeds, CASES, seed=1) >= 0.92
+    assert intervals.cover_iqm(intervals.SCENARIOS[scenario], seeds, CASES, seed=1) >= 0.92
+
+
+@pytest.mark.parametrize("size", [8, 16])
+def test_intervals_of_many_samples_at_once_are_those_of_each(size: int) -> None:
+    rng = np.random.default_rng(2)
+    # In order, as `bound_iqms` takes them: which seed of a sample is drawn is chance, and another order is another draw.
+    sides = [np.sort(side) for side in (rng.standard_normal((6, size)), np.where(rng.random((6, 9)) < 0.3, 0.0, 5.0))]
+    low, high = intervals.bound_iqms(sides[:1])
+    both = intervals.bound_iqms(sides, level=0.9)
+    for row in range(6):
+        alone = stats.estimate(sides[0][row], resamples=intervals.RESAMPLES)
+        assert (low[row], high[row]) == (pytest.approx(alone.low), pytest.approx(alone.high))
+        pair = stats.estimate_difference(*(side[row] for side in sides), level=0.9, resamples=intervals.RESAMPLES)
+        assert (both[0][row], both[1][row]) == (pytest.approx(pair.low), pytest.approx(pair.high))
 
 
 @pytest.mark.parametrize("scenario", ["exponential", "30 % collapse against none"])
 def test_the_interval_of_a_difference_covers_it(scenario: str) -> None:
-    assert intervals.cover_difference(scenario, 8, CASES, seed=1) >= 0.92
+    assert intervals.cover_difference(intervals.PAIRS[scenario], 8, CASES, seed=1) >= 0.92
 
 
 @pytest.mark.parametrize("seeds", intervals.SIZES)
 def test_the_intervals_of_medians_improvements_and_shares_cover_them(seeds: int) -> None:
-    assert intervals.cover_median("30 % collapse", seeds, CASES, seed=1) >= 0.92
-    assert intervals.cover_improvement("30 % collapse against none", seeds, CASES, seed=1) >= 0.92
+    assert intervals.cover_median(intervals.SCENARIOS["30 % collapse"], seeds, CASES, seed=1) >= 0.92
+    assert intervals.cover_improvement(intervals.PAIRS["30 % collapse against none"], seeds, CASES, seed=1) >= 0.92
     assert all(intervals.cover_share(share, seeds) >= 0.95 for share in intervals.SHARES)
     assert intervals.cover_share_difference((0.95, 0.7), seeds) >= 0.92
 
 
 @pytest.mark.parametrize("scenario", ["normal", "exponential"])
 def test_a_difference_that_would_be_seen_in_8_of_10_cases_is_seen(scenario: str) -> None:
-    assert all(intervals.keep_promise(scenario, seeds, CASES, seed=1) >= 0.75 for seeds in (5, 8))
+    assert all(intervals.keep_promise(intervals.SCENARIOS[scenario], seeds, CASES, seed=1) >= 0.75 for seeds in (5, 8))

@@ -44,7 +44,11 @@ class Signal:
 
     @property
     def median(self) -> float:
-        return float(np.median(self.values)) if len(self) else math.nan
+        # np.median, without what it does for axes and NaN: rules ask for hundreds.
+        ordered, half = np.sort(self.values), len(self) // 2
+        if not len(self):
+            return math.nan
+        return float(ordered[half] if len(self) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
     @property
     def first(self) -> float:

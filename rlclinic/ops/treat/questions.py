@@ -3,7 +3,7 @@
 from rlclinic.errors import NotFound, RunError, UsageError
 from rlclinic.ops.treat.requests import QuestionsRequest
 from rlclinic.report.questions import AskedRow, QuestionList, QuestionRow
-from rlclinic.runs import questions, studies, trials
+from rlclinic.runs import questions, selector, studies, trials
 from rlclinic.runs.questions import Attempt
 from rlclinic.runs.store import Store
 from rlclinic.treatment.trial.questions import SEPARATOR
@@ -43,6 +43,8 @@ def _row(store: Store, asked: Attempt) -> AskedRow:
 
 def _find_verdict(store: Store, asked: Attempt) -> str | None:
     """What came of it, from what the trial or the study has stored."""
+    if not selector.ID.fullmatch(asked.refers):
+        return None  # not what we write: no path is made of it
     try:
         if asked.kind in ("trial", "optimize"):
             return trials.find(store, asked.refers).verdict

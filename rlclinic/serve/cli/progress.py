@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, Self
 
+from rlclinic import plain_text
 from rlclinic.report.format import count, duration, interval, number, percent, plural, short
 from rlclinic.serve.cli import console
 from rlclinic.serve.cli.text import plot
@@ -167,7 +168,7 @@ class ArmsView:
         """Lines that stay. What is shown next comes at once."""
         self._shown = -ARMS_PLAIN_SECONDS
         for line in () if self._quiet else lines:
-            (self._live.console if self._live is not None else self._console).print(line, soft_wrap=True)
+            (self._live.console if self._live is not None else self._console).print(plain_text.clean(line), soft_wrap=True)
 
     def show(self, lines: Sequence[str], summary: str, seconds: float) -> None:
         """How far it is after so many seconds: `lines` in place, or `summary` as a line of its own where nothing can be redrawn."""

@@ -80,7 +80,7 @@ class Answers:
         task = self._making.get((key, fingerprint))
         if task is None:
             if heavy and patience is not None and len(self._making) >= MOST_PENDING:
-                raise NotYet(self._estimate())
+                raise NotYet(self._estimate(len(self._making)))
             task = asyncio.create_task(self._make_once(key, fingerprint, make, keep, heavy))
             task.add_done_callback(_take_note)
             self._making[(key, fingerprint)] = task
@@ -89,7 +89,8 @@ class Answers:
         except TimeoutError:
             if task.done():
                 return task.result()
-            raise NotYet(self._estimate()) from None
+            ahead = next((place for place, made in enumerate(self._making.values()) if made is task), 0)
+            raise NotYet(self._estimate(ahead)) from None
 
     async def _make_once(self, key: Hashable, fingerprint: str, make: Make, keep: bool, heavy: bool) -> Answer:
         try:
@@ -103,9 +104,9 @@ class Answers:
         self._remember(key, answer)
         return answer
 
-    def _estimate(self) -> float:
-        """After how many seconds it is worth asking again: when all that waits now has been made, or sooner."""
-        return min(LONGEST_WAIT_SECONDS, max(1.0, len(self._making) * self._usual_seconds))
+    def _estimate(self, ahead: int) -> float:
+        """After how many seconds it is worth asking again: when all that was asked for before has been made, or sooner."""
+        return min(LONGEST_WAIT_SECONDS, max(1.0, (ahead + 1) * self._usual_seconds))
 
     def _found(self, key: Hashable, fingerprint: str) -> Answer | None:
         try:

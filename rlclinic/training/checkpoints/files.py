@@ -24,11 +24,12 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from rlclinic import plain_files
 from rlclinic.actions import Action
 from rlclinic.errors import CheckpointCorrupt
 from rlclinic.runs import disk
 from rlclinic.training.checkpoints import replay_files
-from rlclinic.training.checkpoints.replay_files import Remembered
+from rlclinic.training.checkpoints.replay_files import LARGEST_MANIFEST, Remembered
 
 FILES: Final = ("policy.safetensors", "optimizer.safetensors", "loop.safetensors", "state.json")
 MANIFEST: Final = "manifest.json"
@@ -119,9 +120,9 @@ def read(path: Path, *, replay: bool = False) -> Checkpoint:
     replay: also what is remembered, where that was saved and is whole; without it a run can still go on, from new experience.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
-        contents = {name: (path / name).read_bytes() for name in FILES}
-    except (OSError, ValueError) as error:
+        manifest = json.loads(plain_files.read_bytes(path / MANIFEST, LARGEST_MANIFEST))
+        contents = {name: plain_files.read_bytes(path / name) for name in FILES}
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointCorrupt(*_describe_damage(path, f"it is incomplete ({error})")) from error
     if not isinstance(manifest, dict):
         raise CheckpointCorrupt(*_describe_damage(path, f"{MANIFEST} is not what was written"))
@@ -131,7 +132,7 @@ def read(path: Path, *, replay: bool = False) -> Checkpoint:
     try:
         policy, optimizer, loop = (load_tensors(contents[name]) for name in FILES[:3])
         return Checkpoint(policy, optimizer, loop, json.loads(contents["state.json"]), replay_files.read(path) if replay else None)
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise CheckpointCorrupt(*_describe_damage(path, str(error))) from error
 
 

@@ -23,6 +23,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from rlclinic import plain_files
 from rlclinic.training.data import prioritized, replay
 from rlclinic.training.data.replay import Replay, Shape
 
@@ -30,6 +31,8 @@ FOLDER: Final = "replay"
 MANIFEST: Final = "manifest.json"
 REST: Final = "rest.safetensors"
 SEGMENT: Final = 65_536
+LARGEST_MANIFEST: Final = 4 << 20
+"""Bytes; no manifest that was written here has as many."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,9 @@ def read(folder: Path) -> Remembered | None:
     contents: dict[str, dict[str, Tensor]] = {}
     try:
         for name, digest in manifest["files"].items():
-            data = (source / name).read_bytes()
+            if Path(name).name != name:
+                return None  # not what we write: it would lead out of the folder
+            data = plain_files.read_bytes(source / name)
             if hashlib.sha256(data).hexdigest() != digest:
                 return None
             contents[name] = load_tensors(data)
@@ -219,10 +224,16 @@ def read(folder: Path) -> Remembered | None:
 
 def _manifest(source: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads((source / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(plain_files.read_bytes(source / MANIFEST, LARGEST_MANIFEST))
+    except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and {"stored", "capacity", "files"} <= set(found) else None
+    whole = (
+        isinstance(found, dict)
+        and {"stored", "capacity", "files"} <= set(found)
+        and isinstance(found["files"], dict)
+        and REST in found["files"]
+    )
+    return found if whole else None
 
 
 def drop(folder: Path) -> None:

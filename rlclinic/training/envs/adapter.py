@@ -10,6 +10,7 @@ from torch import Tensor
 from rlclinic.errors import EnvironmentFailed
 from rlclinic.training import rng
 from rlclinic.training.envs.base import EVALUATION_SEED, Step, Stepping
+from rlclinic.training.envs.info_columns import Window
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows, Stepper
 
@@ -68,6 +69,7 @@ class GymnasiumEnv:
         masked: bool = False,
         evaluation: bool = False,
         lives: bool = False,
+        info: Window | None = None,
     ) -> None:
         self.members, self.n_envs = len(seeds), n_envs
         self.obs_shape, self.obs_low, self.obs_high = observations.shape, observations.low, observations.high
@@ -77,6 +79,8 @@ class GymnasiumEnv:
         self.action_mask: Tensor | None = None
         self._backend, self._seeds, self._evaluation = backend, seeds, evaluation
         self._lives, self._first_start = lives, EVALUATION_SEED
+        self.info = info
+        """What episodes said of themselves; None where nothing is logged of it."""
         self._device = torch.device(device)
         self._resumes = torch.zeros(self.members, 1, dtype=torch.int64)
         shape = (self.members, n_envs)
@@ -114,6 +118,8 @@ class GymnasiumEnv:
             fresh = over.reshape(over.shape + (1,) * len(self.obs_shape))
             obs = self._tensor(np.where(fresh, rows.obs, rows.next_obs))
             success = self._tensor(rows.success)
+            if self.info is not None and rows.info is not None:
+                self.info.add((rows.terminated | rows.truncated) & rows.valid, rows.info)
         self._keep_mask()
         next_mask = self.action_mask
         if ended and self._mask is not None and rows.final_mask is not None:
@@ -147,6 +153,7 @@ class GymnasiumEnv:
             mask=self._mask,
             goes_on=flags[2] if self._lives else None,
             final_mask=None if self._mask is None else np.ones_like(self._mask),
+            info=None if self.info is None else np.full((*shape, len(self.info.names)), np.nan),
         )
 
     def _env_seeds(self) -> list[list[int]]:
@@ -165,10 +172,14 @@ class GymnasiumEnv:
         return torch.from_numpy(array).to(self._device)
 
     def state(self) -> dict[str, Tensor]:
-        return {"resumes": self._resumes.clone()}
+        said = {} if self.info is None else {"info": torch.from_numpy(self.info.recent.copy())}
+        return {"resumes": self._resumes.clone(), **said}
 
     def load_state(self, state: dict[str, Tensor]) -> Tensor:
         self._resumes = state["resumes"].cpu() + 1
+        said = state.get("info")
+        if self.info is not None and said is not None and tuple(said.shape) == self.info.recent.shape:
+            self.info.recent = said.cpu().numpy().copy()
         return self._begin()
 
     def progress(self) -> object:

@@ -9,8 +9,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rlclinic.actions import Change
 from rlclinic.errors import ConfigError
-from rlclinic.training.envs import making, spaces
+from rlclinic.training.envs import info_columns, making, spaces
 from rlclinic.training.envs.adapter import Backend, GymnasiumEnv, Local
+from rlclinic.training.envs.info_columns import Tally
 from rlclinic.training.envs.stepping import Lanes
 from rlclinic.training.envs.vectors import VectorLanes, autoreset_mode
 from rlclinic.training.envs.workers import Workers
@@ -40,7 +41,11 @@ def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluati
         envs = [first, *(making.make_single(config, factory) for _ in range(len(seeds) * n_envs - 1))]
         _check_distinct(envs, name)
         rows = [envs[start : start + n_envs] for start in range(0, len(envs), n_envs)]
-        lanes = [Lanes(row, name, observations, actions, config.action_mask, evaluation) for row in rows]
+        counts = bool(info_columns.columns(config)) and not evaluation
+        lanes = [
+            Lanes(row, name, observations, actions, config.action_mask, evaluation, tally=Tally(config, n_envs) if counts else None)
+            for row in rows
+        ]
         backend = Local(lanes, skips=evaluation)
     return GymnasiumEnv(
         backend,
@@ -52,6 +57,7 @@ def make(config: EnvConfig, seeds: list[int], n_envs: int, device: str, evaluati
         device=device,
         masked=config.action_mask,
         evaluation=evaluation,
+        info=None if evaluation or not info_columns.columns(config) else info_columns.Window(config, len(seeds)),
     )
 
 
@@ -64,7 +70,11 @@ def _vectors(
     envs = [first, *(making.call_factory(config, factory, n_envs) for _ in seeds[1:])]
     observations = spaces.observations(first.single_observation_space, name)
     actions = spaces.actions(first.single_action_space, name)
-    lanes = [VectorLanes(env, name, observations, actions, config.action_mask, evaluation) for env in envs]
+    counts = bool(info_columns.columns(config)) and not evaluation
+    lanes = [
+        VectorLanes(env, name, observations, actions, config.action_mask, evaluation, Tally(config, n_envs) if counts else None)
+        for env in envs
+    ]
     skips = evaluation or autoreset_mode(first, name) is AutoresetMode.NEXT_STEP
     return GymnasiumEnv(
         Local(lanes, skips),
@@ -76,6 +86,7 @@ def _vectors(
         device=device,
         masked=config.action_mask,
         evaluation=evaluation,
+        info=None if evaluation or not info_columns.columns(config) else info_columns.Window(config, len(seeds)),
     )
 
 

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from rlclinic.training.envs import making
+from rlclinic.training.envs.info_columns import Tally
 from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 
@@ -31,6 +32,8 @@ class Rows:
     goes_on: np.ndarray | None = None
     final_mask: np.ndarray | None = None
     """Where an episode ended: the actions allowed in its final observation, all where nobody tells them."""
+    info: np.ndarray | None = None
+    """Where an episode ended: what it said of itself, a number for each of `info_columns.columns`."""
 
     def blank(self) -> None:
         """Ready for the next step: nothing ended, nothing reported."""
@@ -51,7 +54,8 @@ class Rows:
 
     def of(self, place: Any) -> Rows:
         """The same arrays, one member's rows (views)."""
-        mask, goes_on, final_mask = (None if each is None else each[place] for each in (self.mask, self.goes_on, self.final_mask))
+        optional = (self.mask, self.goes_on, self.final_mask, self.info)
+        mask, goes_on, final_mask, info = (None if each is None else each[place] for each in optional)
         return Rows(
             self.next_obs[place],
             self.obs[place],
@@ -63,6 +67,7 @@ class Rows:
             mask,
             goes_on,
             final_mask,
+            info,
         )
 
 
@@ -99,6 +104,7 @@ class Lanes:
         masked: bool,
         once: bool,
         first: int = 0,
+        tally: Tally | None = None,
     ) -> None:
         peeled = [making.peel(env) for env in envs]
         self._envs = envs
@@ -112,6 +118,7 @@ class Lanes:
         self._once = once
         self._elapsed = [0] * len(envs)
         self._resting = [False] * len(envs)
+        self._tally = tally
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
         self.report.steps = 0
@@ -131,7 +138,7 @@ class Lanes:
     def _step(self, action: np.ndarray, rows: Rows) -> bool:
         next_obs, reward_rows, write, masked = rows.next_obs, rows.reward, self._write, self._masked
         shape = next_obs.shape[1:]
-        elapsed, limits, resting = self._elapsed, self._limits, self._resting
+        elapsed, limits, resting, tally = self._elapsed, self._limits, self._resting, self._tally
         report, ended = self.report, False
         for n, (env, act) in enumerate(zip(self._inner, self._decode(action), strict=True)):
             if resting[n]:
@@ -148,6 +155,8 @@ class Lanes:
                 raise WrongShape(np.shape(obs), shape)
             reward_rows[n] = reward
             elapsed[n] += 1
+            if tally is not None:
+                tally.add(n, info)
             limit = limits[n]
             if limit is not None and elapsed[n] >= limit:
                 truncated = True
@@ -155,6 +164,8 @@ class Lanes:
                 ended = True
                 rows.terminated[n], rows.truncated[n] = terminated, truncated
                 rows.success[n] = _success(info)
+                if tally is not None and rows.info is not None:
+                    tally.finish(n, rows.info[n])
                 if rows.final_mask is not None:
                     rows.final_mask[n] = True
                     if info.get("action_mask") is not None:
@@ -171,6 +182,8 @@ class Lanes:
     def _restart(self, n: int, rows: Rows, seed: int | None) -> None:
         obs, info = self._inner[n].reset(seed=seed)
         self._elapsed[n], self._resting[n] = 0, False
+        if self._tally is not None:
+            self._tally.start(n)
         if self._write is not None:
             self._write(rows.obs[n], obs)
         elif np.shape(obs) == rows.obs.shape[1:]:

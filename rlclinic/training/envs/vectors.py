@@ -10,6 +10,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import iterate
 
 from rlclinic.errors import ConfigError
+from rlclinic.training.envs.info_columns import Tally
 from rlclinic.training.envs.reports import Reports, WrongShape
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows
@@ -19,7 +20,14 @@ class VectorLanes:
     """A Stepper: the whole VectorEnv of one member."""
 
     def __init__(
-        self, env: VectorEnv[Any, Any, Any], name: str, observations: Observations, actions: Actions, masked: bool, once: bool
+        self,
+        env: VectorEnv[Any, Any, Any],
+        name: str,
+        observations: Observations,
+        actions: Actions,
+        masked: bool,
+        once: bool,
+        tally: Tally | None = None,
     ) -> None:
         self._env, self._name = env, name
         self._mode = autoreset_mode(env, name)
@@ -28,6 +36,7 @@ class VectorLanes:
         self._resting = np.zeros(env.num_envs, np.bool_)
         self._pending = np.zeros(env.num_envs, np.bool_)
         self.report = Reports(name)
+        self._tally = tally
 
     def reset(self, seeds: list[int], rows: Rows) -> None:
         self._resting[:] = False
@@ -52,6 +61,8 @@ class VectorLanes:
             self._put(rows.next_obs, obs)
             self._put_mask(rows, info)
             ended = rows.terminated | rows.truncated
+            if self._tally is not None:
+                self._count(self._tally, ended, info, rows)
             if ended.any():
                 self._finish(ended, info, rows)
         self.report.check("observation", rows.next_obs)
@@ -76,6 +87,14 @@ class VectorLanes:
         if rows.final_mask is not None and "action_mask" in report:
             masks = np.asarray(report["action_mask"]).reshape(rows.final_mask.shape).astype(np.bool_)
             rows.final_mask[ended] = masks[ended]
+
+    def _count(self, tally: Tally, ended: np.ndarray, info: dict[str, Any], rows: Rows) -> None:
+        """What each env said in this step; of one that ended and started anew in the same step, what it said before that."""
+        final = info.get("final_info", {}) if self._mode is AutoresetMode.SAME_STEP else info
+        for n in np.flatnonzero(~(self._pending | self._resting)).tolist():
+            tally.add(n, _said_by(n, final if ended[n] else info))
+            if ended[n] and rows.info is not None:
+                tally.finish(n, rows.info[n])
 
     def _put_success(self, ended: np.ndarray, info: dict[str, Any], rows: Rows) -> None:
         for key in ("is_success", "success"):
@@ -146,3 +165,16 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any], name: str) -> AutoresetMode:
             '  Try: metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP} (or SAME_STEP, DISABLED)'
         )
     return mode
+
+
+def _said_by(n: int, info: dict[str, Any]) -> dict[str, Any]:
+    """The numbers that env n has in a vector's info, one level of dicts deep; `_name` says whose values there are."""
+    said: dict[str, Any] = {}
+    for name, values in info.items():
+        if isinstance(values, dict):
+            said[name] = _said_by(n, values)
+        elif not name.startswith("_") and isinstance(values, np.ndarray) and values.ndim == 1 and n < len(values):
+            told = info.get(f"_{name}")
+            if told is None or told[n]:
+                said[name] = values[n]
+    return said

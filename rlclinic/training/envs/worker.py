@@ -13,6 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlclinic.errors import EnvironmentFailed, RlclinicError
 from rlclinic.training.envs import making, spaces
+from rlclinic.training.envs.info_columns import Tally
 from rlclinic.training.envs.stepping import Lanes, Rows
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ class _Crew:
         for part in plan.parts:
             envs = [making.make_single(plan.config, plan.factory) for _ in range(part.first, part.stop)]
             obs, act = spaces.observations(envs[0].observation_space, name), spaces.actions(envs[0].action_space, name)
-            lanes = Lanes(envs, name, obs, act, plan.masked, plan.once, part.first)
+            tally = None if rows.info is None else Tally(plan.config, len(envs))
+            lanes = Lanes(envs, name, obs, act, plan.masked, plan.once, part.first, tally)
             self._lanes[part] = lanes, rows.of(part.place)
 
     def reset(self, seeds: list[list[int]], dropped: frozenset[int]) -> Reply:

@@ -17,7 +17,7 @@ import numpy as np
 
 from rlclinic.actions import Action, Change
 from rlclinic.errors import ConfigError, EnvironmentFailed, UsageError
-from rlclinic.training.envs import making, worker
+from rlclinic.training.envs import info_columns, making, worker
 from rlclinic.training.envs.spaces import Actions, Observations
 from rlclinic.training.envs.stepping import Rows
 from rlclinic.training.envs.worker import Part, Plan, Reply
@@ -45,7 +45,8 @@ class Workers:
         self._retired: set[int] = set()
         self._name = making.name_of(config, factory)
         self._shape = shape
-        memory = _memory(observations, actions, shape, config.action_mask)
+        said = 0 if once else len(info_columns.columns(config))
+        memory = _memory(observations, actions, shape, config.action_mask, said)
         arrays = worker.views(memory)
         self._action = arrays.pop("action")
         self._rows = Rows(**arrays)
@@ -242,8 +243,11 @@ def _context() -> Any:
     return context
 
 
-def _memory(observations: Observations, actions: Actions, shape: tuple[int, int], masked: bool) -> dict[str, Any]:
-    """Shared memory for a step's actions and results. It belongs to no file: it is gone with the last process."""
+def _memory(observations: Observations, actions: Actions, shape: tuple[int, int], masked: bool, said: int = 0) -> dict[str, Any]:
+    """Shared memory for a step's actions and results, `said` numbers of each episode's info among them.
+
+    It belongs to no file: it is gone with the last process.
+    """
     spec = actions.spec
     choices = () if spec.kind == "discrete" else (len(spec.sizes),) if spec.kind != "box" else spec.sizes
     fields: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -258,6 +262,8 @@ def _memory(observations: Observations, actions: Actions, shape: tuple[int, int]
     }
     if masked:
         fields |= {name: ("bool", (*shape, sum(spec.sizes))) for name in ("mask", "final_mask")}
+    if said:
+        fields["info"] = ("float64", (*shape, said))
     context = _context()
     return {
         name: (context.RawArray("b", int(np.dtype(dtype).itemsize * np.prod(size))), dtype, size) for name, (dtype, size) in fields.items()

@@ -28,6 +28,7 @@ class Augmented:
         self._env, self._frames, self._timed = env, frame_stack, time_in_obs
         self.members, self.n_envs, self.exact, self.skips = env.members, env.n_envs, env.exact, env.skips
         self.action, self.max_episode_steps, self.failures = env.action, env.max_episode_steps, env.failures
+        self.info = getattr(env, "info", None)
         *rest, last = env.obs_shape
         self.obs_shape = (*rest, last * frame_stack + time_in_obs)
         self.picture = env.picture and replace(env.picture, channels=last * frame_stack)

@@ -120,7 +120,7 @@ def prepare(config: Config, length: int, outcome: Outcome) -> Config:
 
 def load(store: Store, text: str = "@last") -> Ledger:
     """A stored search by its id or the beginning of it."""
-    return Ledger.model_validate(studies.read(store, "optimize", studies.find(store, "optimize", text)))
+    return studies.load(store, "optimize", text, Ledger)
 
 
 def write(store: Store, ledger: Ledger) -> None:

@@ -12,10 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from rlclinic.actions import Action, Argument, Change
-from rlclinic.errors import RunError, UsageError
+from rlclinic.errors import UsageError
 from rlclinic.launch import batch, local
 from rlclinic.launch.batch import Interrupted, StopRequests
 from rlclinic.runs import questions, studies, trials
@@ -239,16 +237,7 @@ def extend_race(store: Store, id: str, seeds: int) -> Race:
 
 def load_race(store: Store, text: str = "@last") -> Race:
     """A stored race by its id or the beginning of it; RunError if its file is not what a race writes."""
-    id = studies.find(store, "race", text)
-    try:
-        return Race.model_validate(studies.read(store, "race", id))
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise RunError(
-            f"{studies.folder(store, 'race', id) / studies.FILES['race']} is damaged, or from another version: "
-            f"{where or 'it'} is not as it should be.\n  Nothing can be said about this race.\n  Start it anew: ",
-            Action("race"),
-        ) from None
+    return studies.load(store, "race", text, Race)
 
 
 def _carry_out(store: Store, begun: Race, progress: Progress | None, cores: int | None, stop: StopRequests | None) -> Race:

@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -104,27 +105,32 @@ def _constants(arms: int, rounds: int, alpha: float) -> tuple[float, ...]:
 
 def statistic(ours: Scores, theirs: Scores, *, ratios: bool = False) -> float:
     """About standard normal where neither arm is better, positive where ours is; `ratios`: scores are times."""
+    return float(statistics(ours[None], theirs[None], ratios=ratios)[0])
+
+
+def statistics(ours: Scores, theirs: Scores, *, ratios: bool = False) -> Numbers:
+    """The statistic of each row of two arms' scores, [pairs, runs]."""
     z = _read_ranks(ours, theirs)
-    if z == 0.0:
+    if min(ours.shape[-1], theirs.shape[-1]) < 3:
         return z
-    wider = _find_wider(ours, theirs, ratios=ratios)
-    if wider is None:
-        return z
-    side = _read_sides(ours, theirs) if wider is ours else -_read_sides(theirs, ours)
-    return side if abs(side) < abs(z) else z
+    spreads = [_measure_spread(side, ratios=ratios) for side in (ours, theirs)]
+    narrow, wide = np.minimum(*spreads), np.maximum(*spreads)
+    for row in np.flatnonzero((wide > WIDER * narrow) & (narrow > 0.0) & (z != 0.0)):
+        ours_wider = spreads[0][row] > spreads[1][row]
+        side = _read_sides(ours[row], theirs[row]) if ours_wider else -_read_sides(theirs[row], ours[row])
+        z[row] = side if abs(side) < abs(z[row]) else z[row]
+    return z
 
 
-def _find_wider(ours: Scores, theirs: Scores, *, ratios: bool) -> Scores | None:
-    """The side whose runs scatter so much further that the other's are nearly a point beside them; None where neither does."""
-    spreads = []
-    for side in (ours, theirs):
-        known = side[np.isfinite(side)]
-        if len(known) < 3:
-            return None
-        spreads.append(float(np.log(np.maximum(known, 1e-9)).std(ddof=1)) if ratios else float(known.std(ddof=1)))
-    if max(spreads) <= WIDER * min(spreads) or min(spreads) <= 0.0:
-        return None
-    return ours if spreads[0] > spreads[1] else theirs
+def _measure_spread(scores: Scores, *, ratios: bool) -> Numbers:
+    """The standard deviation of those runs of each row that came to something (of their logs, for times); 0 where fewer than three did."""
+    known = np.isfinite(scores)
+    count = known.sum(-1)
+    values = np.where(known, scores, 1.0)
+    values = np.where(known, np.log(np.maximum(values, 1e-9)) if ratios else values, 0.0)
+    mean = values.sum(-1) / np.maximum(count, 1)
+    squares = (np.where(known, values - mean[:, None], 0.0) ** 2).sum(-1)
+    return np.where(count >= 3, np.sqrt(squares / np.maximum(count - 1, 1)), 0.0)
 
 
 def _read_sides(wider: Scores, narrow: Scores) -> float:
@@ -135,27 +141,21 @@ def _read_sides(wider: Scores, narrow: Scores) -> float:
     return math.copysign(max(-stats.normal_quantile(max(tail, 1e-15)), 0.0), below - above)
 
 
-def _read_ranks(ours: Scores, theirs: Scores) -> float:
+def _read_ranks(ours: Scores, theirs: Scores) -> Numbers:
     """The rank sum, counted, or against the spread that each arm shows by itself: the smaller."""
-    exact = stats.exact_rank_z(ours, theirs)
-    n, m = len(ours), len(theirs)
-    if min(n, m) < 2 or exact == 0.0:
+    n, m = ours.shape[-1], theirs.shape[-1]
+    placed = sequential.compare_runs(theirs, ours)
+    ranks = np.concatenate([placed.treatment_ranks + m - placed.treatment, placed.control_ranks + placed.control], axis=-1)
+    balance = placed.treatment.sum(-1) - n * m / 2.0
+    variance = n * m * ranks.var(-1) / max(n + m - 1, 1)
+    exact: Numbers = balance / np.sqrt(np.where(variance > 1e-12, variance, np.inf))
+    for row in np.flatnonzero(np.abs(exact) >= stats.WORTH_COUNTING):
+        exact[row] = stats.exact_rank_z(ours[row], theirs[row])
+    if min(n, m) < 2:
         return exact
-    won = m - 0.5 * _beaten_by(ours, theirs)
-    lost = n - 0.5 * _beaten_by(theirs, ours)
-    own = n * float(won.var(ddof=1)) + m * float(lost.var(ddof=1))
-    if own <= 1e-12:
-        return exact
-    t = (float(won.sum()) - n * m / 2.0) / math.sqrt(own)
-    separate = float(sequential.as_normal(np.asarray(t), min(n, m) - 1))
-    return separate if abs(separate) < abs(exact) else exact
-
-
-def _beaten_by(ours: Scores, theirs: Scores) -> Numbers:
-    """For each of ours, twice the number of theirs that are lower, ties half."""
-    ordered = np.sort(theirs)
-    found: Numbers = (np.searchsorted(ordered, ours, "left") + np.searchsorted(ordered, ours, "right")).astype(np.float64)
-    return found
+    own = n * placed.treatment.var(-1, ddof=1) + m * placed.control.var(-1, ddof=1)
+    separate = sequential.as_normal(balance / np.sqrt(np.where(own > 1e-12, own, 1.0)), min(n, m) - 1)
+    return np.where((own > 1e-12) & (exact != 0.0) & (np.abs(separate) < np.abs(exact)), separate, exact)
 
 
 # ── who is better than whom ──
@@ -197,13 +197,19 @@ class Leaderboard:
             self.scores[arm] = np.concatenate([self.scores[arm], scores])
             self.batches[arm] += 1
         trained = [arm for arm in range(self.rule.arms) if self.batches[arm]]
-        for place, first in enumerate(trained):
-            for second in trained[place + 1 :]:
-                if first in fresh or second in fresh:
-                    z = statistic(self.scores[first], self.scores[second], ratios=self.rule.ratios)
-                    self.z[first, second], self.z[second, first] = z, -z
+        self._compare([(i, j) for i, j in combinations(trained, 2) if i in fresh or j in fresh])
         self._tell_apart()
         self.better |= {pair for pair in self.apart if self._has_enough_seeds(pair[0]) and not self.is_held(pair)}
+
+    def _compare(self, pairs: Sequence[Pair]) -> None:
+        """The statistics of pairs by all seeds of theirs so far; pairs with as many seeds at once."""
+        by_size: dict[tuple[int, int], list[Pair]] = {}
+        for first, second in pairs:
+            by_size.setdefault((len(self.scores[first]), len(self.scores[second])), []).append((first, second))
+        for alike in by_size.values():
+            ours, theirs = (np.stack([self.scores[pair[side]] for pair in alike]) for side in (0, 1))
+            for (first, second), z in zip(alike, statistics(ours, theirs, ratios=self.rule.ratios), strict=True):
+                self.z[first, second], self.z[second, first] = z, -z
 
     def extend(self, fresh: Mapping[int, Scores]) -> None:
         """Seeds that somebody added after the race had ended, of those arms that nobody was shown to be better than.
@@ -217,13 +223,11 @@ class Leaderboard:
         alone = np.zeros_like(before)
         for arm in arms:
             self.scores[arm] = np.concatenate([self.scores[arm], fresh[arm]])
-        for first in arms:
-            for second in range(self.rule.arms):
-                if second != first and self.batches[second]:
-                    z = statistic(self.scores[first], self.scores[second], ratios=self.rule.ratios)
-                    self.z[first, second], self.z[second, first] = z, -z
-                if second in fresh and second != first:
-                    alone[first, second] = statistic(fresh[first], fresh[second], ratios=self.rule.ratios)
+        trained = [arm for arm in range(self.rule.arms) if self.batches[arm]]
+        self._compare([(i, j) for i, j in combinations(trained, 2) if i in fresh or j in fresh])
+        for first, second in combinations(arms, 2):
+            z = statistic(fresh[first], fresh[second], ratios=self.rule.ratios)
+            alone[first, second], alone[second, first] = z, -z
         left = [(i, j) for i in arms for j in arms if i != j and (i, j) not in self.apart and (j, i) not in self.apart]
         found = True
         while found:
@@ -238,8 +242,11 @@ class Leaderboard:
 
     def _tell_apart(self) -> None:
         """Find every pair that passes its bound; each one found makes the families of others smaller."""
-        lowest = {(i, j): self.rule.bound(2, self.batches[i], self.batches[j]) for i, j in self._open_pairs()}
-        left = sorted((pair for pair in lowest if self.z[pair] > lowest[pair]), key=lambda pair: -self.z[pair] / lowest[pair])
+        # No bound is lower than that of two arms with all of their batches: most pairs need no look at their own.
+        lowest = self.rule.bound(2, self.rule.rounds, self.rule.rounds)
+        near = [(int(i), int(j)) for i, j in np.argwhere(self.z > lowest) if (i, j) not in self.apart and (j, i) not in self.apart]
+        bounds = {(i, j): self.rule.bound(2, self.batches[i], self.batches[j]) for i, j in near}
+        left = sorted((pair for pair in near if self.z[pair] > bounds[pair]), key=lambda pair: -self.z[pair] / bounds[pair])
         found = True
         while found:
             found = False
@@ -248,10 +255,6 @@ class Leaderboard:
                     self.apart.add(pair)
                     left.remove(pair)
                     found = True
-
-    def _open_pairs(self) -> list[Pair]:
-        arms = [arm for arm in range(self.rule.arms) if self.batches[arm]]
-        return [(i, j) for i in arms for j in arms if i != j and (i, j) not in self.apart and (j, i) not in self.apart]
 
     def bound(self, pair: Pair) -> float:
         """What the statistic of a pair must pass, as things stand."""

@@ -276,7 +276,7 @@ def start(store: Store, planned: Sensitivity, id: str | None = None) -> Sensitiv
 
 def load(store: Store, text: str = "@last") -> Sensitivity:
     """A stored study by its id or the beginning of it."""
-    return Sensitivity.model_validate(studies.read(store, "sensitivity", studies.find(store, "sensitivity", text)))
+    return studies.load(store, "sensitivity", text, Sensitivity)
 
 
 def carry_out(

@@ -50,6 +50,8 @@ class Standing:
     reason: str = ""
     ranked_together: bool = False
     """Whether the runs of all looks are ranked together, as those of one of several environments are; else each look by itself."""
+    shares_means: bool = False
+    """Whether mean log times are compared over several environments, of which this is one."""
 
     @property
     def active(self) -> list[str]:
@@ -178,8 +180,8 @@ class Standing:
     def _equivalent(self, arm: str, limit: float) -> bool:
         """Whether the effect is surely within the margin, on every scale on which a user could mean it.
 
-        Ranks: effects of plus and minus the margin are both refused. Arrival: a drop by its margin is excluded. Returns and success
-        rates: their means, too, since ranks of runs that mostly tie say nothing about the few that fell.
+        Ranks: effects of plus and minus the margin are both refused. Arrival: a drop by its margin is excluded. And the means (of log
+        steps, returns, success rates) differ by less than the margin, since ranks say little about the few runs that fell behind.
         """
         test, margin = self._test(arm), self.margin
         if test is None or not math.isfinite(margin) or not sequential.refuses_both(test, margin, limit):
@@ -190,34 +192,42 @@ class Standing:
         """What ranks do not see of arms that are called equivalent: evaluations that are fine enough, arrivals, means."""
         if self._too_coarse(arm) or not sequential.excludes_a_drop(self.arrivals(arm), self.plan.arrival_margin):
             return False
-        if self.relative:
+        if self.plan.outcome == "stability" or (self.shares_means and self.relative):
             return True
+        sides = self.means(arm)
+        return bool(all(np.isfinite(side).all() for side in sides) and sequential.means_within(*sides, self.margin))
+
+    def means(self, arm: str) -> tuple[sequential.Numbers, sequential.Numbers]:
+        """Of the control and of an arm, what has a mean: scores, or the logs of times, in which a quarter of the runs that takes six
+        times as long counts, while its ranks are those of the slowest quarter of any arm."""
         theirs, ours = (np.concatenate(self.strata(name)) for name in (self.plan.control.name, arm))
-        together = np.concatenate([theirs[: len(self.concurrent(arm))], ours])
-        return bool(np.isfinite(together).all() and sequential.means_within(theirs[: len(self.concurrent(arm))], ours, self.margin))
+        theirs = theirs[: len(self.concurrent(arm))]
+        if self.plan.outcome not in CENSORED_OUTCOMES:
+            return theirs, ours
+        horizon = self._horizon(arm)
+        if math.isinf(horizon):
+            horizon = float(max((time for time in (*theirs, *ours) if math.isfinite(time)), default=1.0))
+        return sequential.log_times(theirs, horizon), sequential.log_times(ours, horizon)
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
         """Whether an arm may be given up: "better" is very unlikely, and equivalence out of reach. No wrong "adopt" gets likelier by it."""
-        if not self.plan.futility or number >= self.plan.looks or z < sequential.MAY_BE_WORSE:
+        if not self.plan.futility or number >= self.plan.looks:
             return False
-        last = self.plan.sequential.bounds[-1]
-        if float(sequential.chance_of_better(np.asarray(z), number / self.plan.looks, last)) >= sequential.FUTILE:
+        rule, fraction = self.plan.sequential, number / self.plan.looks
+        if not sequential.is_futile(np.asarray(z), fraction, rule.bounds[-1]):
             return False
         test = self._test(arm)
         if test is None or not math.isfinite(self.margin):
             return True
-        # How far apart plus and minus the margin will be told at the last look.
-        apart = 0.5 * float(test(np.array(self.margin)) - test(np.array(-self.margin)))
-        return apart * math.sqrt(self.plan.looks / number) < self.plan.sequential.equivalence_bounds[-1]
+        apart = sequential.tell_apart(test, self.margin)
+        return bool(sequential.is_futile(np.asarray(z), fraction, rule.bounds[-1], apart, rule.equivalence_bounds[-1]))
 
     def _too_coarse(self, arm: str) -> bool:
         """Whether the runs differ by less than the spacing of evaluations: then equal steps show nothing."""
         if self.plan.outcome not in CENSORED_OUTCOMES:
             return False
         scores = np.concatenate([*self.strata(self.plan.control.name), *self.strata(arm)])
-        finite = scores[np.isfinite(scores)]
-        middle_half = float(np.subtract(*np.percentile(finite, [75, 25]))) if len(finite) else 0.0
-        return middle_half <= 0 or middle_half < self._spacing()
+        return bool(sequential.is_too_coarse(scores, self._spacing()))
 
     def _test(self, arm: str) -> sequential.Test | None:
         control, treatment = self.sides(arm)

@@ -163,7 +163,8 @@ class SeveralStanding(Standing):
     """Arms whose average has passed its bound at any look."""
 
     def __post_init__(self) -> None:
-        self.parts = [Standing(part, ranked_together=self.plan.outcome not in _BY_LOOK) for part in self.plan.parts]
+        together = self.plan.outcome not in _BY_LOOK
+        self.parts = [Standing(part, ranked_together=together, shares_means=True) for part in self.plan.parts]
 
     def add_environments(self, data: Sequence[LookData], seconds: float = 0.0) -> Look:
         """Look at one more batch of runs of every environment."""
@@ -214,7 +215,7 @@ class SeveralStanding(Standing):
             if number <= self.plan.looks:
                 own = rule.environment_bounds(arms)[number - 1].raised(stretch)
                 tested.append(np.asarray(now))
-                bounds.append(own.raised(sequential.stretch_by_ties(*sides)) if rule.per_look < sequential.NORMAL_FROM else own)
+                bounds.append(own.raised(float(sequential.stretch_by_ties(*sides))) if rule.per_look < sequential.NORMAL_FROM else own)
             else:
                 before = sequential.statistic(*part.sides(arm, slice(number - 1))) / stretch
                 tested.append(np.asarray(sequential.statistic(*part.sides(arm, slice(number - 1, None))) / stretch))
@@ -260,7 +261,12 @@ class SeveralStanding(Standing):
             own = part._test(arm)
             if own is None or not own(np.array(-part.margin)) < 0 < own(np.array(part.margin)) or not part._ends_alike(arm):
                 return False
-        return True
+        if self.plan.outcome not in CENSORED_OUTCOMES:
+            return True
+        means = [part.means(arm) for part in self.parts]
+        if any(abs(float(ours.mean() - theirs.mean())) > margin for theirs, ours in means):
+            return False
+        return bool(sequential.shared_mean_within(*zip(*means, strict=True), margin))
 
     def _is_futile(self, arm: str, number: int, z: float) -> bool:
         """As for one environment; and no environment may speak of a worse arm, which is worth knowing, nor may an arm be held only."""
@@ -393,7 +399,7 @@ def results(standing: SeveralStanding, groups: Sequence[Mapping[str, Sequence[st
                 horizon=part.plan.budget,
                 arms=tuple(analysis.arm_result(part, arm.name, own.get(arm.name, ())) for arm in part.plan.arms),
                 effects=tuple(
-                    analysis.measure_effect(part, arm.name, arm.changes, _judge_environment(standing, place, arm.name)).model_copy(
+                    analysis.measure_effect(part, arm.name, arm.changes, judge_environment(standing, place, arm.name)).model_copy(
                         update={"seeds_needed": None, "guardrails": _guard_environment(part, arm.name, len(standing.parts))}
                     )
                     for arm in part.plan.treatments
@@ -404,7 +410,7 @@ def results(standing: SeveralStanding, groups: Sequence[Mapping[str, Sequence[st
     return tuple(made)
 
 
-def _judge_environment(standing: SeveralStanding, place: int, arm: str) -> Judged:
+def judge_environment(standing: SeveralStanding, place: int, arm: str) -> Judged:
     """What the last look of an arm says of one environment."""
     each, looks = standing.each[arm], len(standing.strata(arm))
     z, bounds = float(each.tested[place]), each.bounds[place]

@@ -57,15 +57,24 @@ class Spread(NamedTuple):
     high: tuple[float, float]
 
 
-def power(rule: Rule, steps: Sequence[float | None] = (), arms: int = 1, outcome: Outcome = "steps", horizon: float | None = None) -> Power:
-    """Power against a large, a middling and a small effect.
+def power(
+    rule: Rule,
+    steps: Sequence[float | None] = (),
+    arms: int = 1,
+    outcome: Outcome = "steps",
+    horizon: float | None = None,
+    effects: Sequence[float] | None = None,
+) -> Power:
+    """Power against some effects, the smallest last: by default a large, a middling and a small one.
 
     `steps` are measured ones of a group like the control (None: not within `horizon` env steps).
     """
     kind: Kind = "time" if outcome in CENSORED_OUTCOMES else "spread" if outcome == "stability" else "shift"
     known = measure_spread(steps, horizon)
     alone = replace(rule, alpha=rule.alpha / arms)
-    simulated = {effect: _simulate(alone, round(known.sigma, 2), round(known.reaching, 2), effect, kind) for effect in EFFECTS[kind]}
+    simulated = {
+        effect: _simulate(alone, round(known.sigma, 2), round(known.reaching, 2), effect, kind) for effect in effects or EFFECTS[kind]
+    }
     ranges = {}
     if kind == "time" and not known.assumed:
         for effect, (chance, _, _) in simulated.items():
@@ -77,7 +86,7 @@ def power(rule: Rule, steps: Sequence[float | None] = (), arms: int = 1, outcome
         by_effect={f"{effect:g}": chance for effect, (chance, _, _) in simulated.items()},
         range_by_effect=ranges,
         seeds_by_effect={f"{effect:g}": seeds for effect, (_, seeds, _) in simulated.items()},
-        seeds_for_small=_seeds_for(alone, simulated[EFFECTS[kind][-1]][2]),
+        seeds_for_small=_seeds_for(alone, list(simulated.values())[-1][2]),
         sigma=known.sigma,
         reaching=known.reaching,
         assumed=known.assumed,

@@ -70,6 +70,8 @@ _LARGEST_RATIO: Final = 64.0
 _GRID: Final = 97
 _HALVINGS: Final = 14
 _SMALLEST: Final = 1e-9
+_FEW_PAIRS: Final = 32_768
+"""Pairs of runs up to which ranks are counted pair by pair; beyond, sorting is faster."""
 
 
 class Interval(NamedTuple):
@@ -199,7 +201,7 @@ def statistic(control: Strata, treatment: Strata) -> float:
 
 def statistics(control: Strata, treatment: Strata) -> Numbers:
     """The statistic with any number of leading axes (hypotheses, permutations, simulated trials)."""
-    return _combine([_place(theirs, ours) for theirs, ours in zip(control, treatment, strict=False)])
+    return _combine([compare_runs(theirs, ours) for theirs, ours in zip(control, treatment, strict=False)])
 
 
 def _combine(strata: Sequence[Placed]) -> Numbers:
@@ -232,7 +234,8 @@ def as_normal(t: Numbers, freedom: int) -> Numbers:
     return np.copysign(size, t)
 
 
-def _place(control: Scores, treatment: Scores) -> Placed:
+def compare_runs(control: Scores, treatment: Scores) -> Placed:
+    """Every run of a stratum against those of the other arm; with any number of leading axes."""
     shape = np.broadcast_shapes(control.shape[:-1], treatment.shape[:-1])
     control, treatment = (np.broadcast_to(side, (*shape, side.shape[-1])) for side in (control, treatment))
     n = control.shape[-1]
@@ -243,6 +246,9 @@ def _place(control: Scores, treatment: Scores) -> Placed:
 
 def _mid_ranks(values: Numbers) -> Numbers:
     """Rank from 1 along the last axis; ties share the middle of theirs."""
+    if values.size * values.shape[-1] <= _FEW_PAIRS:
+        one, other = values[..., :, None], values[..., None, :]
+        return 0.5 * ((one > other).sum(-1, dtype=np.int32) + (one >= other).sum(-1, dtype=np.int32) + 1.0)
     order = np.argsort(values, axis=-1)
     ordered = np.take_along_axis(values, order, axis=-1)
     first = _positions(ordered)
@@ -292,7 +298,7 @@ def bound(control: Strata, treatments: Mapping[str, Strata], rule: Rule, look: i
     """
     alone = rule.bounds[look - 1]
     if rule.per_look < NORMAL_FROM:
-        alone = alone.raised(max((stretch_by_ties(control, strata) for strata in treatments.values()), default=1.0))
+        alone = alone.raised(max((float(stretch_by_ties(control, strata)) for strata in treatments.values()), default=1.0))
     if scoring is not unchanged:
         return alone.raised(measure_stretch(control, treatments, scoring))
     if len(treatments) < 2:
@@ -311,7 +317,12 @@ def measure_stretch(control: Strata, treatments: Mapping[str, Strata], scoring: 
         # Arms that lie at different heights may still be equal in spread: dealt out as they are, and moved to their own middles first.
         for moved in (False, True):
             sides = [[_to_middle(side) if moved else side for side in strata] for strata in (control[: len(own)], own)]
-            spreads.append(float(np.std(_deal(sides[0], {"": sides[1]}, scoring, DEALS))))
+            sizes = tuple((len(theirs), len(ours)) for theirs, ours in zip(*sides, strict=True))
+            # The looks of before are asked about again at every look.
+            dealt = [
+                _deal_look(np.concatenate(pair).tobytes(), sizes[: look + 1], scoring) for look, pair in enumerate(zip(*sides, strict=True))
+            ]
+            spreads.append(float(np.std(_combine(dealt))))
     arms = max(len(treatments), 1)
     several = stats.normal_quantile(1 - 0.02 / arms) / stats.normal_quantile(1 - 0.02)
     # The spread of four hundred deals is itself known to a few percent.
@@ -323,15 +334,25 @@ def _to_middle(values: Scores) -> Scores:
     return values - np.median(known) if len(known) else values
 
 
-def stretch_by_ties(control: Strata, treatment: Strata) -> float:
+def stretch_by_ties(control: Strata, treatment: Strata) -> Numbers:
     """By how much ties stretch the statistic: they lower its variance, while a few seeds are as likely to differ completely as before."""
-    whole, left = 0.0, 0.0
+    whole = 0.0
+    left: Numbers = np.zeros(())
     for theirs, ours in zip(control, treatment, strict=False):
-        n, m = len(theirs), len(ours)
-        counts = np.unique(np.concatenate([theirs, ours]), return_counts=True)[1]
+        n, m = theirs.shape[-1], ours.shape[-1]
         whole += n * m * (n + m + 1) / 12
-        left += n * m / 12 * (n + m + 1 - float((counts**3 - counts).sum()) / max((n + m) * (n + m - 1), 1))
-    return math.sqrt(whole / left) if left > 0 else 1.0
+        left = left + n * m * _mid_ranks(np.concatenate([theirs, ours], axis=-1)).var(-1) / max(n + m - 1, 1)
+    return np.where(left > 1e-12, np.sqrt(whole / np.where(left > 1e-12, left, 1.0)), 1.0)
+
+
+@lru_cache(maxsize=128)
+def _deal_look(pooled: bytes, sizes: tuple[tuple[int, int], ...], scoring: Scoring) -> Placed:
+    """Random deals of the runs of the last of some looks to two arms, scored and compared; the same ones for the same data."""
+    rng = np.random.default_rng(20_230_517)
+    for before in sizes[:-1]:
+        rng.permuted(np.broadcast_to(np.arange(sum(before), dtype=np.float64), (DEALS, sum(before))), axis=1)
+    shuffled = rng.permuted(np.broadcast_to(np.frombuffer(pooled), (DEALS, sum(sizes[-1]))), axis=1)
+    return compare_runs(scoring(shuffled[:, : sizes[-1][0]]), scoring(shuffled[:, sizes[-1][0] :]))
 
 
 def _deal(control: Strata, treatments: Mapping[str, Strata], scoring: Scoring, deals: int) -> Numbers:
@@ -467,6 +488,34 @@ def chance_of_better(z: Numbers, fraction: float, last: Bounds) -> Numbers:
     return stats.normal_tails(away)
 
 
+def is_futile(
+    z: Numbers, fraction: float, last: Bounds, apart: Numbers | None = None, equivalence_bound: float = math.inf
+) -> NDArray[np.bool_]:
+    """Whether an arm may be given up with `fraction` of the seeds in: "better" is very unlikely, and equivalence out of reach.
+
+    `apart` is how far effects of plus and minus the margin are told from none so far; None where there is no margin. An arm that may be
+    worse is not given up.
+    """
+    hopeless = (z >= MAY_BE_WORSE) & (chance_of_better(z, fraction, last) < FUTILE)
+    if apart is not None:
+        hopeless = hopeless & (apart / math.sqrt(fraction) < equivalence_bound)
+    return hopeless
+
+
+def is_too_coarse(scores: Scores, spacing: float) -> NDArray[np.bool_]:
+    """Whether the middle half of the runs that arrived lies within the spacing of evaluations: then equal steps show nothing."""
+    ordered, count = np.sort(scores, axis=-1), np.isfinite(scores).sum(-1, keepdims=True)
+    ordered, most = np.where(np.isfinite(ordered), ordered, 0.0), np.maximum(count - 1, 0)
+    ends = []
+    for quantile in (0.25, 0.75):
+        below = np.floor(quantile * most).astype(np.int64)
+        low, high = (np.take_along_axis(ordered, np.minimum(below + more, most), axis=-1) for more in (0, 1))
+        ends.append((low + (high - low) * (quantile * most - below))[..., 0])
+    middle_half = ends[1] - ends[0]
+    result: NDArray[np.bool_] = (middle_half <= 0) | (middle_half < spacing * (1.0 - _SMALLEST))
+    return result
+
+
 # ── intervals ──
 
 
@@ -500,7 +549,7 @@ def _place_cells(control: Scores, treatment: Scores, ratios: Numbers, cut: Numbe
     theirs, ours = (np.maximum(side - spacing / 2.0, _SMALLEST) for side in (control, treatment))
     theirs, ours = _cut(theirs * ratios, cut), _cut(ours + 0.0 * ratios, cut)
     if spacing <= 0:
-        return _place(theirs, ours)
+        return compare_runs(theirs, ours)
     wide = 0.5 * spacing * ratios[..., None]
     earlier = _chance_earlier(ours[..., :, None], 0.5 * spacing, theirs[..., None, :], wide)
     return Placed(earlier.sum(-2), earlier.sum(-1), _mid_ranks(theirs), _mid_ranks(ours))
@@ -551,7 +600,7 @@ def shift_placements(control: Strata, treatment: Strata) -> Placements:
 
     def place(gains: Numbers) -> list[Placed]:
         moved = np.asarray(gains, dtype=np.float64)[..., None]
-        return [_place(theirs + 0.0 * moved, ours + moved) for theirs, ours in zip(control, treatment, strict=False)]
+        return [compare_runs(theirs + 0.0 * moved, ours + moved) for theirs, ours in zip(control, treatment, strict=False)]
 
     return place
 
@@ -587,6 +636,11 @@ def refuses_both(test: Test, margin: float, limit: float) -> NDArray[np.bool_]:
     """Whether effects of -margin and of margin are both refused, each from its own side: what is left is smaller."""
     result: NDArray[np.bool_] = (test(np.array(-margin)) < -limit) & (test(np.array(margin)) > limit)
     return result
+
+
+def tell_apart(test: Test, margin: float) -> Numbers:
+    """How far effects of plus and minus the margin are told from none: half of what lies between their statistics."""
+    return 0.5 * (test(np.array(margin)) - test(np.array(-margin)))
 
 
 def _invert(z: Test, low: float, high: float, limits: Bounds) -> Interval:
@@ -643,7 +697,7 @@ def _crossing(z: Test, grid: NDArray[np.float64], values: NDArray[np.float64]) -
 
 def improvement(control: Strata, treatment: Strata, limits: Bounds) -> Interval:
     """P(a treated run beats an untreated one), a tie counting half, with Newcombe's (2006) score interval, which is not empty at 1."""
-    placed = [_place(theirs, ours) for theirs, ours in zip(control, treatment, strict=False)]
+    placed = [compare_runs(theirs, ours) for theirs, ours in zip(control, treatment, strict=False)]
     weights = [each.control.shape[-1] * each.treatment.shape[-1] for each in placed]
     seen = float(sum(each.treatment.sum() for each in placed)) / sum(weights)
     n, m = (sum(side.shape[-1] for side in sides) for sides in zip(*((each.control, each.treatment) for each in placed), strict=True))
@@ -666,12 +720,27 @@ def means_within(control: Numbers, treatment: Numbers, margin: float, level: flo
 
     Two one-sided t-tests with separate spreads; arms without any spread are compared as they are.
     """
-    difference = treatment.mean(-1) - control.mean(-1)
-    error = np.sqrt(treatment.var(-1, ddof=1) / treatment.shape[-1] + control.var(-1, ddof=1) / control.shape[-1])
-    freedom = min(treatment.shape[-1], control.shape[-1]) - 1
+    return shared_mean_within([control], [treatment], margin, level)
+
+
+def shared_mean_within(control: Strata, treatment: Strata, margin: float, level: float = ARRIVAL_LEVEL) -> NDArray[np.bool_]:
+    """The same of the difference of means that several environments have on average."""
+    difference: Numbers = np.zeros(())
+    variance: Numbers = np.zeros(())
+    freedom = 0
+    for theirs, ours in zip(control, treatment, strict=True):
+        difference = difference + ours.mean(-1) - theirs.mean(-1)
+        variance = variance + ours.var(-1, ddof=1) / ours.shape[-1] + theirs.var(-1, ddof=1) / theirs.shape[-1]
+        freedom += min(ours.shape[-1], theirs.shape[-1]) - 1
+    difference, error = difference / len(control), np.sqrt(variance) / len(control)
     gaps = [(margin + sign * difference) / np.maximum(error, _SMALLEST) for sign in (1.0, -1.0)]
     result: NDArray[np.bool_] = np.logical_and(*(as_normal(gap, freedom) > level for gap in gaps))
     return result
+
+
+def log_times(scores: Scores, horizon: float) -> Numbers:
+    """Logs of times; a run that never got there counts as one that did at the very end."""
+    return np.log(np.maximum(np.minimum(scores, horizon), _SMALLEST))
 
 
 def seeds_needed(effect: Interval, seeds: int, margin: float, limits: Bounds, later: Bounds) -> int | None:

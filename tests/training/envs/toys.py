@@ -39,6 +39,18 @@ class Walk(gym.Env[Any, Any]):
         self.closed = True
 
 
+class Talking(Walk):
+    """A Walk of three steps that says what it is paid for; its last step pays the goal."""
+
+    def __init__(self) -> None:
+        super().__init__(length=3)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        info |= {"reward_terms": {"goal": float(terminated) * 4, "cost": -1.0, "word": "none"}, "taken": self.taken, "picture": np.ones(3)}
+        return obs, reward, terminated, truncated, info
+
+
 class Faulty(Walk):
     """A Walk that goes wrong at its `at`-th step in all, counting over episodes, if the seed it drew is below `share`."""
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlclinic import plain_text
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def agents_audit(request: "AuditRequest", as_json: options.Json = False) -> None
     for line in log.lines:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(line.time))
         about = " ".join(f"{key}={value}" for key, value in line.about.items() if value not in (None, "", []))
-        typer.echo(f"{when}  {line.face}:{line.name}  {line.action} {line.target}  {about}".rstrip())
+        shown = f"{when}  {line.face}:{line.name}  {line.action} {line.target}  {about}"
+        typer.echo(" ".join(plain_text.clean(part) for part in shown.splitlines()).rstrip())
     typer.echo(f"{len(log.lines)} of {log.total} lines", err=True)
 
 
@@ -91,4 +93,4 @@ def worker(
     with signals.caught_signals() as caught:
         for id in start.work_off(store, until_empty=until_empty, stop=lambda: bool(caught)):
             job = models.load(store, id)
-            typer.echo(f"{id}  {'' if job is None else f'{job.kind} {job.refers or job.target}'}", err=True)
+            typer.echo(plain_text.clean(f"{id}  {'' if job is None else f'{job.kind} {job.refers or job.target}'}"), err=True)

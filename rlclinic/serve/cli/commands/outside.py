@@ -4,6 +4,7 @@ from typing import Any
 
 import typer
 
+from rlclinic import plain_text
 from rlclinic.ops import operations
 from rlclinic.ops.operations import Operation
 from rlclinic.ops.request import Request
@@ -25,7 +26,7 @@ def make(operation: Operation) -> Any:
         else:
             for name, value in result:
                 if name != "schema_version":
-                    typer.echo(f"{name:<20} {value}")
+                    typer.echo(plain_text.clean(f"{name:<20} {value}"))
 
     handler.__doc__ = operation.call.__doc__
     handler.__annotations__["request"] = operation.model

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlclinic import plain_text
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _show(report: "StatusReport", as_json: bool) -> None:
 
 def _tell(alerts: "Alerts", report: "StatusReport") -> None:
     for line in alerts.tell(report):
-        typer.echo(line, err=True)
+        typer.echo(plain_text.clean(line), err=True)
 
 
 def _watch(look: "Callable[[], StatusReport]", alerts: "Alerts", every: float, as_json: bool) -> None:
@@ -127,7 +128,7 @@ def _watch(look: "Callable[[], StatusReport]", alerts: "Alerts", every: float, a
     shown = ""
     while True:
         report = look()
-        text = escape_json(report.model_dump_json()) if as_json else _lines(report)
+        text = escape_json(report.model_dump_json()) if as_json else plain_text.clean(_lines(report))
         if text != shown:
             typer.echo(text)
             shown = text

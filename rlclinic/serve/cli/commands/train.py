@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rlclinic import plain_text
 from rlclinic.serve.cli import options
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def print_profile(result: "Profile") -> None:
     shown = console.results()
 
     def say(text: str) -> None:
-        shown.print(text, markup=False, highlight=False, soft_wrap=True)
+        shown.print(plain_text.clean(text), markup=False, highlight=False, soft_wrap=True)
 
     seeds = "" if result.members == 1 else f", {result.members} seeds"
     say(f"{result.config}{seeds} on {result.device}, {result.engine} engine ({result.why}): {result.env_steps_per_second:,.0f} env steps/s")
