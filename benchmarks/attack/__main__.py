@@ -35,6 +35,7 @@ def main() -> None:
         began = time.monotonic()
         command = f"python -m benchmarks.attack --only {name}{' --stretch' if args.stretch else ''}"
         more = {"workers": args.workers, "seconds": args.seconds, "seed": args.seed} if name == "kills" else {}
+        command += f" --workers {args.workers} --seed {args.seed}" if name == "kills" else ""
         for row in importlib.import_module(f"benchmarks.attack.{name}").rows(size, **more):
             rows.append({**row, "command": command})
             print(f"{row['what']}: {row['value']:.4g} {row['unit']} (bar {row.get('bar', '–')})", flush=True)

@@ -56,7 +56,9 @@ JUMP_SECONDS: Final = (60.0, 3_600.0, 86_400.0, 10 * 365 * 86_400.0)
 CLOCK: Final = "clock"
 """The file of a store that says how far its clock is off."""
 MOST_SECONDS: Final = 150.0
-GRACE_SECONDS: Final = 40.0
+SLOWEST: Final = 8.0
+"""A case may take so many times as long as it does undisturbed, where the machine is busy with others."""
+GRACE_SECONDS: Final = 120.0
 NOTHING_LEFT: Final = (2, 3)
 """How a command ends that is asked to go on with something that has finished: it was killed while it reported."""
 DISK: Final = "4m"
@@ -217,7 +219,7 @@ def storm(kills: int, seed: int = 0, only: Sequence[str] = tuple(SHARES), worker
                 target, number = chosen
                 chance = random.Random(f"{seed} {target} {number}")
                 place, last = folder / f"{target}-{number}", began + seconds + GRACE_SECONDS
-                end = min(time.monotonic() + MOST_SECONDS, last)
+                end = min(time.monotonic() + max(MOST_SECONDS, SLOWEST * ready[target].seconds), last)
                 _carry_out(Case(target, number, folder, place, ready[target], chance, harm, end, cut_off=end == last))
 
         for future in [pool.submit(work, worker) for worker in range(workers)]:
@@ -236,7 +238,7 @@ def _prepare(target: str, base: Path, folder: Path) -> Ready:
     else:
         plain.mkdir()
     if target in ("jobs", "serve", "mcp"):
-        _finish_job(plain, _ask_in_python(plain, folder, group), MOST_SECONDS)
+        _finish_job(plain, _ask_in_python(plain, folder, group), 4 * MOST_SECONDS)
     else:
         run(plain, folder, _command(target, group), pretend=bool(group))
     ready = Ready(base if group else folder, _outcome(plain, target), time.monotonic() - began, group)
@@ -427,7 +429,7 @@ def _kill_command(case: Case) -> None:
             return
         # Nothing was written down before the kill: there is nothing to go on with.
         words = go_on if _has_begun(case.store, begin[0]) else begin
-    raise RuntimeError(f"{' '.join(begin)} did not end within {MOST_SECONDS:g} s")
+    raise RuntimeError(f"{' '.join(begin)} did not end in time")
 
 
 def _has_finished(store: Path) -> bool:
@@ -472,7 +474,7 @@ def _fill_disk(case: Case) -> None:
         if process.returncode == 0 or (words is go_on and process.returncode in NOTHING_LEFT and _has_finished(case.store)):
             return
         words = go_on if _has_begun(case.store, begin[0]) else begin
-    raise RuntimeError(f"{' '.join(begin)} did not end within {MOST_SECONDS:g} s after its disk was full")
+    raise RuntimeError(f"{' '.join(begin)} did not end in time after its disk was full")
 
 
 def _strike_when_full(case: Case, process: "subprocess.Popen[bytes]", began: float) -> bool:

@@ -21,6 +21,7 @@ from rlclinic.ops.jobs.models import Job
 from rlclinic.ops.train.plan import plan_training
 from rlclinic.ops.train.requests import TrainRequest
 from rlclinic.runs import disk, history, status_file, studies
+from rlclinic.runs.database import index
 from rlclinic.runs.record import Group
 from rlclinic.runs.store import Store
 from rlclinic.serve.cli.app import app
@@ -208,3 +209,15 @@ def test_a_damaged_study_hides_no_other(tmp_path: Path, content: str) -> None:
             (tmp_path / f"@{kind}" / name).mkdir(parents=True)
             (tmp_path / f"@{kind}" / name / file).write_text(text)
         assert set(studies.ids(Store(tmp_path), kind)) == {"xgood", "xbad"}
+
+
+def test_a_kept_answer_of_a_strangers_index_is_not_unpacked_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "MOST_ANSWER_BYTES", 1 << 20)
+    kept = index.Index(Store(tmp_path / "runs"))
+    try:
+        for key, body in (("small", b"[1]"), ("bomb", bytes(8 << 20))):
+            kept.keep(key, "x", body)
+        assert kept.answer("small", "x") == b"[1]"
+        assert kept.answer("bomb", "x") is None
+    finally:
+        kept.close()

@@ -42,6 +42,8 @@ BUSY_MS: Final = 5_000
 _CHUNK: Final = 200
 """Rows per statement: SQLite bounds the number of values in one."""
 MOST_ANSWERS: Final = 20_000
+MOST_ANSWER_BYTES: Final = 64 << 20
+"""Of one answer, unpacked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,11 @@ class Index:
         if row is None or row.fingerprint != fingerprint:
             return None
         try:
-            return zlib.decompress(row.body)
-        except zlib.error:  # damaged, or written by another version: it can be made again
+            unpacking = zlib.decompressobj()
+            body = unpacking.decompress(row.body, MOST_ANSWER_BYTES)
+            # An index comes with its store: a stranger's may hold what would fill the memory.
+            return body if unpacking.eof else None
+        except (zlib.error, TypeError):  # damaged, or written by another version: it can be made again
             return None
 
     def keep(self, key: str, fingerprint: str, body: bytes) -> None:
