@@ -133,16 +133,16 @@ def test_no_route_and_no_field_runs_code_that_a_request_names(
             for method, operation in methods.items():
                 if "events" in path:
                     continue
-                for url, body in requests(path, operation, described, planted):
+                # Where nothing is run at all, a second way to name the same code says nothing more.
+                for url, body in requests(path, operation, described, [planted.env] if read_only else [planted.env, "hostile.yaml"]):
                     client.request(method, url, json=body)
                     assert not planted.was_run, (method, url, body)
                     made += 1
     assert made > 60
 
 
-def requests(path: str, operation: dict[str, Any], described: dict[str, Any], planted: Planted) -> Iterator[tuple[str, Any]]:
+def requests(path: str, operation: dict[str, Any], described: dict[str, Any], texts: list[str]) -> Iterator[tuple[str, Any]]:
     """A route with a hostile value in each of its places in turn."""
-    texts = [planted.env, "hostile.yaml"]
     schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     model = described["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
     plain = "/".join("fine" if part.startswith("{") else part for part in path.split("/"))

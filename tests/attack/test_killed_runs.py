@@ -84,7 +84,7 @@ def tried(root: Path, times: int) -> Any:
     (root / "marks").mkdir(parents=True)
     script = root / "train.py"
     script.write_text(COMMAND.format(marker=str(root / "marks"), times=times))
-    made = arms.commands(f"python {script} {{seed}} {{lr}}", ["lr=1", "lr=2"])
+    made = arms.commands(f"python -I -S {script} {{seed}} {{lr}}", ["lr=1", "lr=2"])
     trust.approve(trust.COMMAND + str(made[0].command))
     plan = conduct.plan(made[0], made[1:], outcome="return", per_look=4, looks=1, alpha=0.2)
     return conduct.run(Store(root / "runs"), plan, cores=2)

@@ -159,6 +159,12 @@ def test_of_two_processes_that_were_made_for_one_job_the_later_one_does_it(
         killed.setattr(models, "save", die)
         with pytest.raises(Killed):
             ask("training", root)
+    with monkeypatch.context() as full:
+        # No room for it now: it waits, and the process that nobody knows of must not take it.
+        full.setattr(start, "_launch_next", lambda _: {})
+        assert ask("training", root).state == "queued"
+    (waiting,) = job_queue.list_rows(Store(root))
+    assert worker._at_its_turn(Store(root), waiting.id, [], 1) is None
     again = ask("training", root)
     first, second = (command[-1] for command in processes.commands)
     assert (first, second) == ("1", "2")

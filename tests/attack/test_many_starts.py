@@ -82,7 +82,7 @@ def test_what_waited_is_queued_again_when_the_queue_was_removed(tmp_path: Path, 
 def test_jobs_follow_each_other_by_themselves_and_two_dispatchers_run_none_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "runs"
     _sleep_instead(tmp_path, monkeypatch, 0.3)
-    made = [start.start_training(training(root, 10 * number)) for number in range(4)]
+    made = [start.start_training(training(root, 10 * number)) for number in range(3)]
     again = "import pathlib, sys; from rlclinic.ops.jobs import start; from rlclinic.runs import store; start.WORKER = 'sleeper'; "
     again += "start.dispatch(store.Store(pathlib.Path(sys.argv[1])))"
     others = [subprocess.Popen([sys.executable, "-c", again, str(root)]) for _ in range(2)]

@@ -65,8 +65,8 @@ def _at_its_turn(store: Store, jid: str, caught: Sequence[object], attempt: int 
         # Whoever started it still writes the process number: after that, this process alone writes the record.
         with jobs.alone(store):
             job = models.load(store, jid)
-            claimed = job_queue.find_claim(store, jid)
-            if job is None or (attempt is not None and claimed is not None and claimed.attempt != attempt):
+            row = next((row for row in job_queue.list_rows(store) if row.id == jid), None)
+            if job is None or (attempt is not None and row is not None and (row.state, row.attempt) != ("claimed", attempt)):
                 return None
             known = {"pid": os.getpid(), "process_started": lock.started(os.getpid()), "host": lock.HOST, "heartbeat": time.time()}
             job = job.model_copy(update=known)
