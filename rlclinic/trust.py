@@ -167,8 +167,8 @@ def check(*names: str) -> None:
 
 def may_run(name: str) -> bool:
     """Whether this code was approved before and no limit forbids it; nobody is asked."""
-    _, key, digest = _identify(name)
-    return _current().run and _is_approved(key, digest)
+    path, key, digest = _identify(name)
+    return _current().run and _is_approved(path, key, digest)
 
 
 def refuse_where_nothing_is_run(name: str) -> None:
